@@ -1,0 +1,1 @@
+"""Read what the XLA compiler dumps."""

@@ -1,0 +1,1 @@
+"""Passes: each takes model objects and returns one typed result; none reads files or prints."""

@@ -1,0 +1,151 @@
+"""Bytes of instruction results per line of the user's program.
+
+Counts what `largest_instructions` counts: logical bytes of the arrays that instructions produce,
+without views and embedded computations. A line is the innermost place that an instruction's
+metadata names, by ``source_file`` and ``source_line`` or, since December 2025, by ``stack_frame_id``
+and the module's tables. A fusion carries the metadata of one of its instructions, so its bytes go
+to that line. What names no place is in two residual rows: ``[parameters]`` of the program, which
+the caller allocates, and ``[unattributed]``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.model.hlo import END, OPERANDS_END, STRIDE
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo_query import InstructionTable
+
+_FRAME = "stack_frame_id="
+_FILE = 'source_file="'
+_FRAME_VALUE = re.compile(_FRAME + r"(\d+)[ }\w]*")
+_FILE_VALUE = re.compile(_FILE + r'((?:[^"\\]|\\.)*)"(?:,? source_line=(\d+))?[^"]*')
+
+_Place = tuple[str, int | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceBytes(Result):
+    """Source lines by the bytes that their instructions produce, largest first.
+
+    Attributes:
+        lines: File, 1-based line (None where only the file is known), bytes, instructions.
+        parameters: Bytes and number of the program's parameters that name no place.
+        unattributed: Bytes and number of all others that name no place.
+        unknown_sizes: How many of all instructions counted are of unknown size.
+    """
+
+    KIND: ClassVar[str] = "source-bytes"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("source_file", Unit.NONE, "file of the user's program"),
+        Column("source_line", Unit.NONE, "1-based line in it"),
+        Column("result_bytes", Unit.BYTES, "bytes its instructions produce, logical"),
+        Column("instructions", Unit.COUNT, "how many instructions produce them"),
+    )
+    lines: tuple[tuple[str, int | None, int, int], ...]
+    parameters: tuple[int, int]
+    unattributed: tuple[int, int]
+    unknown_sizes: int
+
+    def rows(self) -> Iterator[Row]:
+        """Yield file, line, bytes and instructions."""
+        yield from self.lines
+
+    @property
+    def row_count(self) -> int:
+        """Number of source lines."""
+        return len(self.lines)
+
+    def residual_rows(self) -> tuple[Row, ...]:
+        """Return what names no place."""
+        return (
+            ("[parameters]", None, *self.parameters),
+            ("[unattributed]", None, *self.unattributed),
+        )
+
+    def totals(self) -> Mapping[str, int]:
+        """Return bytes and instructions of lines and residuals."""
+        every = [(size, count) for _, _, size, count in self.lines]
+        every += [self.parameters, self.unattributed]
+        return {
+            "result_bytes": sum(size for size, _ in every),
+            "instructions": sum(count for _, count in every),
+        }
+
+
+def source_bytes(table: InstructionTable) -> SourceBytes:
+    """Return the source lines of a module by the bytes they produce, then by file and line."""
+    places = _Places(table.module)
+    found: dict[_Place | None, list[int]] = {}
+    parameters = [0, 0]
+    unattributed = [0, 0]
+    for row, size in zip(table.producers, table.produced_bytes, strict=True):
+        place = places.of(row)
+        if place is not None:
+            entry = found.setdefault(place, [0, 0])
+        elif table.opcodes[row] == "parameter":
+            entry = parameters
+        else:
+            entry = unattributed
+        entry[0] += size or 0
+        entry[1] += 1
+    lines = [(*place, *entry) for place, entry in found.items() if place is not None]
+    return SourceBytes(
+        lines=tuple(sorted(lines, key=lambda row: (-row[2], row[0], row[1] or 0))),
+        parameters=(parameters[0], parameters[1]),
+        unattributed=(unattributed[0], unattributed[1]),
+        unknown_sizes=list(table.produced_bytes).count(None),
+    )
+
+
+class _Places:
+    """Finds the place of a row without reading its whole metadata; each distinct text once.
+
+    The last ``stack_frame_id=`` or ``source_file="`` of a row is that of its metadata: what follows
+    metadata (backend_config) quotes its strings, and JSON has no such key.
+    """
+
+    def __init__(self, module: HloModule) -> None:
+        self._module = module
+        self._text = module.columns.source.text
+        self._spans = module.columns.spans
+        self._known: dict[str, _Place | None] = {}
+
+    def of(self, row: int) -> _Place | None:
+        """Return file and line, or None where the row names none."""
+        base = row * STRIDE
+        start, end = self._spans[base + OPERANDS_END], self._spans[base + END]
+        text = self._text
+        place = text.rfind(_FRAME, start, end)
+        if place < 0:
+            place = text.rfind(_FILE, start, end)
+            if place < 0:
+                return None
+        stop = text.find("}", place, end)
+        key = text[place : stop if stop >= 0 else end]
+        if key not in self._known:
+            self._known[key] = self._read(key)
+        return self._known[key]
+
+    def _read(self, key: str) -> _Place | None:
+        """Return the place that the end of a metadata value names."""
+        match = _FRAME_VALUE.match(key)
+        if match is not None:
+            location = self._module.stack_frames.location(int(match[1]))
+            return None if location is None else (location.file, location.line)
+        match = _FILE_VALUE.match(key)
+        if match is None:
+            return None
+        try:
+            file = self._module.reader.string(f'"{match[1]}"')
+        except DumpSyntaxError:
+            file = match[1]
+        return (file, int(match[2]) if match[2] else None) if file else None

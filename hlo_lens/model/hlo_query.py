@@ -1,0 +1,334 @@
+"""Questions about opcodes, and the columns of a module for passes that look at every instruction.
+
+A module has up to hundreds of thousands of instructions. `tabulate` goes over them once and keeps,
+for each row, its opcode and the bytes of its result; a shape is read once per distinct text.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+from collections import Counter
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.hlo import OPCODE, OPCODE_END, SHAPE, SHAPE_END, STRIDE, HloInstruction
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hlo_lens.model.hlo import HloComputation, HloModule, HloReader
+    from hlo_lens.model.shape import Shape
+
+COLLECTIVE_KINDS = (
+    "all-reduce",
+    "all-gather",
+    "reduce-scatter",
+    "all-to-all",
+    "ragged-all-to-all",
+    "collective-permute",
+    "collective-broadcast",
+    "send",
+    "recv",
+)
+"""Opcodes that move data between devices, or between a device and its host (send, recv)."""
+
+KNOWN_OPCODES = frozenset(
+    """
+    abs acos acosh add add-dependency after-all all-gather all-gather-done all-gather-start
+    all-reduce all-reduce-done all-reduce-start all-to-all and asin asinh async-done async-start
+    async-update atan2 atanh batch-norm-grad batch-norm-inference batch-norm-training bitcast
+    bitcast-convert broadcast call cbrt ceil cholesky clamp collective-broadcast
+    collective-permute collective-permute-done collective-permute-start compare complex
+    concatenate conditional constant convert convolution copy copy-done copy-start cosh cosine
+    count-leading-zeros custom-call divide domain dot dynamic-reshape dynamic-slice
+    dynamic-update-slice erf exponential exponential-minus-one fft floor fusion gather
+    get-dimension-size get-tuple-element imag infeed iota is-finite log log-plus-one logistic map
+    maximum minimum mulhi multiply negate not opt-barrier or outfeed pad parameter partition-id
+    popcnt power ragged-all-to-all ragged-dot real recv recv-done reduce reduce-precision
+    reduce-scatter reduce-window remainder replica-id reshape reverse rng rng-bit-generator
+    rng-get-and-update-state round-nearest-afz round-nearest-even rsqrt scaled-dot scan scatter
+    select select-and-scatter send send-done set-dimension-size shift-left shift-right-arithmetic
+    shift-right-logical sign sine sinh slice sort sqrt stochastic-convert subtract tan tanh topk
+    transpose triangular-solve tuple while xor
+    trace tuple-select
+    """.split()
+)
+"""XLA's opcodes of August 2026, and the last two, which it no longer has. Source: hlo_opcode.h."""
+
+CONTROL_FLOW_OPCODES = frozenset({"call", "conditional", "while", "async-start"})
+"""Opcodes whose called computations have buffers of their own.
+
+The computations of all others (fusion, reduce, sort, ...) are embedded: their values live in
+registers or scratch memory. Source: call_graph.cc, GetInstructionCallContext.
+"""
+
+_PHASES = ("start", "update", "done")
+_COLLECTIVE_WORDS = (
+    "all-",
+    "collective",
+    "reduce-scatter",
+    "permute",
+    "broadcast-start",
+    "send",
+    "recv",
+    "exchange",
+)
+
+
+@functools.cache
+def split_phase(opcode: str) -> tuple[str, str]:
+    """Return an opcode without its async ending, and the ending: start, update, done or empty.
+
+    Of ``send`` and ``recv``, whose start is the plain opcode, only ``-done`` is an ending.
+
+    >>> split_phase("reduce-scatter-start")
+    ('reduce-scatter', 'start')
+    >>> split_phase("dot")
+    ('dot', '')
+    """
+    for phase in _PHASES:
+        if opcode.endswith(f"-{phase}"):
+            return opcode.removesuffix(f"-{phase}"), phase
+    return opcode, ""
+
+
+def is_known_opcode(opcode: str) -> bool:
+    """Return whether XLA of August 2026 has the opcode, be it by async sugar (``dot-start``)."""
+    return opcode in KNOWN_OPCODES or split_phase(opcode)[0] in KNOWN_OPCODES
+
+
+def collective_kind(opcode: str) -> str | None:
+    """Return the kind of collective that an opcode performs or starts, or None.
+
+    ``-done`` and ``-update`` end what was counted at its start, so they are none.
+    """
+    base, phase = split_phase(opcode)
+    return base if base in COLLECTIVE_KINDS and phase in ("", "start") else None
+
+
+def is_collective_like(opcode: str) -> bool:
+    """Return whether an opcode that XLA did not have in August 2026 sounds like a collective."""
+    return not is_known_opcode(opcode) and any(word in opcode for word in _COLLECTIVE_WORDS)
+
+
+class _Part(Enum):
+    """Which part of an instruction's result is an array that it produces."""
+
+    ALL = 0
+    FIRST = 1
+    SECOND = 2
+    NONE = 3
+
+
+_VIEWS = frozenset(
+    """
+    tuple get-tuple-element bitcast while conditional call opt-barrier domain add-dependency
+    after-all async-start send parameter
+    """.split()
+)
+
+
+@functools.cache
+def _produced_part(opcode: str) -> _Part:
+    """Return what of a result is new; the rest is an operand's buffer or a called computation's.
+
+    ``X-start`` results are ``((operands), result, contexts)``, copy-start is ``(destination,
+    source, context)``, recv is ``(data, context, token)``, all-reduce-start has no operand in it.
+    """
+    base, phase = split_phase(opcode)
+    if opcode in _VIEWS or phase in ("update", "done"):
+        return _Part.NONE
+    if opcode in ("copy-start", "recv"):
+        return _Part.FIRST
+    if phase == "start" and opcode != "all-reduce-start":
+        return _Part.SECOND
+    return _Part.ALL
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class InstructionTable:
+    """What every pass wants to know of every instruction, one entry per row of the columns.
+
+    Attributes:
+        module: The module.
+        opcodes: Opcode as written.
+        result_bytes: `Shape.size_bytes` of the result, tuples as the sum of their leaves; None
+            where it is unknown.
+        producers: Rows that produce arrays of their own, in text order: no views (see
+            `left_out_views`), nothing embedded (see `CONTROL_FLOW_OPCODES`).
+        produced_bytes: For each of `producers` the bytes of these arrays; None where unknown.
+        left_out_views: Rows that only pass on what others produced: tuple, get-tuple-element,
+            bitcast, while, conditional, call, opt-barrier, send, ``-done``, ``-update``, async-start
+            and the parameters of computations other than the entry.
+        left_out_embedded: Rows in computations that the entry reaches only through fusions,
+            reducers and the like, or not at all.
+        holders: Computations that hold rows, by their first row.
+        first_rows: The first row of each of `holders`.
+    """
+
+    module: HloModule
+    opcodes: Sequence[str]
+    result_bytes: Sequence[int | None]
+    producers: Sequence[int]
+    produced_bytes: Sequence[int | None]
+    left_out_views: int
+    left_out_embedded: int
+    holders: Sequence[HloComputation]
+    first_rows: Sequence[int]
+
+    def rows_of(self, opcodes: frozenset[str]) -> list[int]:
+        """Return the rows whose opcode is one of these, in text order."""
+        return [row for row, opcode in enumerate(self.opcodes) if opcode in opcodes]
+
+    def instruction(self, row: int) -> HloInstruction:
+        """Return the instruction of a row, with the computation that holds it."""
+        return HloInstruction(self.holders[bisect.bisect_right(self.first_rows, row) - 1], row)
+
+
+def tabulate(module: HloModule) -> InstructionTable:
+    """Return the instruction table of a module; costs about a microsecond per instruction."""
+    text, spans = module.columns.source.text, module.columns.spans
+    names: dict[str, str] = {}
+    intern = names.setdefault
+    opcodes = [
+        intern(opcode, opcode)
+        for opcode in [
+            text[start:end]
+            for start, end in zip(spans[OPCODE::STRIDE], spans[OPCODE_END::STRIDE], strict=True)
+        ]
+    ]
+    sizes = _Sizes(module.reader)
+    result_bytes = [
+        sizes[text[start:end]]
+        for start, end in zip(spans[SHAPE::STRIDE], spans[SHAPE_END::STRIDE], strict=True)
+    ]
+    producers: list[int] = []
+    produced: list[int | None] = []
+    parts = {opcode: _produced_part(opcode) for opcode in names}
+    reached = control_flow_computations(module, opcodes)
+    for computation in reached:
+        for row in computation.rows:
+            part = parts[opcodes[row]]
+            if part is _Part.ALL:
+                producers.append(row)
+                produced.append(result_bytes[row])
+            elif part is not _Part.NONE:
+                producers.append(row)
+                shape = text[spans[row * STRIDE + SHAPE] : spans[row * STRIDE + SHAPE_END]]
+                produced.append(sizes.element(shape, part.value - 1))
+            elif computation.is_entry and opcodes[row] == "parameter":
+                producers.append(row)
+                produced.append(result_bytes[row])
+    shown = sum(len(computation.rows) for computation in reached)
+    holders = sorted((c for c in module.computations if c.rows), key=lambda c: c.rows.start)
+    return InstructionTable(
+        module=module,
+        opcodes=opcodes,
+        result_bytes=result_bytes,
+        producers=producers,
+        produced_bytes=produced,
+        left_out_views=shown - len(producers),
+        left_out_embedded=len(opcodes) - shown,
+        holders=holders,
+        first_rows=[computation.rows.start for computation in holders],
+    )
+
+
+def control_flow_computations(module: HloModule, opcodes: Sequence[str]) -> list[HloComputation]:
+    """Return the computations, in text order, that have buffers of their own.
+
+    They are the entry and what it reaches through `CONTROL_FLOW_OPCODES` alone.
+
+    Args:
+        module: The module; one without computations has none of these either.
+        opcodes: Opcode of each row.
+    """
+    if not module.computations:
+        return []
+    entry = module.entry
+    found = {id(entry): entry}
+    waiting = [entry]
+    while waiting:
+        computation = waiting.pop()
+        for row in computation.rows:
+            if opcodes[row] not in CONTROL_FLOW_OPCODES:
+                continue
+            for name in HloInstruction(computation, row).called_computations:
+                called = module.computation(name)
+                if called is not None and id(called) not in found:
+                    found[id(called)] = called
+                    waiting.append(called)
+    return [computation for computation in module.computations if id(computation) in found]
+
+
+def opcode_totals(table: InstructionTable) -> dict[str, tuple[int, int, int]]:
+    """Return for each opcode: how many, their result bytes, and how many of unknown size."""
+    count = Counter(table.opcodes)
+    size: Counter[str] = Counter()
+    unknown: Counter[str] = Counter()
+    groups = Counter(zip(table.opcodes, table.result_bytes, strict=True))
+    for (opcode, result_bytes), number in groups.items():
+        if result_bytes is None:
+            unknown[opcode] += number
+        else:
+            size[opcode] += number * result_bytes
+    return {opcode: (count[opcode], size[opcode], unknown[opcode]) for opcode in count}
+
+
+class _Sizes(dict[str, "int | None"]):
+    """Bytes of a result by shape text, read on first use."""
+
+    def __init__(self, reader: HloReader) -> None:
+        super().__init__({"": None})
+        self._reader = reader
+        self._elements: dict[tuple[str, int], int | None] = {}
+
+    def __missing__(self, text: str) -> int | None:
+        shape = self._shape(text)
+        size = None if shape is None else shape.size_bytes
+        self[text] = size
+        return size
+
+    def element(self, text: str, position: int) -> int | None:
+        """Return the bytes of one element of a tuple; of an array its own."""
+        key = (text, position)
+        if key not in self._elements:
+            shape = self._shape(text)
+            if shape is not None and position < len(shape.tuple_shapes):
+                shape = shape.tuple_shapes[position]
+            self._elements[key] = None if shape is None else shape.size_bytes
+        return self._elements[key]
+
+    def _shape(self, text: str) -> Shape | None:
+        """Return the shape, or None where the text is no shape: counted as of unknown size."""
+        if not text:
+            return None
+        try:
+            return self._reader.shape(text)
+        except DumpSyntaxError:
+            return None
+
+
+def called_closure(
+    module: HloModule, roots: Mapping[str, HloInstruction]
+) -> dict[str, HloInstruction]:
+    """Return every computation below some roots, with the instruction its root came with.
+
+    Args:
+        module: The module.
+        roots: Name of a computation to any instruction of interest, say the one that starts it.
+    """
+    found = dict(roots)
+    waiting = list(roots)
+    while waiting:
+        name = waiting.pop()
+        computation = module.computation(name)
+        for instruction in computation.instructions if computation is not None else ():
+            for called in instruction.called_computations:
+                if called not in found:
+                    found[called] = found[name]
+                    waiting.append(called)
+    return found

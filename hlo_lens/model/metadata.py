@@ -1,0 +1,130 @@
+"""Where an instruction comes from: OpMetadata and the stack frame tables of a module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+MAX_FRAMES = 1000
+"""Longest call stack that is followed; dumps of one week of January 2026 hold cycles."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpMetadata:
+    """What the framework told XLA about an instruction.
+
+    Source: xla/hlo/ir/hlo_op_metadata.cc, OpMetadataToString. A field that is not printed is None.
+
+    Attributes:
+        op_type: Operation of the framework.
+        op_name: Scope path, such as ``jit(f)/while/body/dot_general``; for a parameter its name.
+        source_file: File of the user's program; since December 2025 in the stack frames instead.
+        source_line: 1-based line in that file.
+        stack_frame_id: 1-based entry in the module's StackFrames table.
+        scheduling_name: Name at scheduling time.
+        deduplicated_name: Name of the fusion that shares this one's code.
+        other: Every other field, name to text as written without quotes.
+    """
+
+    op_type: str | None = None
+    op_name: str | None = None
+    source_file: str | None = None
+    source_line: int | None = None
+    source_end_line: int | None = None
+    source_column: int | None = None
+    source_end_column: int | None = None
+    stack_frame_id: int | None = None
+    scheduling_name: str | None = None
+    deduplicated_name: str | None = None
+    other: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLocation:
+    """A place in the user's program; ``line`` is 1-based, None where the dump does not say."""
+
+    file: str
+    line: int | None = None
+    function: str | None = None
+    column: int | None = None
+
+    def __str__(self) -> str:
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLocation:
+    """Entry of the FileLocations table; ids are 1-based, 0 means none."""
+
+    file_name_id: int = 0
+    function_name_id: int = 0
+    line: int = 0
+    end_line: int = 0
+    column: int = 0
+    end_column: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackFrame:
+    """Entry of the StackFrames table.
+
+    Attributes:
+        file_location_id: 1-based entry of FileLocations.
+        parent_frame_id: 1-based entry of the caller's frame, 0 for none. XLA prints it plus one
+            (hlo_module.cc, PrintStackFrameIndex); this is the real one.
+    """
+
+    file_location_id: int = 0
+    parent_frame_id: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackFrames:
+    """The four tables by which instructions share their call stacks.
+
+    Source: xla/hlo/ir/stack_frames.cc. Entry number n of a table is at index n - 1.
+    """
+
+    file_names: Sequence[str] = ()
+    function_names: Sequence[str] = ()
+    file_locations: Sequence[FileLocation] = ()
+    frames: Sequence[StackFrame] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.frames)
+
+    def location(self, stack_frame_id: int) -> SourceLocation | None:
+        """Return the place of one frame, or None where the tables do not have it."""
+        if not 0 < stack_frame_id <= len(self.frames):
+            return None
+        place = self.frames[stack_frame_id - 1].file_location_id
+        if not 0 < place <= len(self.file_locations):
+            return None
+        entry = self.file_locations[place - 1]
+        file = _entry(self.file_names, entry.file_name_id)
+        if file is None:
+            return None
+        function = _entry(self.function_names, entry.function_name_id)
+        return SourceLocation(
+            file=file, line=entry.line or None, function=function, column=entry.column or None
+        )
+
+    def stack(self, stack_frame_id: int) -> tuple[SourceLocation, ...]:
+        """Return the call stack of a frame, innermost first; empty for an unknown id."""
+        return tuple(self._walk(stack_frame_id))
+
+    def _walk(self, frame: int) -> Iterator[SourceLocation]:
+        seen: set[int] = set()
+        while 0 < frame <= len(self.frames) and frame not in seen and len(seen) < MAX_FRAMES:
+            seen.add(frame)
+            place = self.location(frame)
+            if place is not None:
+                yield place
+            frame = self.frames[frame - 1].parent_frame_id
+
+
+def _entry(table: Sequence[str], number: int) -> str | None:
+    return table[number - 1] if 0 < number <= len(table) else None

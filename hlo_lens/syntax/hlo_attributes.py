@@ -1,0 +1,172 @@
+"""Whether attribute values are what their names promise: the scanner's side of ``attribute``.
+
+Patterns judge the common values; what they do not take is left to the grammar, which says where it
+is wrong. Shapes, shardings and device lists are read for good, once per distinct text. Names that
+are not listed may hold anything: XLA gains attributes every month.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from hlo_lens.syntax.hlo_patterns import ATTRIBUTE, LOOSE, LOOSE_PROGRAM_SHAPE, SPACE
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from hlo_lens.syntax.hlo_reader import HloTextReader
+
+_NAME = r"%?[\w.-]+"
+_INT_LIST = r"\{\s*+(?:-?\d++(?:\s*+,\s*+-?\d++)*+\s*+)?+\}"
+_INT_LISTS = rf"\{{\s*+(?:{_INT_LIST}(?:\s*+,\s*+{_INT_LIST})*+\s*+)?+\}}"
+_NAMES = rf"\{{\s*+(?:{_NAME}(?:#\d+)*(?:\s*+,{SPACE}{_NAME}(?:#\d+)*)*+\s*+)?+\}}"
+_NUMBER = r"-?(?:inf|nan|\d++(?:\.\d*+)?+(?:[eE][+-]?\d++)?+|\.\d++)"
+_RANGE = r"\[\s*\d+\s*:\s*\d+\s*(?::\s*\d+\s*)?\]"
+_WINDOW = r"-?\d++(?:_-?\d++)*+(?:x-?\d++(?:_-?\d++)*+)*+"
+_SHAPE_INDEX = r"\{[\d,\s]*+\}"
+_ALIAS = (
+    rf"{_SHAPE_INDEX}\s*+:\s*+\(\s*+\d++\s*+,\s*+{_SHAPE_INDEX}\s*+(?:,\s*+(?:may|must)-alias\s*+)?+\)"
+)
+_BOOLS = r"(?:\{\s*(?:(?:true|false)(?:\s*,\s*(?:true|false))*)?\s*\}|true|false)"
+_PADDING = r"-?\d++_-?\d++(?:_\d++)?+"
+_LABELS = r"[0-9bf?]{2,}_[0-9io?]{2,}->[0-9bf?]{2,}"
+
+_FORMS: tuple[tuple[str, str], ...] = (
+    (
+        "dimensions dynamic_slice_sizes fft_length lhs_contracting_dims rhs_contracting_dims "
+        "lhs_batch_dims rhs_batch_dims lhs_ragged_dims rhs_group_dims offset_dims "
+        "collapsed_slice_dims start_index_map operand_batching_dims start_indices_batching_dims "
+        "update_window_dims inserted_window_dims scatter_dims_to_operand_dims "
+        "input_batching_dims scatter_indices_batching_dims",
+        _INT_LIST,
+    ),
+    (
+        "index iota_dimension channel_id feature_group_count batch_group_count k num_carries "
+        "feature_index delta exponent_bits mantissa_bits inferred_dimension index_vector_dim "
+        "cross_program_prefetch_index all_reduce_id async_group_id",
+        r"-?\d++|_",
+    ),
+    (
+        "is_scheduled alias_passthrough_params is_stable largest is_reverse is_associative "
+        "use_global_device_ids constrain_layout has_dynamic_root is_host_transfer "
+        "custom_call_has_side_effect indices_are_sorted unique_indices left_side lower "
+        "unit_diagonal is_composite is_cross_program_prefetch",
+        r"true|false",
+    ),
+    (
+        "custom_call_target async_execution_thread execution_thread infeed_config outfeed_config",
+        rf"{LOOSE.string}|{LOOSE.quoted}",
+    ),
+    (
+        "direction type kind fft_type distribution transpose_a padding_type schedule api_version "
+        "convolution_kind mode algorithm",
+        r"[A-Za-z_][\w.-]*+",
+    ),
+    (
+        "to_apply calls condition body true_computation false_computation select scatter",
+        _NAME,
+    ),
+    ("branch_computations called_computations", rf"{_NAMES}|{_NAME}"),
+    ("control-predecessors", _NAMES),
+    ("epsilon", _NUMBER),
+    ("source_target_pairs", _INT_LISTS),
+    ("slice_sizes", rf"{_INT_LIST}|{_INT_LISTS}"),
+    ("slice", rf"\{{\s*(?:{_RANGE}(?:\s*,\s*{_RANGE})*)?\s*\}}"),
+    ("window", rf"\{{\s*(?:[a-z_]+={_WINDOW}\s*)*\}}"),
+    ("padding", rf"{_PADDING}(?:x{_PADDING})*+"),
+    ("dim_labels", _LABELS),
+    ("input_output_alias output_to_operand_aliasing", rf"\{{\s*(?:{_ALIAS}(?:\s*,\s*{_ALIAS})*+)?\s*\}}"),
+    (
+        "buffer_donor",
+        rf"\{{\s*(?:\(\s*\d+\s*,\s*{_SHAPE_INDEX}\s*\)(?:\s*,\s*\(\s*\d+\s*,\s*{_SHAPE_INDEX}\s*\))*+)?\s*\}}",
+    ),
+    ("replica_count num_partitions", r"\d++"),
+    (
+        "allow_spmd_sharding_propagation_to_parameters allow_spmd_sharding_propagation_to_output "
+        "parameter_replication",
+        _BOOLS,
+    ),
+)
+
+FORMS: Mapping[str, Callable[[str], object]] = {
+    name: re.compile(pattern).fullmatch for names, pattern in _FORMS for name in names.split()
+}
+"""Attribute name to what accepts its value; names that are not here are open."""
+
+_PARAMETER = rf"(?:\(unknown\):?|{_NAME}:?){SPACE}{LOOSE.shape}"
+_SIGNATURE = re.compile(
+    rf"\({SPACE}(?:{_PARAMETER}{SPACE}(?:,{SPACE}{_PARAMETER}{SPACE})*+)?+\){SPACE}->{SPACE}{LOOSE.shape}"
+)
+
+
+class AttributeCheck:
+    """Judges shapes and attributes; remembers what was right.
+
+    Attributes:
+        shapes: Texts of shapes that are right.
+        attributes: Texts of attribute lists that are right; the empty one always is.
+    """
+
+    def __init__(self, reader: HloTextReader) -> None:
+        self._reader = reader
+        self.shapes: set[str] = set()
+        self.attributes: set[str] = {""}
+
+    def shape(self, text: str) -> bool:
+        """Whether a text is a shape."""
+        if text in self.shapes:
+            return True
+        if self.shape_problem(text) is not None:
+            return False
+        self.shapes.add(text)
+        return True
+
+    def shape_problem(self, text: str) -> DumpSyntaxError | None:
+        """Return why a text is no shape, with its place in the text, or None."""
+        try:
+            self._reader.shape(text)
+        except DumpSyntaxError as error:
+            return error
+        return None
+
+    def attribute_text(self, text: str) -> bool:
+        """Whether all values of an attribute list are right."""
+        if text in self.attributes:
+            return True
+        for match in ATTRIBUTE.finditer(text):
+            name, value = match[1], match[2]
+            form = FORMS.get(name)
+            if form is not None:
+                if form(value) is None:
+                    return False
+            elif self.value_problem(name, value) is not None:
+                return False
+        self.attributes.add(text)
+        return True
+
+    def value_problem(self, name: str, value: str) -> DumpSyntaxError | None:
+        """Return why a sharding or device list is wrong, or None; other values are not judged."""
+        try:
+            if name == "sharding":
+                self._reader.sharding(value)
+            elif name == "replica_groups":
+                self._reader.device_list(value)
+        except DumpSyntaxError as error:
+            return error
+        return None
+
+    def signature(self, text: str) -> bool:
+        """Whether a text is ``(name: shape, ...) -> shape``; the shapes are not judged."""
+        return _SIGNATURE.fullmatch(text) is not None
+
+    def header(self, header: Mapping[str, str]) -> str | None:
+        """Return the name of the first header attribute whose value is wrong, or None."""
+        for name, value in header.items():
+            form = FORMS.get(name)
+            if form is not None and form(value) is None:
+                return name
+            if name == "entry_computation_layout" and LOOSE_PROGRAM_SHAPE.fullmatch(value) is None:
+                return name
+        return None

@@ -1,0 +1,614 @@
+"""HLO module text to HloModule: a scanner over the text, with the grammar for what it leaves.
+
+The scanner goes through the text once, anchored: at each place it tries the pattern of a printed
+instruction line, then a loose one, then the grammar on that one instruction; what none of them
+takes is a gap. Instructions become rows of places; their meaning is read on demand. The cost of a
+gap is bounded: text is looked at again only a fixed number of times.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.hlo import (
+    HloComputation,
+    HloModule,
+    HloOperand,
+    InstructionColumns,
+    Overlay,
+)
+from hlo_lens.syntax import hlo_patterns as patterns
+from hlo_lens.syntax.hlo_attributes import AttributeCheck
+from hlo_lens.syntax.hlo_grammar import check_header, read_instruction, read_module
+from hlo_lens.syntax.hlo_reader import HloTextReader
+from hlo_lens.syntax.hlo_tables import read_tables
+from hlo_lens.syntax.hlo_text import parse_attributes
+from hlo_lens.text.errors import DumpSyntaxError, Gap, show_excerpt
+from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hlo_lens.syntax.hlo_grammar import ReadComputation, ReadInstruction, ReadOperand
+
+_GRAMMAR_LIMIT = 1 << 20
+"""Longest instruction, in characters, that goes to the grammar."""
+
+_LONG_LINE = 1 << 14
+"""A line longer than this may hold many instructions."""
+
+_LARGEST_OFFSET = (1 << 32) - 1
+
+
+def parse_hlo(text: str | bytes, *, strict: bool = False, path: str = "<text>") -> HloModule:
+    """Return the module that a text prints.
+
+    What could not be read is in the module's ``gaps``. A text of several modules gives the first,
+    and a gap that says where the second begins; `hlo_lens.load` reads them all.
+
+    Args:
+        text: HLO text as XLA dumps or prints it.
+        strict: Raise at the first gap.
+        path: Name of the text for messages.
+
+    Raises:
+        DumpSyntaxError: If nothing could be read, or, when strict, at the first gap.
+    """
+    source = clean(decode(text) if isinstance(text, bytes) else text, path)
+    modules = parse_hlo_modules(source)
+    module = modules[0]
+    if len(modules) > 1:
+        second = modules[1]
+        place = _gap(second.columns.source, Span(second.start, second.start + 9), _SECOND)
+        module.gaps = (*module.gaps, place)
+    if strict and module.gaps:
+        raise module.gaps[0].as_error()
+    return module
+
+
+_SECOND = "expected the end of the text, found a second HloModule (hlo_lens.load reads them all)"
+
+
+def parse_hlo_modules(
+    source: Source, *, progress: Callable[[int], None] | None = None
+) -> list[HloModule]:
+    """Return all modules of a source, in order; at least one.
+
+    Args:
+        source: The text.
+        progress: Called now and then with the offset reached.
+
+    Raises:
+        DumpSyntaxError: If there is no computation and no header in the whole text.
+    """
+    scan = _Scan(source, progress)
+    scan.run()
+    if scan.junk and not source.cut_offsets and (cut := cut_log_prefixes(source)) is not None:
+        scan = _Scan(cut, progress)
+        scan.run()
+    if not scan.modules:
+        if scan.gaps:
+            raise scan.gaps[0].as_error()
+        message = "expected 'HloModule' or a computation, found nothing"
+        raise DumpSyntaxError(message, path=source.path)
+    return scan.modules
+
+
+def parse_with_grammar(source: Source) -> HloModule:
+    """Return the one module of a source as the grammar alone reads it: the scanner's reference.
+
+    Raises:
+        DumpSyntaxError: At the first place that the grammar does not allow.
+    """
+    read = read_module(source)
+    scan = _Scan(source, None)
+    module = scan.begin_module(read.name, 0)
+    module.header = {
+        name: source.text[start:end] for name, start, end in reversed(read.header)
+    }
+    module.stack_frames, _ = read_tables(source.text, read.tables)
+    for computation in read.computations:
+        scan.add_read_computation(computation, is_inline=False)
+    return module
+
+
+def _gap(source: Source, span: Span, message: str, lines: int = 1) -> Gap:
+    line, column = source.line_column(span.start)
+    return Gap(
+        path=source.path,
+        line=line,
+        column=column,
+        message=message,
+        lines=lines,
+        excerpt=show_excerpt(source, span),
+    )
+
+
+class _Scan:
+    """One pass over a source. Holds the module that is being filled and the gaps so far."""
+
+    def __init__(self, source: Source, progress: Callable[[int], None] | None) -> None:
+        self.source = source
+        self.text = source.text
+        self.modules: list[HloModule] = []
+        self.gaps: list[Gap] = []
+        self.junk = 0
+        self._progress = progress
+        self._reader = HloTextReader()
+        self._check = AttributeCheck(self._reader)
+        self._module: HloModule | None = None
+        self._columns = InstructionColumns(source)
+        self._nested = 0
+        self._inline = 0
+        self._budget = 16 * len(self.text) + (1 << 20)
+        self._foreign: list[range] = []
+
+    # ---- modules -------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Read the whole text."""
+        text, position, size = self.text, 0, len(self.text)
+        while True:
+            position = self._blank(position)
+            if position >= size:
+                break
+            if self._progress is not None:
+                self._progress(position)
+            position = self._unit(position)
+        self._end_module()
+
+    def _blank(self, position: int) -> int:
+        match = patterns.BLANK.match(self.text, position)
+        return position if match is None else match.end()
+
+    def _unit(self, position: int) -> int:
+        """Read what stands between computations and return where it ends."""
+        text = self.text
+        if patterns.HEADER_START.match(text, position):
+            return self._header(position)
+        if patterns.TABLE.match(text, position):
+            module = self._module or self.begin_module("", position)
+            module.stack_frames, end = read_tables(text, position)
+            return end
+        match = patterns.LINE_COMPUTATION.match(text, position)
+        if match is None:
+            end = self._unit_end(position)
+            match = patterns.LOOSE_COMPUTATION.match(text, position, end)
+        if match is not None:
+            return self._computation(match)
+        if patterns.INSTRUCTION_LIKE.match(text, position, position + _LONG_LINE):
+            return self._stray_instructions(position)
+        return self._junk(position)
+
+    def _header(self, position: int) -> int:
+        text = self.text
+        match = patterns.HEADER.match(text, position)
+        if match is None:
+            return self._junk(position)
+        module = self.begin_module(match[1] or "", position)
+        start, end = match.span(2)
+        module.header = dict(reversed(parse_attributes(text[start:end])))
+        line_end = self._line_end(end)
+        rest = text[end:line_end].strip()
+        if rest and not rest.startswith(("//", "/*")):
+            self._header_gap(position, end, line_end)
+            return line_end
+        bad = self._check.header(module.header)
+        if bad is not None:
+            self._header_gap(position, start, end)
+        return end
+
+    def _header_gap(self, position: int, start: int, end: int) -> None:
+        try:
+            check_header(self.source, position, min(end, position + _GRAMMAR_LIMIT))
+        except DumpSyntaxError as error:
+            self._add_error(error)
+            return
+        self._add_gap(start, end, "expected ',' and a header attribute")
+
+    def begin_module(self, name: str, start: int) -> HloModule:
+        """End the module before and begin a new one."""
+        self._end_module()
+        self._columns = InstructionColumns(self.source)
+        if len(self.text) > _LARGEST_OFFSET:
+            self._columns.spans = array("Q")
+        self._nested = self._inline = 0
+        self._module = HloModule(
+            name=name, columns=self._columns, reader=self._reader, start=start
+        )
+        return self._module
+
+    def _end_module(self) -> None:
+        module, self._module = self._module, None
+        if module is None:
+            return
+        module.gaps, self.gaps = tuple(self.gaps), []
+        self.modules.append(module)
+
+    # ---- computations --------------------------------------------------------------------------
+
+    def _computation(self, match: re.Match[str]) -> int:
+        module = self._module or self.begin_module("", match.start())
+        first = len(self._columns)
+        computation = HloComputation(
+            module=module,
+            name=match[2] or "",
+            is_entry=match[1] is not None,
+            signature_text=match[3] or "",
+            start=match.start(),
+            is_complete=False,
+        )
+        self._signature(match)
+        index = len(module.computations)
+        module.computations.append(computation)
+        position = self._body(match.end(), computation)
+        computation.rows = self._own_rows(first)
+        self._foreign = []
+        if len(module.computations) > index + 1:  # bodies printed in place come before their caller
+            module.computations[index:] = [*module.computations[index + 1 :], computation]
+        if not computation.is_complete and position >= len(self.text):
+            module.is_truncated = True
+        return position
+
+    def _signature(self, match: re.Match[str]) -> None:
+        if match[3] and not self._check.signature(match[3]):
+            start, end = match.span(3)
+            self._add_gap(start, end, "expected (name: shape, ...) -> shape")
+
+    def _body(self, position: int, computation: HloComputation) -> int:
+        """Read instructions up to the closing brace and return where the text goes on."""
+        text, columns = self.text, self._columns
+        extend, roots = columns.spans.extend, columns.roots
+        match_line = patterns.LINE_INSTRUCTION.match
+        shapes, attributes = self._check.shapes, self._check.attributes
+        accepts = self._accepts
+        row = len(columns)
+        while True:
+            match = match_line(text, position)
+            if match is not None:
+                (
+                    (_, end),
+                    (root, _),
+                    (name, name_end),
+                    (shape, shape_end),
+                    (opcode, opcode_end),
+                    (operands, operands_end),
+                    (_, complex_end),
+                    (middle, middle_end),
+                    (_, tail_end),
+                ) = match.regs
+                if (
+                    operands >= 0
+                    and text[shape:shape_end] in shapes
+                    and (middle == middle_end or text[middle:middle_end] in attributes)
+                ) or accepts(match):
+                    if operands < 0:
+                        operands, operands_end = opcode_end + 1, complex_end
+                    if root >= 0:
+                        roots.add(row)
+                    extend(
+                        (
+                            name,
+                            name_end,
+                            shape,
+                            shape_end,
+                            opcode,
+                            opcode_end,
+                            operands,
+                            operands_end,
+                            tail_end,
+                        )
+                    )
+                    row += 1
+                    position = end
+                    continue
+            position, ends = self._irregular(position, computation)
+            if ends:
+                return position
+            row = len(columns)
+
+    def _accepts(self, match: re.Match[str]) -> bool:
+        """Whether the parts of an instruction that patterns cannot judge are right."""
+        check = self._check
+        if match[5] is None and match[4] != "constant" and patterns.NESTED_CALL.search(match[6]):
+            return False
+        return check.shape(match[3]) and check.attribute_text(match[7])
+
+    def _irregular(self, position: int, computation: HloComputation) -> tuple[int, bool]:
+        """Read what is no printed instruction line.
+
+        Returns:
+            Where the text goes on, and whether the computation ends there.
+        """
+        text = self.text
+        match = patterns.LINE_CLOSE.match(text, position)
+        start = position
+        if match is None:
+            start = self._blank(position)
+            if start >= len(text):
+                self._truncated(computation)
+                return len(text), True
+            if text[start] == "}":
+                match = patterns.LOOSE_CLOSE.match(text, start)
+        if match is not None:
+            computation.is_complete = True
+            computation.attributes_text = match[1]
+            if self._progress is not None:
+                self._progress(match.end())
+            return match.end(), True
+        line = patterns.LINE_INSTRUCTION.match(text, start) if start > position else None
+        if line is not None and self._accepts(line):
+            self._add_match(line, attributes_end=line.end(8))
+            return line.end(), False
+        if self._begins_computation(start):
+            self._add_gap(start, self._line_end(start), "expected '}', found a new computation")
+            return start, True
+        return self._unit_in_body(start), False
+
+    def _truncated(self, computation: HloComputation) -> None:
+        size = len(self.text)
+        name = computation.name or "the computation"
+        self._add_gap(max(0, size - 1), size, f"expected '}}', found the end: {name} is cut off")
+
+    def _begins_computation(self, position: int) -> bool:
+        text = self.text
+        if text[position - 1 : position] not in ("\n", ""):
+            return False
+        if patterns.NEXT_HEADER.match(text, position):
+            return True
+        return (
+            patterns.LINE_COMPUTATION.match(text, position) is not None
+            or patterns.COMPUTATION_LIKE.match(text, position, self._line_end(position)) is not None
+        )
+
+    def _unit_in_body(self, position: int) -> int:
+        """Read one instruction that is not printed on one plain line, or note a gap."""
+        text = self.text
+        if not patterns.INSTRUCTION_LIKE.match(text, position, position + _LONG_LINE):
+            return self._junk(position, inside=True)
+        end = self._unit_end(position)
+        match = patterns.LOOSE_INSTRUCTION.match(text, position, end)
+        if match is not None and self._accepts(match):
+            self._add_match(match, attributes_end=match.end(7))
+            return match.end()
+        error: DumpSyntaxError | None = None
+        for stop in self._stops(position, end):
+            try:
+                read = read_instruction(self.source, position, stop)
+            except DumpSyntaxError as problem:
+                error = error or problem
+                continue
+            error = self._problem(read)
+            if error is None:
+                self.add_read(read)
+                return stop
+            break
+        if error is None:
+            size = stop_size(end - position)
+            self._add_gap(position, end, f"an instruction of {size} that only the grammar can read")
+        else:
+            self._add_error(error)
+        return end
+
+    def _stops(self, position: int, end: int) -> list[int]:
+        """Return where the instruction at a place may end: the next line start, then balance."""
+        stops = [end] if end - position <= _GRAMMAR_LIMIT else []
+        balanced = self._balanced_end(position)
+        if balanced > end and balanced - position <= _GRAMMAR_LIMIT:
+            stops.append(balanced)
+        return stops
+
+    def _balanced_end(self, position: int) -> int:
+        """Return where the brackets opened from a place on are closed at a line end, or 0."""
+        if self._budget <= 0:
+            return 0
+        depth = 0
+        end = min(len(self.text), position + _GRAMMAR_LIMIT)
+        for match in patterns.BRACKET.finditer(self.text, position, end):
+            token = match[0]
+            if token in "([{":
+                depth += 1
+            elif token in ")]}":
+                depth -= 1
+                if depth < 0:
+                    self._budget -= match.start() - position
+                    return match.start()
+            elif token == "\n" and depth == 0 and patterns.LINE_START.match(self.text, match.end()):
+                self._budget -= match.end() - position
+                return match.end()
+        self._budget -= end - position
+        return end if depth == 0 else 0
+
+    def _unit_end(self, position: int) -> int:
+        """Return where reading can begin anew after a place: the next line that starts something.
+
+        On a line that is longer than lines of one instruction are, also inside the line.
+        """
+        text = self.text
+        line_end = self._line_end(position)
+        if line_end - position > _LONG_LINE:
+            head = patterns.INSTRUCTION_LIKE.match(text, position, line_end)
+            start = position + 1 if head is None else head.end()
+            inside = patterns.INLINE_START.search(text, start, line_end)
+            if inside is not None:
+                return inside.start()
+        match = patterns.LINE_START.search(text, line_end + 1) if line_end < len(text) else None
+        return len(text) if match is None else match.start()
+
+    def _line_end(self, position: int) -> int:
+        end = self.text.find("\n", position)
+        return len(self.text) if end < 0 else end
+
+    def _stray_instructions(self, position: int) -> int:
+        """Read instructions that stand outside any computation, as XLA prints a single one."""
+        if self._module is not None and self._module.computations:
+            return self._junk(position)
+        module = self._module or self.begin_module("", position)
+        computation = HloComputation(module=module, name="", is_entry=True, start=position)
+        module.computations.append(computation)
+        first = len(self._columns)
+        size = len(self.text)
+        while position < size and patterns.INSTRUCTION_LIKE.match(self.text, position):
+            position = self._blank(self._unit_in_body(position))
+        computation.rows = range(first, len(self._columns))
+        return position
+
+    # ---- rows ----------------------------------------------------------------------------------
+
+    def _add_match(self, match: re.Match[str], *, attributes_end: int) -> None:
+        columns = self._columns
+        if match.start(1) >= 0:
+            columns.roots.add(len(columns))
+        group = 5 if match.start(5) >= 0 else 6
+        columns.spans.extend(
+            (
+                *match.span(2),
+                *match.span(3),
+                *match.span(4),
+                *match.span(group),
+                attributes_end,
+            )
+        )
+
+    def add_read_computation(self, read: ReadComputation, *, is_inline: bool) -> HloComputation:
+        """Add a computation that the grammar read."""
+        module = self._module or self.begin_module("", read.start)
+        computation = HloComputation(
+            module=module, name=read.name, is_entry=read.is_entry, start=read.start
+        )
+        if is_inline:
+            computation.name = computation.name or self._inline_name()
+            computation.is_inline = True
+        if read.signature is not None:
+            computation.signature_text = self.text[slice(*read.signature)]
+        computation.attributes_text = self.text[slice(*read.attributes)]
+        outer, self._foreign = self._foreign, []
+        first = len(self._columns)
+        for instruction in read.instructions:
+            self.add_read(instruction)
+        computation.rows = self._own_rows(first)
+        self._foreign = outer
+        self._foreign.append(range(first, len(self._columns)))
+        module.computations.append(computation)
+        return computation
+
+    def _own_rows(self, first: int) -> Sequence[int]:
+        """Return the rows from one on without those of computations printed in between."""
+        rows = range(first, len(self._columns))
+        if not self._foreign:
+            return rows
+        foreign = {row for rows in self._foreign for row in rows}
+        return tuple(row for row in rows if row not in foreign)
+
+    def _inline_name(self) -> str:
+        self._inline += 1
+        return "_" if self._inline == 1 else f"_.{self._inline - 1}"
+
+    def add_read(self, read: ReadInstruction) -> None:
+        """Add the rows of an instruction that the grammar read, its inner computations first."""
+        bodies = iter(read.bodies)
+        called = tuple(
+            self.add_read_computation(next(bodies), is_inline=True).name if name is None else name
+            for name in read.called
+        )
+        columns = self._columns
+        names: dict[int, str] = {}
+        for current in reversed(_with_nested(read)):
+            overlay = Overlay()
+            if current.name is None:
+                self._nested += 1
+                opcode = self.text[slice(*current.opcode)]
+                overlay.name = names[id(current)] = f"{opcode}.nested.{self._nested}"
+            if any(argument.nested is not None for argument in current.arguments):
+                overlay.operands = tuple(self._operand(a, names) for a in current.arguments)
+            if current is read:
+                overlay.called = called if read.bodies else ()
+                overlay.attributes = tuple(
+                    (name, self.text[start:end]) for name, start, end in read.attributes
+                )
+            if current.is_root:
+                columns.roots.add(len(columns))
+            columns.overlays[len(columns)] = overlay
+            columns.spans.extend(_places(current))
+
+    def _operand(self, read: ReadOperand, names: dict[int, str]) -> HloOperand:
+        if read.nested is not None:
+            return HloOperand(name=names[id(read.nested)])
+        shape = None if read.shape is None else self.text[slice(*read.shape)]
+        return HloOperand(name=read.name, index=read.index, shape_text=shape)
+
+    def _problem(self, read: ReadInstruction) -> DumpSyntaxError | None:
+        """Return what is wrong with the meaning of an instruction that the grammar read."""
+        for current in _with_nested(read):
+            if current.shape is not None:
+                start, end = current.shape
+                problem = self._check.shape_problem(self.text[start:end])
+                if problem is not None:
+                    return self._placed(problem, start, end)
+        for name, start, end in read.attributes:
+            problem = self._check.value_problem(name, self.text[start:end])
+            if problem is not None:
+                return self._placed(problem, start, end)
+        return None
+
+    def _placed(self, problem: DumpSyntaxError, start: int, end: int) -> DumpSyntaxError:
+        """Return an error in a part of the text as one in the whole."""
+        place = start + (problem.column - 1 if problem.line == 1 else 0)
+        return DumpSyntaxError.at(self.source, Span(place, max(end, place + 1)), problem.message)
+
+    # ---- gaps ----------------------------------------------------------------------------------
+
+    def _add_gap(self, start: int, end: int, message: str, lines: int = 1) -> None:
+        self.gaps.append(_gap(self.source, Span(start, end), message, lines))
+
+    def _add_error(self, error: DumpSyntaxError) -> None:
+        self.gaps.append(
+            Gap(
+                path=error.path,
+                line=error.line,
+                column=error.column,
+                message=error.message,
+                excerpt=error.excerpt,
+            )
+        )
+
+    def _junk(self, position: int, *, inside: bool = False) -> int:
+        """Note a gap for text that is not HLO and return where reading can begin anew."""
+        end = self._unit_end(position)
+        text = self.text[position:end].rstrip()
+        lines = text.count("\n") + 1
+        self.junk += 1
+        expected = "an instruction or '}'" if inside else "'HloModule' or a computation"
+        first_end = min(self._line_end(position), position + len(text))
+        self._add_gap(position, first_end, f"expected {expected}", lines)
+        return end
+
+
+def stop_size(size: int) -> str:
+    """Return a length of text in words."""
+    return f"{size / 1e6:.1f} MB"
+
+
+def _with_nested(read: ReadInstruction) -> list[ReadInstruction]:
+    """Return an instruction and all that are nested in it, callers before what they hold."""
+    order: list[ReadInstruction] = []
+    stack = [read]
+    while stack:
+        current = stack.pop()
+        order.append(current)
+        stack.extend(a.nested for a in current.arguments if a.nested is not None)
+    return order
+
+
+def _places(read: ReadInstruction) -> tuple[int, ...]:
+    """Return the columns of a row."""
+    nowhere = (read.opcode[0], read.opcode[0])
+    return (
+        *(read.name or nowhere),
+        *(read.shape or nowhere),
+        *read.opcode,
+        *read.operands,
+        read.end,
+    )

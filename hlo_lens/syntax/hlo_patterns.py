@@ -1,0 +1,139 @@
+r"""The compiled regular expressions of the scanner: the fast shadow of ``hlo_module.lark``.
+
+Every repetition is possessive (``*+``): a text that does not match is left after one pass over it,
+whatever it holds. Two families: *line* patterns for what XLA's printer writes (one instruction a
+line), *loose* ones for any white space and comments between tokens.
+"""
+
+from __future__ import annotations
+
+import re
+
+NAME = r"(?:%(?=[\w.-])|(?=[A-Za-z_]))([\w.-]++)"
+"""A name; the group leaves the ``%`` out."""
+
+SPACE = r"(?:[ \t\f\n]++|/\*(?:[^*]|\*(?!/))*+\*/|//[^\n]*+(?=\n|\Z))*+"
+"""White space and comments, in loose patterns."""
+
+_DEPTH = 8
+"""Nesting that the patterns follow; deeper text goes to the grammar."""
+
+
+def _nested(opening: str, closing: str, inner: str, depth: int) -> str:
+    """Return a pattern for a bracket pair that holds `inner` and itself, `depth` levels deep."""
+    pattern = rf"{opening}(?:{inner})*+{closing}"
+    for _ in range(depth - 1):
+        pattern = rf"{opening}(?:{inner}|{pattern})*+{closing}"
+    return pattern
+
+
+class Family:
+    """The patterns of one family.
+
+    Args:
+        newline: What a token may not run over: ``\\n`` in line patterns, nothing in loose ones.
+    """
+
+    def __init__(self, newline: str) -> None:
+        out = rf"{newline}\0"
+        any_escaped = r"\\[^\n\0]" if newline else r"\\[^\0]"
+        self.string = rf'"[^"\\{out}]*+(?:{any_escaped}[^"\\{out}]*+)*+"'
+        self.quoted = rf"'[^'\\{out}]*+(?:{any_escaped}[^'\\{out}]*+)*+'"
+        self.braces = _nested(r"\{", r"\}", rf'[^"{{}}{out}]++|{self.string}', _DEPTH)
+        self.parens = _nested(r"\(", r"\)", rf"[^(){out}]++", _DEPTH)
+        self.brackets = _nested(r"\[", r"\]", rf"[^\[\]{out}]++", 2)
+        space = SPACE if not newline else ""
+        self.array = rf"[a-z]\w*+{space}\[[\d,<=?\s]*+\](?:{space}\{{(?=\s*+[\d:])[^{{}}{out}]*+\}})?+"
+        self.shape = rf"(?:b{self.parens}|{self.array}|{self.parens})"
+        # A top-level comma ends a value, but for the one comma that mesh replica groups hold.
+        self.value = (
+            rf"(?:[^,\s\"'{{}}()\[\]\0]++|{self.string}|{self.braces}|{self.parens}|{self.brackets}"
+            rf"|{self.quoted}|,[ ]device_ids=(?=\()|[ ](?=\{{))++"
+        )
+
+
+LINE = Family(r"\n")
+LOOSE = Family("")
+
+_GENERIC = r"(?!metadata=|backend_config=)[A-Za-z_][\w.-]*+="
+_METADATA_VALUE = rf"(?:{LINE.string}|-?\d++|\{{[\d,]*+\}}|[A-Za-z_]\w*+)"
+_METADATA = rf"metadata=\{{(?:[a-z_]++={_METADATA_VALUE}[ ,]*+)*+\}}"
+_CONFIG = rf"backend_config=(?:{LINE.braces}|{LINE.string})"
+
+LINE_INSTRUCTION = re.compile(
+    rf" *+(ROOT )?+{NAME} = ({LINE.shape}) ([a-z][a-z0-9_-]*+)"
+    rf"\((?:([^()\n\0]*+)|((?:[^()\n\0]++|{LINE.parens})*+))\)"
+    rf"((?:, {_GENERIC}{LINE.value})*+)((?:, (?:{_METADATA}|{_CONFIG}))*+)[ ]*+(?:\n|\Z)"
+)
+"""One printed instruction with its line end.
+
+Groups: ROOT, name, shape, opcode, operands without parentheses, operands with, attributes before
+``metadata`` and ``backend_config``, those two.
+"""
+
+LOOSE_INSTRUCTION = re.compile(
+    rf"{SPACE}(ROOT\b{SPACE})?+{NAME}(?!=){SPACE}={SPACE}({LOOSE.shape}){SPACE}"
+    rf"([a-z][a-z0-9_-]*+){SPACE}\((?:([^()\0]*+)|((?:[^()\0]++|{LOOSE.parens})*+))\)"
+    rf"((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={SPACE}{LOOSE.value})*+)"
+    rf"(?={SPACE}(?:\}}|\Z|(?:ROOT\b{SPACE})?+(?:%(?=[\w.-])|(?=[A-Za-z_]))[\w.-]++(?!=){SPACE}=))"
+)
+"""The same with any white space, ending where the next instruction or the brace begins.
+
+Groups as in the line pattern, all attributes in one.
+"""
+
+NESTED_CALL = re.compile(r"(?<![A-Za-z0-9_.%-])(?!b\()(?!nan\()[a-z][a-z0-9_-]*+\s*+\(")
+"""An instruction written inside an operand list."""
+
+_SIGNATURE = rf"({LINE.parens} -> {LINE.shape})"
+LINE_COMPUTATION = re.compile(
+    rf"(ENTRY )?+(?:{NAME})?+ ?+(?:{_SIGNATURE} )?+\{{[ ]*+\n"
+)
+"""First line of a printed computation. Groups: ENTRY, name, signature."""
+
+LOOSE_COMPUTATION = re.compile(
+    rf"{SPACE}(ENTRY\b{SPACE})?+(?:{NAME}(?!=))?+{SPACE}"
+    rf"(?:({LOOSE.parens}{SPACE}->{SPACE}{LOOSE.shape}){SPACE})?+\{{"
+)
+LINE_CLOSE = re.compile(rf"\}}((?:, [A-Za-z_][\w.-]*+={LINE.value})*+)(?: //[^\n]*+)?+(?:\n|\Z)\n*+")
+LOOSE_CLOSE = re.compile(
+    rf"{SPACE}\}}((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={LOOSE.value})*+){SPACE}"
+)
+BLANK = re.compile(SPACE)
+
+ATTRIBUTE = re.compile(rf"{SPACE},{SPACE}([A-Za-z_][\w.-]*+)={SPACE}({LOOSE.value})")
+"""One attribute of a list, with its leading comma. Groups: name, value."""
+
+HEADER = re.compile(rf"HloModule(?![\w.-])[ \t]*+(?:{NAME})?+((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={LOOSE.value})*+)")
+HEADER_START = re.compile(r"HloModule(?![\w.-])")
+NEXT_HEADER = re.compile(r"^[ \t]*+HloModule[ ,]", re.MULTILINE)
+
+TABLE = re.compile(r"(FileNames|FunctionNames|FileLocations|StackFrames)[ \t]*+\n")
+TABLE_STRING = re.compile(rf"[ \t]*+(\d++)[ \t]++({LINE.string})[ \t]*+\n")
+TABLE_RECORD = re.compile(r"[ \t]*+(\d++)[ \t]++\{((?:[ ,]*+[a-z_]++=\d++)*+)[ ,]*+\}[ \t]*+\n")
+TABLE_FIELD = re.compile(r"([a-z_]++)=(\d++)")
+
+_ANY_NAME = r"%?+[\w.-]++"
+LINE_START = re.compile(
+    rf"^[ \t]*+(?:(?:ROOT[ \t]++)?+{_ANY_NAME}[ \t]++=[ \t]|\}}|HloModule[ ,]"
+    rf"|ENTRY[ \t][^\n]*\{{[ \t]*+$|{_ANY_NAME}[ \t]++(?:\([^\n]*)?\{{[ \t]*+$)",
+    re.MULTILINE,
+)
+"""A line where reading can begin anew after text that could not be read."""
+
+INLINE_START = re.compile(rf"(?<=[ \t])(?:ROOT[ \t]++)?+{_ANY_NAME}[ \t]++=[ \t]++[a-z(]")
+"""The same inside a line, for modules that stand on one."""
+
+INSTRUCTION_LIKE = re.compile(rf"{SPACE}(?:ROOT\b{SPACE})?+{_ANY_NAME}{SPACE}=")
+COMPUTATION_LIKE = re.compile(rf"(?:ENTRY\b|%?+[A-Za-z_][\w.-]*+[ \t]*+[({{])[^\n]*\{{[ \t]*+$", re.MULTILINE)
+
+BRACKET = re.compile(rf'{LOOSE.string}|/\*(?:[^*]|\*(?!/))*+\*/|[(\[{{}})\]]|\n')
+"""What decides where a text that is printed over several lines ends."""
+
+LOOSE_PROGRAM_SHAPE = re.compile(
+    rf"\{{{SPACE}\(({SPACE}(?:{LOOSE.shape}{SPACE},?+{SPACE})*+)\){SPACE}->{SPACE}({LOOSE.shape}){SPACE}\}}"
+)
+"""Value of ``entry_computation_layout``. Groups: parameter shapes, result shape."""
+
+SHAPE_ITEM = re.compile(rf"{SPACE}({LOOSE.shape}){SPACE}(?:,|\Z)")
+"""One shape of a comma-separated list."""

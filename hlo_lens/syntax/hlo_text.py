@@ -1,0 +1,151 @@
+"""Small parts of HLO text: strings, operand lists, attribute lists, metadata, aliasing.
+
+Each function takes the text of one part that the scanner or the grammar has accepted.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING, Any
+
+from hlo_lens.model.hlo import HloOperand, InputOutputAlias
+from hlo_lens.model.metadata import OpMetadata
+from hlo_lens.syntax.hlo_patterns import ATTRIBUTE, LOOSE, NAME, SPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hlo_lens.model.shape import ShapeIndex
+
+_ESCAPE = re.compile(r"((?:\\(?:[0-7]{1,3}|x[0-9a-fA-F]{2}))+)|\\(.)", re.DOTALL)
+_CODE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2}))")
+_SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*+\*/|//[^\n]*")
+_PLAIN_OPERAND = re.compile(r"%?([\w.-]+)((?:#\d+)*)")
+_OPERAND = re.compile(
+    rf"{SPACE}(?:({LOOSE.shape}){SPACE})?+{NAME}((?:{SPACE}#{SPACE}\d++)*+){SPACE}(?:,|\Z)"
+)
+_METADATA_FIELD = re.compile(
+    rf"([A-Za-z_]\w*+)=(?:({LOOSE.string}|{LOOSE.quoted})|(\{{[^{{}}]*+\}}|[\w.+-]++))"
+)
+_FRONTEND = re.compile(
+    rf"\s*+([\w.-]++)=(?:({LOOSE.string}|{LOOSE.quoted})|({LOOSE.braces}))(?=\s*+(?:,|\Z))"
+)
+_FRONTEND_LENIENT = re.compile(
+    r"\s*([\w.-]+)=(?:\"(.*?)\"|(\{.*?\}))\s*(?=,\s*[\w.-]+=[\"{]|\Z)", re.DOTALL
+)
+_INT = re.compile(r"-?\d+")
+_ALIAS = re.compile(
+    r"\{([\d,\s]*)\}\s*:\s*\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}\s*(?:,\s*(may-alias|must-alias)\s*)?\)"
+)
+_DONOR = re.compile(r"\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}\s*\)")
+_LIST_NAME = re.compile(r"%?([A-Za-z_%][\w.-]*)")
+_INTEGERS = frozenset(
+    {"source_line", "source_end_line", "source_column", "source_end_column", "stack_frame_id"}
+)
+_STRINGS = frozenset({"op_type", "op_name", "source_file", "scheduling_name", "deduplicated_name"})
+
+
+def unescape(text: str) -> str:
+    """Return a C-escaped text as it was: octal and hexadecimal bytes are joined as UTF-8."""
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(_unescaped, text)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    if match[1] is None:
+        return _SIMPLE.get(match[2], match[2])
+    codes = bytes(int(o, 8) & 255 if o else int(x, 16) for o, x in _CODE.findall(match[1]))
+    return codes.decode("utf-8", errors="backslashreplace")
+
+
+def parse_string(text: str) -> str:
+    """Return a quoted string without quotes and escapes; any other text as it is."""
+    if len(text) > 1 and text[0] in "\"'" and text[-1] == text[0]:
+        return unescape(text[1:-1])
+    return text
+
+
+def parse_operands(text: str) -> tuple[HloOperand, ...]:
+    """Return the operands of a list, in order. Shapes in front of the names are kept as text."""
+    if "/" in text:
+        text = _COMMENT.sub("", text)
+    if "[" not in text and "(" not in text:
+        return tuple(
+            HloOperand(name=name, index=_index(index)) if index else HloOperand(name=name)
+            for name, index in _PLAIN_OPERAND.findall(text)
+        )
+    return tuple(
+        HloOperand(name=m[2], index=_index(m[3]), shape_text=m[1]) for m in _OPERAND.finditer(text)
+    )
+
+
+def _index(text: str) -> ShapeIndex:
+    return tuple(int(digits) for digits in _INT.findall(text))
+
+
+def parse_attributes(text: str) -> tuple[tuple[str, str], ...]:
+    """Return names and values of an attribute list (with its leading comma), as written."""
+    return tuple((m[1], m[2]) for m in ATTRIBUTE.finditer(text))
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Return the names in ``{%a, %b}`` or ``%a``, without ``%``; tuple indices are left out."""
+    if text.startswith(("{", "%")) or "/" in text:
+        text = _COMMENT.sub("", text)
+    return tuple(dict.fromkeys(_LIST_NAME.findall(re.sub(r"#\d+", "", text))))
+
+
+def parse_frontend_attributes(text: str) -> Mapping[str, str]:
+    """Return keys and values, unquoted. Dumps before 2025 hold quotes that are not escaped."""
+    inner = text.strip()[1:-1]
+    found: dict[str, str] = {}
+    position = 0
+    while position < len(inner):
+        match = _FRONTEND.match(inner, position) or _FRONTEND_LENIENT.match(inner, position)
+        if match is None:
+            break
+        key, quoted, braced = match[1], match[2], match[3]
+        if quoted is None:
+            found[key] = braced
+        else:
+            found[key] = parse_string(quoted) if match.re is _FRONTEND else unescape(quoted)
+        position = match.end() + 1
+    return found
+
+
+@functools.lru_cache(maxsize=4096)
+def parse_metadata(text: str) -> OpMetadata:
+    """Return what a ``metadata={...}`` value says; fields that it does not know are kept."""
+    known: dict[str, Any] = {}
+    other: dict[str, str] = {}
+    for match in _METADATA_FIELD.finditer(text):
+        name, quoted, plain = match[1], match[2], match[3]
+        value = plain if quoted is None else parse_string(quoted)
+        if name in _STRINGS:
+            known[name] = value
+        elif name in _INTEGERS and value.lstrip("-").isdecimal():
+            known[name] = int(value)
+        else:
+            other[name] = value
+    return OpMetadata(**known, other=other)
+
+
+def parse_aliasing(text: str) -> tuple[InputOutputAlias, ...]:
+    """Return the pairs of an ``input_output_alias`` value, in order."""
+    return tuple(
+        InputOutputAlias(
+            output_index=_index(m[1]),
+            parameter_number=int(m[2]),
+            parameter_index=_index(m[3]),
+            kind=m[4] or "may-alias",
+        )
+        for m in _ALIAS.finditer(text)
+    )
+
+
+def parse_donors(text: str) -> tuple[tuple[int, ShapeIndex], ...]:
+    """Return parameter number and index of each entry of a ``buffer_donor`` value."""
+    return tuple((int(m[1]), _index(m[2])) for m in _DONOR.finditer(text))

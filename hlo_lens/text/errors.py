@@ -1,0 +1,161 @@
+"""Every error that bad input can cause, and how each one is shown.
+
+House form: ``file:line:column: error: message``, then the line, then carets under the place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.text.source import Source, Span
+
+SHOWN_GAPS = 20
+"""How many gaps one error text shows; the rest is counted."""
+
+_WINDOW = 96
+"""Longest excerpt of a line, in characters; a longer line is shown as a window around the place."""
+
+
+class HloLensError(Exception):
+    """Base of all errors caused by the input or by how the tool is used.
+
+    Attributes:
+        exit_code: What the command line returns for it: 3 unreadable, 4 not parsable, 2 usage.
+    """
+
+    exit_code: ClassVar[int] = 4
+
+
+class UnreadableError(HloLensError):
+    """The file is missing, is a directory where a file is needed, or cannot be decompressed."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class UsageError(HloLensError):
+    """What was asked for cannot be asked for."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class DumpMismatchError(HloLensError):
+    """Two texts, or two numbers, that should agree do not."""
+
+
+class MissingDumpError(HloLensError):
+    """A file is needed that is not there; the message names the XLA flag that writes it."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class UnknownNameError(HloLensError):
+    """A name was asked for that the module does not have; the message names the nearest ones."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class BrokenInstallError(HloLensError):
+    """The package was installed without its grammars."""
+
+    exit_code: ClassVar[int] = 70
+
+
+class DumpSyntaxError(HloLensError):
+    """The text is not what its format says.
+
+    Attributes:
+        message: What was expected and what was found, without place.
+        path: Name of the file, or ``<text>``.
+        line: 1-based line.
+        column: 1-based column, counted in characters of that line.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str = "<text>",
+        line: int = 1,
+        column: int = 1,
+        excerpt: str = "",
+    ) -> None:
+        self.message = message
+        self.path = path
+        self.line = line
+        self.column = column
+        self.excerpt = excerpt
+        text = f"{path}:{line}:{column}: error: {message}"
+        super().__init__(f"{text}\n{excerpt}" if excerpt else text)
+
+    @classmethod
+    def at(cls, source: Source, span: Span, message: str) -> DumpSyntaxError:
+        """Return the error for a span of a source, with line, column and excerpt filled in."""
+        line, column = source.line_column(span.start)
+        return cls(
+            message,
+            path=source.path,
+            line=line,
+            column=column,
+            excerpt=show_excerpt(source, span),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """A part of the input that was not understood.
+
+    Attributes:
+        path: Name of the file, or ``<text>``.
+        line: 1-based line where it begins.
+        column: 1-based column of the place that could not be read.
+        message: What was expected and what was found.
+        lines: How many lines of the input the gap covers, at least 1.
+        excerpt: The line, or a window of it, with a caret under the place.
+    """
+
+    path: str
+    line: int
+    column: int
+    message: str
+    lines: int = 1
+    excerpt: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.path}:{self.line}:{self.column}: error: {self.message}"
+        return f"{text}\n{self.excerpt}" if self.excerpt else text
+
+    def as_error(self) -> DumpSyntaxError:
+        """Return the gap as an exception, for strict parsing."""
+        return DumpSyntaxError(
+            self.message,
+            path=self.path,
+            line=self.line,
+            column=self.column,
+            excerpt=self.excerpt,
+        )
+
+
+def show_excerpt(source: Source, span: Span) -> str:
+    """Return the line of a span, indented by four, with carets under it (at most to its end)."""
+    start, end = source.line_bounds(span.start)
+    left, right = start, end
+    if right - left > _WINDOW:
+        left = max(start, span.start - _WINDOW // 3)
+        right = min(end, left + _WINDOW)
+    line = source.text[left:right].replace("\t", " ").replace("\0", "\N{REPLACEMENT CHARACTER}")
+    line = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
+    head, tail = "..." * (left > start), "..." * (right < end)
+    carets = max(1, min(span.end, right) - span.start)
+    return f"    {head}{line}{tail}\n    {' ' * (len(head) + span.start - left)}{'^' * carets}"
+
+
+def show_gaps(gaps: Sequence[Gap], *, shown: int = SHOWN_GAPS) -> str:
+    """Return the first gaps in house form and how many more there are."""
+    texts = [str(gap) for gap in gaps[:shown]]
+    if len(gaps) > shown:
+        texts.append(f"[{len(gaps) - shown} more]")
+    return "\n".join(texts)

@@ -1,0 +1,108 @@
+"""Remakes the dumps in this folder: `python sample_dumps/make.py --backend all`.
+
+Needs the packages that README.md lists, and no accelerator. Each program is compiled in a process
+of its own (`compile_program.py`) that dumps into a temporary folder; the files worth keeping are
+then moved to `<out>/<name>/<program>/` under the names XLA gave them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+BACKENDS = ("cpu", "tpu", "gpu")
+PROGRAMS = ("tp_mlp", "fsdp_transformer", "shard_map_collectives", "wasteful")
+
+KEPT = re.compile(
+    r"""\.before_optimizations\.txt$
+    | [._]after_optimizations
+      (-buffer-assignment(-values)? | -live-range | -memory-usage-report)?\.txt$""",
+    re.VERBOSE,
+)
+
+COMPILED_TEXT = {("cpu", "tp_mlp"), ("cpu_jax_0_12_0", "tp_mlp")}
+"""The compiles whose `Compiled.as_text()` is kept too."""
+
+GZIPPED = {("tpu", "fsdp_transformer", "-buffer-assignment-values.txt")}
+"""Files that are kept compressed: name, program, end of the file name."""
+
+DUMP_FLAGS = "--xla_dump_to={dump_dir} --xla_dump_hlo_as_text"
+BACKEND_FLAGS = {"cpu": " --xla_force_host_platform_device_count=8", "tpu": "", "gpu": ""}
+
+
+def environment(backend: str, dump_dir: Path) -> dict[str, str]:
+    """Returns the environment of one compile; JAX's and XLA's own settings are not inherited."""
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("JAX_", "XLA_", "TPU_", "LIBTPU_", "PYTHON"))
+    }
+    return inherited | {
+        "XLA_FLAGS": DUMP_FLAGS.format(dump_dir=dump_dir) + BACKEND_FLAGS[backend],
+        "JAX_PLATFORMS": "cpu",
+        # Source paths in the dumps are made relative to this folder or to site-packages.
+        "JAX_HLO_SOURCE_FILE_CANONICALIZATION_REGEX": f"{re.escape(str(HERE))}/|.*/site-packages/",
+        "TPU_SKIP_MDS_QUERY": "1",
+        "TPU_WORKER_HOSTNAMES": "localhost",
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def keep(source: Path, target: Path, *, compress: bool) -> None:
+    """Copies one dump file, compressed without a time stamp if asked to."""
+    if compress:
+        packed = gzip.compress(source.read_bytes(), mtime=0)
+        target.with_name(target.name + ".gz").write_bytes(packed)
+    else:
+        shutil.copyfile(source, target)
+
+
+def make(backend: str, program: str, name: str, out: Path) -> None:
+    """Compiles one program and replaces the folder `<out>/<name>/<program>`.
+
+    Raises:
+        subprocess.CalledProcessError: The compile failed; its messages are on stderr.
+    """
+    folder = out / name / program
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        dump_dir = Path(temporary)
+        command = [sys.executable, str(HERE / "compile_program.py")]
+        command += [program, backend, str(dump_dir), str(folder)]
+        if (name, program) in COMPILED_TEXT:
+            command.append("--compiled-text")
+        subprocess.run(command, env=environment(backend, dump_dir), check=True)
+        for source in sorted(dump_dir.iterdir()):
+            if KEPT.search(source.name):
+                compress = any(
+                    (name, program) == (where, what) and source.name.endswith(end)
+                    for where, what, end in GZIPPED
+                )
+                keep(source, folder / source.name, compress=compress)
+
+
+def main() -> None:
+    """Remakes the samples named on the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--backend", choices=(*BACKENDS, "all"), default="all")
+    parser.add_argument("--out", type=Path, default=HERE)
+    parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=PROGRAMS)
+    parser.add_argument("--name", help="folder below OUT; the backend's name unless given")
+    options = parser.parse_args()
+    for backend in BACKENDS if options.backend == "all" else (options.backend,):
+        for program in options.programs:
+            make(backend, program, options.name or backend, options.out.resolve())
+
+
+if __name__ == "__main__":
+    main()

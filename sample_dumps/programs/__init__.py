@@ -1,0 +1,1 @@
+"""The JAX programs whose dumps are kept in `sample_dumps/`."""
