@@ -1,1 +1,102 @@
-"""Read what the XLA compiler dumps."""
+"""Read what the XLA compiler dumps: memory, collectives and shardings of a compiled program.
+
+>>> import hlo_lens
+>>> module = hlo_lens.parse_hlo('''
+... HloModule example
+... ENTRY main {
+...   x = f32[8,16] parameter(0)
+...   ROOT y = f32[8,16] negate(x)
+... }''')
+>>> module.entry.root.opcode, module.entry.root.shape.size_bytes
+('negate', 512)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.reader import Reader, use_reader
+
+if TYPE_CHECKING:
+    from hlo_lens.load import load
+    from hlo_lens.model.dump import Dump, ModuleDump
+    from hlo_lens.model.hlo import HloComputation, HloInstruction, HloModule
+    from hlo_lens.model.replica_groups import expand_replica_groups
+    from hlo_lens.model.shape import Layout, Shape
+    from hlo_lens.model.sharding import HloSharding
+    from hlo_lens.syntax.hlo_module import parse_hlo
+    from hlo_lens.text.errors import (
+        DumpMismatchError,
+        DumpSyntaxError,
+        Gap,
+        HloLensError,
+        MissingDumpError,
+        UnreadableError,
+    )
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Dump",
+    "DumpMismatchError",
+    "DumpSyntaxError",
+    "Gap",
+    "HloComputation",
+    "HloInstruction",
+    "HloLensError",
+    "HloModule",
+    "HloSharding",
+    "Layout",
+    "MissingDumpError",
+    "ModuleDump",
+    "Shape",
+    "UnreadableError",
+    "__version__",
+    "expand_replica_groups",
+    "load",
+    "parse_hlo",
+]
+
+_HOMES = {
+    "hlo_lens.load": ("load",),
+    "hlo_lens.model.dump": ("Dump", "ModuleDump"),
+    "hlo_lens.model.hlo": ("HloComputation", "HloInstruction", "HloModule"),
+    "hlo_lens.model.replica_groups": ("expand_replica_groups",),
+    "hlo_lens.model.shape": ("Layout", "Shape"),
+    "hlo_lens.model.sharding": ("HloSharding",),
+    "hlo_lens.syntax.hlo_module": ("parse_hlo",),
+    "hlo_lens.text.errors": (
+        "DumpMismatchError",
+        "DumpSyntaxError",
+        "Gap",
+        "HloLensError",
+        "MissingDumpError",
+        "UnreadableError",
+    ),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used, so that ``import hlo_lens`` costs nothing."""
+    home = _HOME.get(name)
+    if home is None:
+        message = f"module 'hlo_lens' has no attribute '{name}'"
+        raise AttributeError(message)
+    value: object = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def _make_reader() -> Reader:
+    from hlo_lens.syntax.reader import SyntaxReader
+
+    return SyntaxReader()
+
+
+use_reader(_make_reader)

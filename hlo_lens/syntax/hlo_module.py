@@ -577,6 +577,9 @@ class _Scan:
     def _junk(self, position: int, *, inside: bool = False) -> int:
         """Note a gap for text that is not HLO and return where reading can begin anew."""
         end = self._unit_end(position)
+        header = None if inside else patterns.HEADER_INSIDE.search(self.text, position + 1, end)
+        if header is not None:
+            end = header.start()
         text = self.text[position:end].rstrip()
         lines = text.count("\n") + 1
         self.junk += 1

@@ -106,6 +106,9 @@ ATTRIBUTE = re.compile(rf"{SPACE},{SPACE}([A-Za-z_][\w.-]*+)={SPACE}({LOOSE.valu
 
 HEADER = re.compile(rf"HloModule(?![\w.-])[ \t]*+(?:{NAME})?+((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={LOOSE.value})*+)")
 HEADER_START = re.compile(r"HloModule(?![\w.-])")
+HEADER_INSIDE = re.compile(r"(?<![\w.\"'\\-])HloModule [A-Za-z_][\w.-]*+(?:, [a-z_]++=|,?[ \t]*+$)", re.MULTILINE)
+"""A header that a log prints after other words on its line."""
+
 NEXT_HEADER = re.compile(r"^[ \t]*+HloModule[ ,]", re.MULTILINE)
 
 TABLE = re.compile(r"(FileNames|FunctionNames|FileLocations|StackFrames)[ \t]*+\n")

@@ -1,0 +1,215 @@
+"""A path to the modules behind it: finds, reads and parses the dumps of a file or folder."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import zlib
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.dump import Dump, ModuleDump
+from hlo_lens.syntax.hlo_module import parse_hlo_modules
+from hlo_lens.text.dump_files import DumpKind, sniff, split_file_name
+from hlo_lens.text.errors import DumpSyntaxError, UnreadableError
+from hlo_lens.text.source import clean, decode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import BinaryIO
+
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.text.source import Source
+
+    Progress = Callable[[int, int], None]
+
+STDIN = "-"
+
+_MOST_UNPACKED = 8 << 30
+"""Bytes to which a compressed file may grow."""
+
+_MOST_EXPANSION = 2000
+"""How many times its size a compressed file may grow; deflate cannot do more than 1032."""
+
+_HEAD = 1 << 16
+_CHUNK = 1 << 24
+
+_HINTS = {
+    DumpKind.EMPTY: "the file is empty",
+    DumpKind.BINARY: "this is binary data, not text; dump text with --xla_dump_hlo_as_text",
+    DumpKind.MLIR: "this is MLIR; HLO text is in *before_optimizations.txt and *after_optimizations.txt",
+    DumpKind.LLVM_IR: "this is LLVM IR, not HLO",
+    DumpKind.PTX: "this is PTX, not HLO",
+    DumpKind.TEXTPROTO: "this looks like a text proto, not HLO",
+    DumpKind.OTHER: "expected 'HloModule' or a computation, found no dump of XLA",
+}
+
+
+def load(
+    path: str | Path, *, strict: bool = False, progress: Progress | None = None
+) -> Dump:
+    """Return the modules that a file or folder holds.
+
+    A file may be compressed with gzip, hold several modules, or be a log with modules in it; ``-``
+    is standard input. A folder is what ``--xla_dump_to`` filled: one module for each module that
+    was compiled, read when it is asked for, from its latest stage.
+
+    Args:
+        path: File, folder or ``-``.
+        strict: Raise at the first part of a file that cannot be read.
+        progress: Called with characters done and characters in all.
+
+    Raises:
+        UnreadableError: If the path is missing or cannot be read or unpacked.
+        DumpSyntaxError: If no part of it could be read, or, when strict, at the first gap.
+    """
+    name = str(path)
+    if name != STDIN and Path(path).is_dir():
+        return Dump(path=name, modules=tuple(_folder_modules(Path(path), strict=strict)))
+    dump = Dump(path=name, modules=tuple(_file_modules(name, progress)))
+    if strict and dump.gaps:
+        raise dump.gaps[0].as_error()
+    return dump
+
+
+def read_source(path: str) -> Source:
+    """Return the text of a file, unpacked, or of standard input for ``-``.
+
+    Raises:
+        UnreadableError: If it cannot be read.
+    """
+    return clean(decode(_read_bytes(path)), "<stdin>" if path == STDIN else path)
+
+
+def _read_bytes(path: str, limit: int = _MOST_UNPACKED) -> bytes:
+    try:
+        if path == STDIN:
+            data = sys.stdin.buffer.read()
+            return _unpacked(data, path) if data[:2] == b"\x1f\x8b" else data
+        with Path(path).open("rb") as file:
+            if file.read(2) == b"\x1f\x8b":
+                file.seek(0)
+                return _gunzip(file, path, Path(path).stat().st_size, limit)
+            file.seek(0)
+            return file.read(-1 if limit == _MOST_UNPACKED else limit)
+    except FileNotFoundError as error:
+        message = f"{path}: no such file or folder"
+        raise UnreadableError(message) from error
+    except OSError as error:
+        message = f"{path}: cannot be read: {error.strerror or error}"
+        raise UnreadableError(message) from error
+
+
+def _unpacked(data: bytes, path: str) -> bytes:
+    import io
+
+    return _gunzip(io.BytesIO(data), path, len(data), _MOST_UNPACKED)
+
+
+def _gunzip(file: BinaryIO, path: str, size: int, limit: int) -> bytes:
+    """Return what a gzip file holds, at most `limit` bytes of it; what is cut off is left out."""
+    most = min(_MOST_UNPACKED, max(_CHUNK, size * _MOST_EXPANSION))
+    parts: list[bytes] = []
+    total = 0
+    try:
+        with gzip.open(file) as unpacked:
+            while total < limit and (chunk := unpacked.read(min(_CHUNK, limit - total))):
+                parts.append(chunk)
+                total += len(chunk)
+                if total > most:
+                    message = f"{path}: unpacks to more than {most} bytes; unpack it by hand"
+                    raise UnreadableError(message)
+    except EOFError:
+        pass  # a truncated file: what is there is read, and the text itself ends too early
+    except (gzip.BadGzipFile, zlib.error) as error:
+        if not parts:
+            message = f"{path}: cannot be unpacked: {error}"
+            raise UnreadableError(message) from error
+    return b"".join(parts)
+
+
+def _file_modules(path: str, progress: Progress | None) -> Iterator[ModuleDump]:
+    source = read_source(path)
+    kind = sniff(source.text)
+    if kind is not DumpKind.HLO:
+        raise _no_hlo(source.path, kind)
+    size = len(source.text)
+    report = None if progress is None else lambda offset: progress(offset, size)
+    name = split_file_name(Path(path).name)
+    for module in parse_hlo_modules(source, progress=report):
+        yield ModuleDump(
+            name=module.name or name.module,
+            kind=kind,
+            stage=name.stage,
+            files=(source.path,),
+            read=partial(_given, module),
+        )
+
+
+def _given(module: HloModule) -> HloModule:
+    return module
+
+
+def _no_hlo(path: str, kind: DumpKind) -> DumpSyntaxError:
+    hint = _HINTS.get(kind)
+    return DumpSyntaxError(hint or f"this is a {kind.value}, not HLO", path=path)
+
+
+
+def _folder_modules(folder: Path, *, strict: bool) -> Iterator[ModuleDump]:
+    """Yield the modules of a folder, in order of file names, each with its latest stage first."""
+    groups: dict[str, list[tuple[int, str, str | None]]] = {}
+    for file in sorted(p for p in folder.rglob("*") if p.is_file()):
+        name = split_file_name(file.name)
+        if name.part or not _is_hlo(file):
+            continue
+        key = str(file.parent / name.module)
+        groups.setdefault(key, []).append((_rank(name.stage), str(file), name.stage))
+    if not groups:
+        message = (
+            f"{folder}: no HLO text in this folder; "
+            'run the program with XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text"'
+        )
+        raise UnreadableError(message)
+    for key, found in groups.items():
+        ordered = sorted(found, key=lambda item: -item[0])
+        yield ModuleDump(
+            name=Path(key).name,
+            kind=DumpKind.HLO,
+            stage=ordered[0][2],
+            files=tuple(file for _, file, _ in ordered),
+            read=partial(_read_module, ordered[0][1], strict=strict),
+        )
+
+
+def _read_module(file: str, *, strict: bool) -> HloModule:
+    return load(file, strict=strict).modules[0].hlo or _missing(file)
+
+
+def _missing(file: str) -> HloModule:
+    raise _no_hlo(file, DumpKind.OTHER)
+
+
+def _is_hlo(file: Path) -> bool:
+    try:
+        return sniff(decode(_read_bytes(str(file), _HEAD))) is DumpKind.HLO
+    except UnreadableError:
+        return False
+
+
+def _rank(stage: str | None) -> int:
+    """Return how late in compilation a stage is; final optimized text is latest."""
+    if stage is None:
+        return 50
+    if stage == "before_optimizations":
+        return 0
+    if stage[:4].isdecimal():
+        return 10
+    if stage.endswith("after_optimizations"):
+        return 100
+    if stage.endswith("_before_buffer_assignment"):
+        return 60
+    if stage.endswith("_after_buffer_assignment"):
+        return 90
+    return 55 if stage.startswith("after_codegen") else 40
