@@ -2,17 +2,17 @@
 
 Shapes are those of the entry computation layout, where the header prints it, else those of the
 instructions. In a partitioned program they are per device, before partitioning they are global.
-Where a parameter or the result is a tuple there is one row for each leaf (jax passes more than 2,000
-arguments to a TPU as one tuple).
+Where a parameter or the result is a tuple there is one row for each leaf (jax passes more than
+2,000 arguments to a TPU as one tuple).
 
-Donation: an output that the header's ``input_output_alias`` gives a parameter's buffer shares it, so
-the two need memory once; a ``buffer_donor`` parameter may be reused for any output, and whether it
-was is not in this text.
+Donation: an output that the header's ``input_output_alias`` gives a parameter's buffer shares it,
+so the two need memory once; a ``buffer_donor`` parameter may be reused for any output, and whether
+it was is not in this text.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
@@ -21,10 +21,11 @@ from hlo_lens.text.errors import DumpSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.model.hlo import HloInstruction, HloModule
+    from hlo_lens.model.hlo import HloInstruction, HloModule, InputOutputAlias
     from hlo_lens.model.hlo_query import InstructionTable
     from hlo_lens.model.shape import Shape, ShapeIndex
-    from hlo_lens.model.sharding import HloSharding
+
+    _Donation = Mapping[tuple[int | None, ShapeIndex], tuple[str, str | None]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +38,13 @@ class EntryValue:
         index: Shape index of the leaf as XLA prints it (``{0,1}``); empty for a whole value.
         name: Of a parameter the argument's name as the framework gave it (op_name), else the
             instruction's; of an output the instruction that gives it.
-        shape: Shape with layout; None where it is not known.
+        shape: Shape without layout; None where it is not known.
+        layout: Layout as printed, in braces; None where none is.
         size_bytes: Logical bytes.
         padded_size_bytes: Bytes with the padding of the layout's tiles.
         sharding: Sharding as written.
         donation: ``may-alias``, ``must-alias`` or ``donor``; None for neither.
-        aliased_with: The output (``{0}``) or parameter (``2{}``) that has the same buffer.
+        aliased_with: The output (``{0}``) or parameter (``3``, ``0{17}``) of the same buffer.
     """
 
     direction: str
@@ -50,6 +52,7 @@ class EntryValue:
     index: str
     name: str | None
     shape: str | None
+    layout: str | None
     size_bytes: int | None
     padded_size_bytes: int | None
     sharding: str | None
@@ -73,7 +76,8 @@ class EntrySignature(Result):
         Column("number", Unit.NONE, "parameter number"),
         Column("index", Unit.NONE, "shape index of the leaf"),
         Column("name", Unit.NONE, "argument name, or the instruction that gives the value"),
-        Column("shape", Unit.NONE, "shape with layout"),
+        Column("shape", Unit.NONE, "shape without layout"),
+        Column("layout", Unit.NONE, "layout as printed"),
         Column("size_bytes", Unit.BYTES, "bytes of the elements, logical"),
         Column("padded_size_bytes", Unit.BYTES, "bytes with the padding of tiles"),
         Column("sharding", Unit.NONE, "sharding as written"),
@@ -105,29 +109,30 @@ def entry_signature(table: InstructionTable) -> EntrySignature:
     module = table.module
     if not module.computations:
         return EntrySignature(parameter_count=0, parameters=(), outputs=())
-    parameters = _parameters(table)
+    instructions = _parameters(table)
     shapes = _layout_shapes(module)
-    values: list[EntryValue] = []
-    for position, instruction in enumerate(parameters):
-        number = instruction.parameter_number
+    donation = _donation(module)
+    sizes = _Leaves()
+    parameters: list[EntryValue] = []
+    for position, (number, instruction) in enumerate(instructions):
         shape = None if shapes is None else _at(shapes[0], number, position)
         if shape is None:
             shape = _shape(instruction)
-        values.extend(_parameter(instruction, number, shape))
+        parameters.extend(_parameter(instruction, number, sizes.of(shape), donation))
     return EntrySignature(
-        parameter_count=len(parameters),
-        parameters=tuple(values),
-        outputs=tuple(_outputs(module, None if shapes is None else shapes[1])),
+        parameter_count=len(instructions),
+        parameters=tuple(parameters),
+        outputs=tuple(_outputs(module, None if shapes is None else shapes[1], sizes)),
     )
 
 
-def _parameters(table: InstructionTable) -> list[HloInstruction]:
-    """Return the entry's parameters by number; those without a number last."""
+def _parameters(table: InstructionTable) -> list[tuple[int | None, HloInstruction]]:
+    """Return the entry's parameters by number, those without a number last."""
     rows = table.module.entry.rows
     found = [table.instruction(row) for row in rows if table.opcodes[row] == "parameter"]
-    numbers = {id(found[k]): found[k].parameter_number for k in range(len(found))}
+    numbered = [(instruction.parameter_number, instruction) for instruction in found]
     last = len(found)
-    return sorted(found, key=lambda i: last if (n := numbers[id(i)]) is None else n)
+    return sorted(numbered, key=lambda pair: last if pair[0] is None else pair[0])
 
 
 def _layout_shapes(module: HloModule) -> tuple[Sequence[Shape], Shape] | None:
@@ -151,100 +156,132 @@ def _shape(instruction: HloInstruction) -> Shape | None:
         return None
 
 
-def _leaves(shape: Shape | None) -> Iterator[tuple[ShapeIndex, Shape | None]]:
-    """Yield index and shape of each leaf; an unknown shape is a leaf of unknown size."""
-    if shape is None:
-        yield (), None
-    else:
-        yield from shape.leaves()
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A leaf of a shape: index, text, layout, logical and padded bytes."""
+
+    index: ShapeIndex
+    text: str | None = None
+    layout: str | None = None
+    size_bytes: int | None = None
+    padded_size_bytes: int | None = None
+
+
+class _Leaves:
+    """The leaves of shapes; of each shape that is met again, measured once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Shape, _Leaf]] = {}
+
+    def of(self, shape: Shape | None) -> list[_Leaf]:
+        """Return the leaves in order; an unknown shape is one leaf of unknown size."""
+        if shape is None:
+            return [_Leaf(())]
+        return [self._leaf(index, leaf) for index, leaf in shape.leaves()]
+
+    def _leaf(self, index: ShapeIndex, shape: Shape) -> _Leaf:
+        known = self._known.get(id(shape))
+        if known is None:
+            layout = None if shape.layout is None else str(shape.layout)
+            sizes = (shape.size_bytes, shape.padded_size_bytes)
+            known = (shape, _Leaf(index, shape.to_text(layout=False), layout, *sizes))
+            self._known[id(shape)] = known
+        leaf = known[1]
+        if leaf.index == index:
+            return leaf
+        return replace(leaf, index=index)
 
 
 def _parameter(
-    instruction: HloInstruction, number: int | None, shape: Shape | None
+    instruction: HloInstruction,
+    number: int | None,
+    leaves: Sequence[_Leaf],
+    donation: _Donation,
 ) -> Iterator[EntryValue]:
     """Yield the leaves of one parameter."""
-    module = instruction.computation.module
-    aliases = _aliases_by_parameter(module)
-    donors = set(module.buffer_donor)
-    metadata = instruction.metadata
-    name = metadata.op_name if metadata is not None and metadata.op_name else instruction.name
-    shardings = _leaf_shardings(instruction, shape)
-    for position, (index, leaf) in enumerate(_leaves(shape)):
-        alias = aliases.get((number, index))
-        donation = "donor" if (number, index) in donors else None
+    attributes = instruction.attributes
+    name = _argument_name(instruction, attributes.get("metadata"))
+    shardings = _leaf_shardings(instruction, attributes.get("sharding"), leaves)
+    for leaf, sharding in zip(leaves, shardings, strict=True):
+        kind, output = donation.get((number, leaf.index), (None, None))
         yield EntryValue(
             direction="parameter",
             number=number,
-            index=_braces(index) if index else "",
+            index=_braces(leaf.index) if leaf.index else "",
             name=name,
-            shape=None if leaf is None else str(leaf),
-            size_bytes=None if leaf is None else leaf.size_bytes,
-            padded_size_bytes=None if leaf is None else leaf.padded_size_bytes,
-            sharding=shardings[position],
-            donation=donation if alias is None else alias[1],
-            aliased_with=None if alias is None else alias[0],
+            shape=leaf.text,
+            layout=leaf.layout,
+            size_bytes=leaf.size_bytes,
+            padded_size_bytes=leaf.padded_size_bytes,
+            sharding=sharding,
+            donation=kind,
+            aliased_with=output,
         )
 
 
-def _aliases_by_parameter(
-    module: HloModule,
-) -> Mapping[tuple[int | None, ShapeIndex], tuple[str, str]]:
-    """Return parameter number and index to the output that has its buffer, and the kind."""
-    return {
-        (alias.parameter_number, alias.parameter_index): (_braces(alias.output_index), alias.kind)
-        for alias in module.input_output_alias
-    }
+def _argument_name(instruction: HloInstruction, metadata: str | None) -> str:
+    """Return the framework's name of an argument, else the instruction's."""
+    read = None if metadata is None else instruction.computation.module.reader.metadata(metadata)
+    return read.op_name if read is not None and read.op_name else instruction.name
 
 
-def _outputs(module: HloModule, shape: Shape | None) -> Iterator[EntryValue]:
+def _donation(module: HloModule) -> _Donation:
+    """Return for each donated leaf how it is donated and the output that has its buffer."""
+    found: dict[tuple[int | None, ShapeIndex], tuple[str, str | None]] = {}
+    found.update(dict.fromkeys(module.buffer_donor, ("donor", None)))
+    for alias in module.input_output_alias:
+        key = (alias.parameter_number, alias.parameter_index)
+        found[key] = (alias.kind, _braces(alias.output_index))
+    return found
+
+
+def _outputs(module: HloModule, shape: Shape | None, sizes: _Leaves) -> Iterator[EntryValue]:
     """Yield the leaves of the entry's result."""
     root = module.entry.root
     if root is None:
         return
-    if shape is None:
-        shape = _shape(root)
+    leaves = sizes.of(_shape(root) if shape is None else shape)
     aliases = {alias.output_index: alias for alias in module.input_output_alias}
-    shardings = _leaf_shardings(root, shape)
+    shardings = _leaf_shardings(root, root.attribute("sharding"), leaves)
     operands = root.operands if root.opcode == "tuple" else ()
-    for position, (index, leaf) in enumerate(_leaves(shape)):
-        alias = aliases.get(index)
-        is_operand = len(index) == 1 and index[0] < len(operands)
+    for leaf, sharding in zip(leaves, shardings, strict=True):
+        alias = aliases.get(leaf.index)
+        is_operand = len(leaf.index) == 1 and leaf.index[0] < len(operands)
+        parameter = "" if alias is None else _parameter_place(alias)
         yield EntryValue(
             direction="output",
             number=None,
-            index=_braces(index) if index else "",
-            name=operands[index[0]].name if is_operand else root.name,
-            shape=None if leaf is None else str(leaf),
-            size_bytes=None if leaf is None else leaf.size_bytes,
-            padded_size_bytes=None if leaf is None else leaf.padded_size_bytes,
-            sharding=shardings[position],
+            index=_braces(leaf.index) if leaf.index else "",
+            name=operands[leaf.index[0]].name if is_operand else root.name,
+            shape=leaf.text,
+            layout=leaf.layout,
+            size_bytes=leaf.size_bytes,
+            padded_size_bytes=leaf.padded_size_bytes,
+            sharding=sharding,
             donation=None if alias is None else alias.kind,
-            aliased_with=None
-            if alias is None
-            else f"{alias.parameter_number}{_braces(alias.parameter_index)}",
+            aliased_with=parameter or None,
         )
 
 
-def _leaf_shardings(instruction: HloInstruction, shape: Shape | None) -> list[str | None]:
+def _parameter_place(alias: InputOutputAlias) -> str:
+    """Return parameter number and, of a tuple, index: ``3`` or ``0{17}``."""
+    index = alias.parameter_index
+    return f"{alias.parameter_number}{_braces(index) if index else ''}"
+
+
+def _leaf_shardings(
+    instruction: HloInstruction, text: str | None, leaves: Sequence[_Leaf]
+) -> list[str | None]:
     """Return the sharding text of each leaf of an instruction's result."""
-    count = 1 if shape is None else sum(1 for _ in shape.leaves())
-    text = instruction.attribute("sharding")
-    if text is None:
-        return [None] * count
-    if shape is None or not shape.is_tuple:
-        return [text]
+    if text is None or (len(leaves) == 1 and not leaves[0].index):
+        return [text] * len(leaves)
     try:
-        sharding = instruction.sharding
+        elements = instruction.computation.module.reader.sharding(text).elements
     except DumpSyntaxError:
-        sharding = None
-    elements = _elements(sharding)
-    if len(elements) == count:
-        return list(elements)
-    return [text] * count
-
-
-def _elements(sharding: HloSharding | None) -> tuple[str, ...]:
-    raise NotImplementedError
+        elements = ()
+    if len(elements) == len(leaves):
+        return [element.text for element in elements]
+    return [text] * len(leaves)
 
 
 def _braces(index: ShapeIndex) -> str:

@@ -18,6 +18,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +45,7 @@ class LargestInstructions(Result):
         Column("result_bytes", Unit.BYTES, "bytes of the arrays it produces, logical"),
         Column("name", Unit.NONE, "instruction name"),
         Column("opcode", Unit.NONE, "opcode as written"),
-        Column("shape", Unit.NONE, "result shape as written"),
+        Column("shape", Unit.NONE, "result shape, without layout"),
         Column("source", Unit.NONE, "innermost place in the user's program, file:line"),
         Column("op_name", Unit.NONE, "scope path of the framework"),
         Column("computation", Unit.NONE, "computation that holds it"),
@@ -91,6 +92,15 @@ def _name(instruction: HloInstruction) -> str:
     return instruction.name
 
 
+def _shape_text(instruction: HloInstruction) -> str | None:
+    """Return the shape without layout; as written where it cannot be read."""
+    try:
+        shape = instruction.shape
+    except DumpSyntaxError:
+        return instruction.shape_text
+    return None if shape is None else shape.to_text(layout=False)
+
+
 def _describe(instruction: HloInstruction) -> Row:
     """Return the cells after the size."""
     metadata = instruction.metadata
@@ -98,7 +108,7 @@ def _describe(instruction: HloInstruction) -> Row:
     return (
         instruction.name,
         instruction.opcode,
-        instruction.shape_text or None,
+        _shape_text(instruction),
         None if location is None else str(location),
         None if metadata is None else metadata.op_name,
         instruction.computation.name,

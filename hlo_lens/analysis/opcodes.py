@@ -48,7 +48,8 @@ class Opcodes(Result):
     def totals(self) -> Mapping[str, int]:
         """Return the sums of all three number columns."""
         names = ("instructions", "result_bytes", "unknown_sizes")
-        return {name: sum(row[k] for row in self.counts) for k, name in enumerate(names, start=1)}
+        sums = [sum(column) for column in zip(*(row[1:] for row in self.counts), strict=True)]
+        return dict(zip(names, sums or [0, 0, 0], strict=True))
 
     @property
     def unknown_opcodes(self) -> tuple[str, ...]:

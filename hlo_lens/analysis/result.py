@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, Union
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     import pandas as pd
 
-Cell: TypeAlias = Union[str, int, float, bool, None, "tuple[Cell, ...]"]
+Cell: TypeAlias = Union[str, int, float, bool, "tuple[Cell, ...]", None]
 """One value of a row, in the base unit of its column; None where it is not known."""
 
 Row: TypeAlias = tuple[Cell, ...]
@@ -85,7 +86,7 @@ class Result(ABC):
         }
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the rows, without residuals, as a pandas frame with one column for each of ours."""
+        """Return the rows, without residuals, as a pandas frame with the same columns."""
         import pandas as pd
 
         names = [column.name for column in self.COLUMNS]

@@ -2,10 +2,10 @@
 
 Counts what `largest_instructions` counts: logical bytes of the arrays that instructions produce,
 without views and embedded computations. A line is the innermost place that an instruction's
-metadata names, by ``source_file`` and ``source_line`` or, since December 2025, by ``stack_frame_id``
-and the module's tables. A fusion carries the metadata of one of its instructions, so its bytes go
-to that line. What names no place is in two residual rows: ``[parameters]`` of the program, which
-the caller allocates, and ``[unattributed]``.
+metadata names, by ``source_file`` and ``source_line`` or, since December 2025, by
+``stack_frame_id`` and the module's tables. A fusion carries the metadata of one of its
+instructions, so its bytes go to that line. What names no place is in two residual rows:
+``[parameters]`` of the program, which the caller allocates, and ``[unattributed]``.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class SourceBytes(Result):
 def source_bytes(table: InstructionTable) -> SourceBytes:
     """Return the source lines of a module by the bytes they produce, then by file and line."""
     places = _Places(table.module)
-    found: dict[_Place | None, list[int]] = {}
+    found: dict[_Place, list[int]] = {}
     parameters = [0, 0]
     unattributed = [0, 0]
     for row, size in zip(table.producers, table.produced_bytes, strict=True):
@@ -97,7 +97,7 @@ def source_bytes(table: InstructionTable) -> SourceBytes:
             entry = unattributed
         entry[0] += size or 0
         entry[1] += 1
-    lines = [(*place, *entry) for place, entry in found.items() if place is not None]
+    lines = [(file, line, size, count) for (file, line), (size, count) in found.items()]
     return SourceBytes(
         lines=tuple(sorted(lines, key=lambda row: (-row[2], row[0], row[1] or 0))),
         parameters=(parameters[0], parameters[1]),

@@ -6,9 +6,9 @@ coverage 1.
 
 The text does not name its backend. What tells: TPU layouts have tiles (``T(8,128)``), GPU and CPU
 instructions have backend_config keys and custom-call targets of their own. Unoptimized text has
-none of these, and small optimized CPU text may have none. Marks are looked for in the header and in
-the first and last `_WINDOW` characters. Source: formats of backend_configs.proto and dumps of jaxlib
-0.4.13 to 0.12.0.
+none of these, and small optimized CPU text may have none. Marks are looked for in the header and
+in `_SAMPLES` instructions, evenly spread. Source: XLA's backend_configs.proto files, and dumps of
+jaxlib 0.4.13 to 0.12.0.
 """
 
 from __future__ import annotations
@@ -17,19 +17,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.model.hlo import END, SHAPE
+from hlo_lens.model.hlo_query import evident_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo_query import InstructionTable
     from hlo_lens.text.errors import Gap
 
-_WINDOW = 1 << 22
+_SAMPLES = 4096
 
 _MARKS = {
     "tpu": (
-        ":T(8,128)",
-        ":T(",
+        "{1,0:T(",
+        "{0:T(",
+        "[]{:T(",
         '"aliasing_operands":{',
         '"scoped_memory_configs":[',
         'custom_call_target="AsyncCollectiveStart"',
@@ -43,17 +47,15 @@ _MARKS = {
         '"gemm_backend_config":{',
         'custom_call_target="__cu',
         'custom_call_target="__triton',
-        "gpu_after_optimizations",
     ),
     "cpu": (
         '"outer_dimension_partitions":[',
         '"fusion_config":{"kind":"__',
         'custom_call_target="__onednn',
         'custom_call_target="__xla_cpu',
-        "cpu_after_optimizations",
     ),
 }
-"""Texts that only one backend prints; a backend of 2022 and 2023 escaped the quotes in them."""
+"""Texts that only one backend prints; before mid-2023 the quotes in them were escaped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +67,8 @@ class Summary(Result):
         backend: ``cpu``, ``gpu``, ``tpu``, or None where the text does not tell.
         is_scheduled: Whether instructions stand in the order of execution.
         num_partitions: Devices over which one replica is divided.
+        evident_partitions: The same, but where it is not printed as the entry's shardings tell;
+            None where nothing does.
         replica_count: Replicas.
         computations: How many are printed.
         instructions: How many are printed.
@@ -82,6 +86,7 @@ class Summary(Result):
     backend: str | None
     is_scheduled: bool
     num_partitions: int
+    evident_partitions: int | None
     replica_count: int
     computations: int
     instructions: int
@@ -100,6 +105,7 @@ class Summary(Result):
         yield "backend", self.backend
         yield "is_scheduled", self.is_scheduled
         yield "num_partitions", self.num_partitions
+        yield "evident_partitions", self.evident_partitions
         yield "replica_count", self.replica_count
         yield "computations", self.computations
         yield "instructions", self.instructions
@@ -109,13 +115,15 @@ class Summary(Result):
         yield "is_truncated", self.is_truncated
 
 
-def summary(module: HloModule) -> Summary:
+def summary(table: InstructionTable) -> Summary:
     """Return the facts of a module."""
+    module = table.module
     return Summary(
         name=module.name,
-        backend=_backend(module),
+        backend=_backend(table),
         is_scheduled=module.is_scheduled,
         num_partitions=module.num_partitions,
+        evident_partitions=evident_partitions(table),
         replica_count=module.replica_count,
         computations=len(module.computations),
         instructions=module.instruction_count,
@@ -123,6 +131,11 @@ def summary(module: HloModule) -> Summary:
         gap_lines=_gap_lines(module.gaps),
         is_truncated=module.is_truncated,
     )
+
+
+def coverage_of(module: HloModule) -> float:
+    """Return the share of a module that was understood, 0 to 1."""
+    return coverage(module.instruction_count, _gap_lines(module.gaps))
 
 
 def coverage(instructions: int, gap_lines: int) -> float:
@@ -135,19 +148,16 @@ def _gap_lines(gaps: tuple[Gap, ...]) -> int:
     return sum(gap.lines for gap in gaps)
 
 
-def _backend(module: HloModule) -> str | None:
+def _backend(table: InstructionTable) -> str | None:
     """Return the one backend whose marks the text has."""
+    module = table.module
     if any(":T(" in value for value in module.header.values()):
         return "tpu"
-    text = module.columns.source.text
-    computations = [computation.start for computation in module.computations]
-    spans = module.columns.spans
-    start, end = min(computations, default=0), max(spans, default=0)
-    windows = [text[start : min(end, start + _WINDOW)]]
-    if end - start > _WINDOW:
-        windows.append(text[max(start, end - _WINDOW) : end])
-    windows = [window.replace('\\"', '"') if '\\"' in window else window for window in windows]
+    step = len(table.producers) // _SAMPLES + 1
+    columns = module.columns
+    texts = [columns.text(row, SHAPE, END) for row in table.producers[::step]]
+    whole = "\n".join(texts).replace('\\"', '"')
     for backend, marks in _MARKS.items():
-        if any(mark in window for window in windows for mark in marks):
+        if any(mark in whole for mark in marks):
             return backend
     return None

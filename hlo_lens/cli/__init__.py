@@ -1,1 +1,103 @@
-"""."""
+"""The command line: group, list of commands, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import sys
+import traceback
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import click
+
+import hlo_lens
+from hlo_lens.cli import exit_codes
+from hlo_lens.text.errors import DumpSyntaxError, HloLensError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+COMMANDS: Mapping[str, str] = {
+    "report": "What a compiled program is, on one page.",
+}
+"""Name of each command, which is that of its module in this package, and what it is for."""
+
+_HINT = "this is a bug in hlo-lens: please report it with the lines above and, if you can, the dump"
+
+
+class _Commands(click.Group):
+    """A group whose commands are imported when they run, so that ``--help`` costs little."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(importlib.import_module(f"hlo_lens.cli.{cmd_name}"), cmd_name)
+        return command if isinstance(command, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> object:
+        with _error_boundary(ctx), _few_collections():
+            result: object = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+
+
+@contextmanager
+def _error_boundary(ctx: click.Context) -> Iterator[None]:
+    """Turn what went wrong into a message and an exit code."""
+    try:
+        yield
+    except HloLensError as error:
+        lead = "" if isinstance(error, DumpSyntaxError) else "hlo-lens: error: "
+        click.echo(f"{lead}{error}", err=True)
+        ctx.exit(error.exit_code)
+    except BrokenPipeError:
+        _forget_stdout()
+        ctx.exit(exit_codes.BROKEN_PIPE)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("hlo-lens: interrupted", err=True)
+        ctx.exit(exit_codes.INTERRUPTED)
+    except (click.ClickException, click.exceptions.Exit):
+        raise
+    except Exception:
+        traceback.print_exc()
+        click.echo(f"hlo-lens: error: {_HINT}", err=True)
+        ctx.exit(exit_codes.INTERNAL)
+
+
+def _forget_stdout() -> None:
+    """Point standard output at nothing, so that the interpreter's last flush is quiet."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Look for cyclic garbage rarely: one dump makes millions of objects and drops few."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(500_000, 50, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Example: hlo-lens report module_0001.jit_step.cpu_after_optimizations.txt",
+)
+@click.version_option(hlo_lens.__version__, prog_name="hlo-lens")
+def main() -> None:
+    """Read what the XLA compiler dumps, without running the program.
+
+    Dumps are written by XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text".
+    """

@@ -221,9 +221,30 @@ class HloInstruction:
 
     @property
     def shape(self) -> Shape | None:
-        """Result shape; None where the text leaves it out."""
+        """Result shape; None where the text leaves it out.
+
+        Of ``send`` and ``recv`` XLA makes the shape itself, whatever is printed: the data, a u32
+        and a token (hlo_parser.cc, CreateInstruction; hlo_instructions.cc, HloSendInstruction).
+        """
         text = self.shape_text
-        return self.computation.module.reader.shape(text) if text else None
+        if not text:
+            return None
+        shape = self.computation.module.reader.shape(text)
+        if shape.is_tuple and self.opcode in ("send", "recv"):
+            return self._transfer_shape(shape)
+        return shape
+
+    def _transfer_shape(self, printed: Shape) -> Shape:
+        if len(printed.tuple_shapes) != 3:
+            return printed
+        data, context, token = printed.tuple_shapes
+        if context.dimensions:
+            context = self.computation.module.reader.shape("u32[]")
+        if self.opcode == "send" and self.operand_names:
+            sent = self.computation.instruction(self.operand_names[0])
+            if sent is not None and sent.shape is not None:
+                data = sent.shape
+        return type(printed).tuple_of((data, context, token))
 
     @property
     def operand_text(self) -> str:

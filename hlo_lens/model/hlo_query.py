@@ -6,8 +6,8 @@ for each row, its opcode and the bytes of its result; a shape is read once per d
 
 from __future__ import annotations
 
-import bisect
 import functools
+from array import array
 from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
@@ -35,8 +35,7 @@ COLLECTIVE_KINDS = (
 )
 """Opcodes that move data between devices, or between a device and its host (send, recv)."""
 
-KNOWN_OPCODES = frozenset(
-    """
+_OPCODE_NAMES = """
     abs acos acosh add add-dependency after-all all-gather all-gather-done all-gather-start
     all-reduce all-reduce-done all-reduce-start all-to-all and asin asinh async-done async-start
     async-update atan2 atanh batch-norm-grad batch-norm-inference batch-norm-training bitcast
@@ -54,8 +53,9 @@ KNOWN_OPCODES = frozenset(
     shift-right-logical sign sine sinh slice sort sqrt stochastic-convert subtract tan tanh topk
     transpose triangular-solve tuple while xor
     trace tuple-select
-    """.split()
-)
+"""
+
+KNOWN_OPCODES = frozenset(_OPCODE_NAMES.split())
 """XLA's opcodes of August 2026, and the last two, which it no longer has. Source: hlo_opcode.h."""
 
 CONTROL_FLOW_OPCODES = frozenset({"call", "conditional", "while", "async-start"})
@@ -123,12 +123,11 @@ class _Part(Enum):
     NONE = 3
 
 
-_VIEWS = frozenset(
-    """
+_VIEW_NAMES = """
     tuple get-tuple-element bitcast while conditional call opt-barrier domain add-dependency
     after-all async-start send parameter
-    """.split()
-)
+"""
+_VIEWS = frozenset(_VIEW_NAMES.split())
 
 
 @functools.cache
@@ -138,7 +137,7 @@ def _produced_part(opcode: str) -> _Part:
     ``X-start`` results are ``((operands), result, contexts)``, copy-start is ``(destination,
     source, context)``, recv is ``(data, context, token)``, all-reduce-start has no operand in it.
     """
-    base, phase = split_phase(opcode)
+    phase = split_phase(opcode)[1]
     if opcode in _VIEWS or phase in ("update", "done"):
         return _Part.NONE
     if opcode in ("copy-start", "recv"):
@@ -161,12 +160,11 @@ class InstructionTable:
             `left_out_views`), nothing embedded (see `CONTROL_FLOW_OPCODES`).
         produced_bytes: For each of `producers` the bytes of these arrays; None where unknown.
         left_out_views: Rows that only pass on what others produced: tuple, get-tuple-element,
-            bitcast, while, conditional, call, opt-barrier, send, ``-done``, ``-update``, async-start
-            and the parameters of computations other than the entry.
+            bitcast, while, conditional, call, opt-barrier, send, async-start, ``-done``,
+            ``-update`` and the parameters of computations other than the entry.
         left_out_embedded: Rows in computations that the entry reaches only through fusions,
             reducers and the like, or not at all.
-        holders: Computations that hold rows, by their first row.
-        first_rows: The first row of each of `holders`.
+        owners: Position, in the module's list, of the computation that holds the row.
     """
 
     module: HloModule
@@ -176,8 +174,7 @@ class InstructionTable:
     produced_bytes: Sequence[int | None]
     left_out_views: int
     left_out_embedded: int
-    holders: Sequence[HloComputation]
-    first_rows: Sequence[int]
+    owners: Sequence[int]
 
     def rows_of(self, opcodes: frozenset[str]) -> list[int]:
         """Return the rows whose opcode is one of these, in text order."""
@@ -185,7 +182,7 @@ class InstructionTable:
 
     def instruction(self, row: int) -> HloInstruction:
         """Return the instruction of a row, with the computation that holds it."""
-        return HloInstruction(self.holders[bisect.bisect_right(self.first_rows, row) - 1], row)
+        return HloInstruction(self.module.computations[self.owners[row]], row)
 
 
 def tabulate(module: HloModule) -> InstructionTable:
@@ -223,7 +220,6 @@ def tabulate(module: HloModule) -> InstructionTable:
                 producers.append(row)
                 produced.append(result_bytes[row])
     shown = sum(len(computation.rows) for computation in reached)
-    holders = sorted((c for c in module.computations if c.rows), key=lambda c: c.rows.start)
     return InstructionTable(
         module=module,
         opcodes=opcodes,
@@ -232,9 +228,21 @@ def tabulate(module: HloModule) -> InstructionTable:
         produced_bytes=produced,
         left_out_views=shown - len(producers),
         left_out_embedded=len(opcodes) - shown,
-        holders=holders,
-        first_rows=[computation.rows.start for computation in holders],
+        owners=_owners(module),
     )
+
+
+def _owners(module: HloModule) -> array[int]:
+    """Return for each row the position of its computation."""
+    owners = array("I", bytes(4 * len(module.columns)))
+    for position, computation in enumerate(module.computations):
+        rows = computation.rows
+        if isinstance(rows, range):
+            owners[rows.start : rows.stop] = array("I", [position]) * len(rows)
+        else:
+            for row in rows:
+                owners[row] = position
+    return owners
 
 
 def control_flow_computations(module: HloModule, opcodes: Sequence[str]) -> list[HloComputation]:
@@ -262,6 +270,30 @@ def control_flow_computations(module: HloModule, opcodes: Sequence[str]) -> list
                     found[id(called)] = called
                     waiting.append(called)
     return [computation for computation in module.computations if id(computation) in found]
+
+
+def evident_partitions(table: InstructionTable) -> int | None:
+    """Return the number of partitions as printed, else as the entry's shardings tell, else None.
+
+    XLA prints it since the end of 2023; before that, only the devices of shardings show it.
+    """
+    module = table.module
+    if "num_partitions" in module.header:
+        return module.num_partitions
+    most = 0
+    for row in module.entry.rows if module.computations else ():
+        if table.opcodes[row] == "parameter":
+            most = max(most, _sharding_devices(table.instruction(row)))
+    return most // module.replica_count or None
+
+
+def _sharding_devices(instruction: HloInstruction) -> int:
+    """Return how many devices an instruction's sharding names; 0 for none."""
+    try:
+        sharding = instruction.sharding
+    except DumpSyntaxError:
+        return 0
+    return 0 if sharding is None else sharding.num_devices or 0
 
 
 def opcode_totals(table: InstructionTable) -> dict[str, tuple[int, int, int]]:

@@ -20,7 +20,7 @@ from hlo_lens.model.reader import reader
 from hlo_lens.text.errors import UnknownNameError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 ShapeIndex: TypeAlias = tuple[int, ...]
 """Path from a shape to one of its parts: tuple positions, outermost first; ``()`` is the whole."""
@@ -353,6 +353,24 @@ class Shape:
                 index.append(-1)
             else:
                 yield tuple(index), shape
+
+    def with_leaves(self, leaves: Iterable[Shape]) -> Shape:
+        """Return the shape with other leaves, given in the order of `leaves`."""
+        fresh = iter(leaves)
+        if not self.is_tuple:
+            return next(fresh)
+        stack = [(iter(self.tuple_shapes), list[Shape]())]
+        while True:
+            for shape in stack[-1][0]:
+                if shape.is_tuple:
+                    stack.append((iter(shape.tuple_shapes), []))
+                    break
+                stack[-1][1].append(next(fresh))
+            else:
+                done = Shape.tuple_of(stack.pop()[1])
+                if not stack:
+                    return done
+                stack[-1][1].append(done)
 
     def subshape(self, index: ShapeIndex) -> Shape:
         """Return the part at an index; raises UnknownNameError where there is none."""

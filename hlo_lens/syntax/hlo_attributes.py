@@ -7,6 +7,7 @@ are not listed may hold anything: XLA gains attributes every month.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from hlo_lens.text.errors import DumpSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from hlo_lens.model.shape import Shape
     from hlo_lens.syntax.hlo_reader import HloTextReader
 
 _NAME = r"%?[\w.-]+"
@@ -77,12 +79,12 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ("window", rf"\{{\s*(?:[a-z_]+={_WINDOW}\s*)*\}}"),
     ("padding", rf"{_PADDING}(?:x{_PADDING})*+"),
     ("dim_labels", _LABELS),
-    ("input_output_alias output_to_operand_aliasing", rf"\{{\s*(?:{_ALIAS}(?:\s*,\s*{_ALIAS})*+)?\s*\}}"),
+    ("input_output_alias output_to_operand_aliasing", rf"\{{\s*(?:{_ALIAS}(?:\s*,\s*{_ALIAS})*+(?:\s*,)?)?\s*\}}"),
     (
         "buffer_donor",
         rf"\{{\s*(?:\(\s*\d+\s*,\s*{_SHAPE_INDEX}\s*\)(?:\s*,\s*\(\s*\d+\s*,\s*{_SHAPE_INDEX}\s*\))*+)?\s*\}}",
     ),
-    ("replica_count num_partitions", r"\d++"),
+    ("replica_count num_partitions", r"-?\d++"),
     (
         "allow_spmd_sharding_propagation_to_parameters allow_spmd_sharding_propagation_to_output "
         "parameter_replication",
@@ -100,6 +102,61 @@ _SIGNATURE = re.compile(
     rf"\({SPACE}(?:{_PARAMETER}{SPACE}(?:,{SPACE}{_PARAMETER}{SPACE})*+)?+\){SPACE}->{SPACE}{LOOSE.shape}"
 )
 
+_REMEMBERED = 200
+"""Longest literal, in characters, that is remembered."""
+
+_COUNTED = 1 << 16
+"""Longest literal, in characters, whose elements are counted."""
+
+_COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*+\*/")
+_WORD = r"-?(?:inf|nan(?:\(0x[0-9a-fA-F]++\))?+|(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][+-]?\d++)?+)|true|false"
+_COMPLEX = rf"\(\s*+(?:{_WORD})\s*+,\s*+(?:{_WORD})\s*+\)"
+_SCALAR = re.compile(rf"\s*+(?:{_WORD}|{_COMPLEX}|unknown|undetermined)\s*+")
+_ELEMENTS = re.compile(rf"(?:{_WORD}|{_COMPLEX}|[{{}},\s]|\.\.\.)*+")
+_ELIDED = re.compile(r"\s*\{\s*\.\.\.\s*\}\s*")
+_WORDS = re.compile(r"[^{},\s]+")
+_BRACE = re.compile(r"[{}]")
+_DYNAMIC_SIZES = re.compile(r"\s*\([\d,\s]*\)(?=\s*\{)")
+
+
+def _fits(text: str, shape: Shape) -> bool:
+    """Whether a literal is written as one of this shape; tuples are left to the grammar."""
+    if _ELIDED.fullmatch(text):
+        return True
+    if shape.is_tuple:
+        return False
+    if not shape.dimensions or "{" not in text:  # one number may stand for all elements
+        return _SCALAR.fullmatch(text) is not None
+    if "/" in text:
+        text = _COMMENT.sub("", text)
+    text = _DYNAMIC_SIZES.sub("", text, count=1)
+    if _ELEMENTS.fullmatch(text) is None:
+        return False
+    sizes = shape.dimensions
+    depth = sizes.index(0) + 1 if 0 in sizes else len(sizes)  # nothing is printed inside nothing
+    return _nesting(text) == depth and _has_all(text, shape)
+
+
+def _has_all(text: str, shape: Shape) -> bool:
+    """Whether a literal has as many elements as its shape; long ones are taken at their word."""
+    if len(text) > _COUNTED or "..." in text or None in shape.dimensions or "(" in text:
+        return True
+    if any(shape.dynamic_dimensions):
+        return True
+    return len(_WORDS.findall(text)) == math.prod(d or 0 for d in shape.dimensions)
+
+
+def _nesting(text: str) -> int:
+    """Return how deep braces are nested, -1 where they are not balanced or more than one group."""
+    depth = deepest = closed = 0
+    for match in _BRACE.finditer(text):
+        depth += 1 if match[0] == "{" else -1
+        if depth < 0:
+            return -1
+        deepest = max(deepest, depth)
+        closed += depth == 0
+    return deepest if depth == 0 and closed == 1 else -1
+
 
 class AttributeCheck:
     """Judges shapes and attributes; remembers what was right.
@@ -113,6 +170,7 @@ class AttributeCheck:
         self._reader = reader
         self.shapes: set[str] = set()
         self.attributes: set[str] = {""}
+        self._literals: set[tuple[str, str]] = set()
 
     def shape(self, text: str) -> bool:
         """Whether a text is a shape."""
@@ -144,6 +202,17 @@ class AttributeCheck:
             elif self.value_problem(name, value) is not None:
                 return False
         self.attributes.add(text)
+        return True
+
+    def literal(self, shape_text: str, text: str) -> bool:
+        """Whether a literal has the nesting of its shape."""
+        key = (shape_text, text)
+        if key in self._literals:
+            return True
+        if not _fits(text, self._reader.shape(shape_text)):
+            return False
+        if len(text) <= _REMEMBERED:
+            self._literals.add(key)
         return True
 
     def value_problem(self, name: str, value: str) -> DumpSyntaxError | None:

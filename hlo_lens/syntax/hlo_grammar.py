@@ -17,7 +17,9 @@ from lark.exceptions import UnexpectedInput
 from hlo_lens.model.hlo import CALLING_ATTRIBUTES
 from hlo_lens.syntax.grammar import grammar_text
 from hlo_lens.syntax.shape import SHAPE_NAMES
-from hlo_lens.syntax.transform import syntax_error
+from hlo_lens.syntax.transform import MisplacedError, syntax_error
+from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.source import Span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +31,8 @@ _Node = Tree[Token]
 GRAMMARS = ("hlo_tokens", "shape", "sharding", "replica_groups", "hlo_module")
 
 NAMES: Mapping[str, str] = {
+    "HLO_MODULE": "'HloModule'",
+    "MODULE_NAME": "a name",
     "OPCODE": "an opcode",
     "ROOT": "'ROOT'",
     "NAME": "a name",
@@ -126,7 +130,8 @@ def _parse(source: Source, start: str, text: str, offset: int) -> _Node:
     try:
         return cast("_Node", _parser().parse(text, start=start))
     except UnexpectedInput as error:
-        raise syntax_error(error, source, NAMES, offset=offset) from error
+        end = offset + len(text)
+        raise syntax_error(error, source, NAMES, offset=offset, end=end) from error
 
 
 def read_instruction(source: Source, start: int, end: int) -> ReadInstruction:
@@ -136,12 +141,19 @@ def read_instruction(source: Source, start: int, end: int) -> ReadInstruction:
         DumpSyntaxError: If there is no instruction, or more than one.
     """
     tree = _parse(source, "instruction", source.text[start:end], start)
-    return _Places(start).instruction(tree)
+    try:
+        return _Places(start).instruction(tree)
+    except MisplacedError as error:
+        raise DumpSyntaxError.at(source, Span(error.start, error.end), error.message) from error
 
 
 def check_header(source: Source, start: int, end: int) -> None:
     """Raise DumpSyntaxError if the text between two offsets is no module header."""
     _parse(source, "header", source.text[start:end], start)
+
+
+_MOST_NESTED = 40
+_TOO_DEEP = f"computations are printed inside one another deeper than {_MOST_NESTED}"
 
 
 def read_module(source: Source) -> ReadModule:
@@ -154,8 +166,8 @@ def read_module(source: Source) -> ReadModule:
     places = _Places(0)
     name, attributes = "", []
     if isinstance(header, Tree):
-        name = _bare(header.children[0] or "")
-        attributes = [places.attribute(n) for n in header.children[1:] if isinstance(n, Tree)]
+        name = _bare(header.children[1] or "").removesuffix(":")
+        attributes = [places.attribute(n) for n in header.children[2:] if isinstance(n, Tree)]
     return ReadModule(
         name=name,
         header=attributes,
@@ -177,6 +189,7 @@ class _Places:
 
     def __init__(self, offset: int) -> None:
         self._offset = offset
+        self._depth = 0
 
     def span(self, node: _Node | Token) -> tuple[int, int]:
         """Return where a token or rule stands in the source."""
@@ -239,6 +252,9 @@ class _Places:
                 continue
             name, signature = front
             start, end = self.span(child)
+            self._depth += 1
+            if self._depth > _MOST_NESTED:
+                raise MisplacedError(_TOO_DEEP, start, end)
             read.called.append(None)
             read.bodies.append(
                 ReadComputation(
@@ -250,6 +266,7 @@ class _Places:
                     instructions=self._body(last),
                 )
             )
+            self._depth -= 1
 
     def _call(self, node: _Node, shape: object) -> ReadInstruction:
         """Return a call with its nested calls, however deep they are nested."""
@@ -283,6 +300,8 @@ class _Places:
         )
 
     def _operand(self, node: _Node) -> ReadOperand:
+        if len(node.children) == 1:
+            return ReadOperand(shape=self._optional(node.children[0]))
         shape, name, *indices = node.children
         if node.data == "nested_instruction":
             return ReadOperand(nested=self._one_call(cast("_Node", name), shape))

@@ -144,6 +144,7 @@ class _Scan:
         self._inline = 0
         self._budget = 16 * len(self.text) + (1 << 20)
         self._foreign: list[range] = []
+        self._line = (0, -1)
 
     # ---- modules -------------------------------------------------------------------------------
 
@@ -191,8 +192,8 @@ class _Scan:
         start, end = match.span(2)
         module.header = dict(reversed(parse_attributes(text[start:end])))
         line_end = self._line_end(end)
-        rest = text[end:line_end].strip()
-        if rest and not rest.startswith(("//", "/*")):
+        after = self._blank(end)
+        if after < line_end and not patterns.LOOSE_COMPUTATION.match(text, after):
             self._header_gap(position, end, line_end)
             return line_end
         bad = self._check.header(module.header)
@@ -312,9 +313,16 @@ class _Scan:
     def _accepts(self, match: re.Match[str]) -> bool:
         """Whether the parts of an instruction that patterns cannot judge are right."""
         check = self._check
-        if match[5] is None and match[4] != "constant" and patterns.NESTED_CALL.search(match[6]):
+        if not (check.shape(match[3]) and check.attribute_text(match[7])):
             return False
-        return check.shape(match[3]) and check.attribute_text(match[7])
+        if match[5] is not None:
+            return True
+        if match[4] == "constant":
+            return check.literal(match[3], match[6])
+        return (
+            patterns.NESTED_CALL.search(match[6]) is None
+            and patterns.TYPED_OPERANDS.fullmatch(match[6]) is not None
+        )
 
     def _irregular(self, position: int, computation: HloComputation) -> tuple[int, bool]:
         """Read what is no printed instruction line.
@@ -378,7 +386,8 @@ class _Scan:
             try:
                 read = read_instruction(self.source, position, stop)
             except DumpSyntaxError as problem:
-                error = error or problem
+                if error is None or stop == end:
+                    error = problem
                 continue
             error = self._problem(read)
             if error is None:
@@ -394,11 +403,8 @@ class _Scan:
 
     def _stops(self, position: int, end: int) -> list[int]:
         """Return where the instruction at a place may end: the next line start, then balance."""
-        stops = [end] if end - position <= _GRAMMAR_LIMIT else []
-        balanced = self._balanced_end(position)
-        if balanced > end and balanced - position <= _GRAMMAR_LIMIT:
-            stops.append(balanced)
-        return stops
+        stops = {end, self._balanced_end(position)}
+        return sorted(stop for stop in stops if 0 < stop - position <= _GRAMMAR_LIMIT)
 
     def _balanced_end(self, position: int) -> int:
         """Return where the brackets opened from a place on are closed at a line end, or 0."""
@@ -438,8 +444,13 @@ class _Scan:
         return len(text) if match is None else match.start()
 
     def _line_end(self, position: int) -> int:
-        end = self.text.find("\n", position)
-        return len(self.text) if end < 0 else end
+        """Return where the line of an offset ends; remembered, for lines of many megabytes."""
+        start, end = self._line
+        if not start <= position <= end:
+            found = self.text.find("\n", position)
+            end = len(self.text) if found < 0 else found
+            self._line = (position, end)
+        return end
 
     def _stray_instructions(self, position: int) -> int:
         """Read instructions that stand outside any computation, as XLA prints a single one."""
@@ -547,11 +558,23 @@ class _Scan:
                 problem = self._check.shape_problem(self.text[start:end])
                 if problem is not None:
                     return self._placed(problem, start, end)
+                problem = self._literal_problem(current, self.text[start:end])
+                if problem is not None:
+                    return problem
         for name, start, end in read.attributes:
             problem = self._check.value_problem(name, self.text[start:end])
             if problem is not None:
                 return self._placed(problem, start, end)
         return None
+
+    def _literal_problem(self, read: ReadInstruction, shape: str) -> DumpSyntaxError | None:
+        start, end = read.operands
+        if self.text[slice(*read.opcode)] != "constant" or shape.startswith("("):
+            return None
+        if self._check.literal(shape, self.text[start:end]):
+            return None
+        place = Span(start, max(end, start + 1))
+        return DumpSyntaxError.at(self.source, place, f"expected a literal of shape {shape}")
 
     def _placed(self, problem: DumpSyntaxError, start: int, end: int) -> DumpSyntaxError:
         """Return an error in a part of the text as one in the whole."""

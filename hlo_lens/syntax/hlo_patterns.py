@@ -12,6 +12,13 @@ import re
 NAME = r"(?:%(?=[\w.-])|(?=[A-Za-z_]))([\w.-]++)"
 """A name; the group leaves the ``%`` out."""
 
+_DEFINED = r"(?:%(?=[\w.-])|(?=[A-Za-z_][\w.-]*+(?!=)))([\w.-]++)"
+"""A name before ``=``; without ``%`` the two must not touch, or they are an attribute."""
+
+_NEXT = r"(?:%[\w.-]++|[A-Za-z_][\w.-]*+(?!=))"
+_ANY = r"%?+[\w.-]++"
+"""The same without a group, and for places where a number is a name too."""
+
 SPACE = r"(?:[ \t\f\n]++|/\*(?:[^*]|\*(?!/))*+\*/|//[^\n]*+(?=\n|\Z))*+"
 """White space and comments, in loose patterns."""
 
@@ -60,27 +67,37 @@ _METADATA_VALUE = rf"(?:{LINE.string}|-?\d++|\{{[\d,]*+\}}|[A-Za-z_]\w*+)"
 _METADATA = rf"metadata=\{{(?:[a-z_]++={_METADATA_VALUE}[ ,]*+)*+\}}"
 _CONFIG = rf"backend_config=(?:{LINE.braces}|{LINE.string})"
 
+_OPERAND = r"(?:/\*index=\d++\*/)?+%?+[\w.-]++(?:#\d++)*+"
+_OPERANDS = rf"(?<!constant\()((?:{_OPERAND}(?:, {_OPERAND})*+)?+)"
+
 LINE_INSTRUCTION = re.compile(
     rf" *+(ROOT )?+{NAME} = ({LINE.shape}) ([a-z][a-z0-9_-]*+)"
-    rf"\((?:([^()\n\0]*+)|((?:[^()\n\0]++|{LINE.parens})*+))\)"
+    rf"\((?:{_OPERANDS}\)|((?:[^()\n\0]++|{LINE.parens})*+)\))"
     rf"((?:, {_GENERIC}{LINE.value})*+)((?:, (?:{_METADATA}|{_CONFIG}))*+)[ ]*+(?:\n|\Z)"
 )
 """One printed instruction with its line end.
 
-Groups: ROOT, name, shape, opcode, operands without parentheses, operands with, attributes before
-``metadata`` and ``backend_config``, those two.
+Groups: ROOT, name, shape, opcode, operands that are names, other operands (a literal, operands with
+shapes), attributes before ``metadata`` and ``backend_config``, those two.
 """
 
 LOOSE_INSTRUCTION = re.compile(
-    rf"{SPACE}(ROOT\b{SPACE})?+{NAME}(?!=){SPACE}={SPACE}({LOOSE.shape}){SPACE}"
-    rf"([a-z][a-z0-9_-]*+){SPACE}\((?:([^()\0]*+)|((?:[^()\0]++|{LOOSE.parens})*+))\)"
+    rf"{SPACE}(ROOT\b{SPACE})?+{_DEFINED}{SPACE}={SPACE}({LOOSE.shape}){SPACE}"
+    rf"([a-z][a-z0-9_-]*+){SPACE}\((?:{_OPERANDS}\)|((?:[^()\0]++|{LOOSE.parens})*+)\))"
     rf"((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={SPACE}{LOOSE.value})*+)"
-    rf"(?={SPACE}(?:\}}|\Z|(?:ROOT\b{SPACE})?+(?:%(?=[\w.-])|(?=[A-Za-z_]))[\w.-]++(?!=){SPACE}=))"
+    rf"(?={SPACE}(?:\}}|\Z|(?:ROOT\b{SPACE})?+{_NEXT}{SPACE}=))"
 )
 """The same with any white space, ending where the next instruction or the brace begins.
 
 Groups as in the line pattern, all attributes in one.
 """
+
+_NAMED_OPERAND = rf"{_ANY}(?:{SPACE}#{SPACE}\d++)*+"
+_TYPED_OPERAND = rf"(?:{LOOSE.shape}{SPACE}(?:{_NAMED_OPERAND})?+|{_NAMED_OPERAND}){SPACE}"
+TYPED_OPERANDS = re.compile(
+    rf"[,\s]*+(?:{SPACE}{_TYPED_OPERAND}(?:,[,\s]*+{SPACE}{_TYPED_OPERAND})*+)?+[,\s]*+"
+)
+"""Operands with shapes. XLA's parser takes commas in excess, but none too few."""
 
 NESTED_CALL = re.compile(r"(?<![A-Za-z0-9_.%-])(?!b\()(?!nan\()[a-z][a-z0-9_-]*+\s*+\(")
 """An instruction written inside an operand list."""
@@ -104,7 +121,10 @@ BLANK = re.compile(SPACE)
 ATTRIBUTE = re.compile(rf"{SPACE},{SPACE}([A-Za-z_][\w.-]*+)={SPACE}({LOOSE.value})")
 """One attribute of a list, with its leading comma. Groups: name, value."""
 
-HEADER = re.compile(rf"HloModule(?![\w.-])[ \t]*+(?:{NAME})?+((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={LOOSE.value})*+)")
+HEADER = re.compile(
+    rf"HloModule(?![\w.-])(?:[ \t]|/\*(?:[^*]|\*(?!/))*+\*/)*+(?:(?!ENTRY\b){NAME}:?+)?+"
+    rf"((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={SPACE}{LOOSE.value})*+)"
+)
 HEADER_START = re.compile(r"HloModule(?![\w.-])")
 HEADER_INSIDE = re.compile(r"(?<![\w.\"'\\-])HloModule [A-Za-z_][\w.-]*+(?:, [a-z_]++=|,?[ \t]*+$)", re.MULTILINE)
 """A header that a log prints after other words on its line."""
@@ -116,21 +136,22 @@ TABLE_STRING = re.compile(rf"[ \t]*+(\d++)[ \t]++({LINE.string})[ \t]*+\n")
 TABLE_RECORD = re.compile(r"[ \t]*+(\d++)[ \t]++\{((?:[ ,]*+[a-z_]++=\d++)*+)[ ,]*+\}[ \t]*+\n")
 TABLE_FIELD = re.compile(r"([a-z_]++)=(\d++)")
 
-_ANY_NAME = r"%?+[\w.-]++"
 LINE_START = re.compile(
-    rf"^[ \t]*+(?:(?:ROOT[ \t]++)?+{_ANY_NAME}[ \t]++=[ \t]|\}}|HloModule[ ,]"
-    rf"|ENTRY[ \t][^\n]*\{{[ \t]*+$|{_ANY_NAME}[ \t]++(?:\([^\n]*)?\{{[ \t]*+$)",
+    rf"^[ \t]*+(?:(?:ROOT[ \t]++)?+{_ANY}[ \t]++=[ \t]|\}}|HloModule[ ,]"
+    rf"|ENTRY[ \t][^\n]*\{{[ \t]*+$|{_ANY}[ \t]++(?:\([^\n]*)?\{{[ \t]*+$)",
     re.MULTILINE,
 )
 """A line where reading can begin anew after text that could not be read."""
 
-INLINE_START = re.compile(rf"(?<=[ \t])(?:ROOT[ \t]++)?+{_ANY_NAME}[ \t]++=[ \t]++[a-z(]")
+INLINE_START = re.compile(rf"(?<=[ \t])(?:ROOT[ \t]++)?+{_ANY}[ \t]++=[ \t]++[a-z(]")
 """The same inside a line, for modules that stand on one."""
 
-INSTRUCTION_LIKE = re.compile(rf"{SPACE}(?:ROOT\b{SPACE})?+{_ANY_NAME}{SPACE}=")
+INSTRUCTION_LIKE = re.compile(rf"{SPACE}(?:ROOT\b{SPACE})?+{_ANY}{SPACE}=")
 COMPUTATION_LIKE = re.compile(rf"(?:ENTRY\b|%?+[A-Za-z_][\w.-]*+[ \t]*+[({{])[^\n]*\{{[ \t]*+$", re.MULTILINE)
 
-BRACKET = re.compile(rf'{LOOSE.string}|/\*(?:[^*]|\*(?!/))*+\*/|[(\[{{}})\]]|\n')
+BRACKET = re.compile(
+    r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|/\*(?:[^*]|\*(?!/))*+\*/|[(\[{})\]]|\n', re.DOTALL
+)
 """What decides where a text that is printed over several lines ends."""
 
 LOOSE_PROGRAM_SHAPE = re.compile(

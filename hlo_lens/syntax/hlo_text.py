@@ -24,7 +24,7 @@ _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v"
 _COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*+\*/|//[^\n]*")
 _PLAIN_OPERAND = re.compile(r"%?([\w.-]+)((?:#\d+)*)")
 _OPERAND = re.compile(
-    rf"{SPACE}(?:({LOOSE.shape}){SPACE})?+{NAME}((?:{SPACE}#{SPACE}\d++)*+){SPACE}(?:,|\Z)"
+    rf"[,\s]*+{SPACE}(?:({LOOSE.shape}){SPACE})?+(?:{NAME}((?:{SPACE}#{SPACE}\d++)*+))?+{SPACE}(?:,|\Z)"
 )
 _METADATA_FIELD = re.compile(
     rf"([A-Za-z_]\w*+)=(?:({LOOSE.string}|{LOOSE.quoted})|(\{{[^{{}}]*+\}}|[\w.+-]++))"
@@ -78,7 +78,9 @@ def parse_operands(text: str) -> tuple[HloOperand, ...]:
             for name, index in _PLAIN_OPERAND.findall(text)
         )
     return tuple(
-        HloOperand(name=m[2], index=_index(m[3]), shape_text=m[1]) for m in _OPERAND.finditer(text)
+        HloOperand(name=m[2] or "", index=_index(m[3] or ""), shape_text=m[1])
+        for m in _OPERAND.finditer(text)
+        if m[1] or m[2]
     )
 
 

@@ -242,9 +242,9 @@ def _cut_tuple(text: str) -> Shape | None:
             if len(stack) < 2 or (more and stack[-1]):
                 return None
             shape = Shape.tuple_of(stack.pop())
-        elif not more or len(stack) > MAX_NESTING + 1:
+        elif not more:
             return None
-        elif piece == "(":
+        elif piece == "(" and len(stack) <= MAX_NESTING:
             stack.append([])
             continue
         else:

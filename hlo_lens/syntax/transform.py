@@ -107,7 +107,12 @@ def parse_with(
 
 
 def syntax_error(
-    error: UnexpectedInput, source: Source, names: Mapping[str, str], *, offset: int = 0
+    error: UnexpectedInput,
+    source: Source,
+    names: Mapping[str, str],
+    *,
+    offset: int = 0,
+    end: int | None = None,
 ) -> DumpSyntaxError:
     """Return Lark's exception as ours: what was expected, what was found, and where.
 
@@ -116,17 +121,21 @@ def syntax_error(
         source: Text that the places refer to.
         names: Terminal name to the user's words; those named first are shown first.
         offset: Where in the source the text that was parsed begins.
+        end: Where it ends; None for the end of the source.
     """
-    start = offset + _position(error, len(source.text) - offset)
-    match = _FOUND.match(source.text, start)
+    last = len(source.text) if end is None else end
+    while last > offset and source.text[last - 1].isspace():
+        last -= 1
+    start = min(offset + _position(error, last - offset), last)
+    match = _FOUND.match(source.text, start, last)
     if match is None:
-        found, end = "the end", start + 1
+        found, stop = "the end", start + 1
     else:
         word = match[0]
         shown = word if len(word) <= _LONGEST_FOUND else word[: _LONGEST_FOUND - 3] + "..."
-        found, end = f"'{shown}'", match.end()
+        found, stop = f"'{shown}'", match.end()
     message = f"expected {_alternatives(_expected(error), names)}, found {found}"
-    return DumpSyntaxError.at(source, Span(start, end), message)
+    return DumpSyntaxError.at(source, Span(start, stop), message)
 
 
 def _position(error: UnexpectedInput, length: int) -> int:

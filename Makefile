@@ -1,0 +1,69 @@
+# hlo-lens: `make` alone prints what there is. Every target sets up what it needs in .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SAMPLE := sample_dumps/tpu/tp_mlp
+RUN := $(BIN)/hlo-lens
+
+.DEFAULT_GOAL := help
+.PHONY: help install fmt lint type imports unit test golden oracle samples bench wheel-test check-check report clean
+
+help: ## print this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+$(VENV)/.core: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hlo-lens needs Python 3.11 or newer; run make PYTHON=python3.12")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	$(BIN)/python -m pip install --quiet --editable '.[jax]' --group dev
+	touch $@
+
+install: $(VENV)/.dev ## make .venv with the tool and all that its development needs
+
+report: $(VENV)/.core ## the main job: report on a sample dump
+	$(RUN) report $(SAMPLE)
+
+fmt: $(VENV)/.dev ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix-only --quiet .
+
+lint: $(VENV)/.dev ## style: ruff
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+type: $(VENV)/.dev ## types: mypy --strict
+	$(BIN)/mypy
+
+imports: $(VENV)/.dev ## layers: import-linter
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.dev ## the tests alone
+	$(BIN)/python -m pytest -q -n 2
+
+test: lint type imports unit wheel-test ## all checks, as CI runs them
+
+golden: $(VENV)/.dev ## rewrite the expected texts in tests/golden; read each hunk
+	HLO_LENS_GOLDEN=write $(BIN)/python -m pytest -q tests/golden
+
+oracle: $(VENV)/.dev ## the tests against XLA's own parser and the corpus
+	$(BIN)/python -m pytest -q -n 2 tests/oracle
+
+samples: $(VENV)/.dev ## remake sample_dumps (see sample_dumps/README.md for what it needs)
+	$(BIN)/python sample_dumps/make.py --backend all --out sample_dumps
+
+bench: $(VENV)/.dev ## time and memory, side by side with XLA's own parser
+	$(BIN)/python -m tests.bench
+
+wheel-test: $(VENV)/.dev ## build sdist and wheel, install the wheel alone, read a sample
+	$(BIN)/python -m tests.wheel_test
+
+check-check: $(VENV)/.dev ## plant a type error and a layer breach; the checks must fail
+	$(BIN)/python -m tests.check_check
+
+clean: ## remove .venv and caches
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .bench

@@ -1,0 +1,45 @@
+"""All passes on one module, from one table of its instructions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.collective_counts import CollectiveCounts, collective_counts
+from hlo_lens.analysis.entry_signature import EntrySignature, entry_signature
+from hlo_lens.analysis.largest_instructions import LargestInstructions, largest_instructions
+from hlo_lens.analysis.opcodes import Opcodes, opcodes
+from hlo_lens.analysis.sharding_forms import ShardingForms, sharding_forms
+from hlo_lens.analysis.source_bytes import SourceBytes, source_bytes
+from hlo_lens.analysis.summary import Summary, summary
+from hlo_lens.model.hlo_query import tabulate
+
+if TYPE_CHECKING:
+    from hlo_lens.model.hlo import HloModule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleResults:
+    """What all passes say of one module."""
+
+    summary: Summary
+    signature: EntrySignature
+    opcodes: Opcodes
+    largest: LargestInstructions
+    sources: SourceBytes
+    collectives: CollectiveCounts
+    shardings: ShardingForms
+
+
+def module_results(module: HloModule) -> ModuleResults:
+    """Return the results of all passes on a module, from one table of its instructions."""
+    table = tabulate(module)
+    return ModuleResults(
+        summary=summary(table),
+        signature=entry_signature(table),
+        opcodes=opcodes(table),
+        largest=largest_instructions(table),
+        sources=source_bytes(table),
+        collectives=collective_counts(table),
+        shardings=sharding_forms(table),
+    )

@@ -1,0 +1,197 @@
+"""Options that commands share, what they hold, and what is done with them."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO, TypeVar
+
+import click
+
+from hlo_lens.report import RENDERERS
+from hlo_lens.report.table import RenderOptions
+from hlo_lens.text.errors import HloLensError, UnknownNameError, UsageError, show_gaps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.report.table import Report
+
+R = TypeVar("R")
+
+_NAMES_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """Where a report goes and how it looks.
+
+    Attributes:
+        format: One of `RENDERERS`.
+        path: File to write; None for standard output.
+        options: Rows and colour.
+    """
+
+    format: str
+    path: str | None
+    options: RenderOptions
+
+    def write(self, report: Report) -> None:
+        """Write a report; raises UsageError where the file cannot be written."""
+        render = RENDERERS[self.format]
+        if self.path is None or self.path == "-":
+            render(report, _writable(sys.stdout), self.options)
+            return
+        try:
+            with Path(self.path).open("w", encoding="utf-8", newline="") as out:
+                render(report, out, self.options)
+        except OSError as error:
+            message = f"{self.path}: cannot be written: {error.strerror or error}"
+            raise UsageError(message) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Which modules are read, and how much of them must be understood.
+
+    Attributes:
+        module: Modules whose names this regular expression is found in; None for all.
+        strict: Whether any gap is an error.
+        min_coverage: Least share of each module that must be understood, 0 to 100.
+    """
+
+    module: re.Pattern[str] | None
+    strict: bool
+    min_coverage: float
+
+    def select(self, modules: Sequence[ModuleDump]) -> tuple[ModuleDump, ...]:
+        """Return the modules asked for; raises UnknownNameError where there are none."""
+        if self.module is None:
+            return tuple(modules)
+        chosen = tuple(module for module in modules if self.module.search(module.name))
+        if not chosen:
+            names = [module.name for module in modules[:_NAMES_SHOWN]]
+            more = len(modules) - len(names)
+            rest = f" and {more} more" if more else ""
+            message = (
+                f"no module matches {self.module.pattern!r}; there is {', '.join(names)}{rest}"
+            )
+            raise UnknownNameError(message)
+        return chosen
+
+    def judge(self, modules: Sequence[ModuleDump]) -> None:
+        """Show the gaps on standard error; raises HloLensError where there are too many."""
+        from hlo_lens.analysis.summary import coverage_of
+
+        gaps = [gap for module in modules for gap in module.gaps]
+        if gaps:
+            click.echo(show_gaps(gaps), err=True)
+        if self.strict and gaps:
+            message = f"{len(gaps)} gap{'s' if len(gaps) > 1 else ''} in the input (--strict)"
+            raise HloLensError(message)
+        for module in modules:
+            share = 100 * (1.0 if module.hlo is None else coverage_of(module.hlo))
+            if share < self.min_coverage:
+                message = f"{module.name}: {share:.4g}% understood, asked for {self.min_coverage}%"
+                raise HloLensError(message)
+
+
+def _writable(out: TextIO) -> TextIO:
+    """Return a stream that escapes what its encoding does not have, such as a name in Greek."""
+    reconfigure = getattr(out, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+    return out
+
+
+def _pattern(
+    ctx: click.Context, parameter: click.Parameter, value: str | None
+) -> re.Pattern[str] | None:
+    """Return an option's value as a regular expression."""
+    del ctx
+    try:
+        return None if value is None else re.compile(value)
+    except re.error as error:
+        message = f"not a regular expression: {error}"
+        raise click.BadParameter(message, param=parameter) from error
+
+
+def output_options(command: Callable[..., R]) -> Callable[..., R]:
+    """Add the options about output; the command gets them as ``output``."""
+
+    @click.option(
+        "-f",
+        "--format",
+        "format_name",
+        type=click.Choice(list(RENDERERS)),
+        default="text",
+        show_default=True,
+        help="Output format.",
+    )
+    @click.option(
+        "-o", "--output", "path_out", metavar="FILE", help="Write here instead of standard output."
+    )
+    @click.option(
+        "-n",
+        "--rows",
+        type=click.IntRange(min=0),
+        help="Rows of each table in text (10 if not given) and md (20); 0 for all. "
+        "The rest is counted, and csv and json have it.",
+    )
+    @click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        show_default=True,
+        help="Colour in text; auto is on a terminal, unless NO_COLOR is set.",
+    )
+    @functools.wraps(command)
+    def with_output(
+        *args: object,
+        format_name: str,
+        path_out: str | None,
+        rows: int | None,
+        color: str,
+        **kwargs: object,
+    ) -> R:
+        options = RenderOptions(rows=rows, color=color)
+        output = Output(format=format_name, path=path_out, options=options)
+        return command(*args, output=output, **kwargs)
+
+    return with_output
+
+
+def reading_options(command: Callable[..., R]) -> Callable[..., R]:
+    """Add the options about input; the command gets them as ``reading``."""
+
+    @click.option(
+        "--module",
+        "module_pattern",
+        metavar="REGEX",
+        callback=_pattern,
+        help="Only modules in whose name this is found.",
+    )
+    @click.option("--strict", is_flag=True, help="Exit with 4 if any part was not understood.")
+    @click.option(
+        "--min-coverage",
+        type=click.FloatRange(0, 100),
+        default=0,
+        metavar="PERCENT",
+        help="Exit with 4 if less of a module was understood.",
+    )
+    @functools.wraps(command)
+    def with_reading(
+        *args: object,
+        module_pattern: re.Pattern[str] | None,
+        strict: bool,
+        min_coverage: float,
+        **kwargs: object,
+    ) -> R:
+        reading = Reading(module=module_pattern, strict=strict, min_coverage=min_coverage)
+        return command(*args, reading=reading, **kwargs)
+
+    return with_reading

@@ -1,0 +1,42 @@
+"""``hlo-lens report``: what a compiled program is, on one page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+import hlo_lens
+from hlo_lens.cli.options import output_options, reading_options
+from hlo_lens.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from hlo_lens.cli.options import Output, Reading
+
+
+_EXAMPLE = """\b
+Example:
+  hlo-lens report module_0001.jit_step.cpu_after_optimizations.txt
+  hlo-lens report dump.txt.gz -f json | jq '.modules[].collectives.static'
+  hlo-lens report DIR --module train_step --min-coverage 99.5
+"""
+
+
+@click.command(epilog=_EXAMPLE)
+@click.argument("path", type=click.Path(allow_dash=True))
+@reading_options
+@output_options
+def report(path: str, reading: Reading, output: Output) -> None:
+    """Show what a compiled program is: size, interface, communication, largest values.
+
+    PATH is a file, gzip-compressed or not, a folder of dumps, or - for standard input. Numbers are
+    those of the text: one device's after partitioning, loops not multiplied.
+    """
+    from hlo_lens.load import load
+    from hlo_lens.report.module_report import module_report
+
+    with progress_bar("reading") as progress:
+        modules = reading.select(load(path, progress=progress).modules)
+        built = module_report(modules, tool_version=hlo_lens.__version__, progress=progress)
+    output.write(built)
+    reading.judge(modules)

@@ -1,0 +1,195 @@
+"""Arrays of device ids: a list, or an iota that is viewed, transposed and viewed again.
+
+Source: xla/hlo/ir/tile_assignment.cc (IotaTileAssignment), as of August 2026.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_Axis: TypeAlias = tuple[int, int]
+"""Size and stride: so many steps of so much in the device ids."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TileAssignment:
+    """An array of device ids, row-major.
+
+    With `device_ids` it is that list. Without, it is ``arange(n)`` viewed as `reshape_dims`,
+    transposed by `transpose_perm` (new axis k is old axis ``perm[k]``) and viewed as `dimensions`.
+
+    Attributes:
+        dimensions: Size of each dimension; their product is the number of devices.
+        reshape_dims: First view of the iota; empty for none.
+        transpose_perm: Transposition of that view; empty for none.
+        device_ids: Explicit ids, row-major over `dimensions`; None for an iota.
+    """
+
+    dimensions: tuple[int, ...]
+    reshape_dims: tuple[int, ...] = ()
+    transpose_perm: tuple[int, ...] = ()
+    device_ids: tuple[int, ...] | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of devices."""
+        return math.prod(self.dimensions)
+
+    @property
+    def is_iota(self) -> bool:
+        """Whether it is printed as an iota, not as a list."""
+        return self.device_ids is None
+
+    def devices(self) -> tuple[int, ...]:
+        """Return all device ids, row-major."""
+        return _expanded(self._axes()) if self.device_ids is None else self.device_ids
+
+    def position_of(self, device: int) -> int | None:
+        """Return the row-major position of a device; None if it is not in the array."""
+        if self.device_ids is not None:
+            try:
+                return self.device_ids.index(device)
+            except ValueError:
+                return None
+        if not 0 <= device < self.size:
+            return None
+        position = 0
+        for size, stride in self._axes():
+            position = position * size + device // stride % size
+        return position
+
+    def index_of(self, device: int) -> tuple[int, ...] | None:
+        """Return the index of a device, one number for each dimension; None if it is not there."""
+        position = self.position_of(device)
+        if position is None:
+            return None
+        index = []
+        for size in reversed(self.dimensions):
+            index.append(position % size)
+            position //= size
+        return tuple(reversed(index))
+
+    def rearranged(
+        self, parts: Sequence[int], order: Sequence[int], dimensions: Iterable[int]
+    ) -> TileAssignment:
+        """Return the array viewed as `parts`, transposed to `order`, viewed as `dimensions`.
+
+        An iota stays one where that can be written as an iota.
+        """
+        shape = tuple(dimensions)
+        if self.device_ids is None:
+            runs = _runs(parts, order)
+            starts = sorted(runs)
+            axes = _refined(self._axes(), [runs[start] for start in starts])
+            if axes is not None:
+                found = dict(zip(starts, axes, strict=True))
+                return _iota(shape, [axis for start in runs for axis in found[start]])
+        ids = self.devices()
+        steps = _strides(parts)
+        places = _expanded([(parts[part], steps[part]) for part in order])
+        return TileAssignment(dimensions=shape, device_ids=tuple(ids[place] for place in places))
+
+    def canonical(self) -> TileAssignment:
+        """Return the same array as XLA prints it: an iota with the fewest dimensions."""
+        return _iota(self.dimensions, self._axes()) if self.device_ids is None else self
+
+    def __str__(self) -> str:
+        dimensions = ",".join(map(str, self.dimensions))
+        if self.device_ids is not None:
+            return f"[{dimensions}]{','.join(map(str, self.device_ids))}"
+        view = ",".join(map(str, self.reshape_dims or (self.size,)))
+        perm = ",".join(map(str, self.transpose_perm))
+        return f"[{dimensions}]<=[{view}]{f'T({perm})' if perm else ''}"
+
+    def _axes(self) -> list[_Axis]:
+        """Return sizes and strides whose nested loops give the ids of an iota."""
+        view = self.reshape_dims or (self.size,)
+        steps = _strides(view)
+        return [(view[axis], steps[axis]) for axis in self.transpose_perm or range(len(view))]
+
+
+def _strides(sizes: Sequence[int]) -> list[int]:
+    """Return the row-major strides of a view."""
+    strides = [1] * len(sizes)
+    for axis in range(len(sizes) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * sizes[axis + 1]
+    return strides
+
+
+def _expanded(axes: Iterable[_Axis]) -> tuple[int, ...]:
+    """Return the numbers that nested loops over sizes and strides give, outermost first."""
+    numbers = [0]
+    for size, stride in axes:
+        steps = range(0, size * stride, stride)
+        numbers = [number + step for number in numbers for step in steps]
+    return tuple(numbers)
+
+
+def _runs(parts: Sequence[int], order: Sequence[int]) -> dict[int, int]:
+    """Return the parts that keep their neighbours, joined: first part to size, in new order."""
+    runs: dict[int, int] = {}
+    real = [part for part in range(len(parts)) if parts[part] != 1]
+    following = dict(itertools.pairwise(real))
+    first = last = -1
+    for part in order:
+        if parts[part] == 1:
+            continue
+        if following.get(last) == part:
+            runs[first] *= parts[part]
+        else:
+            first = part
+            runs[first] = parts[part]
+        last = part
+    return runs
+
+
+def _refined(axes: Sequence[_Axis], parts: Sequence[int]) -> list[list[_Axis]] | None:
+    """Return the axes split so that each part has whole ones; None if sizes do not divide."""
+    left = [axis for axis in reversed(axes) if axis[0] != 1]
+    result: list[list[_Axis]] = []
+    for part in parts:
+        needed = part
+        taken: list[_Axis] = []
+        while needed > 1 and left:
+            size, stride = left.pop()
+            inner = size // math.gcd(size, needed)
+            outer = size // inner
+            if outer == 1 or (inner > 1 and outer != needed):
+                return None
+            taken.append((outer, stride * inner))
+            needed //= outer
+            if inner > 1:
+                left.append((inner, stride))
+        if needed != 1:
+            return None
+        result.append(taken)
+    return None if left else result
+
+
+def _iota(dimensions: tuple[int, ...], axes: Iterable[_Axis]) -> TileAssignment:
+    """Return the iota of these axes, with neighbours joined where they are one axis."""
+    joined: list[_Axis] = []
+    for size, stride in axes:
+        if size == 1:
+            continue
+        if joined and joined[-1][1] == size * stride:
+            joined[-1] = (joined[-1][0] * size, stride)
+        else:
+            joined.append((size, stride))
+    order = sorted(range(len(joined)), key=lambda place: -joined[place][1])
+    if len(order) < 2:
+        return TileAssignment(dimensions=dimensions)
+    perm = [0] * len(order)
+    for axis, place in enumerate(order):
+        perm[place] = axis
+    return TileAssignment(
+        dimensions=dimensions,
+        reshape_dims=tuple(joined[place][0] for place in order),
+        transpose_perm=tuple(perm),
+    )

@@ -1,0 +1,112 @@
+"""The JSON object of a module, whose names scripts rely on: more may come, none changes.
+
+Bytes are integers. A key whose value is not known is there with null; 0 means zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from itertools import islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hlo_lens.analysis.entry_signature import EntryValue
+    from hlo_lens.analysis.module_results import ModuleResults
+    from hlo_lens.analysis.result import Result
+    from hlo_lens.analysis.summary import Summary
+    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.hlo import HloModule
+
+SCHEMA_VERSION = 1
+RANKING = 100
+"""Rows of an open-ended ranking; the number of all stands beside them."""
+
+
+def module_object(
+    dump: ModuleDump, module: HloModule, results: ModuleResults
+) -> Mapping[str, object]:
+    """Return the JSON object of a module: the keys that scripts rely on, and some more."""
+    facts, found = results.summary, results.collectives
+    static = found.static_counts()
+    return {
+        "name": facts.name or dump.name,
+        "stage": dump.stage,
+        "backend": backend_of(dump, facts),
+        "files": list(dump.files),
+        "is_scheduled": facts.is_scheduled,
+        "num_partitions": facts.num_partitions,
+        "replica_count": facts.replica_count,
+        "computations": facts.computations,
+        "instructions": facts.instructions,
+        "opcodes": {row[0]: row[1] for row in results.opcodes.counts},
+        "unknown_opcodes": list(results.opcodes.unknown_opcodes),
+        "parameters": results.signature.parameter_count,
+        "coverage": {
+            "instructions": facts.instructions,
+            "gaps": facts.gaps,
+            "gap_lines": facts.gap_lines,
+            "ratio": facts.coverage,
+            "is_truncated": facts.is_truncated,
+            "rows": [
+                {"line": gap.line, "column": gap.column, "message": gap.message}
+                for gap in module.gaps
+            ],
+        },
+        "collectives": {
+            "static": static,
+            "dynamic": {kind: None if count else 0 for kind, count in static.items()},
+            "wire_bytes_per_device": None if found.collectives else 0,
+            "rows": _objects(found),
+            "unknown_opcodes": dict(found.unknown_opcodes),
+        },
+        "memory": None,
+        "sharding": {"rows": _objects(results.shardings)},
+        "parameter_rows": [_value_object(value) for value in results.signature.parameters],
+        "output_rows": [_value_object(value) for value in results.signature.outputs],
+        "largest_instructions": _ranking(results.largest),
+        "source_bytes": _ranking(results.sources),
+    }
+
+
+def object_without_hlo(dump: ModuleDump) -> Mapping[str, object]:
+    """Return the JSON object of a module of which there is no HLO text: nothing is known."""
+    known = {"name": dump.name, "stage": dump.stage, "files": list(dump.files)}
+    keys = """
+        name stage backend files is_scheduled num_partitions replica_count computations instructions
+        opcodes unknown_opcodes parameters coverage collectives memory sharding parameter_rows
+        output_rows largest_instructions source_bytes
+    """
+    return {key: known.get(key) for key in keys.split()}
+
+
+def _objects(result: Result) -> list[Mapping[str, object]]:
+    """Return the rows of a result as objects."""
+    names = [column.name for column in result.COLUMNS]
+    return [dict(zip(names, row, strict=True)) for row in result.rows()]
+
+
+def _ranking(result: Result) -> Mapping[str, object]:
+    """Return the first rows of a ranking, how many there are in all, and the totals of all."""
+    names = [column.name for column in result.COLUMNS]
+    rows = islice(result.rows(), RANKING)
+    return {
+        "row_count": result.row_count,
+        "totals": dict(result.totals()),
+        "rows": [dict(zip(names, row, strict=True)) for row in rows],
+        "residual_rows": [dict(zip(names, row, strict=True)) for row in result.residual_rows()],
+    }
+
+
+def _value_object(value: EntryValue) -> Mapping[str, object]:
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+def backend_of(dump: ModuleDump, facts: Summary) -> str | None:
+    """Return the backend that the text tells, else the one in the name of the stage."""
+    if facts.backend is not None or dump.stage is None:
+        return facts.backend
+    if "cpu_" in dump.stage:
+        return "cpu"
+    return "gpu" if "gpu_" in dump.stage else None

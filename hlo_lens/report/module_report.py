@@ -1,0 +1,360 @@
+"""The report on modules, for people: what to read first.
+
+Order of a section: what the module is, its interface, its communication; then the largest
+instructions and the source lines that own the most bytes; then the lists that are looked up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.entry_signature import EntrySignature
+from hlo_lens.analysis.module_results import module_results
+from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.report.module_json import (
+    SCHEMA_VERSION,
+    backend_of,
+    module_object,
+    object_without_hlo,
+)
+from hlo_lens.report.table import Report, Section, Table
+from hlo_lens.report.units import format_bytes, format_ratio, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from hlo_lens.analysis.collective_counts import CollectiveCounts
+    from hlo_lens.analysis.entry_signature import EntryValue
+    from hlo_lens.analysis.largest_instructions import LargestInstructions
+    from hlo_lens.analysis.module_results import ModuleResults
+    from hlo_lens.analysis.opcodes import Opcodes
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.analysis.sharding_forms import ShardingForms
+    from hlo_lens.analysis.source_bytes import SourceBytes
+    from hlo_lens.analysis.summary import Summary
+    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.text.errors import Gap
+
+
+def module_report(
+    modules: Sequence[ModuleDump],
+    *,
+    tool_version: str,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Return the report on some modules.
+
+    Args:
+        modules: In the order in which they are shown.
+        tool_version: Version of hlo-lens for the JSON.
+        progress: Called with modules done and modules in all.
+    """
+    sections: list[Section] = []
+    objects: list[Mapping[str, object]] = []
+    for done, dump in enumerate(modules):
+        if progress is not None and len(modules) > 1:
+            progress(done, len(modules))
+        module = dump.hlo
+        if module is None:
+            sections.append(_section_without_hlo(dump))
+            objects.append(object_without_hlo(dump))
+        else:
+            results = module_results(module)
+            sections.append(_section(dump, module, results))
+            objects.append(module_object(dump, module, results))
+    data = {
+        "schema_version": SCHEMA_VERSION,
+        "kind": "report",
+        "tool_version": tool_version,
+        "modules": objects,
+    }
+    return Report(kind="report", sections=tuple(sections), data=data)
+
+
+# ---- for people --------------------------------------------------------------------------------
+
+
+def _section(dump: ModuleDump, module: HloModule, results: ModuleResults) -> Section:
+    """Return head and tables of a module."""
+    tables = (
+        Table.of(results.summary, title="Summary", is_data_only=True),
+        _kinds_table(results.collectives),
+        _largest_table(results.largest),
+        _sources_table(results.sources),
+        _values_table("parameters", "Parameters", results.signature.parameters),
+        _values_table("outputs", "Outputs", results.signature.outputs),
+        _collectives_table(results.collectives),
+        _opcodes_table(results.opcodes),
+        _shardings_table(results.shardings),
+        _gaps_table(module.gaps),
+    )
+    return Section(
+        title=results.summary.name or dump.name,
+        facts=tuple(_facts(dump, results)),
+        tables=tables,
+        notes=_notes(results),
+    )
+
+
+def _section_without_hlo(dump: ModuleDump) -> Section:
+    facts = (("files", ", ".join(dump.files)),)
+    return Section(
+        title=dump.name,
+        facts=facts,
+        notes=("no HLO text; XLA writes it with --xla_dump_to=DIR --xla_dump_hlo_as_text",),
+    )
+
+
+def _facts(dump: ModuleDump, results: ModuleResults) -> Iterator[tuple[str, str]]:
+    """Yield the lines at the head of a module."""
+    facts = results.summary
+    stage = f"{dump.stage}, " if dump.stage else ""
+    backend = backend_of(dump, facts) or "backend not told by the text"
+    order = "scheduled" if facts.is_scheduled else "not scheduled"
+    yield "module", f"{stage}{backend}, {order}"
+    yield "devices", _devices_text(facts)
+    yield (
+        "program",
+        f"{plural(facts.instructions, 'instruction')} in "
+        f"{plural(facts.computations, 'computation')}",
+    )
+    yield "coverage", _coverage_text(facts)
+    signature = results.signature
+    yield "parameters", _interface_text(signature.parameter_count, signature.parameters)
+    yield "outputs", _interface_text(len(signature.outputs), signature.outputs)
+    yield "collectives", _collectives_text(results)
+
+
+def _devices_text(facts: Summary) -> str:
+    """Return partitions and replicas; the shardings' word where the header has none."""
+    replicas = plural(facts.replica_count, "replica")
+    told = facts.evident_partitions
+    if told is None or told == facts.num_partitions:
+        return f"{plural(facts.num_partitions, 'partition')} x {replicas}"
+    return f"{plural(told, 'partition')} x {replicas} by its shardings; the header has no number"
+
+
+def _coverage_text(facts: Summary) -> str:
+    share = f"{format_ratio(facts.coverage)} understood"
+    if not facts.instructions and not facts.gaps:
+        share = "nothing to read"
+    gaps = f", {plural(facts.gaps, 'gap')} of {plural(facts.gap_lines, 'line')}"
+    cut = ", the text ends too early" if facts.is_truncated else ""
+    return f"{share}{gaps if facts.gaps else ', no gaps'}{cut}"
+
+
+def _interface_text(count: int, values: Sequence[EntryValue]) -> str:
+    """Return how many values there are, their bytes, and what they share."""
+    arrays = f" ({plural(len(values), 'array')})" if len(values) != count else ""
+    size = _bytes_text([value.size_bytes for value in values])
+    padded = _bytes_text([value.padded_size_bytes for value in values])
+    padding = f" ({padded} with padding)" if padded != size else ""
+    parts = [f"{count:,}{arrays} of {size}{padding}" if count else "none"]
+    aliased = [value.size_bytes for value in values if value.aliased_with is not None]
+    if aliased:
+        is_input = values[0].direction == "parameter"
+        where = "donated to outputs" if is_input else "in donated buffers"
+        parts.append(f"{len(aliased):,} of {_bytes_text(aliased)} {where}")
+    donors = [value.size_bytes for value in values if value.donation == "donor"]
+    if donors:
+        parts.append(f"{len(donors):,} of {_bytes_text(donors)} donated for reuse")
+    return "; ".join(parts)
+
+
+def _bytes_text(sizes: Iterable[int | None]) -> str:
+    """Return the sum of sizes, and how many of them are not known."""
+    listed = list(sizes)
+    text = format_bytes(sum(size for size in listed if size is not None))
+    unknown = listed.count(None)
+    return f"{text} and {plural(unknown, 'value')} of unknown size" if unknown else text
+
+
+def _collectives_text(results: ModuleResults) -> str:
+    """Return the number of collectives and of each kind."""
+    counts = {k: n for k, n in results.collectives.static_counts().items() if n}
+    if not counts:
+        return "none in what was understood" if results.summary.gaps else "none"
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
+    return f"{sum(counts.values()):,} in the text: {kinds}" if len(counts) > 1 else kinds
+
+
+def _notes(results: ModuleResults) -> tuple[str, ...]:
+    """Return what a reader must know that no number shows."""
+    notes = []
+    if results.opcodes.unknown_opcodes:
+        names = ", ".join(results.opcodes.unknown_opcodes)
+        notes.append(f"opcodes not known to this version of hlo-lens: {names}")
+    if results.collectives.unknown_opcodes:
+        names = ", ".join(f"{count} {name}" for name, count in results.collectives.unknown_opcodes)
+        notes.append(f"not counted as collectives, but named like one: {names}")
+    return tuple(notes)
+
+
+# ---- tables ------------------------------------------------------------------------------------
+
+_KIND_COLUMNS = (
+    Column("kind", Unit.NONE, "kind of collective"),
+    Column("static_count", Unit.COUNT, "how many there are in the text"),
+    Column("async_count", Unit.COUNT, "how many of them other instructions may run beside"),
+    Column("payload_bytes", Unit.BYTES, "bytes of the full tensors of one group"),
+    Column("group_sizes", Unit.NONE, "devices in a group"),
+    Column("element_types", Unit.NONE, "element types"),
+)
+
+
+def _kinds_table(result: CollectiveCounts) -> Table:
+    """Return the table of kinds of collectives, the largest payload first."""
+    rows: list[tuple[str, int, int, int, str, str]] = []
+    for kind, count in result.static_counts().items():
+        found = [c for c in result.collectives if c.kind == kind]
+        if not found:
+            continue
+        sizes = sorted({-1 if c.group_size is None else c.group_size for c in found})
+        types = sorted({t for c in found for t in (c.element_type or "?").split(",")})
+        rows.append(
+            (
+                kind,
+                count,
+                sum(c.is_async for c in found),
+                sum(c.payload_bytes or 0 for c in found),
+                ",".join("?" if size < 0 else str(size) for size in sizes),
+                ",".join(types),
+            )
+        )
+    rows.sort(key=lambda row: (-row[3], row[0]))
+    unknown = sum(c.payload_bytes is None for c in result.collectives)
+    notes = [f"{plural(unknown, 'payload')} of unknown size"] if unknown else []
+    sums = {"static_count": 1, "async_count": 2, "payload_bytes": 3}
+    return Table(
+        name="collectives-by-kind",
+        title="Collectives by kind, each operation once, loops not multiplied",
+        columns=_KIND_COLUMNS,
+        read_rows=lambda: rows,
+        row_count=len(rows),
+        totals={name: sum(int(row[place]) for row in rows) for name, place in sums.items()},
+        notes=tuple(notes),
+    )
+
+
+def _largest_table(result: LargestInstructions) -> Table:
+    notes = [
+        f"left out: {plural(result.left_out_views, 'view')} (tuples, bitcasts, loops), "
+        f"{plural(result.left_out_embedded, 'instruction')} inside fusions and reducers"
+    ]
+    if result.unknown_sizes:
+        notes.append(f"{plural(result.unknown_sizes, 'value')} of unknown size")
+    return Table.of(
+        result,
+        title="Largest instructions by the bytes they produce",
+        shown=("result_bytes", "name", "source", "opcode", "shape", "op_name"),
+        notes=notes,
+    )
+
+
+def _sources_table(result: SourceBytes) -> Table:
+    unknown = result.unknown_sizes
+    notes = [f"{plural(unknown, 'value')} of unknown size"] if unknown else []
+    return Table.of(
+        result,
+        title="Source lines by the bytes their instructions produce",
+        shown=("result_bytes", "instructions", "source_file", "source_line"),
+        notes=notes,
+    )
+
+
+def _values_table(name: str, title: str, values: Sequence[EntryValue]) -> Table:
+    """Return the table of parameters or of outputs."""
+    columns = [c for c in EntrySignature.COLUMNS if c.name != "direction"]
+    if name == "outputs":
+        columns = [c for c in columns if c.name != "number"]
+    shown = [c.name for c in columns if _is_worth_showing(c.name, values)]
+    sizes = {
+        c: [getattr(value, c) for value in values] for c in ("size_bytes", "padded_size_bytes")
+    }
+
+    def rows() -> Iterator[Row]:
+        for value in values:
+            yield tuple(getattr(value, column.name) for column in columns)
+
+    unknown = sizes["size_bytes"].count(None)
+    return Table(
+        name=name,
+        title=title,
+        columns=tuple(columns),
+        read_rows=rows,
+        row_count=len(values),
+        totals={c: sum(size or 0 for size in found) for c, found in sizes.items()},
+        shown=tuple(shown),
+        notes=(f"{plural(unknown, 'value')} of unknown size",) if unknown else (),
+    )
+
+
+def _is_worth_showing(name: str, values: Sequence[EntryValue]) -> bool:
+    """Return whether a column tells people anything."""
+    if name == "layout":
+        return False
+    if name == "padded_size_bytes":
+        return any(value.padded_size_bytes != value.size_bytes for value in values)
+    if name in ("index", "sharding", "donation", "aliased_with"):
+        return any(getattr(value, name) for value in values)
+    return True
+
+
+def _collectives_table(result: CollectiveCounts) -> Table:
+    """Return the table of single collectives, the largest payload first."""
+    order = sorted(result.collectives, key=lambda c: (-(c.payload_bytes or 0), c.name))
+    ordered = replace(result, collectives=tuple(order))
+
+    def rows() -> Iterator[Row]:
+        for collective, row in zip(order, ordered.rows(), strict=True):
+            file, line = collective.source_file, collective.source_line
+            yield (*row, file if line is None else f"{file}:{line}")
+
+    return Table(
+        name=result.KIND,
+        title="Collectives by payload",
+        columns=(*result.COLUMNS, _SOURCE),
+        read_rows=rows,
+        row_count=len(order),
+        shown=("payload_bytes", "kind", "name", "group_size", "element_type", "source", "op_name"),
+    )
+
+
+_SOURCE = Column("source", Unit.NONE, "innermost place in the user's program, file:line")
+
+
+def _opcodes_table(result: Opcodes) -> Table:
+    shown = ["opcode", "instructions", "result_bytes"]
+    if result.totals()["unknown_sizes"]:
+        shown.append("unknown_sizes")
+    return Table.of(
+        result,
+        title="Opcodes as written; result bytes repeat what tuples and fusions pass on",
+        shown=shown,
+    )
+
+
+def _shardings_table(result: ShardingForms) -> Table:
+    notes = [f"{plural(result.unsharded, 'instruction')} without sharding"]
+    return Table.of(result, title="Shardings by form", notes=notes if result.forms else ())
+
+
+_GAP_COLUMNS = (
+    Column("line", Unit.NONE, "1-based line of the file"),
+    Column("column", Unit.NONE, "1-based column"),
+    Column("message", Unit.NONE, "what was expected and found"),
+    Column("lines", Unit.COUNT, "how many lines were not understood"),
+)
+
+
+def _gaps_table(gaps: Sequence[Gap]) -> Table:
+    return Table(
+        name="gaps",
+        title="Gaps: what was not understood",
+        columns=_GAP_COLUMNS,
+        read_rows=lambda: ((gap.line, gap.column, gap.message, gap.lines) for gap in gaps),
+        row_count=len(gaps),
+        totals={"lines": sum(gap.lines for gap in gaps)},
+    )

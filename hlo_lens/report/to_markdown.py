@@ -1,0 +1,57 @@
+"""Report to Markdown, for a pull request or an issue."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, TextIO
+
+from hlo_lens.analysis.result import Unit
+from hlo_lens.report.table import cut_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.report.table import RenderOptions, Report, Section, Table
+
+DEFAULT_ROWS = 20
+
+_SPECIAL = re.compile(r"[\\`*|<~]|(?<!\w)_|_(?!\w)|(?<=\])\(")
+"""What Markdown would take for its own; an underscore inside a word is none."""
+
+
+def render_markdown(report: Report, out: TextIO, options: RenderOptions) -> None:
+    """Write headings, facts as a list, and tables of at most `DEFAULT_ROWS` rows or as asked."""
+    rows = DEFAULT_ROWS if options.rows is None else options.rows
+    blocks = [block for section in report.sections for block in _section(section, rows)]
+    out.write("\n\n".join(blocks) + "\n")
+
+
+def _section(section: Section, rows: int) -> Iterator[str]:
+    yield f"## {_escape(section.title)}"
+    if section.facts:
+        yield "\n".join(f"- **{_escape(label)}**: {_escape(text)}" for label, text in section.facts)
+    for table in section.tables:
+        if not table.is_data_only:
+            yield from _table(table, rows)
+    if section.notes:
+        yield "\n".join(f"- {_escape(note)}" for note in section.notes)
+
+
+def _table(table: Table, rows: int) -> Iterator[str]:
+    yield f"### {_escape(table.title)}"
+    cut = cut_table(table, rows)
+    rules = ["---" if column.unit is Unit.NONE else "---:" for column in cut.columns]
+    lines = [_line([column.name for column in cut.columns]), _line(rules)]
+    lines += [_line([_escape(cell) for cell in row]) for row in (*cut.rows, *cut.tail)]
+    yield "\n".join(lines)
+    if table.notes:
+        yield "\n".join(f"{_escape(note)}  " for note in table.notes)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _escape(text: str) -> str:
+    """Return text in which Markdown sees nothing of its own."""
+    return _SPECIAL.sub(r"\\\g<0>", text)

@@ -1,0 +1,56 @@
+"""Numbers as text: bytes as XLA prints them, counts, shares."""
+
+from __future__ import annotations
+
+_PREFIXES = "KMGTPEZY"
+
+
+def format_bytes(size_bytes: int) -> str:
+    """Return a size as XLA prints it: whole bytes, KiB with one decimal, larger ones with two.
+
+    Source: tsl/platform/numbers.cc, HumanReadableNumBytes; beyond its 64 bits the prefixes go on.
+
+    >>> format_bytes(1023), format_bytes(1024), format_bytes(-(5 << 19))
+    ('1023B', '1.0KiB', '-2.50MiB')
+    """
+    sign = "-" if size_bytes < 0 else ""
+    size = abs(size_bytes)
+    if size < 1024:
+        return f"{sign}{size}B"
+    prefix = 0
+    while size >= 1024 * 1024 and prefix < len(_PREFIXES) - 1:
+        size //= 1024
+        prefix += 1
+    decimals = 1 if prefix == 0 else 2
+    return f"{sign}{size / 1024:.{decimals}f}{_PREFIXES[prefix]}iB"
+
+
+def format_count(count: int) -> str:
+    """Return a number with thousands separated.
+
+    >>> format_count(-1234567)
+    '-1,234,567'
+    """
+    return f"{count:,}"
+
+
+def format_ratio(ratio: float) -> str:
+    """Return a share as percent with at most two decimals, never rounded up to 100%.
+
+    >>> format_ratio(1), format_ratio(0.999999), format_ratio(0.25)
+    ('100%', '99.99%', '25%')
+    """
+    hundredths = round(ratio * 10000)
+    if ratio < 1:
+        hundredths = min(hundredths, 9999)
+    text = f"{hundredths / 100:.2f}".rstrip("0").rstrip(".")
+    return f"{text}%"
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun, which takes an s unless the count is 1.
+
+    >>> plural(1, "gap"), plural(2000, "gap")
+    ('1 gap', '2,000 gaps')
+    """
+    return f"{format_count(count)} {noun}{'' if count == 1 else 's'}"

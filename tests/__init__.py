@@ -1,0 +1,1 @@
+"""Tests of hlo-lens; folders mirror the package."""

@@ -1,0 +1,76 @@
+"""What the base of results gives to every pass."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hlo_lens.analysis.collective_counts import collective_counts
+from hlo_lens.analysis.entry_signature import entry_signature
+from hlo_lens.analysis.largest_instructions import largest_instructions
+from hlo_lens.analysis.opcodes import opcodes
+from hlo_lens.analysis.sharding_forms import sharding_forms
+from hlo_lens.analysis.source_bytes import source_bytes
+from hlo_lens.analysis.summary import summary
+from tests.analysis.texts import LOOP, table_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hlo_lens.analysis.result import Result
+    from hlo_lens.model.hlo_query import InstructionTable
+
+PASSES = (
+    collective_counts,
+    entry_signature,
+    largest_instructions,
+    opcodes,
+    sharding_forms,
+    source_bytes,
+    summary,
+)
+
+
+@pytest.mark.parametrize("run", PASSES)
+def test_rows_fit_the_columns_and_sum_to_the_totals(
+    run: Callable[[InstructionTable], Result],
+) -> None:
+    result = run(table_of(LOOP))
+    rows = list(result.rows())
+    names = [column.name for column in result.COLUMNS]
+    assert result.row_count == len(rows)
+    assert all(len(row) == len(names) for row in (*rows, *result.residual_rows()))
+    for name, total in result.totals().items():
+        place = names.index(name)
+        cells = [row[place] for row in (*rows, *result.residual_rows())]
+        assert sum(cell for cell in cells if isinstance(cell, int)) == total
+
+
+def test_to_dict_has_one_name_for_each_quantity() -> None:
+    found = opcodes(table_of(LOOP)).to_dict()
+    assert found["kind"] == "opcodes"
+    assert found["rows"][0] == {  # type: ignore[index] # a list in every result
+        "opcode": "parameter",
+        "instructions": 6,
+        "result_bytes": 512 + 516 + 516 + 512 + 64 + 4,
+        "unknown_sizes": 0,
+    }
+
+
+def test_to_frame_has_the_same_columns_and_rows() -> None:
+    result = source_bytes(table_of(LOOP))
+    frame = result.to_frame()
+    assert list(frame.columns) == [column.name for column in result.COLUMNS]
+    assert frame["result_bytes"].tolist() == [512, 4]
+
+
+def test_passes_do_not_import_pandas() -> None:
+    code = (
+        "import sys, hlo_lens.report.module_report; "
+        "print(sorted({'pandas', 'networkx', 'rich', 'click'} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"

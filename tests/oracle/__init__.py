@@ -1,0 +1,1 @@
+"""Comparisons with XLA itself, where jaxlib is installed."""

@@ -1,0 +1,100 @@
+"""The one place that asks XLA: jaxlib's private binding ``_hlo`` and jax's private functions.
+
+Both move between releases (jaxlib 0.10.2 has them here); a test that needs what is not there is
+skipped and says so. XLA ends the process on some texts it does not like, so callers give it only
+texts that are valid.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_GROUPS_MODULE = """HloModule m, num_partitions={devices}
+sum {{ a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }}
+ENTRY e {{ p = f32[8] parameter(0)
+  ROOT r = f32[8] all-reduce(p), replica_groups={groups}, to_apply=sum, channel_id=1,
+    use_global_device_ids=true }}"""
+
+
+def _named(module: str, *path: str) -> Any:
+    """Return something of a private module; skip the test where it is not there."""
+    try:
+        found: Any = importlib.import_module(module)
+        for name in path:
+            found = getattr(found, name)
+    except (ImportError, AttributeError) as error:
+        pytest.skip(f"{module} has moved or is not installed: {error}")
+    return found
+
+
+def sharding(text: str) -> Any:
+    """Return XLA's sharding of a valid text."""
+    return _named("jaxlib._hlo", "HloSharding", "from_string")(text)
+
+
+def v2_text(text: str) -> str:
+    """Return a valid sharding without mesh axes, as XLA prints it."""
+    _named("jaxlib._hlo", "HloSharding", "v3_to_v2_sharding")
+    return str(sharding(text).v3_to_v2_sharding())
+
+
+def tiles(text: str) -> tuple[tuple[int, ...], tuple[int, ...], tuple[str, ...]]:
+    """Return dimensions, devices and kinds of subgroups of a tiled sharding in V1 or V2 form."""
+    found = sharding(text)
+    kinds = [str(kind).rpartition(".")[2].lower() for kind in found.subgroup_types()]
+    if found.replicate_on_last_tile_dim():
+        kinds = ["replicated"]
+    dimensions = tuple(map(int, found.tile_assignment_dimensions()))
+    return dimensions, tuple(map(int, found.tile_assignment_devices())), tuple(kinds)
+
+
+def groups_text(text: str, devices: int) -> str:
+    """Return replica groups as lists of ids: XLA's fingerprint of a module has no other form."""
+    parse = _named("jaxlib._hlo", "hlo_module_from_text")
+    options = _named("jaxlib._hlo", "HloPrintOptions", "fingerprint")()
+    printed: str = parse(_GROUPS_MODULE.format(groups=text, devices=devices)).to_string(options)
+    return printed.partition("replica_groups=")[2].partition(", use_global")[0]
+
+
+def shape_text(text: str) -> str:
+    """Return a valid shape, with layouts, as XLA prints it."""
+    parse = _named("jaxlib._hlo", "hlo_module_from_text")
+    printed: str = parse(f"HloModule m\nENTRY e {{ ROOT p = {text} parameter(0) }}").to_string()
+    return printed.partition("p = ")[2].partition(" parameter(")[0]
+
+
+def _mesh(sizes: Mapping[str, int]) -> Any:
+    """Return jax's mesh of these axes, without devices."""
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    make = _named("jax.sharding", "AbstractMesh")
+    return make(tuple(sizes.values()), tuple(sizes))
+
+
+def jax_sharding_text(sizes: Mapping[str, int], spec: Sequence[object], rank: int) -> str:
+    """Return what jax makes of a partition spec for a value of some rank."""
+    mesh = _mesh(sizes)
+    named = _named("jax.sharding", "NamedSharding")
+    make_spec = _named("jax.sharding", "PartitionSpec")
+    convert = _named("jax.sharding", "NamedSharding", "_to_xla_hlo_sharding")
+    return str(convert(named(mesh, make_spec(*spec)), rank))
+
+
+def jax_partition_spec(text: str, sizes: Mapping[str, int]) -> tuple[object, ...] | None:
+    """Return the partition spec that jax finds for a sharding; None where it gives up."""
+    mesh = _mesh(sizes)
+    parse = _named("jax._src.sharding_impls", "parse_flatten_op_sharding")
+    found = sharding(text)
+    try:
+        (spec,) = parse(found, mesh)
+    except (AssertionError, KeyError, StopIteration, ValueError, NotImplementedError):
+        return None
+    return tuple(spec)

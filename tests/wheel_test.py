@@ -1,0 +1,77 @@
+"""Build sdist and wheel, compare what is in them with the checkout, and use the wheel alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import venv
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SAMPLE = ROOT / "sample_dumps" / "cpu" / "tp_mlp"
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """Return what a command prints; fails with its output if it fails."""
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+def build(folder: Path) -> Path:
+    """Return a wheel that was built from an sdist."""
+    run(sys.executable, "-m", "build", "--outdir", folder, ROOT, cwd=folder)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def check_contents(wheel: Path) -> None:
+    """Fail unless the wheel holds every grammar and module of the checkout, and no tests."""
+    names = set(zipfile.ZipFile(wheel).namelist())
+    wanted = {f"hlo_lens/_grammars/{p.name}" for p in (ROOT / "grammars").glob("*.lark")}
+    wanted |= {str(p.relative_to(ROOT)) for p in (ROOT / "hlo_lens").rglob("*.py")}
+    wanted.add("hlo_lens/py.typed")
+    missing = sorted(wanted - names)
+    if missing:
+        sys.exit(f"missing in {wheel.name}: {missing}")
+    extra = sorted(n for n in names if not n.startswith(("hlo_lens/", "hlo_lens-")))
+    if extra:
+        sys.exit(f"not meant to be in {wheel.name}: {extra}")
+
+
+def check_use(wheel: Path, folder: Path) -> None:
+    """Fail unless the wheel, installed without anything else, reports on a sample."""
+    venv.create(folder / "venv", with_pip=True)
+    python = folder / "venv" / "bin" / "python"
+    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel, cwd=folder)
+    out = run(folder / "venv" / "bin" / "hlo-lens", "report", SAMPLE, cwd=folder)
+    again = run(python, "-m", "hlo_lens", "report", SAMPLE, cwd=folder)
+    if "jit_train_step" not in out or out != again:
+        sys.exit(f"unexpected report:\n{out}")
+    zipped = (
+        f"import sys; sys.path.insert(0, {str(wheel)!r}); import hlo_lens; "
+        "assert '.whl' in hlo_lens.__file__, hlo_lens.__file__; "
+        "print(hlo_lens.parse_hlo('ENTRY e { ROOT x = add(f32[2]{0} p, negate(p)) }').entry.name)"
+    )
+    run(python, "-m", "pip", "uninstall", "--quiet", "--yes", "hlo-lens", cwd=folder)
+    if run(python, "-c", zipped, cwd=folder).strip() != "e":
+        sys.exit("the wheel does not work as a zip on sys.path")
+
+
+def main() -> None:
+    """Run all checks in a temporary folder."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        wheel = build(folder)
+        check_contents(wheel)
+        check_use(wheel, folder)
+    sys.stdout.write(f"wheel test passed: {wheel.name}\n")
+
+
+if __name__ == "__main__":
+    main()
