@@ -38,7 +38,7 @@ _CHUNK = 1 << 24
 _HINTS = {
     DumpKind.EMPTY: "the file is empty",
     DumpKind.BINARY: "this is binary data, not text; dump text with --xla_dump_hlo_as_text",
-    DumpKind.MLIR: "this is MLIR; HLO text is in *before_optimizations.txt and *after_optimizations.txt",
+    DumpKind.MLIR: "this is MLIR; HLO text is in *before_ and *after_optimizations.txt",
     DumpKind.LLVM_IR: "this is LLVM IR, not HLO",
     DumpKind.PTX: "this is PTX, not HLO",
     DumpKind.TEXTPROTO: "this looks like a text proto, not HLO",
@@ -46,9 +46,7 @@ _HINTS = {
 }
 
 
-def load(
-    path: str | Path, *, strict: bool = False, progress: Progress | None = None
-) -> Dump:
+def load(path: str | Path, *, strict: bool = False, progress: Progress | None = None) -> Dump:
     """Return the modules that a file or folder holds.
 
     A file may be compressed with gzip, hold several modules, or be a log with modules in it; ``-``
@@ -154,7 +152,6 @@ def _given(module: HloModule) -> HloModule:
 def _no_hlo(path: str, kind: DumpKind) -> DumpSyntaxError:
     hint = _HINTS.get(kind)
     return DumpSyntaxError(hint or f"this is a {kind.value}, not HLO", path=path)
-
 
 
 def _folder_modules(folder: Path, *, strict: bool) -> Iterator[ModuleDump]:

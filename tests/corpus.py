@@ -1,14 +1,16 @@
-"""The corpora that tests read: our own samples, and real inputs beside the checkout if they exist."""
+"""What tests read: our own samples, and real inputs beside the checkout if they exist."""
 
 from __future__ import annotations
 
 import gzip
-import io
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "sample_dumps"
@@ -56,7 +58,6 @@ def archived_hlo(archive: Path) -> Iterator[tuple[str, bytes]]:
             file = tar.extractfile(member)
             if file is None:
                 continue
-            content = io.BufferedReader(file)  # type: ignore[arg-type] # IO[bytes] is raw enough
-            head = content.peek(64)
+            head = file.read(64)
             if head.lstrip().startswith(b"HloModule"):
-                yield member.name, content.read()
+                yield member.name, head + file.read()

@@ -3,7 +3,7 @@
 Shapes are those of the entry computation layout, where the header prints it, else those of the
 instructions. In a partitioned program they are per device, before partitioning they are global.
 Where a parameter or the result is a tuple there is one row for each leaf (jax passes more than
-2,000 arguments to a TPU as one tuple).
+2,000 arguments to a TPU as one tuple), unless there are more than `MOST_LEAVES`.
 
 Donation: an output that the header's ``input_output_alias`` gives a parameter's buffer shares it,
 so the two need memory once; a ``buffer_donor`` parameter may be reused for any output, and whether
@@ -12,7 +12,8 @@ it was is not in this text.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
@@ -28,7 +29,11 @@ if TYPE_CHECKING:
     _Donation = Mapping[tuple[int | None, ShapeIndex], tuple[str, str | None]]
 
 
-@dataclass(frozen=True, kw_only=True)
+MOST_LEAVES = 1 << 16
+"""A tuple of more arrays than this is one row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EntryValue:
     """One parameter, or one output, or a leaf of it.
 
@@ -177,7 +182,10 @@ class _Leaves:
         """Return the leaves in order; an unknown shape is one leaf of unknown size."""
         if shape is None:
             return [_Leaf(())]
-        return [self._leaf(index, leaf) for index, leaf in shape.leaves()]
+        leaves = list(islice(shape.leaves(), MOST_LEAVES + 1))
+        if len(leaves) > MOST_LEAVES:
+            return [self._leaf((), shape)]
+        return [self._leaf(index, leaf) for index, leaf in leaves]
 
     def _leaf(self, index: ShapeIndex, shape: Shape) -> _Leaf:
         known = self._known.get(id(shape))
@@ -189,7 +197,7 @@ class _Leaves:
         leaf = known[1]
         if leaf.index == index:
             return leaf
-        return replace(leaf, index=index)
+        return _Leaf(index, leaf.text, leaf.layout, leaf.size_bytes, leaf.padded_size_bytes)
 
 
 def _parameter(

@@ -110,7 +110,7 @@ class HloReader(Protocol):
 
 
 NAME, NAME_END, SHAPE, SHAPE_END, OPCODE, OPCODE_END, OPERANDS, OPERANDS_END, END = range(9)
-"""Columns of one row. Attributes stand from OPERANDS_END + 1 to END; no shape: SHAPE == SHAPE_END."""
+"""Columns of one row. Attributes: from OPERANDS_END + 1 to END. No shape: SHAPE == SHAPE_END."""
 STRIDE = 9
 
 

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, TextIO
 
 from hlo_lens.analysis.result import Unit
+from hlo_lens.report.shorten import shorten
 from hlo_lens.report.table import cut_table
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from hlo_lens.report.table import RenderOptions, Report, Section, Table
 
 DEFAULT_ROWS = 20
+_WIDEST = 120
 
 _SPECIAL = re.compile(r"[\\`*|<~]|(?<!\w)_|_(?!\w)|(?<=\])\(")
 """What Markdown would take for its own; an underscore inside a word is none."""
@@ -42,7 +44,9 @@ def _table(table: Table, rows: int) -> Iterator[str]:
     cut = cut_table(table, rows)
     rules = ["---" if column.unit is Unit.NONE else "---:" for column in cut.columns]
     lines = [_line([column.name for column in cut.columns]), _line(rules)]
-    lines += [_line([_escape(cell) for cell in row]) for row in (*cut.rows, *cut.tail)]
+    lines += [
+        _line([_escape(shorten(cell, _WIDEST)) for cell in row]) for row in (*cut.rows, *cut.tail)
+    ]
     yield "\n".join(lines)
     if table.notes:
         yield "\n".join(f"{_escape(note)}  " for note in table.notes)

@@ -1,19 +1,18 @@
 """Report to text for a terminal.
 
-Lines fit the terminal's width: numbers keep theirs, names are shortened in the middle, paths at
-their begin, and where that is not enough the last columns are left out, which a line says. Rich
-measures and colours what is not plain ASCII without colour; it is imported only for that.
+Lines fit the terminal's width: numbers keep theirs, text is shortened, and where that is not enough
+the last columns are left out, which a line says. Rich colours; it is imported only for that.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import textwrap
 from typing import TYPE_CHECKING, TextIO
 
 from hlo_lens.analysis.result import Unit
+from hlo_lens.report.shorten import cell_width, shorten
 from hlo_lens.report.table import CutTable, cut_table
 from hlo_lens.report.units import plural
 
@@ -32,8 +31,6 @@ PIPE_WIDTH = 120
 _NARROWEST = 40
 _GAP = "  "
 _SHORTEST = 16
-_DOTS = "..."
-_PLACE = re.compile(r"\.\w+:\d+$")
 _BOLD, _DIM, _PLAIN = "bold", "dim", ""
 
 
@@ -104,8 +101,8 @@ def _table(table: Table, rows: int, width: int) -> Iterator[Line]:
     def joined(cells: Sequence[str]) -> str:
         parts = []
         for cell, space, left in zip(cells, widths, is_text, strict=False):
-            text = _shorten(cell, space)
-            blank = " " * (space - _cells(text))
+            text = shorten(cell, space)
+            blank = " " * (space - cell_width(text))
             parts.append(text + blank if left else blank + text)
         return _GAP.join(parts).rstrip()
 
@@ -126,7 +123,7 @@ def _table(table: Table, rows: int, width: int) -> Iterator[Line]:
 def _fit(cut: CutTable, width: int) -> list[int]:
     """Return the width of each column that fits, from the first on; at least one column."""
     lines = [[column.name for column in cut.columns], *cut.rows, *cut.tail]
-    widest = [max(_cells(line[k]) for line in lines) for k in range(len(cut.columns))]
+    widest = [max(cell_width(line[k]) for line in lines) for k in range(len(cut.columns))]
     least = [
         widest[k]
         if column.unit is not Unit.NONE
@@ -161,27 +158,3 @@ def _share(widest: Sequence[int], least: Sequence[int], room: int) -> list[int]:
 
 def _clamp(widest: int, least: int, width: int) -> int:
     return max(least, min(widest, width))
-
-
-def _cells(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len
-
-    return cell_len(text)
-
-
-def _shorten(text: str, width: int) -> str:
-    """Return a text of at most this width: its first third and its end, of a path only its end."""
-    if _cells(text) <= width:
-        return text
-    keep = width - len(_DOTS)
-    if keep < 2:
-        return text[:width]
-    if not text.isascii():
-        from rich.cells import set_cell_size
-
-        return f"{set_cell_size(text, keep)}{_DOTS}"
-    head = 0 if text.startswith("/") or _PLACE.search(text) else keep // 3
-    return f"{text[:head]}{_DOTS}{text[len(text) - (keep - head) :]}"

@@ -29,8 +29,10 @@ _RANGE = r"\[\s*\d+\s*:\s*\d+\s*(?::\s*\d+\s*)?\]"
 _WINDOW = r"-?\d++(?:_-?\d++)*+(?:x-?\d++(?:_-?\d++)*+)*+"
 _SHAPE_INDEX = r"\{[\d,\s]*+\}"
 _ALIAS = (
-    rf"{_SHAPE_INDEX}\s*+:\s*+\(\s*+\d++\s*+,\s*+{_SHAPE_INDEX}\s*+(?:,\s*+(?:may|must)-alias\s*+)?+\)"
+    rf"{_SHAPE_INDEX}\s*+:\s*+\(\s*+\d++\s*+,\s*+{_SHAPE_INDEX}\s*+"
+    rf"(?:,\s*+(?:may|must)-alias\s*+)?+\)"
 )
+_DONOR = rf"\(\s*\d+\s*,\s*{_SHAPE_INDEX}\s*\)"
 _BOOLS = r"(?:\{\s*(?:(?:true|false)(?:\s*,\s*(?:true|false))*)?\s*\}|true|false)"
 _PADDING = r"-?\d++_-?\d++(?:_\d++)?+"
 _LABELS = r"[0-9bf?]{2,}_[0-9io?]{2,}->[0-9bf?]{2,}"
@@ -79,10 +81,13 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ("window", rf"\{{\s*(?:[a-z_]+={_WINDOW}\s*)*\}}"),
     ("padding", rf"{_PADDING}(?:x{_PADDING})*+"),
     ("dim_labels", _LABELS),
-    ("input_output_alias output_to_operand_aliasing", rf"\{{\s*(?:{_ALIAS}(?:\s*,\s*{_ALIAS})*+(?:\s*,)?)?\s*\}}"),
+    (
+        "input_output_alias output_to_operand_aliasing",
+        rf"\{{\s*(?:{_ALIAS}(?:\s*,\s*{_ALIAS})*+(?:\s*,)?)?\s*\}}",
+    ),
     (
         "buffer_donor",
-        rf"\{{\s*(?:\(\s*\d+\s*,\s*{_SHAPE_INDEX}\s*\)(?:\s*,\s*\(\s*\d+\s*,\s*{_SHAPE_INDEX}\s*\))*+)?\s*\}}",
+        rf"\{{\s*(?:{_DONOR}(?:\s*,\s*{_DONOR})*+)?\s*\}}",
     ),
     ("replica_count num_partitions", r"-?\d++"),
     (
@@ -99,7 +104,8 @@ FORMS: Mapping[str, Callable[[str], object]] = {
 
 _PARAMETER = rf"(?:\(unknown\):?|{_NAME}:?){SPACE}{LOOSE.shape}"
 _SIGNATURE = re.compile(
-    rf"\({SPACE}(?:{_PARAMETER}{SPACE}(?:,{SPACE}{_PARAMETER}{SPACE})*+)?+\){SPACE}->{SPACE}{LOOSE.shape}"
+    rf"\({SPACE}(?:{_PARAMETER}{SPACE}(?:,{SPACE}{_PARAMETER}{SPACE})*+)?+\)"
+    rf"{SPACE}->{SPACE}{LOOSE.shape}"
 )
 
 _REMEMBERED = 200
@@ -109,7 +115,10 @@ _COUNTED = 1 << 16
 """Longest literal, in characters, whose elements are counted."""
 
 _COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*+\*/")
-_WORD = r"-?(?:inf|nan(?:\(0x[0-9a-fA-F]++\))?+|(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][+-]?\d++)?+)|true|false"
+_WORD = (
+    r"-?(?:inf|nan(?:\(0x[0-9a-fA-F]++\))?+|(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][+-]?\d++)?+)"
+    r"|true|false"
+)
 _COMPLEX = rf"\(\s*+(?:{_WORD})\s*+,\s*+(?:{_WORD})\s*+\)"
 _SCALAR = re.compile(rf"\s*+(?:{_WORD}|{_COMPLEX}|unknown|undetermined)\s*+")
 _ELEMENTS = re.compile(rf"(?:{_WORD}|{_COMPLEX}|[{{}},\s]|\.\.\.)*+")

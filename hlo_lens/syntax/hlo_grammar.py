@@ -128,7 +128,7 @@ def _parser() -> Lark:
 
 def _parse(source: Source, start: str, text: str, offset: int) -> _Node:
     try:
-        return cast("_Node", _parser().parse(text, start=start))
+        return _parser().parse(text, start=start)
     except UnexpectedInput as error:
         end = offset + len(text)
         raise syntax_error(error, source, NAMES, offset=offset, end=end) from error
@@ -162,7 +162,7 @@ def read_module(source: Source) -> ReadModule:
     Raises:
         DumpSyntaxError: At the first place that the grammar does not allow.
     """
-    header, tables, *computations = _parse(source, "module", source.text, 0).children
+    header, tables, *computations = _children(_parse(source, "module", source.text, 0))
     places = _Places(0)
     name, attributes = "", []
     if isinstance(header, Tree):
@@ -174,6 +174,11 @@ def read_module(source: Source) -> ReadModule:
         tables=getattr(cast("_Node", tables).meta, "start_pos", 0),
         computations=[places.computation(cast("_Node", node)) for node in computations],
     )
+
+
+def _children(node: _Node) -> list[_Node | Token | None]:
+    """Return the children of a node, with None where an optional part is absent."""
+    return cast("list[_Node | Token | None]", node.children)
 
 
 def _bare(token: object) -> str:
@@ -202,7 +207,7 @@ class _Places:
 
     def computation(self, node: _Node) -> ReadComputation:
         """Return a computation that stands on its own."""
-        entry, name, signature, body, *attributes = node.children
+        entry, name, signature, body, *attributes = _children(node)
         start, last = self.span(node)
         end = self.span(cast("_Node", body))[1]
         return ReadComputation(
@@ -219,8 +224,8 @@ class _Places:
 
     def instruction(self, node: _Node) -> ReadInstruction:
         """Return an instruction with all that is written inside it."""
-        root, name, right = node.children
-        shape, call, *attributes = cast("_Node", right).children
+        root, name, right = _children(node)
+        shape, call, *attributes = _children(cast("_Node", right))
         read = self._call(cast("_Node", call), shape)
         read.is_root = root is not None
         token = cast("Token", name)
@@ -242,11 +247,11 @@ class _Places:
 
     def _add_called(self, read: ReadInstruction, node: _Node) -> None:
         """Note the computations that an attribute calls, in order; None for a body in place."""
-        for child in node.children if node.data == "computations" else [node]:
+        for child in _children(node) if node.data == "computations" else [node]:
             if not isinstance(child, Tree):
                 read.called += [] if child is None else [_bare(child)]
                 continue
-            *front, last = child.children
+            *front, last = _children(child)
             if not isinstance(last, Tree):
                 read.called.append(_bare(last))
                 continue
@@ -277,7 +282,7 @@ class _Places:
             arguments = cast("_Node", current.children[1])
             if arguments.data != "operands":
                 continue
-            for child in arguments.children:
+            for child in _children(arguments):
                 if child is None:
                     continue
                 argument = cast("_Node", child)
@@ -302,7 +307,7 @@ class _Places:
     def _operand(self, node: _Node) -> ReadOperand:
         if len(node.children) == 1:
             return ReadOperand(shape=self._optional(node.children[0]))
-        shape, name, *indices = node.children
+        shape, name, *indices = _children(node)
         if node.data == "nested_instruction":
             return ReadOperand(nested=self._one_call(cast("_Node", name), shape))
         index = tuple(int(str(cast("_Node", i).children[0])) for i in indices)

@@ -8,7 +8,6 @@ gap is bounded: text is looked at again only a fixed number of times.
 
 from __future__ import annotations
 
-import re
 from array import array
 from typing import TYPE_CHECKING
 
@@ -29,6 +28,7 @@ from hlo_lens.text.errors import DumpSyntaxError, Gap, show_excerpt
 from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Sequence
 
     from hlo_lens.syntax.hlo_grammar import ReadComputation, ReadInstruction, ReadOperand
@@ -105,9 +105,7 @@ def parse_with_grammar(source: Source) -> HloModule:
     read = read_module(source)
     scan = _Scan(source, None)
     module = scan.begin_module(read.name, 0)
-    module.header = {
-        name: source.text[start:end] for name, start, end in reversed(read.header)
-    }
+    module.header = {name: source.text[start:end] for name, start, end in reversed(read.header)}
     module.stack_frames, _ = read_tables(source.text, read.tables)
     for computation in read.computations:
         scan.add_read_computation(computation, is_inline=False)
@@ -150,7 +148,7 @@ class _Scan:
 
     def run(self) -> None:
         """Read the whole text."""
-        text, position, size = self.text, 0, len(self.text)
+        position, size = 0, len(self.text)
         while True:
             position = self._blank(position)
             if position >= size:
@@ -216,9 +214,7 @@ class _Scan:
         if len(self.text) > _LARGEST_OFFSET:
             self._columns.spans = array("Q")
         self._nested = self._inline = 0
-        self._module = HloModule(
-            name=name, columns=self._columns, reader=self._reader, start=start
-        )
+        self._module = HloModule(name=name, columns=self._columns, reader=self._reader, start=start)
         return self._module
 
     def _end_module(self) -> None:

@@ -35,10 +35,10 @@ def _nested(opening: str, closing: str, inner: str, depth: int) -> str:
 
 
 class Family:
-    """The patterns of one family.
+    r"""The patterns of one family.
 
     Args:
-        newline: What a token may not run over: ``\\n`` in line patterns, nothing in loose ones.
+        newline: What a token may not run over: ``\n`` in line patterns, nothing in loose ones.
     """
 
     def __init__(self, newline: str) -> None:
@@ -50,7 +50,9 @@ class Family:
         self.parens = _nested(r"\(", r"\)", rf"[^(){out}]++", _DEPTH)
         self.brackets = _nested(r"\[", r"\]", rf"[^\[\]{out}]++", 2)
         space = SPACE if not newline else ""
-        self.array = rf"[a-z]\w*+{space}\[[\d,<=?\s]*+\](?:{space}\{{(?=\s*+[\d:])[^{{}}{out}]*+\}})?+"
+        self.array = (
+            rf"[a-z]\w*+{space}\[[\d,<=?\s]*+\](?:{space}\{{(?=\s*+[\d:])[^{{}}{out}]*+\}})?+"
+        )
         self.shape = rf"(?:b{self.parens}|{self.array}|{self.parens})"
         # A top-level comma ends a value, but for the one comma that mesh replica groups hold.
         self.value = (
@@ -103,16 +105,16 @@ NESTED_CALL = re.compile(r"(?<![A-Za-z0-9_.%-])(?!b\()(?!nan\()[a-z][a-z0-9_-]*+
 """An instruction written inside an operand list."""
 
 _SIGNATURE = rf"({LINE.parens} -> {LINE.shape})"
-LINE_COMPUTATION = re.compile(
-    rf"(ENTRY )?+(?:{NAME})?+ ?+(?:{_SIGNATURE} )?+\{{[ ]*+\n"
-)
+LINE_COMPUTATION = re.compile(rf"(ENTRY )?+(?:{NAME})?+ ?+(?:{_SIGNATURE} )?+\{{[ ]*+\n")
 """First line of a printed computation. Groups: ENTRY, name, signature."""
 
 LOOSE_COMPUTATION = re.compile(
     rf"{SPACE}(ENTRY\b{SPACE})?+(?:{NAME}(?!=))?+{SPACE}"
     rf"(?:({LOOSE.parens}{SPACE}->{SPACE}{LOOSE.shape}){SPACE})?+\{{"
 )
-LINE_CLOSE = re.compile(rf"\}}((?:, [A-Za-z_][\w.-]*+={LINE.value})*+)(?: //[^\n]*+)?+(?:\n|\Z)\n*+")
+LINE_CLOSE = re.compile(
+    rf"\}}((?:, [A-Za-z_][\w.-]*+={LINE.value})*+)(?: //[^\n]*+)?+(?:\n|\Z)\n*+"
+)
 LOOSE_CLOSE = re.compile(
     rf"{SPACE}\}}((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={LOOSE.value})*+){SPACE}"
 )
@@ -126,7 +128,9 @@ HEADER = re.compile(
     rf"((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={SPACE}{LOOSE.value})*+)"
 )
 HEADER_START = re.compile(r"HloModule(?![\w.-])")
-HEADER_INSIDE = re.compile(r"(?<![\w.\"'\\-])HloModule [A-Za-z_][\w.-]*+(?:, [a-z_]++=|,?[ \t]*+$)", re.MULTILINE)
+HEADER_INSIDE = re.compile(
+    r"(?<![\w.\"'\\-])HloModule [A-Za-z_][\w.-]*+(?:, [a-z_]++=|,?[ \t]*+$)", re.MULTILINE
+)
 """A header that a log prints after other words on its line."""
 
 NEXT_HEADER = re.compile(r"^[ \t]*+HloModule[ ,]", re.MULTILINE)
@@ -147,7 +151,9 @@ INLINE_START = re.compile(rf"(?<=[ \t])(?:ROOT[ \t]++)?+{_ANY}[ \t]++=[ \t]++[a-
 """The same inside a line, for modules that stand on one."""
 
 INSTRUCTION_LIKE = re.compile(rf"{SPACE}(?:ROOT\b{SPACE})?+{_ANY}{SPACE}=")
-COMPUTATION_LIKE = re.compile(rf"(?:ENTRY\b|%?+[A-Za-z_][\w.-]*+[ \t]*+[({{])[^\n]*\{{[ \t]*+$", re.MULTILINE)
+COMPUTATION_LIKE = re.compile(
+    r"(?:ENTRY\b|%?+[A-Za-z_][\w.-]*+[ \t]*+[({])[^\n]*\{[ \t]*+$", re.MULTILINE
+)
 
 BRACKET = re.compile(
     r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|/\*(?:[^*]|\*(?!/))*+\*/|[(\[{})\]]|\n', re.DOTALL

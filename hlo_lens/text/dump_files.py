@@ -1,6 +1,6 @@
 """What kind of dump a text is, by its content, and what XLA's file names say.
 
-Source of the names: xla/service/dump.cc, FilenameFor; of the first lines: the printers of each kind.
+Source of the names: xla/service/dump.cc, FilenameFor; of first lines: the printers of each kind.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _SIGNS: tuple[tuple[DumpKind, re.Pattern[str]], ...] = tuple(
         (DumpKind.LIVE_RANGE, r"^HloLiveRange "),
         (
             DumpKind.HLO,
-            rf"^[ \t]*(?:ENTRY[ \t]+)?%?[A-Za-z_][\w.-]*[ \t]*(?:\(.*\)[ \t]*->.*)?\{{[ \t]*\n"
-            rf"\s*(?:ROOT\s+)?%?[\w.-]+\s+=\s",
+            r"^[ \t]*(?:ENTRY[ \t]+)?%?[A-Za-z_][\w.-]*[ \t]*(?:\(.*\)[ \t]*->.*)?\{[ \t]*\n"
+            r"\s*(?:ROOT\s+)?%?[\w.-]+\s+=\s",
         ),
         (DumpKind.HLO, r"^[ \t]*ENTRY[ \t]*\{"),
         (DumpKind.HLO, rf"\A\s*(?:ROOT\s+)?%?[\w.-]+\s+=\s+(?:{_SHAPE}.*?\s)?[a-z][a-z0-9-]*\("),
@@ -67,8 +67,11 @@ def sniff(text: str) -> DumpKind:
     head = text[:_SNIFFED]
     if _is_binary(head):
         return DumpKind.BINARY
-    found = [(m.start(), rank, kind) for rank, (kind, sign) in enumerate(_SIGNS)
-             if (m := sign.search(head)) is not None]
+    found = [
+        (m.start(), rank, kind)
+        for rank, (kind, sign) in enumerate(_SIGNS)
+        if (m := sign.search(head)) is not None
+    ]
     if found:
         kind = min(found)[2]
         if kind is not DumpKind.TEXTPROTO or not _HEADER_INSIDE.search(text):

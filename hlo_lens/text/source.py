@@ -14,7 +14,10 @@ from dataclasses import dataclass, field
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 _LOG_PREFIX = re.compile(
     r"""^(?:
-      (?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)[ ](?:std(?:out|err)[ ][FP][ ])?)?+
+      (?:
+        \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)[ ]
+        (?:std(?:out|err)[ ][FP][ ])?
+      )?+
       (?:\[\d+(?:,\d+)?\](?:<std(?:out|err)>)?:[ ]?|\d+:[ ](?=[IWEF]\d{4}[ ]))?+
       (?:
         [IWEF]\d{4}[ ][\d:.]+[ ]+\d+[ ][\w./+-]+:\d+\][ ]?
@@ -28,7 +31,8 @@ _LOG_PREFIX = re.compile(
 """Prefixes that absl, glog, TensorFlow, Kubernetes and mpirun put before each line of a log."""
 
 _LOG_PREFIX_HINT = re.compile(
-    r"^(?:[IWEF]\d{4} [\d:.]+ |\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|\[\d+(?:,\d+)?\]<std|\d+: [IWEF]\d{4} )",
+    r"^(?:[IWEF]\d{4} [\d:.]+ |\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|\[\d+(?:,\d+)?\]<std"
+    r"|\d+: [IWEF]\d{4} )",
     re.MULTILINE,
 )
 _HINT_LENGTH = 1 << 16
@@ -47,10 +51,10 @@ class Span:
 
 @dataclass(slots=True)
 class Source:
-    """A text to be parsed, its name, and where parts of the file were cut out of it.
+    r"""A text to be parsed, its name, and where parts of the file were cut out of it.
 
     Attributes:
-        text: The text, with line ends as ``\\n``.
+        text: The text, with line ends as ``\n``.
         path: Name for messages.
         cut_offsets: Offsets in `text` where something was cut, ascending.
         cut_lengths: How many characters were cut there.
@@ -85,9 +89,9 @@ class Source:
 
 
 def decode(data: bytes) -> str:
-    """Return the text of dump bytes: UTF-8 (or UTF-16 by its mark), never failing.
+    r"""Return the text of dump bytes: UTF-8 (or UTF-16 by its mark), never failing.
 
-    Bytes that are not UTF-8 become the four characters of their C escape, ``\\xff``, which is what
+    Bytes that are not UTF-8 become the four characters of their C escape, ``\xff``, which is what
     XLA's own printer would have written inside a string. Characters beyond the 16-bit plane become
     octal escapes for the same reason, so that no text takes four bytes a character.
     """
@@ -100,7 +104,7 @@ def decode(data: bytes) -> str:
 
 
 def clean(text: str, path: str = "<text>") -> Source:
-    """Return the source for a text: line ends made ``\\n``, marks, colours and log prefixes cut."""
+    r"""Return the source for a text: line ends made ``\n``, marks, colours and log prefixes cut."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     patterns = []

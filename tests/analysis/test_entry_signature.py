@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_lens.analysis.entry_signature import EntryValue, entry_signature
+from hlo_lens.analysis.entry_signature import MOST_LEAVES, EntryValue, entry_signature
 from tests.analysis.texts import LOOP, entry_of, table_of
 
 
@@ -53,6 +53,14 @@ def test_tuple_parameter_has_a_row_for_each_leaf() -> None:
     found = [(v.number, v.index, v.size_bytes, v.aliased_with) for v in result.parameters]
     assert found == [(0, "{0}", 16, None), (0, "{1,0}", 4, None), (0, "{1,1}", 4, "{1,1}")]
     assert [v.aliased_with for v in result.outputs] == [None, None, "0{1,1}"]
+
+
+def test_tuple_of_too_many_leaves_is_one_row() -> None:
+    count = MOST_LEAVES + 1
+    table = entry_of(f"  ROOT p = ({', '.join(['s8[2]'] * count)}) parameter(0)")
+    result = entry_signature(table)
+    found = [(v.index, v.size_bytes) for v in (*result.parameters, *result.outputs)]
+    assert found == [("", 2 * count), ("", 2 * count)]
 
 
 def test_parameters_come_by_number_and_layout_of_the_header_wins() -> None:

@@ -1,0 +1,174 @@
+"""Time and memory of hlo-lens beside XLA's own C++ parser, on the same texts in the same run.
+
+Each figure is the least of several runs that take turns, so that a slow moment of the machine hits
+all of them. Ratios are what counts: `parse_hlo` against ``hlo_module_from_text`` in one process
+each, and the whole ``hlo-lens report`` process against the same parse.
+
+    python -m tests.bench [FILE ...] [--rounds N]
+
+Without files: the corpus modules beside the checkout, else modules grown from the samples.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.corpus import CORPUS, ROOT, SAMPLES
+
+CACHE = ROOT / ".bench"
+PICKED = (
+    ("gpu-h100_sxm-1x1x8/transformer/small_fsdp", 4),
+    ("gpu-h100_sxm-1x1x8/transformer/unrolled48", 14),
+    ("cpu8/bigopt/p2000", 19),
+    ("gpu-h100_sxm-1x1x8/transformer/unrolled220_longnames", 159),
+)
+"""Archives in the corpus, and the megabytes of the module in each."""
+
+GROWN = (4, 14, 19, 159)
+"""Megabytes of the modules that are grown where there is no corpus."""
+
+MEASURE = """
+import json, resource, sys, time
+path, what = sys.argv[1:3]
+text = open(path, encoding="utf-8").read()
+if what == "xla":
+    from jaxlib._hlo import hlo_module_from_text as parse
+else:
+    from hlo_lens import parse_hlo as parse
+    parse("HloModule warm\\nENTRY e { ROOT p = f32[2]{0} parameter(0), sharding={replicated} }")
+start = time.perf_counter()
+module = parse(text)
+seconds = time.perf_counter() - start
+print(json.dumps([seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]))
+"""
+
+
+def corpus_files() -> Iterator[Path]:
+    """Yield the benchmark modules of the corpus, unpacked once into .bench."""
+    for name, megabytes in PICKED:
+        archive = CORPUS / "dumps" / f"{name}.tar.gz"
+        target = CACHE / f"corpus-{megabytes:03d}mb.txt"
+        if not target.exists() and archive.exists():
+            with tarfile.open(archive) as tar:
+                member = next(m for m in tar if re.search(r"after_optimizations\.txt$", m.name))
+                file = tar.extractfile(member)
+                if file is not None:
+                    target.write_bytes(file.read())
+        if target.exists():
+            yield target
+
+
+def grown_files() -> Iterator[Path]:
+    """Yield modules of the wanted sizes, grown from a sample by repeating its computations."""
+    sample = next((SAMPLES / "gpu" / "fsdp_transformer").glob("*gpu_after_optimizations.txt"))
+    text = sample.read_text("utf-8")
+    start = re.search(r"^(?:%|ENTRY)", text, re.MULTILINE)
+    entry = text.index("\nENTRY ") + 1
+    first = start.start() if start else entry
+    head, body, last = text[:first], text[first:entry], text[entry:]
+    names = re.compile(r"%([\w.-]+)")
+    for megabytes in GROWN:
+        target = CACHE / f"grown-{megabytes:03d}mb.txt"
+        if not target.exists():
+            with target.open("w", encoding="utf-8") as out:
+                out.write(head)
+                copies = max(1, (megabytes * 1_000_000 - len(head) - len(last)) // len(body))
+                for copy in range(copies - 1):
+                    out.write(names.sub(rf"%\1.copy{copy}", body))
+                out.write(body + last)
+        yield target
+
+
+def measured(path: Path, what: str) -> tuple[float, int] | None:
+    """Return seconds and peak bytes of one parse in a process of its own; None if it fails."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, str(path), what],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        return None
+    seconds, peak = json.loads(done.stdout)
+    return float(seconds), int(peak)
+
+
+def process(*arguments: str) -> tuple[float, int]:
+    """Return seconds and peak bytes of a whole hlo-lens process."""
+    code = (
+        "import resource, subprocess, sys; "
+        "subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True); "
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)"
+    )
+    command = [sys.executable, "-c", code, sys.executable, "-m", "hlo_lens", *arguments]
+    start = time.perf_counter()
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    seconds = time.perf_counter() - start
+    return seconds, int(done.stdout)
+
+
+def least(runs: list[tuple[float, int]]) -> tuple[float, int]:
+    """Return the least time and the least peak of several runs."""
+    return min(seconds for seconds, _ in runs), min(peak for _, peak in runs)
+
+
+def bench_file(path: Path, rounds: int) -> str:
+    """Return one line of the table: times, ratios and memory for a file."""
+    size = path.stat().st_size
+    xla: list[tuple[float, int]] = []
+    ours: list[tuple[float, int]] = []
+    report: list[tuple[float, int]] = []
+    for _ in range(rounds):
+        one = measured(path, "xla")
+        if one is not None:
+            xla.append(one)
+        other = measured(path, "hlo-lens")
+        if other is None:
+            sys.exit(f"parse_hlo fails on {path}")
+        ours.append(other)
+        report.append(process("report", str(path)))
+    parse, parse_peak = least(ours)
+    whole, whole_peak = least(report)
+    mega = size / 1e6
+    line = f"{mega:8.1f} {parse:8.2f} {mega / parse:7.0f} {whole:8.2f}"
+    if xla:
+        base, _ = least(xla)
+        line += f" {base:8.2f} {mega / base:7.0f} {parse / base:7.2f} {whole / base:7.2f}"
+    else:
+        line += f" {'-':>8} {'-':>7} {'-':>7} {'-':>7}"
+    return f"{line} {parse_peak / size:7.1f} {whole_peak / size:7.1f}  {path.name}"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("files", nargs="*", type=Path)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    CACHE.mkdir(exist_ok=True)
+    files = options.files or list(corpus_files()) or list(grown_files())
+    write = sys.stdout.write
+    small = next((SAMPLES / "cpu" / "tp_mlp").glob("*cpu_after_optimizations.txt"))
+    help_time, _ = least([process("--help") for _ in range(5)])
+    small_time, _ = least([process("report", str(small)) for _ in range(5)])
+    write(f"hlo-lens --help {help_time:.2f} s; report of {small.stat().st_size / 1e3:.0f} kB ")
+    write(f"{small_time:.2f} s (whole processes, least of 5)\n\n")
+    write("      MB  parse s    MB/s report s    XLA s    MB/s ")
+    write("parse/  report/ parse    report\n")
+    write(" " * 52 + "XLA     XLA     mem/text mem/text\n")
+    for path in files:
+        write(bench_file(path, options.rounds) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
