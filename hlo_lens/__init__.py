@@ -16,10 +16,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from hlo_lens.load import load  # bound now, or the submodule of that name would take its place
 from hlo_lens.model.reader import Reader, use_reader
 
 if TYPE_CHECKING:
-    from hlo_lens.load import load
     from hlo_lens.model.dump import Dump, ModuleDump
     from hlo_lens.model.hlo import HloComputation, HloInstruction, HloModule
     from hlo_lens.model.replica_groups import expand_replica_groups
@@ -59,7 +59,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "hlo_lens.load": ("load",),
     "hlo_lens.model.dump": ("Dump", "ModuleDump"),
     "hlo_lens.model.hlo": ("HloComputation", "HloInstruction", "HloModule"),
     "hlo_lens.model.replica_groups": ("expand_replica_groups",),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import sys
 import zlib
 from functools import partial
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.dump import Dump, ModuleDump
-from hlo_lens.syntax.hlo_module import parse_hlo_modules
 from hlo_lens.text.dump_files import DumpKind, sniff, split_file_name
 from hlo_lens.text.errors import DumpSyntaxError, UnreadableError
 from hlo_lens.text.source import clean, decode
@@ -32,8 +30,10 @@ _MOST_UNPACKED = 8 << 30
 _MOST_EXPANSION = 2000
 """How many times its size a compressed file may grow; deflate cannot do more than 1032."""
 
+_UNPACKED_ANYWAY = 1 << 24
 _HEAD = 1 << 16
-_CHUNK = 1 << 24
+_CHUNK = 1 << 16
+_GZIP = b"\x1f\x8b"
 
 _HINTS = {
     DumpKind.EMPTY: "the file is empty",
@@ -77,20 +77,28 @@ def read_source(path: str) -> Source:
     Raises:
         UnreadableError: If it cannot be read.
     """
-    return clean(decode(_read_bytes(path)), "<stdin>" if path == STDIN else path)
+    return clean(_read_text(path), "<stdin>" if path == STDIN else path)
 
 
-def _read_bytes(path: str, limit: int = _MOST_UNPACKED) -> bytes:
+def _read_text(path: str) -> str:
+    """Return the text of a file: ASCII, which nearly all dumps are, without a second copy of it."""
+    chunks = _chunks(path)
+    text = ""
+    for chunk in chunks:
+        if not chunk.isascii():
+            return decode(b"".join((text.encode("ascii"), chunk, *chunks)))
+        text += chunk.decode("ascii")  # grows in place: nothing else refers to it
+    return text
+
+
+def _chunks(path: str) -> Iterator[bytes]:
+    """Yield the content of a file or of standard input, unpacked if it is gzip'ed."""
     try:
         if path == STDIN:
-            data = sys.stdin.buffer.read()
-            return _unpacked(data, path) if data[:2] == b"\x1f\x8b" else data
+            yield from _unpacked(sys.stdin.buffer, path)
+            return
         with Path(path).open("rb") as file:
-            if file.read(2) == b"\x1f\x8b":
-                file.seek(0)
-                return _gunzip(file, path, Path(path).stat().st_size, limit)
-            file.seek(0)
-            return file.read(-1 if limit == _MOST_UNPACKED else limit)
+            yield from _unpacked(file, path)
     except FileNotFoundError as error:
         message = f"{path}: no such file or folder"
         raise UnreadableError(message) from error
@@ -99,35 +107,42 @@ def _read_bytes(path: str, limit: int = _MOST_UNPACKED) -> bytes:
         raise UnreadableError(message) from error
 
 
-def _unpacked(data: bytes, path: str) -> bytes:
-    import io
-
-    return _gunzip(io.BytesIO(data), path, len(data), _MOST_UNPACKED)
-
-
-def _gunzip(file: BinaryIO, path: str, size: int, limit: int) -> bytes:
-    """Return what a gzip file holds, at most `limit` bytes of it; what is cut off is left out."""
-    most = min(_MOST_UNPACKED, max(_CHUNK, size * _MOST_EXPANSION))
-    parts: list[bytes] = []
-    total = 0
-    try:
-        with gzip.open(file) as unpacked:
-            while total < limit and (chunk := unpacked.read(min(_CHUNK, limit - total))):
-                parts.append(chunk)
-                total += len(chunk)
-                if total > most:
-                    message = f"{path}: unpacks to more than {most} bytes; unpack it by hand"
-                    raise UnreadableError(message)
-    except EOFError:
-        pass  # a truncated file: what is there is read, and the text itself ends too early
-    except (gzip.BadGzipFile, zlib.error) as error:
-        if not parts:
-            message = f"{path}: cannot be unpacked: {error}"
-            raise UnreadableError(message) from error
-    return b"".join(parts)
+def _unpacked(file: BinaryIO, path: str) -> Iterator[bytes]:
+    """Yield what a file holds, piece by piece; of a gzip file that is cut off, what is there."""
+    head = file.read(_CHUNK)
+    if not head.startswith(_GZIP):
+        while head:
+            yield head
+            head = file.read(_CHUNK)
+        return
+    unpack = zlib.decompressobj(wbits=31)
+    total, packed = 0, len(head)
+    while head:
+        try:
+            piece = unpack.decompress(head, _CHUNK)
+        except zlib.error as error:
+            if not total:
+                message = f"{path}: cannot be unpacked: {error}"
+                raise UnreadableError(message) from error
+            return
+        total += len(piece)
+        if total > _MOST_UNPACKED or total > max(_UNPACKED_ANYWAY, packed * _MOST_EXPANSION):
+            message = f"{path}: unpacks to more than {total} bytes; unpack it by hand"
+            raise UnreadableError(message)
+        yield piece
+        head = unpack.unconsumed_tail or unpack.unused_data
+        if not head:
+            head = file.read(_CHUNK)
+            packed += len(head)
+        if unpack.eof:
+            unpack = zlib.decompressobj(wbits=31)
+            if not head.startswith(_GZIP):
+                return
 
 
 def _file_modules(path: str, progress: Progress | None) -> Iterator[ModuleDump]:
+    from hlo_lens.syntax.hlo_module import parse_hlo_modules  # Lark, which --help must not pay
+
     source = read_source(path)
     kind = sniff(source.text)
     if kind is not DumpKind.HLO:
@@ -190,7 +205,7 @@ def _missing(file: str) -> HloModule:
 
 def _is_hlo(file: Path) -> bool:
     try:
-        return sniff(decode(_read_bytes(str(file), _HEAD))) is DumpKind.HLO
+        return sniff(decode(next(_chunks(str(file)), b"")[:_HEAD])) is DumpKind.HLO
     except UnreadableError:
         return False
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -36,7 +37,7 @@ GROWN = (4, 14, 19, 159)
 """Megabytes of the modules that are grown where there is no corpus."""
 
 MEASURE = """
-import json, resource, sys, time
+import json, sys, time
 path, what = sys.argv[1:3]
 text = open(path, encoding="utf-8").read()
 if what == "xla":
@@ -47,7 +48,8 @@ else:
 start = time.perf_counter()
 module = parse(text)
 seconds = time.perf_counter() - start
-print(json.dumps([seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]))
+status = open("/proc/self/status").read()
+print(json.dumps([seconds, int(status.partition("VmHWM:")[2].split()[0]) * 1024]))
 """
 
 
@@ -104,16 +106,15 @@ def measured(path: Path, what: str) -> tuple[float, int] | None:
 
 def process(*arguments: str) -> tuple[float, int]:
     """Return seconds and peak bytes of a whole hlo-lens process."""
-    code = (
-        "import resource, subprocess, sys; "
-        "subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True); "
-        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)"
-    )
-    command = [sys.executable, "-c", code, sys.executable, "-m", "hlo_lens", *arguments]
+    command = [sys.executable, "-m", "hlo_lens", *arguments]
     start = time.perf_counter()
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    seconds = time.perf_counter() - start
-    return seconds, int(done.stdout)
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as child:
+        _, status, usage = os.wait4(child.pid, 0)
+        seconds = time.perf_counter() - start
+        child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        sys.exit(f"hlo-lens {' '.join(arguments)} fails")
+    return seconds, usage.ru_maxrss * 1024
 
 
 def least(runs: list[tuple[float, int]]) -> tuple[float, int]:

@@ -428,7 +428,7 @@ class _Instructions(Sequence[HloInstruction]):
         return f"<{len(self)} instructions>"
 
 
-@dataclass(eq=False)
+@dataclass(slots=True, eq=False)
 class HloComputation:
     """A computation: a list of instructions, one of which is its result.
 
@@ -437,8 +437,8 @@ class HloComputation:
         name: Name without ``%``; empty where the text prints none.
         is_entry: Whether the program starts here.
         rows: Its rows in the module's columns, in text order.
-        signature_text: ``(parameters) -> shape`` as written, or empty.
-        attributes_text: What stands after the closing brace, with its leading comma.
+        signature_span: Where ``(parameters) -> shape`` stands; empty where it is not printed.
+        attributes_span: Where attributes stand after the closing brace, with the leading comma.
         is_complete: Whether its closing brace was found.
         is_inline: Whether its body is printed inside the instruction that calls it.
         start: Offset in the text where it begins.
@@ -448,11 +448,13 @@ class HloComputation:
     name: str
     is_entry: bool = False
     rows: Sequence[int] = range(0)
-    signature_text: str = ""
-    attributes_text: str = ""
+    signature_span: tuple[int, int] = (0, 0)
+    attributes_span: tuple[int, int] = (0, 0)
     is_complete: bool = True
     is_inline: bool = False
     start: int = 0
+    _root_row: int | None = field(default=None, repr=False)
+    _row_by_name: dict[str, int] | None = field(default=None, repr=False)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, HloComputation):
@@ -467,18 +469,28 @@ class HloComputation:
     __hash__ = object.__hash__
 
     @property
+    def signature_text(self) -> str:
+        """``(parameters) -> shape`` as written; empty where it is not printed."""
+        return self.module.columns.source.text[slice(*self.signature_span)]
+
+    @property
+    def attributes_text(self) -> str:
+        """What stands after the closing brace, with its leading comma."""
+        return self.module.columns.source.text[slice(*self.attributes_span)]
+
+    @property
     def instructions(self) -> Sequence[HloInstruction]:
         """Instructions in text order; in a scheduled module the order of execution."""
         return _Instructions(self)
 
-    @functools.cached_property
+    @property
     def root_row(self) -> int:
         """Row of the result: the one marked ROOT, else the last; -1 for an empty computation."""
-        roots = self.module.columns.roots
-        marked = [row for row in self.rows if row in roots] if roots else []
-        if marked:
-            return marked[-1]
-        return self.rows[-1] if self.rows else -1
+        if self._root_row is None:
+            roots = self.module.columns.roots
+            last = self.rows[-1] if self.rows else -1
+            self._root_row = next((row for row in reversed(self.rows) if row in roots), last)
+        return self._root_row
 
     @property
     def root(self) -> HloInstruction | None:
@@ -504,16 +516,14 @@ class HloComputation:
                 return self.module.reader.string(value)
         return "main"
 
-    @functools.cached_property
-    def _row_by_name(self) -> dict[str, int]:
-        name = self.module.columns.name
-        return {name(row): row for row in self.rows}
-
     def instruction(self, name: str) -> HloInstruction | None:
         """Return the instruction of a name (with or without ``%``), or None.
 
         Of several with one name, which only hand-written text has, the last.
         """
+        if self._row_by_name is None:
+            name_of = self.module.columns.name
+            self._row_by_name = {name_of(row): row for row in self.rows}
         row = self._row_by_name.get(name.removeprefix("%"))
         return None if row is None else HloInstruction(self, row)
 

@@ -233,7 +233,7 @@ class _Scan:
             module=module,
             name=match[2] or "",
             is_entry=match[1] is not None,
-            signature_text=match[3] or "",
+            signature_span=(max(0, match.start(3)), max(0, match.end(3))),
             start=match.start(),
             is_complete=False,
         )
@@ -338,7 +338,7 @@ class _Scan:
                 match = patterns.LOOSE_CLOSE.match(text, start)
         if match is not None:
             computation.is_complete = True
-            computation.attributes_text = match[1]
+            computation.attributes_span = match.span(1)
             if self._progress is not None:
                 self._progress(match.end())
             return match.end(), True
@@ -489,8 +489,8 @@ class _Scan:
             computation.name = computation.name or self._inline_name()
             computation.is_inline = True
         if read.signature is not None:
-            computation.signature_text = self.text[slice(*read.signature)]
-        computation.attributes_text = self.text[slice(*read.attributes)]
+            computation.signature_span = read.signature
+        computation.attributes_span = read.attributes
         outer, self._foreign = self._foreign, []
         first = len(self._columns)
         for instruction in read.instructions:

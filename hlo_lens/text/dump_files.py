@@ -62,7 +62,7 @@ def sniff(text: str) -> DumpKind:
 
     What stands first decides; a dump inside a log is found wherever it begins.
     """
-    if not text.strip():
+    if not text or text.isspace():
         return DumpKind.EMPTY
     head = text[:_SNIFFED]
     if _is_binary(head):
