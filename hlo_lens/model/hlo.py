@@ -546,6 +546,8 @@ class HloModule:
         stack_frames: The stack frame tables; empty where the dump has none.
         gaps: What could not be read, in text order.
         is_truncated: Whether the text ends inside a computation.
+        unknown_attributes: Names of attributes that XLA did not have until August 2026; they are
+            kept like the others.
         start: Offset in the text where it begins.
     """
 
@@ -557,6 +559,7 @@ class HloModule:
     stack_frames: StackFrames = field(default_factory=StackFrames, repr=False)
     gaps: tuple[Gap, ...] = field(default=(), repr=False)
     is_truncated: bool = False
+    unknown_attributes: tuple[str, ...] = ()
     start: int = 0
 
     def __eq__(self, other: object) -> bool:

@@ -42,6 +42,7 @@ def module_object(
         "instructions": facts.instructions,
         "opcodes": {row[0]: row[1] for row in results.opcodes.counts},
         "unknown_opcodes": list(results.opcodes.unknown_opcodes),
+        "unknown_attributes": list(module.unknown_attributes),
         "parameters": results.signature.parameter_count,
         "coverage": {
             "instructions": facts.instructions,
@@ -75,7 +76,7 @@ def object_without_hlo(dump: ModuleDump) -> Mapping[str, object]:
     known = {"name": dump.name, "stage": dump.stage, "files": list(dump.files)}
     keys = """
         name stage backend files is_scheduled num_partitions replica_count computations instructions
-        opcodes unknown_opcodes parameters coverage collectives memory sharding parameter_rows
+        opcodes unknown_opcodes unknown_attributes parameters coverage collectives memory sharding parameter_rows
         output_rows largest_instructions source_bytes
     """
     return {key: known.get(key) for key in keys.split()}

@@ -94,7 +94,7 @@ def _section(dump: ModuleDump, module: HloModule, results: ModuleResults) -> Sec
         title=results.summary.name or dump.name,
         facts=tuple(_facts(dump, results)),
         tables=tables,
-        notes=_notes(results),
+        notes=_notes(results, module),
     )
 
 
@@ -180,12 +180,15 @@ def _collectives_text(results: ModuleResults) -> str:
     return f"{sum(counts.values()):,} in the text: {kinds}" if len(counts) > 1 else kinds
 
 
-def _notes(results: ModuleResults) -> tuple[str, ...]:
+def _notes(results: ModuleResults, module: HloModule) -> tuple[str, ...]:
     """Return what a reader must know that no number shows."""
     notes = []
     if results.opcodes.unknown_opcodes:
         names = ", ".join(results.opcodes.unknown_opcodes)
         notes.append(f"opcodes not known to this version of hlo-lens: {names}")
+    if module.unknown_attributes:
+        names = ", ".join(module.unknown_attributes)
+        notes.append(f"attributes not known to this version of hlo-lens: {names}")
     if results.collectives.unknown_opcodes:
         names = ", ".join(f"{count} {name}" for name, count in results.collectives.unknown_opcodes)
         notes.append(f"not counted as collectives, but named like one: {names}")

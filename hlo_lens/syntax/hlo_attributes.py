@@ -102,6 +102,17 @@ FORMS: Mapping[str, Callable[[str], object]] = {
 }
 """Attribute name to what accepts its value; names that are not here are open."""
 
+KNOWN = frozenset(FORMS) | frozenset(
+    "sharding replica_groups metadata backend_config frontend_attributes literal "
+    "operand_layout_constraints outfeed_shape operand_precision origin original_value statistics "
+    "result_accuracy domain sparsity sparsity_config order entry_computation_layout "
+    "origin_recovery_table debug_attributes".split()
+)
+"""Attributes that XLA's instructions and headers had until August 2026; others are kept and listed.
+
+Source: xla/hlo/parser/hlo_parser.cc, CreateInstruction and ParseHloModule.
+"""
+
 _PARAMETER = rf"(?:\(unknown\):?|{_NAME}:?){SPACE}{LOOSE.shape}"
 _SIGNATURE = re.compile(
     rf"\({SPACE}(?:{_PARAMETER}{SPACE}(?:,{SPACE}{_PARAMETER}{SPACE})*+)?+\)"
@@ -173,12 +184,14 @@ class AttributeCheck:
     Attributes:
         shapes: Texts of shapes that are right.
         attributes: Texts of attribute lists that are right; the empty one always is.
+        unknown: Names of attributes that are not known.
     """
 
     def __init__(self, reader: HloTextReader) -> None:
         self._reader = reader
         self.shapes: set[str] = set()
         self.attributes: set[str] = {""}
+        self.unknown: set[str] = set()
         self._literals: set[tuple[str, str]] = set()
 
     def shape(self, text: str) -> bool:
@@ -208,6 +221,8 @@ class AttributeCheck:
             if form is not None:
                 if form(value) is None:
                     return False
+            elif name not in KNOWN:
+                self.unknown.add(name)
             elif self.value_problem(name, value) is not None:
                 return False
         self.attributes.add(text)
@@ -226,6 +241,8 @@ class AttributeCheck:
 
     def value_problem(self, name: str, value: str) -> DumpSyntaxError | None:
         """Return why a sharding or device list is wrong, or None; other values are not judged."""
+        if name not in KNOWN:
+            self.unknown.add(name)
         try:
             if name == "sharding":
                 self._reader.sharding(value)
@@ -242,6 +259,8 @@ class AttributeCheck:
     def header(self, header: Mapping[str, str]) -> str | None:
         """Return the name of the first header attribute whose value is wrong, or None."""
         for name, value in header.items():
+            if name not in KNOWN:
+                self.unknown.add(name)
             form = FORMS.get(name)
             if form is not None and form(value) is None:
                 return name

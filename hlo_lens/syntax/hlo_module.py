@@ -222,6 +222,8 @@ class _Scan:
         if module is None:
             return
         module.gaps, self.gaps = tuple(self.gaps), []
+        module.unknown_attributes = tuple(sorted(self._check.unknown))
+        self._check.unknown.clear()
         self.modules.append(module)
 
     # ---- computations --------------------------------------------------------------------------

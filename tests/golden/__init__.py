@@ -1,0 +1,1 @@
+"""Expected texts of real commands on sample_dumps; `make golden` rewrites them."""

@@ -1,0 +1,29 @@
+"""What the commands print on the samples, word for word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.commands import WRITE, output_of
+
+HERE = Path(__file__).parent
+
+COMMANDS = {
+    "report_cpu_tp_mlp.txt": "report sample_dumps/cpu/tp_mlp",
+    "report_tpu_tp_mlp.txt": "report sample_dumps/tpu/tp_mlp",
+    "report_gpu_shard_map_collectives.txt": "report sample_dumps/gpu/shard_map_collectives",
+    "report_cpu_tp_mlp.md": "report sample_dumps/cpu/tp_mlp -f md -n 5",
+    "report_cpu_jax_0_4_30.json": "report sample_dumps/cpu_jax_0_4_30/tp_mlp -f json",
+    "report_cpu_jax_0_12_0.csv": "report sample_dumps/cpu_jax_0_12_0/tp_mlp -f csv",
+}
+
+
+@pytest.mark.parametrize(("name", "command"), COMMANDS.items(), ids=COMMANDS)
+def test_output_is_as_expected(name: str, command: str) -> None:
+    file = HERE / name
+    text = output_of(command.split())
+    if WRITE:
+        file.write_text(text, "utf-8")
+    assert text == file.read_text("utf-8")

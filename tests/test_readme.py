@@ -1,0 +1,42 @@
+"""Everything that README.md shows as output is what the program prints."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from hlo_lens.cli import main
+from tests.commands import WRITE, output_of
+from tests.corpus import ROOT
+
+README = ROOT / "README.md"
+BLOCK = re.compile(r"```console\n\$ hlo-lens ([^\n]*)\n(.*?)```", re.DOTALL)
+
+
+def printed(command: str) -> str:
+    """Return what a command line prints, which may end in ``| head -N``."""
+    arguments, _, lines = command.partition(" | head -")
+    text = output_of(shlex.split(arguments))
+    return "".join(text.splitlines(keepends=True)[: int(lines)]) if lines else text
+
+
+def test_readme_shows_what_the_program_prints() -> None:
+    text = README.read_text("utf-8")
+    blocks = list(BLOCK.finditer(text))
+    assert len(blocks) >= 3
+    if WRITE:
+        text = BLOCK.sub(
+            lambda m: f"```console\n$ hlo-lens {m[1]}\n{printed(m[1])}```",
+            text,
+        )
+        README.write_text(text, "utf-8")
+        blocks = list(BLOCK.finditer(text))
+    for block in blocks:
+        assert printed(block[1]) == block[2]
+
+
+@pytest.mark.parametrize("command", sorted(main.list_commands(None)))  # type: ignore[arg-type] # no context needed
+def test_every_command_is_in_the_readme(command: str) -> None:
+    assert f"hlo-lens {command}" in README.read_text("utf-8")
