@@ -196,11 +196,15 @@ def _folder_modules(folder: Path, *, strict: bool) -> Iterator[ModuleDump]:
 
 
 def _read_module(file: str, *, strict: bool) -> HloModule:
-    return load(file, strict=strict).modules[0].hlo or _missing(file)
+    """Return the module of a file; one that cannot be read is an empty module with a gap."""
+    from hlo_lens.syntax.hlo_module import unread_module
 
-
-def _missing(file: str) -> HloModule:
-    raise _no_hlo(file, DumpKind.OTHER)
+    try:
+        return load(file, strict=strict).modules[0].hlo or unread_module(file)
+    except DumpSyntaxError as error:
+        if strict:
+            raise
+        return unread_module(file, error)
 
 
 def _is_hlo(file: Path) -> bool:

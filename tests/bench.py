@@ -19,10 +19,13 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.corpus import CORPUS, ROOT, SAMPLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CACHE = ROOT / ".bench"
 PICKED = (

@@ -584,8 +584,11 @@ class HloModule:
         """The entry computation.
 
         The one marked ENTRY; else the last, as XLA's parser does; in a truncated text, whose entry
-        was at the lost end, the largest that nothing calls.
+        was at the lost end, the largest that nothing calls. A module of which the text has no
+        computation at all has an empty one.
         """
+        if not self.computations:
+            return HloComputation(module=self, name="", is_entry=True)
         for computation in self.computations:
             if computation.is_entry:
                 return computation

@@ -76,8 +76,8 @@ def object_without_hlo(dump: ModuleDump) -> Mapping[str, object]:
     known = {"name": dump.name, "stage": dump.stage, "files": list(dump.files)}
     keys = """
         name stage backend files is_scheduled num_partitions replica_count computations instructions
-        opcodes unknown_opcodes unknown_attributes parameters coverage collectives memory sharding parameter_rows
-        output_rows largest_instructions source_bytes
+        opcodes unknown_opcodes unknown_attributes parameters coverage collectives memory sharding
+        parameter_rows output_rows largest_instructions source_bytes
     """
     return {key: known.get(key) for key in keys.split()}
 

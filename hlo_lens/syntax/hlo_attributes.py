@@ -102,12 +102,14 @@ FORMS: Mapping[str, Callable[[str], object]] = {
 }
 """Attribute name to what accepts its value; names that are not here are open."""
 
-KNOWN = frozenset(FORMS) | frozenset(
-    "sharding replica_groups metadata backend_config frontend_attributes literal "
-    "operand_layout_constraints outfeed_shape operand_precision origin original_value statistics "
-    "result_accuracy domain sparsity sparsity_config order entry_computation_layout "
-    "origin_recovery_table debug_attributes".split()
-)
+_OTHERS = """
+    sharding replica_groups metadata backend_config frontend_attributes literal
+    operand_layout_constraints outfeed_shape operand_precision origin original_value statistics
+    result_accuracy domain sparsity sparsity_config order entry_computation_layout
+    origin_recovery_table debug_attributes
+"""
+
+KNOWN = frozenset(FORMS) | frozenset(_OTHERS.split())
 """Attributes that XLA's instructions and headers had until August 2026; others are kept and listed.
 
 Source: xla/hlo/parser/hlo_parser.cc, CreateInstruction and ParseHloModule.

@@ -112,6 +112,23 @@ def parse_with_grammar(source: Source) -> HloModule:
     return module
 
 
+def unread_module(path: str, error: DumpSyntaxError | None = None) -> HloModule:
+    """Return a module without anything in it, for a file of which nothing could be read."""
+    gaps = () if error is None else (_gap_of(error),)
+    columns = InstructionColumns(Source("", path))
+    return HloModule(name="", columns=columns, reader=HloTextReader(), gaps=gaps)
+
+
+def _gap_of(error: DumpSyntaxError) -> Gap:
+    return Gap(
+        path=error.path,
+        line=error.line,
+        column=error.column,
+        message=error.message,
+        excerpt=error.excerpt,
+    )
+
+
 def _gap(source: Source, span: Span, message: str, lines: int = 1) -> Gap:
     line, column = source.line_column(span.start)
     return Gap(
@@ -585,15 +602,7 @@ class _Scan:
         self.gaps.append(_gap(self.source, Span(start, end), message, lines))
 
     def _add_error(self, error: DumpSyntaxError) -> None:
-        self.gaps.append(
-            Gap(
-                path=error.path,
-                line=error.line,
-                column=error.column,
-                message=error.message,
-                excerpt=error.excerpt,
-            )
-        )
+        self.gaps.append(_gap_of(error))
 
     def _junk(self, position: int, *, inside: bool = False) -> int:
         """Note a gap for text that is not HLO and return where reading can begin anew."""
