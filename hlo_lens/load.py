@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import glob
 import sys
 import zlib
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.dump import Dump, ModuleDump
+from hlo_lens.model.dump import BufferTexts, Dump, Lazy, ModuleDump, given
 from hlo_lens.text.dump_files import DumpKind, sniff, split_file_name
 from hlo_lens.text.errors import DumpSyntaxError, UnreadableError
 from hlo_lens.text.source import clean, decode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from typing import BinaryIO
 
+    from hlo_lens.model.buffers import BufferAssignment, BufferValues
     from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.live_range import HloLiveRange
+    from hlo_lens.model.memory_usage_report import MemoryUsageReport
     from hlo_lens.text.source import Source
 
     Progress = Callable[[int, int], None]
@@ -140,28 +144,139 @@ def _unpacked(file: BinaryIO, path: str) -> Iterator[bytes]:
                 return
 
 
-def _file_modules(path: str, progress: Progress | None) -> Iterator[ModuleDump]:
-    from hlo_lens.syntax.hlo_module import parse_hlo_modules  # Lark, which --help must not pay
+_BUFFER_KINDS = {
+    DumpKind.BUFFER_ASSIGNMENT: "buffer-assignment",
+    DumpKind.BUFFER_VALUES: "buffer-assignment-values",
+    DumpKind.LIVE_RANGE: "live-range",
+    DumpKind.MEMORY_USAGE_REPORT: "memory-usage-report",
+}
+"""Kinds of buffer-side text, and the word for each in XLA's file names."""
 
+
+def _file_modules(path: str, progress: Progress | None) -> Iterator[ModuleDump]:
     source = read_source(path)
     kind = sniff(source.text)
+    if kind in _BUFFER_KINDS:
+        yield _buffer_dump(source, kind)
+        return
     if kind is not DumpKind.HLO:
         raise _no_hlo(source.path, kind)
+    from hlo_lens.syntax.hlo_module import parse_hlo_modules  # Lark, which --help must not pay
+
     size = len(source.text)
     report = None if progress is None else lambda offset: progress(offset, size)
     name = split_file_name(Path(path).name)
-    for module in parse_hlo_modules(source, progress=report):
+    modules = parse_hlo_modules(source, progress=report)
+    parts = _siblings(source.path) if len(modules) == 1 else {}
+    parts.pop("", None)
+    for module in modules:
         yield ModuleDump(
             name=module.name or name.module,
             kind=kind,
             stage=name.stage,
-            files=(source.path,),
-            read=partial(_given, module),
+            files=(source.path, *parts.values()),
+            parts=parts,
+            module_text=given(module),
+            buffers=_buffer_texts(parts),
         )
 
 
-def _given(module: HloModule) -> HloModule:
-    return module
+def _buffer_dump(source: Source, kind: DumpKind) -> ModuleDump:
+    """Return the module that a buffer-side text belongs to, with the other texts of the same."""
+    path = source.path
+    name = split_file_name(Path(path).name)
+    parts = {**_siblings(path), _BUFFER_KINDS[kind]: path}
+    hlo = parts.pop("", None)
+    return ModuleDump(
+        name=name.module,
+        kind=kind,
+        stage=name.stage,
+        files=(*((hlo,) if hlo else ()), *parts.values()),
+        parts=parts,
+        module_text=None if hlo is None else Lazy(partial(_read_module, hlo, strict=False)),
+        buffers=_buffer_texts(parts, source),
+    )
+
+
+def _siblings(path: str) -> dict[str, str]:
+    """Return the files of the same module and stage beside a file: part, empty for HLO, to path.
+
+    A file counts only if its content is what its name says.
+    """
+    own = Path(path)
+    name = split_file_name(own.name)
+    if path == STDIN or name.stage is None or not own.is_file():
+        return {}
+    found: dict[str, str] = {}
+    for file in sorted(own.parent.glob(f"{glob.escape(name.module)}.*")):
+        other = split_file_name(file.name)
+        if (other.module, other.stage) != (name.module, name.stage) or file == own:
+            continue
+        if other.part not in found and _part_of(_head_kind(file)) == other.part:
+            found[other.part] = str(file)
+    return found
+
+
+def _part_of(kind: DumpKind | None) -> str | None:
+    return "" if kind is DumpKind.HLO else _BUFFER_KINDS.get(kind) if kind else None
+
+
+def _buffer_texts(parts: Mapping[str, str], source: Source | None = None) -> BufferTexts:
+    """Return readers of the buffer-side texts; before April 2026 one file held several.
+
+    Args:
+        parts: Kind of text to its file.
+        source: One of these files, where it has been read already.
+    """
+
+    def text(path: str) -> Source:
+        return source if source is not None and source.path == path else read_source(path)
+
+    texts = BufferTexts()
+    assignment = parts.get("buffer-assignment")
+    if assignment is not None:
+        texts.assignment = Lazy(lambda: _parse_assignment(text(assignment)))
+    values = parts.get("buffer-assignment-values")
+    if values is not None:
+        texts.values = Lazy(lambda: _parse_values(text(values)))
+    ranges = parts.get("live-range")
+    if ranges is not None:
+        texts.live_range = Lazy(lambda: _parse_live_range(text(ranges)))
+    elif assignment is not None:
+        texts.live_range = Lazy(lambda: _combined_live_range(text(assignment)))
+    report = parts.get("memory-usage-report")
+    if report is not None:
+        texts.usage_report = Lazy(lambda: _parse_usage_report(text(report)))
+    return texts
+
+
+def _parse_assignment(source: Source) -> BufferAssignment:
+    from hlo_lens.syntax.buffer_assignment import parse_buffer_assignment
+
+    return parse_buffer_assignment(source.text, path=source.path)
+
+
+def _parse_values(source: Source) -> BufferValues:
+    from hlo_lens.syntax.buffer_assignment import parse_buffer_values
+
+    return parse_buffer_values(source.text, path=source.path)
+
+
+def _parse_live_range(source: Source) -> HloLiveRange:
+    from hlo_lens.syntax.live_range import parse_live_range
+
+    return parse_live_range(source.text, path=source.path)
+
+
+def _combined_live_range(source: Source) -> HloLiveRange | None:
+    """Return the live ranges that stand after the allocations, as until April 2026; or None."""
+    return _parse_live_range(source) if "\nHloLiveRange " in source.text else None
+
+
+def _parse_usage_report(source: Source) -> MemoryUsageReport:
+    from hlo_lens.syntax.memory_usage_report import parse_memory_usage_report
+
+    return parse_memory_usage_report(source.text, path=source.path)
 
 
 def _no_hlo(path: str, kind: DumpKind) -> DumpSyntaxError:
@@ -171,27 +286,32 @@ def _no_hlo(path: str, kind: DumpKind) -> DumpSyntaxError:
 
 def _folder_modules(folder: Path, *, strict: bool) -> Iterator[ModuleDump]:
     """Yield the modules of a folder, in order of file names, each with its latest stage first."""
-    groups: dict[str, list[tuple[int, str, str | None]]] = {}
+    groups: dict[str, dict[str, dict[str, str]]] = {}
     for file in sorted(p for p in folder.rglob("*") if p.is_file()):
         name = split_file_name(file.name)
-        if name.part or not _is_hlo(file):
+        if _part_of(_head_kind(file)) != name.part:
             continue
-        key = str(file.parent / name.module)
-        groups.setdefault(key, []).append((_rank(name.stage), str(file), name.stage))
+        stages = groups.setdefault(str(file.parent / name.module), {})
+        stages.setdefault(name.stage or "", {}).setdefault(name.part, str(file))
     if not groups:
         message = (
             f"{folder}: no HLO text in this folder; "
             'run the program with XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text"'
         )
         raise UnreadableError(message)
-    for key, found in groups.items():
-        ordered = sorted(found, key=lambda item: -item[0])
+    for key, stages in groups.items():
+        ordered = sorted(stages, key=lambda stage: (-_rank(stage), stage))
+        texts = [stages[stage][""] for stage in ordered if "" in stages[stage]]
+        stage = next((s for s in ordered if stages[s].get("")), ordered[0])
+        parts = {part: file for part, file in stages[stage].items() if part}
         yield ModuleDump(
             name=Path(key).name,
-            kind=DumpKind.HLO,
-            stage=ordered[0][2],
-            files=tuple(file for _, file, _ in ordered),
-            read=partial(_read_module, ordered[0][1], strict=strict),
+            kind=DumpKind.HLO if texts else DumpKind.BUFFER_ASSIGNMENT,
+            stage=stage or None,
+            files=(*texts, *parts.values()),
+            parts=parts,
+            module_text=Lazy(partial(_read_module, texts[0], strict=strict)) if texts else None,
+            buffers=_buffer_texts(parts),
         )
 
 
@@ -207,16 +327,17 @@ def _read_module(file: str, *, strict: bool) -> HloModule:
         return unread_module(file, error)
 
 
-def _is_hlo(file: Path) -> bool:
+def _head_kind(file: Path) -> DumpKind | None:
+    """Return the kind of a file by its beginning; None where it cannot be read."""
     try:
-        return sniff(decode(next(_chunks(str(file)), b"")[:_HEAD])) is DumpKind.HLO
+        return sniff(decode(next(_chunks(str(file)), b"")[:_HEAD]))
     except UnreadableError:
-        return False
+        return None
 
 
-def _rank(stage: str | None) -> int:
+def _rank(stage: str) -> int:
     """Return how late in compilation a stage is; final optimized text is latest."""
-    if stage is None:
+    if not stage:
         return 50
     if stage == "before_optimizations":
         return 0

@@ -21,7 +21,7 @@ from hlo_lens.model.hlo import END, SHAPE
 from hlo_lens.model.hlo_query import evident_partitions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from hlo_lens.model.hlo import HloModule
     from hlo_lens.model.hlo_query import InstructionTable
@@ -120,7 +120,7 @@ def summary(table: InstructionTable) -> Summary:
     module = table.module
     return Summary(
         name=module.name,
-        backend=_backend(table),
+        backend=backend_of_text(module, table.producers),
         is_scheduled=module.is_scheduled,
         num_partitions=module.num_partitions,
         evident_partitions=evident_partitions(table),
@@ -148,14 +148,13 @@ def _gap_lines(gaps: tuple[Gap, ...]) -> int:
     return sum(gap.lines for gap in gaps)
 
 
-def _backend(table: InstructionTable) -> str | None:
-    """Return the one backend whose marks the text has."""
-    module = table.module
+def backend_of_text(module: HloModule, rows: Sequence[int]) -> str | None:
+    """Return the one backend whose marks the text has in its header and in some of these rows."""
     if any(":T(" in value for value in module.header.values()):
         return "tpu"
-    step = len(table.producers) // _SAMPLES + 1
+    step = len(rows) // _SAMPLES + 1
     columns = module.columns
-    texts = [columns.text(row, SHAPE, END) for row in table.producers[::step]]
+    texts = [columns.text(row, SHAPE, END) for row in rows[::step]]
     whole = "\n".join(texts).replace('\\"', '"')
     for backend, marks in _MARKS.items():
         if any(mark in whole for mark in marks):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 COMMANDS: Mapping[str, str] = {
     "report": "What a compiled program is, on one page.",
+    "memory": "What uses the memory, when, and because of which line.",
 }
 """Name of each command, which is that of its module in this package, and what it is for."""
 

@@ -3,14 +3,54 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from hlo_lens.model.buffers import BufferAssignment, BufferValues
     from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.live_range import HloLiveRange
+    from hlo_lens.model.memory_usage_report import MemoryUsageReport
     from hlo_lens.text.dump_files import DumpKind
     from hlo_lens.text.errors import Gap
+
+T = TypeVar("T")
+
+
+class Lazy(Generic[T]):
+    """Something that is read when it is first asked for; `get` always returns the same.
+
+    Args:
+        read: Reads it.
+    """
+
+    __slots__ = ("_made", "_read")
+
+    def __init__(self, read: Callable[[], T]) -> None:
+        self._read: Callable[[], T] | None = read
+        self._made: T | None = None
+
+    def get(self) -> T | None:
+        """Return it."""
+        if self._read is not None:
+            self._made, self._read = self._read(), None
+        return self._made
+
+
+def given(value: T) -> Lazy[T]:
+    """Return something that is there already, as if it were still to be read."""
+    return Lazy(lambda: value)
+
+
+@dataclass(slots=True)
+class BufferTexts:
+    """The buffer-side texts of one module, each None where there is no such file."""
+
+    assignment: Lazy[BufferAssignment] | None = None
+    values: Lazy[BufferValues] | None = None
+    live_range: Lazy[HloLiveRange | None] | Lazy[HloLiveRange] | None = None
+    usage_report: Lazy[MemoryUsageReport] | None = None
 
 
 @dataclass(slots=True)
@@ -19,25 +59,49 @@ class ModuleDump:
 
     Attributes:
         name: Name of the module; of the file where the text names none.
-        kind: Kind of the text.
+        kind: Kind of the text that was asked for.
         stage: Stage of compilation that the file name tells, such as ``cpu_after_optimizations``.
-        files: The files, the one that `hlo` is read from first.
-        read: Reads the HLO module when it is first asked for.
+        files: The files that it is read from: that of `hlo` first where there is one.
+        parts: Kind of buffer-side text to its file, as far as there are any.
+        module_text: Reads the HLO module; None where there is no HLO text.
+        buffers: Read the buffer-side texts.
     """
 
     name: str
     kind: DumpKind
     stage: str | None = None
     files: tuple[str, ...] = ()
-    read: Callable[[], HloModule | None] = field(default=lambda: None, repr=False)
-    _hlo: list[HloModule | None] = field(default_factory=list, repr=False)
+    parts: Mapping[str, str] = field(default_factory=dict)
+    module_text: Lazy[HloModule] | None = field(default=None, repr=False)
+    buffers: BufferTexts = field(default_factory=BufferTexts, repr=False)
 
     @property
     def hlo(self) -> HloModule | None:
         """The HLO module of the latest stage there is, or None where there is no HLO text."""
-        if not self._hlo:
-            self._hlo.append(self.read())
-        return self._hlo[0]
+        return None if self.module_text is None else self.module_text.get()
+
+    @property
+    def buffer_assignment(self) -> BufferAssignment | None:
+        """Allocations and the values in them, or None where there is no such text."""
+        return None if self.buffers.assignment is None else self.buffers.assignment.get()
+
+    @property
+    def buffer_values(self) -> BufferValues | None:
+        """Used values with positions and uses, from their own file or the assignment's."""
+        if self.buffers.values is not None:
+            return self.buffers.values.get()
+        assignment = self.buffer_assignment
+        return None if assignment is None else assignment.values
+
+    @property
+    def live_range(self) -> HloLiveRange | None:
+        """When values live, or None where there is no such text."""
+        return None if self.buffers.live_range is None else self.buffers.live_range.get()
+
+    @property
+    def memory_usage_report(self) -> MemoryUsageReport | None:
+        """XLA's own report, or None where there is no such text."""
+        return None if self.buffers.usage_report is None else self.buffers.usage_report.get()
 
     @property
     def gaps(self) -> tuple[Gap, ...]:

@@ -500,13 +500,8 @@ class HloComputation:
     @property
     def parameters(self) -> tuple[HloInstruction, ...]:
         """Parameters by number; those that print no number come last, in text order."""
-        found = [i for i in self.instructions if i.opcode == "parameter"]
-        numbers = [i.parameter_number for i in found]
-        last = len(found)
-        order = sorted(
-            range(last), key=lambda k: (last if numbers[k] is None else numbers[k] or 0, k)
-        )
-        return tuple(found[k] for k in order)
+        found = [(i.parameter_number, i) for i in self.instructions if i.opcode == "parameter"]
+        return tuple(i for _, i in sorted(found, key=lambda item: (item[0] is None, item[0] or 0)))
 
     @property
     def execution_thread(self) -> str:

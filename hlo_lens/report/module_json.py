@@ -9,10 +9,14 @@ from dataclasses import fields
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.summary import backend_of_text
+from hlo_lens.report.memory_json import memory_object
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hlo_lens.analysis.entry_signature import EntryValue
+    from hlo_lens.analysis.memory_results import MemoryResults
     from hlo_lens.analysis.module_results import ModuleResults
     from hlo_lens.analysis.result import Result
     from hlo_lens.analysis.summary import Summary
@@ -25,7 +29,10 @@ RANKING = 100
 
 
 def module_object(
-    dump: ModuleDump, module: HloModule, results: ModuleResults
+    dump: ModuleDump,
+    module: HloModule,
+    results: ModuleResults,
+    memory: MemoryResults | None,
 ) -> Mapping[str, object]:
     """Return the JSON object of a module: the keys that scripts rely on, and some more."""
     facts, found = results.summary, results.collectives
@@ -62,7 +69,7 @@ def module_object(
             "rows": _objects(found),
             "unknown_opcodes": dict(found.unknown_opcodes),
         },
-        "memory": None,
+        "memory": memory_object(memory),
         "sharding": {"rows": _objects(results.shardings)},
         "parameter_rows": [_value_object(value) for value in results.signature.parameters],
         "output_rows": [_value_object(value) for value in results.signature.outputs],
@@ -71,9 +78,15 @@ def module_object(
     }
 
 
-def object_without_hlo(dump: ModuleDump) -> Mapping[str, object]:
-    """Return the JSON object of a module of which there is no HLO text: nothing is known."""
-    known = {"name": dump.name, "stage": dump.stage, "files": list(dump.files)}
+def object_without_hlo(dump: ModuleDump, memory: MemoryResults | None) -> Mapping[str, object]:
+    """Return the JSON object of a module of which there is no HLO text: its memory at most."""
+    known = {
+        "name": dump.name,
+        "stage": dump.stage,
+        "files": list(dump.files),
+        "backend": backend_of_dump(dump),
+        "memory": memory_object(memory),
+    }
     keys = """
         name stage backend files is_scheduled num_partitions replica_count computations instructions
         opcodes unknown_opcodes unknown_attributes parameters coverage collectives memory sharding
@@ -105,9 +118,22 @@ def _value_object(value: EntryValue) -> Mapping[str, object]:
 
 
 def backend_of(dump: ModuleDump, facts: Summary) -> str | None:
-    """Return the backend that the text tells, else the one in the name of the stage."""
-    if facts.backend is not None or dump.stage is None:
-        return facts.backend
-    if "cpu_" in dump.stage:
+    """Return the backend that the text tells, else the one in the names of the files."""
+    return facts.backend or _backend_of_names(dump)
+
+
+def backend_of_dump(dump: ModuleDump) -> str | None:
+    """Return the same where no facts are known yet."""
+    module = dump.hlo
+    told = None if module is None else backend_of_text(module, range(len(module.columns)))
+    return told or _backend_of_names(dump)
+
+
+def _backend_of_names(dump: ModuleDump) -> str | None:
+    """Return the backend of the stage's name; only libtpu's files have a change list in theirs."""
+    stage = dump.stage or ""
+    if "cpu_" in stage:
         return "cpu"
-    return "gpu" if "gpu_" in dump.stage else None
+    if "gpu_" in stage:
+        return "gpu"
+    return "tpu" if any(".cl_" in file for file in dump.files) else None

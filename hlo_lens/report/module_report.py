@@ -10,11 +10,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.entry_signature import EntrySignature
+from hlo_lens.analysis.memory_results import memory_results
 from hlo_lens.analysis.module_results import module_results
 from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.report.memory_report import memory_facts, memory_notes, memory_tables
 from hlo_lens.report.module_json import (
     SCHEMA_VERSION,
     backend_of,
+    backend_of_dump,
     module_object,
     object_without_hlo,
 )
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.collective_counts import CollectiveCounts
     from hlo_lens.analysis.entry_signature import EntryValue
     from hlo_lens.analysis.largest_instructions import LargestInstructions
+    from hlo_lens.analysis.memory_results import MemoryResults
     from hlo_lens.analysis.module_results import ModuleResults
     from hlo_lens.analysis.opcodes import Opcodes
     from hlo_lens.analysis.result import Row
@@ -58,12 +62,14 @@ def module_report(
             progress(done, len(modules))
         module = dump.hlo
         if module is None:
-            sections.append(_section_without_hlo(dump))
-            objects.append(object_without_hlo(dump))
+            memory = memory_results(dump, backend=backend_of_dump(dump))
+            sections.append(_section_without_hlo(dump, memory))
+            objects.append(object_without_hlo(dump, memory))
         else:
             results = module_results(module)
-            sections.append(_section(dump, module, results))
-            objects.append(module_object(dump, module, results))
+            memory = memory_results(dump, backend=backend_of(dump, results.summary))
+            sections.append(_section(dump, module, results, memory))
+            objects.append(module_object(dump, module, results, memory))
     data = {
         "schema_version": SCHEMA_VERSION,
         "kind": "report",
@@ -76,10 +82,13 @@ def module_report(
 # ---- for people --------------------------------------------------------------------------------
 
 
-def _section(dump: ModuleDump, module: HloModule, results: ModuleResults) -> Section:
+def _section(
+    dump: ModuleDump, module: HloModule, results: ModuleResults, memory: MemoryResults | None
+) -> Section:
     """Return head and tables of a module."""
     tables = (
         Table.of(results.summary, title="Summary", is_data_only=True),
+        *(() if memory is None else memory_tables(memory)),
         _kinds_table(results.collectives),
         _largest_table(results.largest),
         _sources_table(results.sources),
@@ -92,14 +101,21 @@ def _section(dump: ModuleDump, module: HloModule, results: ModuleResults) -> Sec
     )
     return Section(
         title=results.summary.name or dump.name,
-        facts=tuple(_facts(dump, results)),
+        facts=(*_facts(dump, results), *(() if memory is None else memory_facts(memory))),
         tables=tables,
-        notes=_notes(results, module),
+        notes=(*_notes(results, module), *(() if memory is None else memory_notes(memory))),
     )
 
 
-def _section_without_hlo(dump: ModuleDump) -> Section:
-    facts = (("files", ", ".join(dump.files)),)
+def _section_without_hlo(dump: ModuleDump, memory: MemoryResults | None) -> Section:
+    facts: tuple[tuple[str, str], ...] = (("files", ", ".join(dump.files)),)
+    if memory is not None:
+        return Section(
+            title=dump.name,
+            facts=(*facts, *memory_facts(memory)),
+            tables=tuple(memory_tables(memory)),
+            notes=tuple(memory_notes(memory)),
+        )
     return Section(
         title=dump.name,
         facts=facts,

@@ -44,6 +44,7 @@ class Table:
         shown: Names of the columns that text and Markdown show, in this order.
         notes: Sentences that belong under it.
         is_data_only: Whether only CSV has it, because the head of the report says the same.
+        is_whole: Whether it is never cut.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Table:
     shown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     is_data_only: bool = False
+    is_whole: bool = False
 
     @classmethod
     def of(
@@ -154,7 +156,8 @@ def cut_table(table: Table, rows: int) -> CutTable:
     """
     columns = table.shown_columns
     places = [table.columns.index(column) for column in columns]
-    limit = table.row_count if not rows or table.row_count == rows + 1 else rows
+    is_whole = table.is_whole or not rows or table.row_count == rows + 1
+    limit = table.row_count if is_whole else rows
     shown = list(islice(iter(table.read_rows()), limit))
     tail: list[Row] = []
     rest = table.row_count - len(shown)

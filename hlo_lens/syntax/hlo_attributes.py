@@ -35,6 +35,7 @@ _ALIAS = (
 _DONOR = rf"\(\s*\d+\s*,\s*{_SHAPE_INDEX}\s*\)"
 _BOOLS = r"(?:\{\s*(?:(?:true|false)(?:\s*,\s*(?:true|false))*)?\s*\}|true|false)"
 _PADDING = r"-?\d++_-?\d++(?:_\d++)?+"
+_FIELD = rf"[A-Za-z_]\w*+={SPACE}(?:{LOOSE.string}|{LOOSE.quoted}|\{{[^{{}}]*+\}}|[\w.+-]++)"
 _LABELS = r"[0-9bf?]{2,}_[0-9io?]{2,}->[0-9bf?]{2,}"
 
 _FORMS: tuple[tuple[str, str], ...] = (
@@ -89,6 +90,15 @@ _FORMS: tuple[tuple[str, str], ...] = (
         "buffer_donor",
         rf"\{{\s*(?:{_DONOR}(?:\s*,\s*{_DONOR})*+)?\s*\}}",
     ),
+    ("metadata", rf"\{{[\s,]*+{SPACE}(?:{_FIELD}{SPACE},?+{SPACE})*+\}}"),
+    ("backend_config", rf"{LOOSE.braces}|{LOOSE.string}|{LOOSE.quoted}"),
+    # Quotes inside a value were not escaped until 2025, so only its beginning is judged.
+    ("frontend_attributes", rf"\{{{SPACE}(?:[\w.-]++={SPACE}[\"'{{][^\0]*+(?<=\}}))?+\}}?+"),
+    ("outfeed_shape", LOOSE.shape),
+    (
+        "operand_layout_constraints",
+        rf"\{{{SPACE}(?:{LOOSE.shape}{SPACE}(?:,{SPACE}{LOOSE.shape}{SPACE})*+)?+\}}",
+    ),
     ("replica_count num_partitions", r"-?\d++"),
     (
         "allow_spmd_sharding_propagation_to_parameters allow_spmd_sharding_propagation_to_output "
@@ -127,7 +137,7 @@ _REMEMBERED = 200
 _COUNTED = 1 << 16
 """Longest literal, in characters, whose elements are counted."""
 
-_COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*+\*/")
+_COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*+\*/|//[^\n]*+")
 _WORD = (
     r"-?(?:inf|nan(?:\(0x[0-9a-fA-F]++\))?+|(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][+-]?\d++)?+)"
     r"|true|false"
@@ -143,14 +153,14 @@ _DYNAMIC_SIZES = re.compile(r"\s*\([\d,\s]*\)(?=\s*\{)")
 
 def _fits(text: str, shape: Shape) -> bool:
     """Whether a literal is written as one of this shape; tuples are left to the grammar."""
+    if "/" in text:
+        text = _COMMENT.sub(" ", text)
     if _ELIDED.fullmatch(text):
         return True
     if shape.is_tuple:
         return False
     if not shape.dimensions or "{" not in text:  # one number may stand for all elements
         return _SCALAR.fullmatch(text) is not None
-    if "/" in text:
-        text = _COMMENT.sub("", text)
     text = _DYNAMIC_SIZES.sub("", text, count=1)
     if _ELEMENTS.fullmatch(text) is None:
         return False
@@ -195,6 +205,15 @@ class AttributeCheck:
         self.attributes: set[str] = {""}
         self.unknown: set[str] = set()
         self._literals: set[tuple[str, str]] = set()
+
+    def take_unknown(self) -> tuple[str, ...]:
+        """Return the unknown names since the last call, for a module that ends."""
+        names = tuple(sorted(self.unknown))
+        if names:
+            self.unknown.clear()
+            self.attributes.clear()  # the next module may have the same names in the same texts
+            self.attributes.add("")
+        return names
 
     def shape(self, text: str) -> bool:
         """Whether a text is a shape."""

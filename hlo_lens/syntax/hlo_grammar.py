@@ -16,7 +16,9 @@ from lark.exceptions import UnexpectedInput
 
 from hlo_lens.model.hlo import CALLING_ATTRIBUTES
 from hlo_lens.syntax.grammar import grammar_text
+from hlo_lens.syntax.replica_groups import DEVICE_LIST_NAMES
 from hlo_lens.syntax.shape import SHAPE_NAMES
+from hlo_lens.syntax.sharding import SHARDING_NAMES
 from hlo_lens.syntax.transform import MisplacedError, syntax_error
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Span
@@ -53,6 +55,9 @@ NAMES: Mapping[str, str] = {
     "SLICE_RANGE": "a range such as [0:8]",
     "ALIAS_KIND": "may-alias or must-alias",
     "UNDERSCORE": "'_'",
+    **SHARDING_NAMES,
+    **DEVICE_LIST_NAMES,
+    "$END": "the end",
 }
 """What users call the terminals."""
 
@@ -126,12 +131,24 @@ def _parser() -> Lark:
     )
 
 
+@functools.cache
+def _names() -> Mapping[str, str]:
+    """Return what users call the terminals, with those that the grammar only quotes."""
+    names = dict(NAMES)
+    for terminal in _parser().terminals:
+        if terminal.name.endswith("_IS"):
+            names[terminal.name] = NAMES["ATTRIBUTE"]
+        elif terminal.name.startswith("__ANON"):
+            names[terminal.name] = f"'{terminal.pattern.value}'"
+    return names
+
+
 def _parse(source: Source, start: str, text: str, offset: int) -> _Node:
     try:
         return _parser().parse(text, start=start)
     except UnexpectedInput as error:
         end = offset + len(text)
-        raise syntax_error(error, source, NAMES, offset=offset, end=end) from error
+        raise syntax_error(error, source, _names(), offset=offset, end=end) from error
 
 
 def read_instruction(source: Source, start: int, end: int) -> ReadInstruction:

@@ -29,12 +29,18 @@ from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from hlo_lens.syntax.hlo_grammar import ReadComputation, ReadInstruction, ReadOperand
 
 _GRAMMAR_LIMIT = 1 << 20
 """Longest instruction, in characters, that goes to the grammar."""
+
+_GRAMMAR_COST = 8
+"""How many times dearer it is to parse a text in vain than to find where it ends."""
+
+_MOST_EXPLAINED = 10_000
+"""How many bad instructions of a text are explained; of the others only the place is told."""
 
 _LONG_LINE = 1 << 14
 """A line longer than this may hold many instructions."""
@@ -105,11 +111,19 @@ def parse_with_grammar(source: Source) -> HloModule:
     read = read_module(source)
     scan = _Scan(source, None)
     module = scan.begin_module(read.name, 0)
-    module.header = {name: source.text[start:end] for name, start, end in reversed(read.header)}
+    module.header = _firsts((name, source.text[start:end]) for name, start, end in read.header)
     module.stack_frames, _ = read_tables(source.text, read.tables)
     for computation in read.computations:
         scan.add_read_computation(computation, is_inline=False)
     return module
+
+
+def _firsts(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return name to value, of a repeated name the first value."""
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        found.setdefault(name, value)
+    return found
 
 
 def unread_module(path: str, error: DumpSyntaxError | None = None) -> HloModule:
@@ -150,6 +164,7 @@ class _Scan:
         self.modules: list[HloModule] = []
         self.gaps: list[Gap] = []
         self.junk = 0
+        self._failed = 0
         self._progress = progress
         self._reader = HloTextReader()
         self._check = AttributeCheck(self._reader)
@@ -205,7 +220,7 @@ class _Scan:
             return self._junk(position)
         module = self.begin_module(match[1] or "", position)
         start, end = match.span(2)
-        module.header = dict(reversed(parse_attributes(text[start:end])))
+        module.header = _firsts(parse_attributes(text[start:end]))
         line_end = self._line_end(end)
         after = self._blank(end)
         if after < line_end and not patterns.LOOSE_COMPUTATION.match(text, after):
@@ -217,11 +232,12 @@ class _Scan:
         return end
 
     def _header_gap(self, position: int, start: int, end: int) -> None:
-        try:
-            check_header(self.source, position, min(end, position + _GRAMMAR_LIMIT))
-        except DumpSyntaxError as error:
-            self._add_error(error)
-            return
+        if end - position <= _GRAMMAR_LIMIT:
+            try:
+                check_header(self.source, position, end)
+            except DumpSyntaxError as error:
+                self._add_error(error)
+                return
         self._add_gap(start, end, "expected ',' and a header attribute")
 
     def begin_module(self, name: str, start: int) -> HloModule:
@@ -239,8 +255,7 @@ class _Scan:
         if module is None:
             return
         module.gaps, self.gaps = tuple(self.gaps), []
-        module.unknown_attributes = tuple(sorted(self._check.unknown))
-        self._check.unknown.clear()
+        module.unknown_attributes = self._check.take_unknown()
         self.modules.append(module)
 
     # ---- computations --------------------------------------------------------------------------
@@ -334,6 +349,8 @@ class _Scan:
             return True
         if match[4] == "constant":
             return check.literal(match[3], match[6])
+        if match[4] == "parameter":
+            return patterns.PARAMETER_NUMBER.fullmatch(match[6]) is not None
         return (
             patterns.NESTED_CALL.search(match[6]) is None
             and patterns.TYPED_OPERANDS.fullmatch(match[6]) is not None
@@ -371,9 +388,11 @@ class _Scan:
         return self._unit_in_body(start), False
 
     def _truncated(self, computation: HloComputation) -> None:
-        size = len(self.text)
+        end = len(self.text)
+        while end and self.text[end - 1].isspace():
+            end -= 1
         name = computation.name or "the computation"
-        self._add_gap(max(0, size - 1), size, f"expected '}}', found the end: {name} is cut off")
+        self._add_gap(end, end + 1, f"expected '}}', found the end: {name} is cut off")
 
     def _begins_computation(self, position: int) -> bool:
         text = self.text
@@ -396,6 +415,9 @@ class _Scan:
         if match is not None and self._accepts(match):
             self._add_match(match, attributes_end=match.end(7))
             return match.end()
+        if self._failed >= _MOST_EXPLAINED:
+            self._add_gap(position, self._line_end(position), "expected an instruction")
+            return end
         error: DumpSyntaxError | None = None
         for stop in self._stops(position, end):
             try:
@@ -403,12 +425,14 @@ class _Scan:
             except DumpSyntaxError as problem:
                 if error is None or stop == end:
                     error = problem
+                self._budget -= _GRAMMAR_COST * (stop - position) if stop > end else 0
                 continue
             error = self._problem(read)
             if error is None:
                 self.add_read(read)
                 return stop
             break
+        self._failed += 1
         if error is None:
             size = stop_size(end - position)
             self._add_gap(position, end, f"an instruction of {size} that only the grammar can read")
@@ -599,7 +623,12 @@ class _Scan:
     # ---- gaps ----------------------------------------------------------------------------------
 
     def _add_gap(self, start: int, end: int, message: str, lines: int = 1) -> None:
-        self.gaps.append(_gap(self.source, Span(start, end), message, lines))
+        if len(self.gaps) < _MOST_EXPLAINED:
+            self.gaps.append(_gap(self.source, Span(start, end), message, lines))
+            return
+        line, column = self.source.line_column(start)
+        path = self.source.path
+        self.gaps.append(Gap(path=path, line=line, column=column, message=message, lines=lines))
 
     def _add_error(self, error: DumpSyntaxError) -> None:
         self.gaps.append(_gap_of(error))

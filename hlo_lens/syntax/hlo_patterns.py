@@ -70,7 +70,8 @@ _METADATA = rf"metadata=\{{(?:[a-z_]++={_METADATA_VALUE}[ ,]*+)*+\}}"
 _CONFIG = rf"backend_config=(?:{LINE.braces}|{LINE.string})"
 
 _OPERAND = r"(?:/\*index=\d++\*/)?+%?+[\w.-]++(?:#\d++)*+"
-_OPERANDS = rf"(?<!constant\()((?:{_OPERAND}(?:, {_OPERAND})*+)?+)"
+_NO_NAMES = r"(?<!constant\()(?<!parameter\((?!\d*+\)))"
+_OPERANDS = rf"{_NO_NAMES}((?:{_OPERAND}(?:, {_OPERAND})*+)?+)"
 
 LINE_INSTRUCTION = re.compile(
     rf" *+(ROOT )?+{NAME} = ({LINE.shape}) ([a-z][a-z0-9_-]*+)"
@@ -100,6 +101,9 @@ TYPED_OPERANDS = re.compile(
     rf"[,\s]*+(?:{SPACE}{_TYPED_OPERAND}(?:,[,\s]*+{SPACE}{_TYPED_OPERAND})*+)?+[,\s]*+"
 )
 """Operands with shapes. XLA's parser takes commas in excess, but none too few."""
+
+PARAMETER_NUMBER = re.compile(rf"{SPACE}(?:\d++{SPACE})?+")
+"""What stands between the parentheses of a parameter."""
 
 NESTED_CALL = re.compile(r"(?<![A-Za-z0-9_.%-])(?!b\()(?!nan\()[a-z][a-z0-9_-]*+\s*+\(")
 """An instruction written inside an operand list."""
@@ -147,7 +151,9 @@ LINE_START = re.compile(
 )
 """A line where reading can begin anew after text that could not be read."""
 
-INLINE_START = re.compile(rf"(?<=[ \t])(?:ROOT[ \t]++)?+{_ANY}[ \t]++=[ \t]++[a-z(]")
+INLINE_START = re.compile(
+    rf"(?<=[ \t])(?:ROOT[ \t]++)?+{_ANY}[ \t]++=[ \t]++(?:{LINE.shape}[ \t]++)?+[a-z][a-z0-9_-]*+\("
+)
 """The same inside a line, for modules that stand on one."""
 
 INSTRUCTION_LIKE = re.compile(rf"{SPACE}(?:ROOT\b{SPACE})?+{_ANY}{SPACE}=")

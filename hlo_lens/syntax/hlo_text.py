@@ -27,10 +27,10 @@ _OPERAND = re.compile(
     rf"[,\s]*+{SPACE}(?:({LOOSE.shape}){SPACE})?+(?:{NAME}((?:{SPACE}#{SPACE}\d++)*+))?+{SPACE}(?:,|\Z)"
 )
 _METADATA_FIELD = re.compile(
-    rf"([A-Za-z_]\w*+)=(?:({LOOSE.string}|{LOOSE.quoted})|(\{{[^{{}}]*+\}}|[\w.+-]++))"
+    rf"([A-Za-z_]\w*+)={SPACE}(?:({LOOSE.string}|{LOOSE.quoted})|(\{{[^{{}}]*+\}}|[\w.+-]++))"
 )
 _FRONTEND = re.compile(
-    rf"\s*+([\w.-]++)=(?:({LOOSE.string}|{LOOSE.quoted})|({LOOSE.braces}))(?=\s*+(?:,|\Z))"
+    rf"{SPACE}([\w.-]++)={SPACE}(?:({LOOSE.string}|{LOOSE.quoted})|({LOOSE.braces})){SPACE}(?=,|\Z)"
 )
 _FRONTEND_LENIENT = re.compile(
     r"\s*([\w.-]+)=(?:\"(.*?)\"|(\{.*?\}))\s*(?=,\s*[\w.-]+=[\"{]|\Z)", re.DOTALL

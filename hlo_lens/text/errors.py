@@ -83,7 +83,7 @@ class DumpSyntaxError(HloLensError):
         column: int = 1,
         excerpt: str = "",
     ) -> None:
-        self.message = message
+        self.message = message = _printable(message)
         self.path = path
         self.line = line
         self.column = column
@@ -146,11 +146,17 @@ def show_excerpt(source: Source, span: Span) -> str:
     if right - left > _WINDOW:
         left = max(start, span.start - _WINDOW // 3)
         right = min(end, left + _WINDOW)
-    line = source.text[left:right].replace("\t", " ").replace("\0", "\N{REPLACEMENT CHARACTER}")
-    line = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
+    line = _printable(source.text[left:right].replace("\t", " "))
     head, tail = "..." * (left > start), "..." * (right < end)
     carets = max(1, min(span.end, right) - span.start)
     return f"    {head}{line}{tail}\n    {' ' * (len(head) + span.start - left)}{'^' * carets}"
+
+
+def _printable(text: str) -> str:
+    """Return a text with a mark for each character that a terminal would not show."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def show_gaps(gaps: Sequence[Gap], *, shown: int = SHOWN_GAPS) -> str:

@@ -32,7 +32,7 @@ _LOG_PREFIX = re.compile(
 
 _LOG_PREFIX_HINT = re.compile(
     r"^(?:[IWEF]\d{4} [\d:.]+ |\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|\[\d+(?:,\d+)?\]<std"
-    r"|\d+: [IWEF]\d{4} )",
+    r"|(?:\d+|\[\d+(?:,\d+)?\]): ?[IWEF]\d{4} )",
     re.MULTILINE,
 )
 _HINT_LENGTH = 1 << 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import hlo_lens
-from hlo_lens.model.dump import ModuleDump
+from hlo_lens.model.dump import ModuleDump, given
 from hlo_lens.report.module_report import module_report
 from hlo_lens.text.dump_files import DumpKind
 from tests.analysis.texts import LOOP
@@ -41,7 +41,11 @@ use_global_device_ids=true, to_apply=add
 def _dump(text: str | None, stage: str | None = None) -> ModuleDump:
     module = None if text is None else hlo_lens.parse_hlo(text)
     return ModuleDump(
-        name="of_the_file", kind=DumpKind.HLO, stage=stage, files=("f.txt",), read=lambda: module
+        name="of_the_file",
+        kind=DumpKind.HLO,
+        stage=stage,
+        files=("f.txt",),
+        module_text=None if module is None else given(module),
     )
 
 

@@ -1,0 +1,185 @@
+"""All that is said of a module's memory, from its dumps, or as an estimate from its HLO text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.memory_by import instructions_by_name, makers_of
+from hlo_lens.analysis.memory_layout import DEFAULT_SPACE, MemoryLayout, layout_of_dump
+from hlo_lens.analysis.memory_statement import MemoryStatement, memory_statement
+from hlo_lens.analysis.peak_memory import PeakMemory, peak_memory
+from hlo_lens.text.errors import DumpMismatchError, UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.hlo import HloInstruction, HloModule
+    from hlo_lens.model.memory_usage_report import MemoryUsageReport
+
+_EXACT_CHANGE_LIST = 1003875606
+"""Change list of libtpu 0.0.51, the first whose rule for temporaries is known."""
+
+_CHANGE_LIST = re.compile(r"\.cl_(\d+)\.")
+_BELONGS = 0.5
+"""Least part of the values' instructions that the HLO text must have, or they do not belong."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryResults:
+    """The memory of one module.
+
+    Attributes:
+        layout: Allocations and values.
+        statement: Sums per memory space.
+        peak: What is alive at the peak of the default space; None without live ranges.
+        makers: Value alive at the peak to the instruction that made it.
+        backend: ``cpu``, ``gpu``, ``tpu`` or None.
+        module: The HLO text; None where there is none.
+        unknown_values: Values of instructions that the HLO text does not have.
+        missing: Kinds of text that are not there, with the XLA flag that writes each.
+    """
+
+    layout: MemoryLayout
+    statement: MemoryStatement
+    peak: PeakMemory | None
+    makers: Mapping[str, HloInstruction] = field(repr=False)
+    backend: str | None
+    module: HloModule | None = field(default=None, repr=False)
+    unknown_values: int = 0
+    missing: tuple[tuple[str, str], ...] = ()
+
+
+def memory_results(dump: ModuleDump, *, backend: str | None) -> MemoryResults | None:
+    """Return what is known of the memory of a module; None where nothing is.
+
+    Raises:
+        DumpMismatchError: If texts do not belong together, or sums are not those that XLA printed.
+    """
+    assignment, module = dump.buffer_assignment, dump.hlo
+    if assignment is None or not len(assignment.allocations):
+        return _estimated(module, backend)
+    layout = layout_of_dump(assignment, dump.live_range)
+    _check_total(layout, dump)
+    report = dump.memory_usage_report
+    if report is not None and layout.is_complete:
+        _check_report(layout, report, dump)
+    unknown, opcodes = _opcodes(layout, module)
+    if module is not None and unknown > _BELONGS * max(1, len(layout.values)):
+        message = (
+            f"{dump.parts['buffer-assignment']}: {unknown} of {len(layout.values)} values are of "
+            f"instructions that {module.path} does not have: they are not of one compile"
+        )
+        raise DumpMismatchError(message)
+    statement = memory_statement(
+        layout, backend=backend, opcodes=opcodes, is_exact_tpu=_is_exact(dump)
+    )
+    peak = peak_memory(layout)
+    return MemoryResults(
+        layout=layout,
+        statement=statement,
+        peak=peak,
+        makers={} if peak is None else makers_of(module, peak.live),
+        backend=backend,
+        module=module,
+        unknown_values=unknown,
+        missing=_missing(dump),
+    )
+
+
+def _estimated(module: HloModule | None, backend: str | None) -> MemoryResults | None:
+    """Return the estimate from HLO text; None where there is no schedule to go by."""
+    del module, backend
+    return None
+
+
+def at_instant(results: MemoryResults, at: str, *, color: int = DEFAULT_SPACE) -> PeakMemory | None:
+    """Return what is alive at ``peak``, at a number, or while an instruction runs.
+
+    Raises:
+        UnknownNameError: If the schedule has no such instruction or instant.
+    """
+    layout = results.layout
+    if at == "peak" or layout.schedule is None:
+        return peak_memory(layout, color=color)
+    if at.isdecimal():
+        position = int(at)
+        if position > len(layout.schedule):
+            message = f"the schedule ends at {len(layout.schedule)}, there is no instant {at}"
+            raise UnknownNameError(message)
+        return peak_memory(layout, color=color, at=position)
+    name = at.removeprefix("%")
+    if name not in layout.schedule:
+        import difflib
+
+        near = difflib.get_close_matches(name, layout.schedule, n=4)
+        hint = f"; near: {', '.join(near)}" if near else ""
+        message = f"no instruction {name} in the schedule{hint}"
+        raise UnknownNameError(message)
+    return peak_memory(layout, color=color, at=list(layout.schedule).index(name))
+
+
+def _check_total(layout: MemoryLayout, dump: ModuleDump) -> None:
+    values = dump.buffer_values
+    printed = layout.printed_total
+    if printed is None and values is not None:
+        printed = values.total_bytes
+    total = sum(allocation.size for allocation in layout.allocations)
+    if printed is not None and layout.is_complete and printed != total:
+        message = (
+            f"{dump.parts.get('buffer-assignment', dump.name)}: the allocations sum to {total} "
+            f"bytes, but XLA printed a total of {printed}"
+        )
+        raise DumpMismatchError(message)
+
+
+def _check_report(layout: MemoryLayout, report: MemoryUsageReport, dump: ModuleDump) -> None:
+    sums: dict[int, int] = {}
+    printed_sums = report.bytes_by_color()
+    if printed_sums is None:  # until March 2026 all memory spaces were one
+        printed_sums = {DEFAULT_SPACE: report.total_bytes}
+        sums = {DEFAULT_SPACE: sum(allocation.size for allocation in layout.allocations)}
+    for allocation in layout.allocations if not sums else ():
+        sums[allocation.color] = sums.get(allocation.color, 0) + allocation.size
+    for color, printed in printed_sums.items():
+        if sums.get(color, 0) != printed:
+            message = (
+                f"{dump.parts['memory-usage-report']}: {printed} bytes of colour {color}, but the "
+                f"allocations of {dump.parts['buffer-assignment']} sum to {sums.get(color, 0)}"
+            )
+            raise DumpMismatchError(message)
+
+
+def _opcodes(
+    layout: MemoryLayout, module: HloModule | None
+) -> tuple[int, Mapping[str, str] | None]:
+    """Return how many values are of unknown instructions, and the opcodes of the known ones."""
+    if module is None:
+        return 0, None
+    names = {value.instruction_name for value in layout.values}
+    found = instructions_by_name(module, names)
+    unknown = sum(value.instruction_name not in found for value in layout.values)
+    return unknown, {name: instruction.opcode for name, instruction in found.items()}
+
+
+def _is_exact(dump: ModuleDump) -> bool:
+    match = _CHANGE_LIST.search(dump.parts.get("buffer-assignment", ""))
+    return match is not None and int(match[1]) >= _EXACT_CHANGE_LIST
+
+
+_WRITERS = (
+    ("HLO text", "--xla_dump_to=DIR --xla_dump_hlo_as_text"),
+    ("buffer assignment", "--xla_dump_to=DIR --xla_dump_hlo_as_text"),
+    ("live ranges", "--xla_dump_buffer_assignment_analysis=true (the default)"),
+)
+
+
+def _missing(dump: ModuleDump) -> tuple[tuple[str, str], ...]:
+    there = (
+        dump.module_text is not None,
+        dump.buffer_assignment is not None,
+        dump.live_range is not None,
+    )
+    return tuple(writer for writer, is_there in zip(_WRITERS, there, strict=True) if not is_there)

@@ -1,0 +1,125 @@
+"""Occupied bytes over a schedule: the union of byte intervals that are in use at each instant.
+
+Values may share bytes: a result that is written in place begins at the instant at which its operand
+ends, and both ends of a live range are inclusive, so that sums of sizes count such bytes twice.
+Definition: at an instant t, all bytes of an allocation that some value with ``start <= t <= end``
+holds. Source of the inclusive ends: xla/hlo/utils/hlo_live_range.cc, ToString.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import defaultdict
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class Occupant(NamedTuple):
+    """A value in an allocation: ``size`` bytes from ``offset`` on, from ``start`` to ``end``.
+
+    Both instants are inclusive; ``key`` says whose it is.
+    """
+
+    allocation: int
+    offset: int
+    size: int
+    start: int
+    end: int
+    key: int
+
+
+def occupied_bytes(occupants: Iterable[Occupant], length: int) -> list[int]:
+    """Return the occupied bytes at each instant from 0 to ``length - 1``."""
+    change = [0] * (length + 1)
+    groups: dict[int, list[Occupant]] = defaultdict(list)
+    for occupant in occupants:
+        if occupant.size > 0 and occupant.start <= occupant.end:
+            groups[occupant.allocation].append(occupant)
+    for group in groups.values():
+        _add_changes(group, change, length)
+    total = 0
+    series = []
+    for delta in change[:length]:
+        total += delta
+        series.append(total)
+    return series
+
+
+def _add_changes(group: Sequence[Occupant], change: list[int], length: int) -> None:
+    """Add how the union of one allocation's values grows and shrinks at each instant."""
+    if len(group) == 1:
+        only = group[0]
+        change[max(0, only.start)] += only.size
+        if only.end + 1 < length:
+            change[only.end + 1] -= only.size
+        return
+    events = [(o.start, 1, i) for i, o in enumerate(group)]
+    events += [(o.end + 1, 0, i) for i, o in enumerate(group)]
+    events.sort()
+    active = _Active()
+    for instant, begins, index in events:
+        if instant >= length:
+            break
+        occupant = group[index]
+        if begins:
+            change[instant] += active.add(occupant.offset, occupant.size, index)
+        else:
+            change[instant] -= active.remove(occupant.offset, occupant.size, index)
+
+
+class _Active:
+    """Intervals that are in use now, sorted by offset; tells what one adds to their union."""
+
+    def __init__(self) -> None:
+        self._items: list[tuple[int, int, int]] = []
+        self._longest = 0
+
+    def add(self, offset: int, size: int, index: int) -> int:
+        """Take an interval in and return how many bytes it adds to the union."""
+        added = size - self._covered(offset, offset + size)
+        bisect.insort(self._items, (offset, size, index))
+        self._longest = max(self._longest, size)
+        return added
+
+    def remove(self, offset: int, size: int, index: int) -> int:
+        """Take an interval out and return how many bytes the union loses."""
+        del self._items[bisect.bisect_left(self._items, (offset, size, index))]
+        return size - self._covered(offset, offset + size)
+
+    def _covered(self, start: int, end: int) -> int:
+        """Return how many bytes between two offsets are in use."""
+        first = bisect.bisect_left(self._items, (start - self._longest, 0, 0))
+        return covered_bytes(islice(self._items, first, None), start, end)
+
+
+def covered_bytes(intervals: Iterable[tuple[int, ...]], start: int, end: int) -> int:
+    """Return how many bytes from start to end (exclusive) lie in intervals.
+
+    Args:
+        intervals: Tuples that begin with offset and size, by ascending offset.
+        start: First byte.
+        end: Byte after the last.
+    """
+    covered, reached = 0, start
+    for offset, size, *_ in intervals:
+        if offset >= end:
+            break
+        low, high = max(offset, reached), min(offset + size, end)
+        if high > low:
+            covered += high - low
+            reached = high
+    return covered
+
+
+def union_bytes(intervals: Iterable[tuple[int, int]]) -> int:
+    """Return how many bytes intervals of (offset, size) hold together."""
+    total, reached = 0, 0
+    for offset, size in sorted(intervals):
+        low, high = max(offset, reached), offset + size
+        if high > low:
+            total += high - low
+            reached = high
+    return total

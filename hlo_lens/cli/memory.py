@@ -1,0 +1,65 @@
+"""``hlo-lens memory``: what uses the memory, when, and because of which line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+import hlo_lens
+from hlo_lens.cli.options import output_options, reading_options
+from hlo_lens.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from hlo_lens.cli.options import Output, Reading
+
+_BY = ("buffer", "opcode", "op", "source", "stack", "param", "category")
+
+_EXAMPLE = """\b
+Example:
+  hlo-lens memory DIR/module_0001.jit_step.cpu_after_optimizations.txt
+  hlo-lens memory DIR --by op -n 0
+  hlo-lens memory DIR --at fusion.12 --by source
+  hlo-lens memory DIR --timeline --plot memory.svg
+"""
+
+
+@click.command(epilog=_EXAMPLE)
+@click.argument("path", type=click.Path(allow_dash=True))
+@click.option("--by", type=click.Choice(_BY), help="Group the bytes that are alive.")
+@click.option("--at", default="peak", show_default=True, help="peak, an instruction or an instant.")
+@click.option("--space", default=0, show_default=True, help="Number of the memory space.")
+@click.option("--timeline", is_flag=True, help="Show the occupied bytes over the schedule.")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False), help="Draw the timeline: FILE.svg or .png."
+)
+@reading_options
+@output_options
+def memory(
+    path: str,
+    by: str | None,
+    at: str,
+    space: int,
+    timeline: bool,
+    plot: str | None,
+    reading: Reading,
+    output: Output,
+) -> None:
+    """Show what uses the memory: the statement per memory space, and what is alive at the peak.
+
+    PATH is any dump of a module: its HLO text or a buffer-side text; the others are found beside
+    it. Without a buffer assignment the figures are an estimate, and say so.
+    """
+    from hlo_lens.load import load
+    from hlo_lens.report.memory_report import MemoryView, memory_report
+
+    view = MemoryView(by=by, at=at, color=space, timeline=timeline)
+    with progress_bar("reading") as progress:
+        modules = reading.select(load(path, progress=progress).modules)
+        built = memory_report(modules, view, tool_version=hlo_lens.__version__, progress=progress)
+    if plot is not None:
+        from hlo_lens.report.memory_plot import plot_timelines
+
+        plot_timelines(modules, plot, color=space)
+    output.write(built)
+    reading.judge(modules)

@@ -1,0 +1,87 @@
+"""Sizes that XLA prints for people: the text, and the bytes that it can stand for.
+
+Source: tsl/platform/numbers.cc, strings::HumanReadableNumBytes: whole bytes below 1024; above, the
+number is divided by 1024 without its remainder until less than 1024 * 1024 is left, and that is
+printed in units of 1024, with one decimal for KiB and two for the larger units.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+_PRINTED = re.compile(r"(-?)(\d{1,19})(?:\.(\d{1,3}))?([KMGTPE]?)(?:i?)B")
+_UNITS = "KMGTPE"
+_LEAST, _MOST = 1024, 1024 * 1024 - 1
+"""What is left after the divisions, in units that are printed divided by 1024."""
+
+
+@dataclass(frozen=True, slots=True)
+class HumanSize:
+    """A size as XLA prints it for people, such as ``8.00MiB``.
+
+    Attributes:
+        text: As printed.
+    """
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def at_least(self) -> int | None:
+        """Smallest number of bytes that is printed so; None where no number is."""
+        return _bounds(self.text)[0]
+
+    @property
+    def at_most(self) -> int | None:
+        """Largest number of bytes that is printed so, inclusive; None where no number is."""
+        return _bounds(self.text)[1]
+
+    def matches(self, size_bytes: int) -> bool:
+        """Whether a number of bytes is printed as this text."""
+        least, most = _bounds(self.text)
+        return least is not None and most is not None and least <= size_bytes <= most
+
+
+@functools.lru_cache(maxsize=4096)
+def _bounds(text: str) -> tuple[int, int] | tuple[None, None]:
+    """Return the smallest and the largest number that is printed as this text, both inclusive."""
+    match = _PRINTED.fullmatch(text)
+    if match is None:
+        return None, None
+    sign, whole, decimals, unit = match.groups()
+    if not unit:
+        bounds = (int(whole), int(whole)) if decimals is None else None
+    else:
+        bounds = _scaled_bounds(whole, decimals or "", _UNITS.index(unit))
+    if bounds is None:
+        return None, None
+    least, most = bounds
+    return (-most, -least) if sign else (least, most)
+
+
+def _scaled_bounds(whole: str, decimals: str, power: int) -> tuple[int, int] | None:
+    """Return the bounds of a number in units of 1024 to the power of one more than `power`."""
+    places = len(decimals)
+    value = Fraction(int(whole + decimals), 10**places)
+    half = Fraction(1, 2 * 10**places)
+    printed = f"{whole}.{decimals}" if places else whole
+    least = max(_LEAST, int((value - half) * 1024) - 1)
+    most = min(_MOST, int((value + half) * 1024) + 1)
+    # Ties are rounded to even, which is easier seen by printing than derived.
+    while least <= most and _print(least, places) != printed:
+        least += 1
+    while most >= least and _print(most, places) != printed:
+        most -= 1
+    if least > most:
+        return None
+    unit = int(1024**power)
+    return least * unit, (most + 1) * unit - 1
+
+
+def _print(count: int, places: int) -> str:
+    return f"{count / 1024:.{places}f}"

@@ -1,0 +1,87 @@
+"""The memory statement against ``Compiled.memory_analysis()`` of the same compile."""
+
+from __future__ import annotations
+
+import json
+import re
+import tarfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hlo_lens.analysis.memory_results import memory_results
+from hlo_lens.load import load
+from hlo_lens.report.module_json import backend_of_dump
+from tests import corpus
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hlo_lens.analysis.memory_statement import MemoryStatement
+
+KINDS = ("argument", "output", "alias", "temp")
+
+OFF_BY_ONE_PAGE = "tpu-v5p-4x4x4/transformer/1b_fsdp_tp_scan"
+"""The one compile of libtpu 0.0.51 for which the rule for temporaries is off, by 16 KiB."""
+
+
+def statement_of(path: Path) -> MemoryStatement:
+    (dump,) = load(path).modules
+    results = memory_results(dump, backend=backend_of_dump(dump))
+    assert results is not None
+    assert results.layout.source == "buffer-assignment"
+    return results.statement
+
+
+def wrong_figures(statement: MemoryStatement, truth: dict[str, Any]) -> list[tuple[object, ...]]:
+    """Return the figures that differ from memory_analysis()."""
+    wrong: list[tuple[object, ...]] = []
+    for place, kind in enumerate(KINDS):
+        host, wanted = statement.host_bytes[place], truth.get(f"host_{kind}_size_in_bytes", 0)
+        if host != wanted:
+            wrong.append((f"host_{kind}", host, wanted))
+    for kind in KINDS:
+        wanted = truth[f"{kind}_size_in_bytes"]
+        found = getattr(statement, f"{kind}_bytes")
+        least, most = statement.temp_range if kind == "temp" else (found, found)
+        if not least <= wanted <= most:
+            wrong.append((kind, found, wanted))
+    return wrong
+
+
+def sample_expectations() -> list[Path]:
+    return sorted(corpus.SAMPLES.rglob("expect.json"))
+
+
+@pytest.mark.parametrize("path", sample_expectations(), ids=lambda p: "/".join(p.parts[-3:-1]))
+def test_samples_agree_with_memory_analysis(path: Path) -> None:
+    truth = json.loads(path.read_text())["memory_analysis"]
+    (assignment,) = path.parent.glob("*-buffer-assignment.txt*")
+    assert wrong_figures(statement_of(assignment), truth) == []
+
+
+@corpus.needs_corpus
+@pytest.mark.parametrize("archive", corpus.archives(), ids=lambda p: "/".join(p.parts[-3:]))
+def test_corpus_agrees_with_memory_analysis(archive: Path, tmp_path: Path) -> None:
+    wanted = re.compile(
+        r"truth\.json$|after_optimizations(-buffer-assignment|-live-range|-memory-usage-report)?\.txt$"
+    )
+    with tarfile.open(archive) as tar:
+        members = [m for m in tar if m.isfile() and m.size < 40e6 and wanted.search(m.name)]
+        tar.extractall(tmp_path, members, filter="data")
+    (truth_file,) = tmp_path.rglob("truth.json")
+    compared = 0
+    for module in json.loads(truth_file.read_text()).get("modules", []):
+        truth = module.get("memory_analysis")
+        names = [f for f in module.get("files", []) if f.endswith("buffer-assignment.txt")]
+        files = list(tmp_path.rglob(names[0])) if names else []
+        if not truth or not files:
+            continue
+        wrong = wrong_figures(statement_of(files[0]), truth)
+        if OFF_BY_ONE_PAGE in str(archive):
+            assert [(kind, abs(a - b)) for kind, a, b in wrong] == [("temp", 16384)]  # type: ignore[operator] # ints
+        else:
+            assert wrong == []
+        compared += 1
+    if not compared:
+        pytest.skip("its truth.json has no memory_analysis with a dump of its own")
