@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import BinaryIO
 
+    from hlo_lens.model.buffer_log import BufferLog
     from hlo_lens.model.buffers import BufferAssignment, BufferValues
     from hlo_lens.model.hlo import HloModule
     from hlo_lens.model.live_range import HloLiveRange
@@ -159,6 +160,10 @@ def _file_modules(path: str, progress: Progress | None) -> Iterator[ModuleDump]:
     if kind in _BUFFER_KINDS:
         yield _buffer_dump(source, kind)
         return
+    if kind is DumpKind.BUFFER_LOG:
+        log = BufferTexts(log=Lazy(partial(_parse_buffer_log, source)))
+        yield ModuleDump(name=Path(source.path).name, kind=kind, files=(source.path,), buffers=log)
+        return
     if kind is not DumpKind.HLO:
         raise _no_hlo(source.path, kind)
     from hlo_lens.syntax.hlo_module import parse_hlo_modules  # Lark, which --help must not pay
@@ -271,6 +276,12 @@ def _parse_live_range(source: Source) -> HloLiveRange:
 def _combined_live_range(source: Source) -> HloLiveRange | None:
     """Return the live ranges that stand after the allocations, as until April 2026; or None."""
     return _parse_live_range(source) if "\nHloLiveRange " in source.text else None
+
+
+def _parse_buffer_log(source: Source) -> BufferLog:
+    from hlo_lens.syntax.buffer_log import parse_buffer_log
+
+    return parse_buffer_log(source.text, path=source.path)
 
 
 def _parse_usage_report(source: Source) -> MemoryUsageReport:

@@ -45,6 +45,8 @@ path, what = sys.argv[1:3]
 text = open(path, encoding="utf-8").read()
 if what == "xla":
     from jaxlib._hlo import hlo_module_from_text as parse
+elif what == "values":
+    from hlo_lens.syntax.buffer_assignment import parse_buffer_values as parse
 else:
     from hlo_lens import parse_hlo as parse
     parse("HloModule warm\\nENTRY e { ROOT p = f32[2]{0} parameter(0), sharding={replicated} }")
@@ -90,6 +92,24 @@ def grown_files() -> Iterator[Path]:
                     out.write(names.sub(rf"%\1.copy{copy}", body))
                 out.write(body + last)
         yield target
+
+
+def buffer_files() -> Iterator[tuple[str, Path]]:
+    """Yield a used-values text of 100 MB, grown from a sample, and what reads it."""
+    (sample,) = (SAMPLES / "cpu" / "fsdp_transformer").glob("*-buffer-assignment-values.txt")
+    target = CACHE / "grown-values-100mb.txt"
+    if not target.exists():
+        text = sample.read_text("utf-8")
+        start = text.index("<")
+        head, body = text[:start], text[start:]
+        identity = re.compile(r"^<(\d+) ", re.MULTILINE)
+        count = len(identity.findall(body))
+        with target.open("w", encoding="utf-8") as out:
+            out.write(head)
+            for copy in range(100_000_000 // len(body)):
+                shift = copy * count
+                out.write(identity.sub(lambda m, s=shift: f"<{int(m[1]) + s} ", body))
+    yield "values", target
 
 
 def measured(path: Path, what: str) -> tuple[float, int] | None:
@@ -172,6 +192,14 @@ def main() -> None:
     for path in files:
         write(bench_file(path, options.rounds) + "\n")
         sys.stdout.flush()
+    for what, path in buffer_files():
+        runs = [run for _ in range(options.rounds) if (run := measured(path, what)) is not None]
+        seconds, peak = least(runs)
+        size = path.stat().st_size
+        write(
+            f"\n{what}: {size / 1e6:.1f} MB in {seconds:.2f} s, {size / 1e6 / seconds:.0f} MB/s, "
+            f"peak memory {peak / size:.1f} times the text\n"
+        )
 
 
 if __name__ == "__main__":

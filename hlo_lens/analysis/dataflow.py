@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 NODES = 1 << 24
 """A place is ``row * NODES + node``: a row, and a node of its shape in preorder."""
 
-PHI_ORDER = 1 << 60
+PHI_ORDER = 1 << 120
 """Phis are numbered behind all other values (XLA makes them last)."""
 
 ALIAS_PAIR = re.compile(r"\{([\d,\s]*)\}\s*:\s*\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}")
@@ -930,12 +930,12 @@ class _Flow:
     def _two_sided_start(self, body: _Body, row: int, _: int) -> list[int]:
         tree = self._tree(row)
         arguments = [self._operand(row, k) for k in range(len(self._operands[row]))]
-        found = self._fill(row, self._passed_operands(tree, arguments).get)
+        given = self._passed_operands(tree, arguments)
         if self._opcodes[row] == "collective-permute-start":
             top = tree.children(0)
-            if top and tree.parts[top[0]].is_tuple:  # XLA gives this table no value
-                found[top[0]] = found[0]
-        return found
+            if top and tree.parts[top[0]].is_tuple:  # XLA gives this table no value of its own
+                given[0] = given[top[0]] = self._new(row, 0, tree.parts[0])
+        return self._fill(row, given.get)
 
     def _send(self, body: _Body, row: int, _: int) -> list[int]:
         operand = self._operand(row, 0)

@@ -31,7 +31,7 @@ from hlo_lens.analysis.dataflow import NODES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from hlo_lens.analysis.dataflow import BufferSharing, Dataflow
+    from hlo_lens.analysis.dataflow import BufferSharing, Dataflow, Part
 
 LAST = 1 << 62
 """End of the last free gap of a heap."""
@@ -130,9 +130,9 @@ def _least(chunks: Iterable[Chunk], events: int) -> int:
     """Return the most bytes in use at one instant: no heap is smaller."""
     change = [0] * (events + 2)
     for chunk in chunks:
-        for start, end in chunk.intervals:
+        for start, end in _union([(start, end + 1) for start, end in chunk.intervals]):
             change[start] += chunk.size
-            change[end + 1] -= chunk.size
+            change[end] -= chunk.size
     total = most = 0
     for delta in change:
         total += delta
@@ -342,7 +342,12 @@ class HeapLayout:
     temporaries: dict[int, int]
 
 
-def heap_layout(flow: Dataflow, sharing: BufferSharing, alignment: int) -> HeapLayout:
+def heap_layout(
+    flow: Dataflow,
+    sharing: BufferSharing,
+    alignment: int,
+    may_reuse: Callable[[Part, int], bool] | None = None,
+) -> HeapLayout:
     """Return where each buffer of a module lies.
 
     Args:
@@ -350,14 +355,21 @@ def heap_layout(flow: Dataflow, sharing: BufferSharing, alignment: int) -> HeapL
         sharing: Which results may be written over operands.
         alignment: Of every offset in a heap.
     """
-    return _Assigner(flow, sharing, alignment).run()
+    return _Assigner(flow, sharing, alignment, may_reuse).run()
 
 
 class _Assigner:
     """Assigns one buffer after the other."""
 
-    def __init__(self, flow: Dataflow, sharing: BufferSharing, alignment: int) -> None:
+    def __init__(
+        self,
+        flow: Dataflow,
+        sharing: BufferSharing,
+        alignment: int,
+        may_reuse: Callable[[Part, int], bool] | None,
+    ) -> None:
         self._flow = flow
+        self._may_reuse = may_reuse
         self._values = flow.values
         self._sharing = sharing
         self._alignment = alignment
@@ -379,8 +391,7 @@ class _Assigner:
         """Return all allocations."""
         flow = self._flow
         sizes = [
-            max(self._values.parts[value].size_bytes for value in buffer)
-            for buffer in flow.buffers
+            max(self._values.parts[value].size_bytes for value in buffer) for buffer in flow.buffers
         ]
         order = sorted(
             range(len(flow.buffers)),
@@ -407,9 +418,7 @@ class _Assigner:
         """Make an allocation for a buffer."""
         members = self._flow.buffers[buffer]
         color = self._values.parts[members[0]].color
-        self._allocations.append(
-            Allocation(size, color, kind, is_output=buffer in self._outputs)
-        )
+        self._allocations.append(Allocation(size, color, kind, is_output=buffer in self._outputs))
         self._held.append([])
         number = len(self._allocations) - 1
         self._put(buffer, number)
@@ -506,6 +515,10 @@ class _Assigner:
         if self._values.parts[members[0]].color != allocation.color or size > allocation.size:
             return False
         if buffer in self._outputs and allocation.size != size:
+            return False
+        if self._may_reuse is not None and not all(
+            self._may_reuse(self._values.parts[value], allocation.size) for value in members
+        ):
             return False
         held = self._held[number]
         return not any(self._interferes(value, held) for value in members)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from hlo_lens.model.buffer_log import BufferLog
     from hlo_lens.model.buffers import BufferAssignment, BufferValues
     from hlo_lens.model.hlo import HloModule
     from hlo_lens.model.live_range import HloLiveRange
@@ -51,6 +52,7 @@ class BufferTexts:
     values: Lazy[BufferValues] | None = None
     live_range: Lazy[HloLiveRange | None] | Lazy[HloLiveRange] | None = None
     usage_report: Lazy[MemoryUsageReport] | None = None
+    log: Lazy[BufferLog] | None = None
 
 
 @dataclass(slots=True)
@@ -104,9 +106,17 @@ class ModuleDump:
         return None if self.buffers.usage_report is None else self.buffers.usage_report.get()
 
     @property
+    def buffer_log(self) -> BufferLog | None:
+        """What a log says of buffers, or None where the text is no such log."""
+        return None if self.buffers.log is None else self.buffers.log.get()
+
+    @property
     def gaps(self) -> tuple[Gap, ...]:
-        """What of the HLO text could not be read."""
-        return () if self.hlo is None else self.hlo.gaps
+        """What could not be read of the text that was asked for."""
+        if self.hlo is not None:
+            return self.hlo.gaps
+        texts = (self.buffer_assignment, self.live_range, self.memory_usage_report, self.buffer_log)
+        return tuple(gap for text in texts if text is not None for gap in text.gaps)
 
 
 @dataclass(frozen=True, slots=True)

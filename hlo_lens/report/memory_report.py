@@ -20,6 +20,7 @@ from hlo_lens.analysis.memory_timeline import memory_timeline
 from hlo_lens.analysis.memory_tree import memory_tree
 from hlo_lens.analysis.peak_memory import SHARED
 from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.report.buffer_texts_report import texts_alone
 from hlo_lens.report.memory_json import memory_object
 from hlo_lens.report.module_json import SCHEMA_VERSION, backend_of_dump
 from hlo_lens.report.table import Report, Section, Table
@@ -75,7 +76,8 @@ def memory_report(
         if progress is not None and len(modules) > 1:
             progress(done, len(modules))
         results = memory_results(dump, backend=backend_of_dump(dump))
-        sections.append(_section(dump, results, view))
+        alone = tuple(texts_alone(dump)) if results is None else ()
+        sections.extend(alone or (_section(dump, results, view),))
         objects.append(_object(dump, results, view))
     data = {
         "schema_version": SCHEMA_VERSION,
@@ -93,7 +95,7 @@ def _object(
     dump: ModuleDump, results: MemoryResults | None, view: MemoryView
 ) -> Mapping[str, object]:
     found: dict[str, object] = {
-        "name": dump.name,
+        "name": _name(dump),
         "stage": dump.stage,
         "files": list(dump.files),
         "memory": memory_object(results),
@@ -315,7 +317,7 @@ def _instant(results: MemoryResults, view: MemoryView) -> PeakMemory | None:
 
 def _section(dump: ModuleDump, results: MemoryResults | None, view: MemoryView) -> Section:
     if results is None:
-        return Section(title=dump.name, notes=_no_memory(dump))
+        return Section(title=_name(dump), notes=_no_memory(dump))
     tables: list[Table] = [*_statement_tables(results)]
     peak = _instant(results, view)
     if view.timeline:
@@ -334,11 +336,16 @@ def _section(dump: ModuleDump, results: MemoryResults | None, view: MemoryView) 
     elif peak is not None:
         tables.append(_peak_table(results, peak))
     return Section(
-        title=dump.name,
+        title=_name(dump),
         facts=tuple(memory_facts(results)),
         tables=tuple(tables),
         notes=tuple(memory_notes(results)),
     )
+
+
+def _name(dump: ModuleDump) -> str:
+    """Return the name of a module: as in its HLO text, else as in the names of its files."""
+    return (dump.hlo.name if dump.hlo is not None else "") or dump.name
 
 
 def _title(peak: PeakMemory, by: str) -> str:

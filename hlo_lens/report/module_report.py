@@ -13,6 +13,7 @@ from hlo_lens.analysis.entry_signature import EntrySignature
 from hlo_lens.analysis.memory_results import memory_results
 from hlo_lens.analysis.module_results import module_results
 from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.report.buffer_texts_report import texts_alone
 from hlo_lens.report.memory_report import memory_facts, memory_notes, memory_tables
 from hlo_lens.report.module_json import (
     SCHEMA_VERSION,
@@ -63,7 +64,10 @@ def module_report(
         module = dump.hlo
         if module is None:
             memory = memory_results(dump, backend=backend_of_dump(dump))
-            sections.append(_section_without_hlo(dump, memory))
+            if memory is None and (alone := tuple(texts_alone(dump))):
+                sections.extend(alone)
+            else:
+                sections.append(_section_without_hlo(dump, memory))
             objects.append(object_without_hlo(dump, memory))
         else:
             results = module_results(module)

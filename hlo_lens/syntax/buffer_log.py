@@ -73,10 +73,11 @@ _BEFORE = 2000
 _INTERRUPTED = 3
 """How many lines of others may stand inside a block."""
 
+_WRAPPED = 40
+"""Most lines over which an op_name is wrapped."""
 
-def parse_buffer_log(
-    text: str | bytes, *, strict: bool = False, path: str = "<text>"
-) -> BufferLog:
+
+def parse_buffer_log(text: str | bytes, *, strict: bool = False, path: str = "<text>") -> BufferLog:
     """Return all that a log says of buffers, in the order of the text.
 
     Args:
@@ -324,21 +325,21 @@ class LogScan(LineScan):
             return position
         else:
             if name == "Operator":
-                value, end = self._wrapped(value, end)
+                end = self._wrapped_end(end)
+                value = self.text[match.start(6) : end]
             buffers[-1].add(name, value.strip())
         return end
 
-    def _wrapped(self, value: str, end: int) -> tuple[str, int]:
-        """Return an op_name that a terminal has wrapped, whole, and where it ends."""
+    def _wrapped_end(self, end: int) -> int:
+        """Return where an op_name ends that a terminal has wrapped over lines."""
+        last = end
         for _ in range(_WRAPPED):
-            line_end = self.next_line(end)
-            line = self.text[end:line_end]
-            if not line.strip() or patterns.PEAK_FIELD.match(line):
+            if patterns.PEAK_FIELD.match(self.text, last) is not None:
+                return last
+            if last >= len(self.text) or BLANK.match(self.text, last) is not None:
                 break
-            if not any(patterns.PEAK_FIELD.match(t) for t in self.text[line_end:].split("\n", 9)[:9]):
-                break
-            value, end = f"{value}\n{line.rstrip()}", line_end
-        return value, end
+            last = self.next_line(last)
+        return end
 
     def _interruption(self, position: int) -> int:
         """Note a gap for lines of others if the block goes on after them; return where."""
@@ -353,7 +354,3 @@ class LogScan(LineScan):
                 self.add_gap(position, self.line_end(position), message, lines)
                 return end
         return position
-
-
-_WRAPPED = 200
-"""Most lines over which an op_name is wrapped."""

@@ -17,6 +17,8 @@ END = r"(?:\n|\Z)"
 _ID = rf"<({NUMBER}) ({NAME})((?:{INDEX})?+)(?: \(phi\))?+(?: @{SMALL})?+>"
 """Groups: id, name, index (which may be empty)."""
 
+VALUE_ID = re.compile(_ID)
+
 ASSIGNED_VALUE = re.compile(
     rf" value: {_ID} \(size=({NUMBER}),offset=({NUMBER})\): ([^\s][^\n]*+){END}"
 )
@@ -142,9 +144,7 @@ REST = re.compile(
 )
 """Groups: how many, of what, percent."""
 
-LOG_HEADER = re.compile(
-    r"(BufferAssignment OOM Debugging\.)|BufferAssignment stats:|Peak buffers:"
-)
+LOG_HEADER = re.compile(r"(BufferAssignment OOM Debugging\.)|BufferAssignment stats:|Peak buffers:")
 """Where a block begins in a log. Group: title of an out-of-memory report."""
 
 STAT = re.compile(

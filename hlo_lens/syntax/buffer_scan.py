@@ -86,6 +86,7 @@ _LIKE = re.compile(
 
 _BLOCK_END = re.compile(
     r"\n(?=<\d|allocation \d|[ \t]*+(?:\n|\Z)|BufferAssignment:|HloLiveRange |\*\*\* )"
+    r"|(?<=.)(?=<\d++ [^<>\n]++>\n positions:)"
 )
 """Where a used value that is not printed plainly ends."""
 
@@ -214,8 +215,8 @@ class BufferScan(LineScan):
         self.is_damaged = False
         if isinstance(part, BufferAssignment):
             rows = len(part.columns)
-            if rows and not part.value_rows(rows - 1):
-                part.is_complete = False  # XLA makes no allocation without a value
+            if rows and not part.value_rows(rows - 1) and part.allocations[-1].size:
+                part.is_complete = False  # only what has no size holds no value
         elif self._owner is not None:
             owner = self._owner
             owner.gaps = (*owner.gaps, *gaps)
@@ -323,6 +324,8 @@ class BufferScan(LineScan):
             ) = match.regs
             if uses < 0:
                 uses = uses_end = 0
+            if text.startswith(" positions:", end):
+                end = origin_end = self._next_id(origin, origin_end)
             part.columns.cells.extend(
                 (
                     *(number, name, name_end, index_end),
@@ -331,6 +334,14 @@ class BufferScan(LineScan):
             )
             position = end
         return position
+
+    def _next_id(self, start: int, end: int) -> int:
+        """Return where the next value begins on the line of this one's instruction.
+
+        XLA of mid-2024 (jaxlib 0.4.30 to 0.4.35) ends that line only after the next value's id.
+        """
+        place = self.text.rfind("<", start, end)
+        return end if patterns.VALUE_ID.fullmatch(self.text, max(0, place), end) is None else place
 
     def _irregular(self, position: int) -> int:
         """Read a header, or a line that is not as XLA prints it."""
@@ -395,8 +406,8 @@ class BufferScan(LineScan):
         rule, read = readers[kind - 1]
         end = self.next_line(position)
         if rule == "used_value":
-            match = _BLOCK_END.search(self.text, position)
-            end = len(self.text) if match is None else match.start() + 1
+            match = _BLOCK_END.search(self.text, position + 1)
+            end = len(self.text) if match is None else match.end()
         elif rule == "assigned_value" and "(color" in self.text[position:end]:
             rule, read = "reused_value", self._read_reused
         tree = self.ask(parser(), NAMES, rule, position, end)

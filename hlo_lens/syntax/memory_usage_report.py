@@ -154,10 +154,13 @@ class _Table:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the last row ends the sum, or XLA says that it left out the rest."""
-        if self.hidden is not None:
+        """Whether the last row ends the sum, or XLA says that it left out the rest.
+
+        An allocation that holds no value has a table without rows.
+        """
+        if self.hidden is not None or not self.rows:
             return True
-        return bool(self.rows) and self.rows[-1].cumulative_percent in (100, None)
+        return self.rows[-1].cumulative_percent in (100, None)
 
 
 @dataclass(slots=True)

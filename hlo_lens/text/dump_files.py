@@ -18,6 +18,7 @@ class DumpKind(enum.Enum):
     BUFFER_VALUES = "used values of a BufferAssignment"
     LIVE_RANGE = "HloLiveRange"
     MEMORY_USAGE_REPORT = "memory-usage report"
+    BUFFER_LOG = "log with buffer statistics"
     MLIR = "MLIR"
     TEXTPROTO = "text proto"
     LLVM_IR = "LLVM IR"
@@ -34,7 +35,7 @@ _SIGNS: tuple[tuple[DumpKind, re.Pattern[str]], ...] = tuple(
         (DumpKind.HLO, r"^[ \t]*HloModule(?:[ ,]|$)"),
         (DumpKind.BUFFER_ASSIGNMENT, r"^BufferAssignment:"),
         (DumpKind.MEMORY_USAGE_REPORT, r"^Memory Space: |^Allocations sorted by size"),
-        (DumpKind.BUFFER_VALUES, r"^Total bytes used: |^Used values:"),
+        (DumpKind.BUFFER_VALUES, r"^Total bytes used: .*\n\s*Used values:|^Used values:"),
         (DumpKind.LIVE_RANGE, r"^HloLiveRange "),
         (
             DumpKind.HLO,
@@ -52,6 +53,10 @@ _SIGNS: tuple[tuple[DumpKind, re.Pattern[str]], ...] = tuple(
 
 _HEADER_INSIDE = re.compile(r"(?<![\w.\"'\\-])HloModule [A-Za-z_][\w.-]*+, [a-z_]++=")
 """A header that a log prints after other words on its line."""
+
+_BUFFER_LOG = re.compile(
+    r"BufferAssignment (?:OOM Debugging|stats:)|^\s*Peak buffers:", re.MULTILINE
+)
 
 _SNIFFED = 1 << 16
 """How many characters decide the kind, unless a log holds the dump further down."""
@@ -76,6 +81,8 @@ def sniff(text: str) -> DumpKind:
         kind = min(found)[2]
         if kind is not DumpKind.TEXTPROTO or not _HEADER_INSIDE.search(text):
             return kind
+    if _BUFFER_LOG.search(text):
+        return DumpKind.BUFFER_LOG
     further = _SIGNS[0][1].search(text) or _HEADER_INSIDE.search(text)
     return DumpKind.HLO if further else DumpKind.OTHER
 
@@ -98,6 +105,11 @@ _STAGES = re.compile(
     \.(?:txt|hlo)(?:\.gz)?$""",
     re.VERBOSE,
 )
+_PART_ONLY = re.compile(
+    r"\.(buffer-assignment-values|buffer-assignment|live-range|memory-usage-report)\.txt(?:\.gz)?$"
+)
+"""Names that users give to single parts."""
+
 _NUMBERED = re.compile(r"(?:^|\.)module_(\d{4,})(?:\.|$)")
 
 
@@ -121,6 +133,9 @@ class DumpFileName:
 def split_file_name(name: str) -> DumpFileName:
     """Return the parts of a dump file's name, which may be any name."""
     stage = _STAGES.search(name)
+    part = None if stage else _PART_ONLY.search(name)
+    if part is not None:
+        return DumpFileName(module=name[: part.start()], number=None, stage="", part=part[1])
     module = name[: stage.start()] if stage else name.split("/")[-1]
     number = _NUMBERED.search(module)
     return DumpFileName(

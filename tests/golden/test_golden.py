@@ -16,6 +16,10 @@ COMMANDS = {
     "report_gpu_shard_map_collectives.txt": "report sample_dumps/gpu/shard_map_collectives",
     "report_cpu_tp_mlp.md": "report sample_dumps/cpu/tp_mlp -f md -n 5",
     "report_cpu_jax_0_4_30.json": "report sample_dumps/cpu_jax_0_4_30/tp_mlp -f json",
+    "memory_tpu_tp_mlp.txt": "memory sample_dumps/tpu/tp_mlp",
+    "memory_gpu_fsdp_by_source.txt": "memory sample_dumps/gpu/fsdp_transformer --by source",
+    "memory_cpu_op_tree.txt": "memory sample_dumps/cpu/tp_mlp --by op -n 0",
+    "memory_cpu_0_4_30.md": "memory sample_dumps/cpu_jax_0_4_30/tp_mlp -f md -n 4",
     "report_cpu_jax_0_12_0.csv": "report sample_dumps/cpu_jax_0_12_0/tp_mlp -f csv",
 }
 
