@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     FLAGS,
     FIRST_VALUE,
 ) = range(13)
-"""Columns of an allocation: offsets in the text, 0 for what is not printed; flags; first value row."""
+"""Columns of an allocation: offsets in the text, none of them positive for what is not printed;
+flags; row of its first value."""
 ALLOCATION_STRIDE = 13
 
 IS_CONSTANT, IS_THREAD_LOCAL, MAYBE_LIVE_OUT, IS_PREALLOCATED_TEMP = 1, 2, 4, 8
@@ -52,7 +53,7 @@ VALUE_SIZE, VALUE_OFFSET, VALUE_SHAPE, VALUE_END = range(4, 8)
 ASSIGNED_STRIDE = 8
 
 POSITIONS, POSITIONS_END, USES, USES_END, FROM, FROM_END = range(4, 10)
-"""Further columns of a used value; uses that XLA did not know are at 0."""
+"""Further columns of a used value; uses that XLA did not know are at -1."""
 USED_STRIDE = 10
 
 REUSED_COLOR = 4
@@ -113,7 +114,7 @@ class BufferColumns:
 
     source: Source
     stride: int
-    cells: array[int] = field(default_factory=lambda: array("I"))
+    cells: array[int] = field(default_factory=lambda: array("i"))
 
     def __len__(self) -> int:
         return len(self.cells) // self.stride
@@ -128,9 +129,9 @@ class BufferColumns:
         return self.source.text[self.cells[base + first] : self.cells[base + last]]
 
     def number(self, row: int, column: int) -> int | None:
-        """Return the number that stands at a place; None where the place is 0 or holds none."""
+        """Return the number that stands at a place; None where the place is none."""
         place = self.cells[row * self.stride + column]
-        match = _NUMBER.match(self.source.text, place) if place else None
+        match = _NUMBER.match(self.source.text, place) if place > 0 else None
         return None if match is None else int(match[0])
 
     def line(self, row: int, column: int) -> int:
@@ -279,7 +280,7 @@ class HloValue(_Value):
         lists = self._values.lists.get(self._row)
         if lists is not None:
             return lists[1]
-        if not self._columns.cell(self._row, USES):
+        if self._columns.cell(self._row, USES) < 0:
             return None
         return self._values.reader.uses(self._columns.text(self._row, USES, USES_END))
 
@@ -328,7 +329,7 @@ class BufferAllocation:
 
     def _part(self, column: int) -> str | None:
         """Return the text between a column and the next; None where it is not printed."""
-        if not self._columns.cell(self._row, column):
+        if self._columns.cell(self._row, column) <= 0:
             return None
         return self._columns.text(self._row, column, column + 1)
 

@@ -209,7 +209,7 @@ class Places:
             cells=(
                 *first,
                 *self._list(positions),
-                *(self._list(uses) if known else (0, 0)),
+                *(self._list(uses) if known else (-1, -1)),
                 *(origin_start, self.end(origin)),
             ),
             positions=tuple(_position(p) for p in find_all(positions, "position")),
@@ -219,7 +219,7 @@ class Places:
     def _list(self, node: Node) -> tuple[int, int]:
         """Return where a list stands; an empty one has no place of its own."""
         if node.meta.empty:
-            return 1, 1
+            return 0, 0
         return self.start(node), self.end(node)
 
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from hlo_lens.syntax.buffer_grammar import ReadUsedValue
     from hlo_lens.text.source import Source
 
-_LARGEST_OFFSET = (1 << 32) - 1
+_LARGEST_OFFSET = (1 << 31) - 1
 
 _JUDGED = 1 << 20
 """Longest shape, in characters, that is read to see whether it is one; longer ones need balance."""
@@ -173,7 +173,7 @@ class BufferScan(LineScan):
     def _columns(self, stride: int) -> BufferColumns:
         columns = BufferColumns(self.source, stride)
         if len(self.text) > _LARGEST_OFFSET:
-            columns.cells = array("Q")
+            columns.cells = array("q")
         return columns
 
     def begin_assignment(self, start: int, *, has_header: bool = False) -> BufferAssignment:
@@ -237,53 +237,88 @@ class BufferScan(LineScan):
         return end
 
     def _printed(self, position: int) -> int:
-        """Read allocations and values as XLA prints them, up to the first other line."""
-        text, right = self.text, self._shapes.right
-        match_value = patterns.ASSIGNED_VALUE.match
+        """Read lines as XLA prints them, up to the first other line."""
         start = -1
         while start != position:
             start = position
-            owner = self._part if isinstance(self._part, BufferAssignment) else None
-            if owner is not None and len(owner.columns):
-                extend = owner.assigned.cells.extend
-                while (match := match_value(text, position)) is not None:
-                    (
-                        (_, end),
-                        (number, _),
-                        (name, name_end),
-                        (_, index_end),
-                        (size, _),
-                        (offset, _),
-                        (shape, shape_end),
-                    ) = match.regs
-                    if text[shape:shape_end] not in right and not self._is_shape(shape, shape_end):
-                        break
-                    extend((number, name, name_end, index_end, size, offset, shape, shape_end))
-                    position = end
-            position = self._allocation(position)
+            position = self._allocations(position)
+            position = self._allocation_of_items(position)
             position = self._used_values(position)
         return position
+
+    def _allocations(self, position: int) -> int:
+        """Read allocations with their values; return where they end."""
+        part = self._part
+        if not isinstance(part, BufferAssignment):
+            return position
+        text, right = self.text, self._shapes.right
+        match_value, match_allocation = patterns.ASSIGNED_VALUE.match, patterns.ALLOCATION.match
+        extend, extend_values = part.columns.cells.extend, part.assigned.cells.extend
+        values = len(part.assigned)
+        rows = len(part.columns)
+        while True:
+            match = match_value(text, position)
+            if match is not None and rows:
+                (
+                    (_, end),
+                    (number, _),
+                    (name, name_end),
+                    (_, index_end),
+                    (size, _),
+                    (offset, _),
+                    (shape, shape_end),
+                ) = match.regs
+                if text[shape:shape_end] not in right and not self._is_shape(shape, shape_end):
+                    return position
+                extend_values((number, name, name_end, index_end, size, offset, shape, shape_end))
+                values += 1
+            else:
+                match = match_allocation(text, position)
+                cells = None if match is None else self._cells(match.regs, values)
+                if match is None or cells is None:
+                    return position
+                extend(cells)
+                rows += 1
+                end = match.end()
+            position = end
+
+    def _cells(self, regs: tuple[tuple[int, int], ...], values: int) -> tuple[int, ...] | None:
+        """Return the cells of an allocation line; None if a shape in it is none."""
+        (
+            _,
+            (number, _),
+            (size, _),
+            (color, _),
+            (page, _),
+            (parameter, _),
+            (shape, shape_end),
+            (index, index_end),
+            (output, output_end),
+            (constant, _),
+            (local, _),
+            (live_out, _),
+            (temp, _),
+        ) = regs
+        if shape >= 0 and not self._is_parameter_shape(shape, shape_end):
+            return None
+        if output >= 0 and not self._is_shape(output, output_end):
+            return None
+        flags = (constant > 0) + 2 * (local > 0) + 4 * (live_out > 0) + 8 * (temp > 0)
+        return (
+            *(number, size, color, page, parameter, shape, shape_end, index, index_end),
+            *(output, output_end, flags, values),
+        )
 
     def _is_shape(self, start: int, end: int) -> bool:
         return self._shapes.problem(self.text[start:end]) is None
 
-    def _allocation(self, position: int) -> int:
-        """Read an allocation line as XLA prints it; return where it ends, or the position."""
-        match = patterns.ALLOCATION.match(self.text, position)
-        if match is None:
-            return self._allocation_of_items(position)
-        places = [start if start > 0 else 0 for start, _ in match.regs]
-        cells = [0] * ALLOCATION_STRIDE
-        cells[NUMBER], cells[SIZE], cells[COLOR], cells[PAGE], cells[PARAMETER] = places[1:6]
-        for group, column in ((6, PARAMETER_SHAPE), (7, SHAPE_INDEX), (8, OUTPUT_SHAPE)):
-            if places[group]:
-                cells[column : column + 2] = match.span(group)
-        if self._bad_shape(cells) is not None:
-            return position
-        for bit, place in enumerate(places[9:]):
-            cells[FLAGS] |= bool(place) << bit
-        self.add_allocation(cells)
-        return match.end()
+    def _is_parameter_shape(self, start: int, end: int) -> bool:
+        text = self.text[start:end]
+        return (
+            text in self._shapes.right
+            or text == UNKNOWN_SHAPE
+            or self._shapes.problem(text) is None
+        )
 
     def _allocation_of_items(self, position: int) -> int:
         """Read an allocation line with words that are new, or in another order."""
@@ -322,8 +357,6 @@ class BufferScan(LineScan):
                 (uses, uses_end),
                 (origin, origin_end),
             ) = match.regs
-            if uses < 0:
-                uses = uses_end = 0
             if text.startswith(" positions:", end):
                 end = origin_end = self._next_id(origin, origin_end)
             part.columns.cells.extend(

@@ -123,7 +123,7 @@ class ReadModule:
 def _parser() -> Lark:
     return Lark(
         grammar_text(*GRAMMARS),
-        start=["module", "instruction", "header", "attribute"],
+        start=["module", "instruction", "header", "computation_head"],
         parser="lalr",
         lexer="contextual",
         propagate_positions=True,
@@ -167,6 +167,11 @@ def read_instruction(source: Source, start: int, end: int) -> ReadInstruction:
 def check_header(source: Source, start: int, end: int) -> None:
     """Raise DumpSyntaxError if the text between two offsets is no module header."""
     _parse(source, "header", source.text[start:end], start)
+
+
+def check_head(source: Source, start: int, end: int) -> None:
+    """Raise DumpSyntaxError if the text between two offsets does not begin a computation."""
+    _parse(source, "computation_head", source.text[start:end], start)
 
 
 _MOST_NESTED = 40

@@ -20,7 +20,7 @@ from hlo_lens.model.hlo import (
 )
 from hlo_lens.syntax import hlo_patterns as patterns
 from hlo_lens.syntax.hlo_attributes import AttributeCheck
-from hlo_lens.syntax.hlo_grammar import check_header, read_instruction, read_module
+from hlo_lens.syntax.hlo_grammar import check_head, check_header, read_instruction, read_module
 from hlo_lens.syntax.hlo_reader import HloTextReader
 from hlo_lens.syntax.hlo_tables import read_tables
 from hlo_lens.syntax.hlo_text import parse_attributes
@@ -171,6 +171,7 @@ class _Scan:
         self._module: HloModule | None = None
         self._columns = InstructionColumns(source)
         self._nested = 0
+        self._has_entry = False
         self._inline = 0
         self._budget = 16 * len(self.text) + (1 << 20)
         self._foreign: list[range] = []
@@ -211,7 +212,20 @@ class _Scan:
             return self._computation(match)
         if patterns.INSTRUCTION_LIKE.match(text, position, position + _LONG_LINE):
             return self._stray_instructions(position)
+        match = patterns.LENIENT_COMPUTATION.match(text, position)
+        if match is not None:
+            self._head_gap(match)
+            return self._computation(match)
         return self._junk(position)
+
+    def _head_gap(self, match: re.Match[str]) -> None:
+        start, end = match.span()
+        try:
+            check_head(self.source, start, min(end, start + _GRAMMAR_LIMIT))
+        except DumpSyntaxError as error:
+            self._add_error(error)
+            return
+        self._add_gap(start, end, "expected a computation")
 
     def _header(self, position: int) -> int:
         text = self.text
@@ -247,6 +261,7 @@ class _Scan:
         if len(self.text) > _LARGEST_OFFSET:
             self._columns.spans = array("Q")
         self._nested = self._inline = 0
+        self._has_entry = False
         self._module = HloModule(name=name, columns=self._columns, reader=self._reader, start=start)
         return self._module
 
@@ -271,6 +286,9 @@ class _Scan:
             start=match.start(),
             is_complete=False,
         )
+        if computation.is_entry and self._has_entry:
+            self._add_gap(match.start(1), match.start(1) + 5, "expected one ENTRY, found a second")
+        self._has_entry |= computation.is_entry
         self._signature(match)
         index = len(module.computations)
         module.computations.append(computation)
@@ -296,6 +314,7 @@ class _Scan:
         shapes, attributes = self._check.shapes, self._check.attributes
         accepts = self._accepts
         row = len(columns)
+        rooted = False
         while True:
             match = match_line(text, position)
             if match is not None:
@@ -318,6 +337,9 @@ class _Scan:
                     if operands < 0:
                         operands, operands_end = opcode_end + 1, complex_end
                     if root >= 0:
+                        if rooted:
+                            self._add_gap(root, root + 4, "expected one ROOT, found a second")
+                        rooted = True
                         roots.add(row)
                     extend(
                         (

@@ -151,6 +151,11 @@ LINE_START = re.compile(
 )
 """A line where reading can begin anew after text that could not be read."""
 
+LENIENT_COMPUTATION = re.compile(
+    rf"(ENTRY\b[ \t]*+)?+(?:{NAME})?+(?=[ \t:({{])[^\n]*?()\{{[ \t]*+(?:\n|\Z)"
+)
+"""A line that means to begin a computation, whatever is wrong with it. Groups as above."""
+
 INLINE_START = re.compile(
     rf"(?<=[ \t])(?:ROOT[ \t]++)?+{_ANY}[ \t]++=[ \t]++(?:{LINE.shape}[ \t]++)?+[a-z][a-z0-9_-]*+\("
 )

@@ -381,7 +381,7 @@ class ReportScan(LineScan):
 
     def allocation(self, read: ReadAllocation) -> ReportAllocation:
         """Return an allocation whose places are known."""
-        columns = BufferColumns(self.source, ALLOCATION_STRIDE, array("Q", read.cells))
+        columns = BufferColumns(self.source, ALLOCATION_STRIDE, array("q", read.cells))
         assignment = BufferAssignment(
             columns=columns,
             assigned=BufferColumns(self.source, ASSIGNED_STRIDE),
