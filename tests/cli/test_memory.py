@@ -1,0 +1,168 @@
+"""``hlo-lens memory``: what it finds beside a file, and what it says when something is amiss."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hlo_lens.cli import main
+from tests.corpus import SAMPLES
+
+STEM = "module_0000.jit_train_step.cpu_after_optimizations"
+FOLDER = SAMPLES / "cpu" / "tp_mlp"
+
+
+def run(*arguments: str | Path) -> Result:
+    runner = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1"})
+    return runner.invoke(main, ["memory", *map(str, arguments)], catch_exceptions=False)
+
+
+def memory_of(*arguments: str | Path) -> dict[str, Any]:
+    result = run(*arguments, "-f", "json")
+    assert result.exit_code == 0, result.stderr
+    module = json.loads(result.stdout)["modules"][0]
+    return dict(module)
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    for file in FOLDER.glob(f"{STEM}*"):
+        shutil.copy(file, tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("part", ["", "-buffer-assignment", "-live-range", "-memory-usage-report"])
+def test_any_text_of_a_module_finds_the_others(part: str) -> None:
+    module = memory_of(FOLDER / f"{STEM}{part}.txt")
+    assert module["memory"]["source"] == "buffer-assignment"
+    assert module["memory"]["missing"] == []
+    assert len(module["files"]) == 5
+    assert module["memory"] == memory_of(FOLDER / f"{STEM}.txt")["memory"]
+
+
+def test_rows_sum_to_the_peak() -> None:
+    peak = memory_of(FOLDER / f"{STEM}.txt")["memory"]["peak"]
+    assert sum(row["size_bytes"] for row in peak["live"]) - peak["shared_bytes"] == peak["bytes"]
+
+
+def test_what_is_missing_is_said_with_its_flag(copied: Path) -> None:
+    (copied / f"{STEM}-live-range.txt").unlink()
+    result = run(copied / f"{STEM}.txt")
+    assert "not there: live ranges" in result.stdout
+    assert "--xla_dump_buffer_assignment_analysis" in result.stdout
+    memory = memory_of(copied / f"{STEM}.txt")["memory"]
+    assert memory["peak"] is None
+    assert memory["spaces"][0]["peak_bytes"] is None
+    assert memory["missing"] == ["live ranges"]
+
+
+def test_without_hlo_text_sums_are_the_same(copied: Path) -> None:
+    whole = memory_of(copied / f"{STEM}.txt")["memory"]
+    (copied / f"{STEM}.txt").unlink()
+    alone = memory_of(copied / f"{STEM}-buffer-assignment.txt")["memory"]
+    assert alone["temp_bytes"] == whole["temp_bytes"]
+    assert alone["peak"]["bytes"] == whole["peak"]["bytes"]
+    assert "HLO text" in alone["missing"]
+
+
+def test_a_wrong_total_is_an_error_that_names_both_numbers(copied: Path) -> None:
+    report = copied / f"{STEM}-memory-usage-report.txt"
+    text = report.read_text()
+    total = text.split("Total bytes: ")[1].split(" ")[0]
+    report.write_text(text.replace(f"Total bytes: {total}", "Total bytes: 12345"))
+    result = run(copied / f"{STEM}.txt")
+    assert result.exit_code == 4
+    assert "12345" in result.stderr
+    assert total in result.stderr
+
+
+def test_texts_of_two_compiles_do_not_belong_together(copied: Path) -> None:
+    other = SAMPLES / "cpu" / "shard_map_collectives"
+    (hlo,) = other.glob("*cpu_after_optimizations.txt")
+    shutil.copy(hlo, copied / f"{STEM}.txt")
+    result = run(copied / f"{STEM}.txt")
+    assert result.exit_code == 4
+    assert "not of one compile" in result.stderr
+
+
+def test_a_truncated_assignment_is_marked(copied: Path) -> None:
+    file = copied / f"{STEM}-buffer-assignment.txt"
+    text = file.read_text()
+    file.write_text(text[: len(text) // 2])
+    result = run(copied / f"{STEM}.txt")
+    assert result.exit_code == 0
+    assert "not complete" in result.stdout
+    assert memory_of(copied / f"{STEM}.txt")["memory"]["is_complete"] is False
+
+
+def test_at_takes_an_instruction_and_an_instant() -> None:
+    file = FOLDER / f"{STEM}.txt"
+    peak = memory_of(file)["memory"]["peak"]
+    by_name = memory_of(file, "--at", f"%{peak['instruction']}", "--by", "category")
+    by_number = memory_of(file, "--at", str(peak["position"]), "--by", "category")
+    assert by_name["groups"] == by_number["groups"]
+    assert sum(group["size_bytes"] for group in by_name["groups"]) == peak["bytes"]
+
+
+def test_an_unknown_instruction_names_near_ones() -> None:
+    peak = memory_of(FOLDER / f"{STEM}.txt")["memory"]["peak"]
+    result = run(FOLDER / f"{STEM}.txt", "--at", peak["instruction"] + "0")
+    assert result.exit_code == 2
+    assert peak["instruction"] in result.stderr
+
+
+def test_the_timeline_is_complete_in_json_and_csv() -> None:
+    file = FOLDER / f"{STEM}.txt"
+    module = memory_of(file, "--timeline")
+    series = module["timeline"]["occupied_bytes"]
+    peak = module["memory"]["peak"]
+    assert series[peak["position"]] == max(series) == peak["bytes"]
+    rows = list(csv.reader(io.StringIO(run(file, "--timeline", "-f", "csv").stdout)))
+    positions = [row for row in rows if str(peak["bytes"]) in row and peak["instruction"] in row]
+    assert positions
+
+
+def test_a_plot_needs_a_known_ending(tmp_path: Path) -> None:
+    result = run(FOLDER / f"{STEM}.txt", "--plot", tmp_path / "x.doc")
+    assert result.exit_code == 2
+    assert ".svg" in result.stderr
+
+
+def test_a_plot_is_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="drawing needs the extra plot")
+    target = tmp_path / "memory.svg"
+    assert run(FOLDER / f"{STEM}.txt", "--plot", target).exit_code == 0
+    assert "peak" in target.read_text()
+
+
+def test_a_log_with_peak_buffers_is_shown(tmp_path: Path) -> None:
+    log = tmp_path / "stderr.txt"
+    log.write_text(
+        "some words\n"
+        "BufferAssignment OOM Debugging.\n"
+        "BufferAssignment stats:\n"
+        "             parameter allocation:    5.43GiB\n"
+        "              constant allocation:    38.7KiB\n"
+        "        maybe_live_out allocation:    1.73GiB\n"
+        "     preallocated temp allocation:   32.51GiB\n"
+        "                 total allocation:   39.68GiB\n"
+        "Peak buffers:\n"
+        "\tBuffer 1:\n"
+        "\t\tSize: 3.24GiB\n"
+        '\t\tOperator: op_name="jit(f)/mul" source_file="f.py" source_line=7\n'
+        "\t\tXLA Label: fusion\n"
+        "\t\tShape: f32[128,2605,2605]\n"
+        "\t\t==========================\n"
+    )
+    result = run(log)
+    assert result.exit_code == 0
+    assert "32.51GiB" in result.stdout
+    assert "f32[128,2605,2605]" in result.stdout
+    assert "f.py" in result.stdout
