@@ -20,12 +20,28 @@ from hlo_lens.load import load  # bound now, or the submodule of that name would
 from hlo_lens.model.reader import Reader, use_reader
 
 if TYPE_CHECKING:
+    from hlo_lens.model.buffer_log import BufferLog
+    from hlo_lens.model.buffers import (
+        AssignedValue,
+        BufferAllocation,
+        BufferAssignment,
+        BufferValues,
+        HloPosition,
+        HloUse,
+        HloValue,
+    )
     from hlo_lens.model.dump import Dump, ModuleDump
     from hlo_lens.model.hlo import HloComputation, HloInstruction, HloModule
+    from hlo_lens.model.live_range import HloLiveRange
+    from hlo_lens.model.memory_usage_report import MemoryUsageReport
     from hlo_lens.model.replica_groups import expand_replica_groups
     from hlo_lens.model.shape import Layout, Shape
     from hlo_lens.model.sharding import HloSharding
+    from hlo_lens.syntax.buffer_assignment import parse_buffer_assignment, parse_buffer_values
+    from hlo_lens.syntax.buffer_log import parse_buffer_log
     from hlo_lens.syntax.hlo_module import parse_hlo
+    from hlo_lens.syntax.live_range import parse_live_range
+    from hlo_lens.syntax.memory_usage_report import parse_memory_usage_report
     from hlo_lens.text.errors import (
         DumpMismatchError,
         DumpSyntaxError,
@@ -38,6 +54,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AssignedValue",
+    "BufferAllocation",
+    "BufferAssignment",
+    "BufferLog",
+    "BufferValues",
     "Dump",
     "DumpMismatchError",
     "DumpSyntaxError",
@@ -45,9 +66,14 @@ __all__ = [
     "HloComputation",
     "HloInstruction",
     "HloLensError",
+    "HloLiveRange",
     "HloModule",
+    "HloPosition",
     "HloSharding",
+    "HloUse",
+    "HloValue",
     "Layout",
+    "MemoryUsageReport",
     "MissingDumpError",
     "ModuleDump",
     "Shape",
@@ -55,16 +81,37 @@ __all__ = [
     "__version__",
     "expand_replica_groups",
     "load",
+    "parse_buffer_assignment",
+    "parse_buffer_log",
+    "parse_buffer_values",
     "parse_hlo",
+    "parse_live_range",
+    "parse_memory_usage_report",
 ]
 
 _HOMES = {
+    "hlo_lens.model.buffer_log": ("BufferLog",),
+    "hlo_lens.model.buffers": (
+        "AssignedValue",
+        "BufferAllocation",
+        "BufferAssignment",
+        "BufferValues",
+        "HloPosition",
+        "HloUse",
+        "HloValue",
+    ),
     "hlo_lens.model.dump": ("Dump", "ModuleDump"),
     "hlo_lens.model.hlo": ("HloComputation", "HloInstruction", "HloModule"),
+    "hlo_lens.model.live_range": ("HloLiveRange",),
+    "hlo_lens.model.memory_usage_report": ("MemoryUsageReport",),
     "hlo_lens.model.replica_groups": ("expand_replica_groups",),
     "hlo_lens.model.shape": ("Layout", "Shape"),
     "hlo_lens.model.sharding": ("HloSharding",),
+    "hlo_lens.syntax.buffer_assignment": ("parse_buffer_assignment", "parse_buffer_values"),
+    "hlo_lens.syntax.buffer_log": ("parse_buffer_log",),
     "hlo_lens.syntax.hlo_module": ("parse_hlo",),
+    "hlo_lens.syntax.live_range": ("parse_live_range",),
+    "hlo_lens.syntax.memory_usage_report": ("parse_memory_usage_report",),
     "hlo_lens.text.errors": (
         "DumpMismatchError",
         "DumpSyntaxError",

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 
+BEFORE = "before_optimizations"
+"""The stage whose text has the program as the framework gave it."""
+
 _MOST_UNPACKED = 8 << 30
 """Bytes to which a compressed file may grow."""
 
@@ -174,6 +177,7 @@ def _file_modules(path: str, progress: Progress | None) -> Iterator[ModuleDump]:
     modules = parse_hlo_modules(source, progress=report)
     parts = _siblings(source.path) if len(modules) == 1 else {}
     parts.pop("", None)
+    before = _before(source.path) if len(modules) == 1 else None
     for module in modules:
         yield ModuleDump(
             name=module.name or name.module,
@@ -182,6 +186,7 @@ def _file_modules(path: str, progress: Progress | None) -> Iterator[ModuleDump]:
             files=(source.path, *parts.values()),
             parts=parts,
             module_text=given(module),
+            before_text=_lazy_module(before),
             buffers=_buffer_texts(parts),
         )
 
@@ -198,7 +203,8 @@ def _buffer_dump(source: Source, kind: DumpKind) -> ModuleDump:
         stage=name.stage,
         files=(*((hlo,) if hlo else ()), *parts.values()),
         parts=parts,
-        module_text=None if hlo is None else Lazy(partial(_read_module, hlo, strict=False)),
+        module_text=_lazy_module(hlo),
+        before_text=_lazy_module(_before(path)),
         buffers=_buffer_texts(parts, source),
     )
 
@@ -220,6 +226,24 @@ def _siblings(path: str) -> dict[str, str]:
         if other.part not in found and _part_of(_head_kind(file)) == other.part:
             found[other.part] = str(file)
     return found
+
+
+def _before(path: str) -> str | None:
+    """Return the HLO text from before optimizations that stands beside a file of a later stage."""
+    own = Path(path)
+    name = split_file_name(own.name)
+    if path == STDIN or name.stage in (None, BEFORE) or not own.is_file():
+        return None
+    for file in sorted(own.parent.glob(f"{glob.escape(name.module)}.{BEFORE}.*")):
+        other = split_file_name(file.name)
+        same = (other.module, other.stage, other.part) == (name.module, BEFORE, "")
+        if same and _head_kind(file) is DumpKind.HLO:
+            return str(file)
+    return None
+
+
+def _lazy_module(file: str | None, *, strict: bool = False) -> Lazy[HloModule] | None:
+    return None if file is None else Lazy(partial(_read_module, file, strict=strict))
 
 
 def _part_of(kind: DumpKind | None) -> str | None:
@@ -258,19 +282,19 @@ def _buffer_texts(parts: Mapping[str, str], source: Source | None = None) -> Buf
 def _parse_assignment(source: Source) -> BufferAssignment:
     from hlo_lens.syntax.buffer_assignment import parse_buffer_assignment
 
-    return parse_buffer_assignment(source.text, path=source.path)
+    return parse_buffer_assignment(source)
 
 
 def _parse_values(source: Source) -> BufferValues:
     from hlo_lens.syntax.buffer_assignment import parse_buffer_values
 
-    return parse_buffer_values(source.text, path=source.path)
+    return parse_buffer_values(source)
 
 
 def _parse_live_range(source: Source) -> HloLiveRange:
     from hlo_lens.syntax.live_range import parse_live_range
 
-    return parse_live_range(source.text, path=source.path)
+    return parse_live_range(source)
 
 
 def _combined_live_range(source: Source) -> HloLiveRange | None:
@@ -281,13 +305,13 @@ def _combined_live_range(source: Source) -> HloLiveRange | None:
 def _parse_buffer_log(source: Source) -> BufferLog:
     from hlo_lens.syntax.buffer_log import parse_buffer_log
 
-    return parse_buffer_log(source.text, path=source.path)
+    return parse_buffer_log(source)
 
 
 def _parse_usage_report(source: Source) -> MemoryUsageReport:
     from hlo_lens.syntax.memory_usage_report import parse_memory_usage_report
 
-    return parse_memory_usage_report(source.text, path=source.path)
+    return parse_memory_usage_report(source)
 
 
 def _no_hlo(path: str, kind: DumpKind) -> DumpSyntaxError:
@@ -321,7 +345,8 @@ def _folder_modules(folder: Path, *, strict: bool) -> Iterator[ModuleDump]:
             stage=stage or None,
             files=(*texts, *parts.values()),
             parts=parts,
-            module_text=Lazy(partial(_read_module, texts[0], strict=strict)) if texts else None,
+            module_text=_lazy_module(texts[0] if texts else None, strict=strict),
+            before_text=_lazy_module(None if stage == BEFORE else stages.get(BEFORE, {}).get("")),
             buffers=_buffer_texts(parts),
         )
 
@@ -350,7 +375,7 @@ def _rank(stage: str) -> int:
     """Return how late in compilation a stage is; final optimized text is latest."""
     if not stage:
         return 50
-    if stage == "before_optimizations":
+    if stage == BEFORE:
         return 0
     if stage[:4].isdecimal():
         return 10

@@ -357,6 +357,8 @@ class _Flow:
         self._positions: dict[int, int] = {}
         self._numbers: dict[int, int] = {}
         self._async_values: dict[int, range] = {}
+        self._wrapped: dict[int, HloComputation | None] = {}
+        self._chain: dict[int, int] = {}
         self._controls = self._rows_with("control-predecessors=")
         self._aliasing = self._rows_with("output_to_operand_aliasing=")
         self._fusions = FusedBodies(table)
@@ -850,19 +852,37 @@ class _Flow:
     def _async_start(self, body: _Body, row: int, _: int) -> list[int]:
         tree = self._tree(row)
         arguments = [self._operand(row, k) for k in range(len(self._operands[row]))]
-        result: list[int] = []
         called = self._called(body, row)
-        if called:
-            first = len(self._values)
-            result = self._enter(called[0], arguments).root
-            self._async_values[row] = range(first, len(self._values))
+        self._wrapped[row] = called[0] if called else None
         given = self._passed_operands(tree, arguments)
+        self._run_wrapped(row, row, tree, arguments, given)
+        return self._fill(row, given.get)
+
+    def _run_wrapped(
+        self,
+        row: int,
+        start: int,
+        tree: ShapeTree,
+        arguments: Sequence[list[int]],
+        given: dict[int, int],
+    ) -> None:
+        """Go over the computation of an async operation once all its operands are known."""
+        computation = self._wrapped.get(start)
+        if computation is None:
+            return
+        opcodes = self._opcodes
+        wanted = sum(opcodes[inner] == "parameter" for inner in computation.rows)
+        if len(arguments) < wanted:
+            return
+        first = len(self._values)
+        result = self._enter(computation, list(arguments)).root
+        self._wrapped[start] = None
+        self._async_values[row] = range(first, len(self._values))
         below = tree.children(0)
         if len(below) > 1 and len(result) == tree.sizes[below[1]]:
             for offset, value in enumerate(result):
                 if not tree.parts[below[1] + offset].is_tuple:
                     given[below[1] + offset] = value
-        return self._fill(row, given.get)
 
     def _passed_operands(self, tree: ShapeTree, arguments: Sequence[list[int]]) -> dict[int, int]:
         """Return node to value for the operands that element 0 of a start's result holds."""
@@ -882,11 +902,33 @@ class _Flow:
 
     def _async_update(self, body: _Body, row: int, _: int) -> list[int]:
         self._prolong(row)
-        operand = self._operand(row, 0)
-        parts = self._tree(row).parts
-        if len(operand) != len(parts):
+        places = self._operands[row]
+        if not places:
             return self._define_all(body, row, 0)
-        return self._fill(row, lambda node: None if parts[node].is_tuple else operand[node])
+        source, base = divmod(places[0], NODES)
+        before, tree = self._tree(source), self._tree(row)
+        operand = self._operand(row, 0)
+        given: dict[int, int] = {}
+        arguments: list[list[int]] = []
+        for number, (old, new) in enumerate(
+            zip(before.children(base), tree.children(0), strict=False)
+        ):
+            old_parts = before.children(old) or [old]
+            new_parts = tree.children(new) or [new]
+            if number == 0:
+                spans = [(k - base, before.sizes[k]) for k in before.children(old)]
+                arguments = [operand[k : k + size] for k, size in spans]
+                arguments += [self._operand(row, k) for k in range(1, len(places))]
+                given.update(self._passed_operands(tree, arguments))
+            if number > 1 and row in self._aliasing:
+                continue  # it has values of its own there, in the same bytes
+            for one, two in zip(old_parts, new_parts, strict=False):
+                if before.sizes[one] == tree.sizes[two] and not tree.parts[two].is_tuple:
+                    given.setdefault(two, operand[one - base])
+        start = self._chain.get(source, source)
+        self._chain[row] = start
+        self._run_wrapped(row, start, tree, arguments, given)
+        return self._fill(row, given.get)
 
     def _prolong(self, row: int) -> None:
         """Let what an async operation computes live until it is done."""
@@ -1125,6 +1167,14 @@ ELEMENTWISE = frozenset(
 """Source: HloInstruction::IsOpElementwise and the overrides of IsElementwiseImpl."""
 
 _SOURCES = frozenset({"dynamic-update-slice", "scatter", "set-dimension-size", "fusion"})
+_SHARING = frozenset(
+    """
+    conditional dynamic-update-slice fusion scatter set-dimension-size sort triangular-solve while
+    """.split()
+)
+"""Other opcodes that may write over an operand, without a word of the backend."""
+
+_ALIASED = re.compile(r'"indices":\[([^\]]*)')
 _CALLS = re.compile(r"\bcalls=%?([\w.\-]+)")
 _KIND = re.compile(r"\bkind=(k\w+)")
 
@@ -1289,6 +1339,13 @@ class BufferSharing:
         self._bodies = FusedBodies(flow.table)
         self._user_counts: dict[int, int] | None = None
 
+    def is_possible(self, user_row: int) -> bool:
+        """Whether an instruction of this opcode may write over any operand at all."""
+        if self._backend != "cpu":
+            return True
+        opcode = self._opcodes[user_row]
+        return opcode in ELEMENTWISE or opcode in _SHARING
+
     def may_share(self, operand_place: int, user_row: int, user_node: int) -> bool:
         """Whether an instruction may write a part of its result over a part of an operand.
 
@@ -1372,6 +1429,8 @@ class BufferSharing:
         self, opcode: str, row: int, number: int, given: Part, made: Part, node: int
     ) -> bool | None:
         """Return what the backend says of its own; None where it leaves it to the general rule."""
+        if self._backend == "tpu":
+            return self._tpu(opcode, row, number, node)
         if self._backend != "gpu":
             return None
         index = self._flow.tree(row).index(node)
@@ -1387,6 +1446,25 @@ class BufferSharing:
         if opcode == "fusion":
             return self._gpu_fusion(row, number, given, made, index)
         return None
+
+    def _tpu(self, opcode: str, row: int, number: int, node: int) -> bool | None:
+        """Return what the text of a TPU program lists as sharing; None where it lists nothing.
+
+        ``aliasing_operands`` numbers the operands, then the arrays of the result (observed).
+        """
+        text = self._flow.table.module.columns.attributes_text(row)
+        start = text.find('"aliasing_operands":')
+        if start < 0:
+            return True if opcode == "all-reduce" else None
+        end = text.find("]}]", start)
+        listed = text[start : end if end > 0 else start]
+        parts = self._flow.tree(row).parts
+        output = len(self._flow.operands[row]) + sum(not p.is_tuple for p in parts[:node])
+        for match in _ALIASED.finditer(listed):
+            indices = set(match[1].replace('"', "").split(","))
+            if str(number) in indices and str(output) in indices:
+                return True
+        return False
 
     def _custom_call(self, row: int, number: int, index: ShapeIndex) -> bool:
         """Return whether a matrix product may be added into its third operand."""

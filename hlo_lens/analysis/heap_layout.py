@@ -21,6 +21,7 @@ Sources: xla/service/buffer_assignment.cc (BufferAssigner), heap_simulator/heap_
 from __future__ import annotations
 
 import bisect
+import heapq
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -29,9 +30,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.analysis.dataflow import NODES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from hlo_lens.analysis.dataflow import BufferSharing, Dataflow, Part
+    from hlo_lens.analysis.dataflow import BufferSharing, Dataflow
+
+MANY = 5000
+NEAR = 0.005
+
+BUCKET = 64
+"""Events that a leaf of `UsedBytes` holds."""
 
 LAST = 1 << 62
 """End of the last free gap of a heap."""
@@ -68,10 +75,14 @@ class Chunk:
         return self.intervals[0].end - self.intervals[0].start
 
     @property
+    def begin(self) -> int:
+        """First event at which any value holds it."""
+        return min(interval.start for interval in self.intervals)
+
+    @property
     def span(self) -> int:
         """From the first event of any value to the last."""
-        starts = min(interval.start for interval in self.intervals)
-        return max(interval.end for interval in self.intervals) - starts
+        return max(interval.end for interval in self.intervals) - self.begin
 
 
 @dataclass(slots=True, eq=False)
@@ -103,7 +114,10 @@ class Allocation:
 
 
 def pack(chunks: Sequence[Chunk], alignment: int, events: int) -> int:
-    """Give chunks their offsets and return the bytes of the heap.
+    """Give chunks their offsets, as XLA does for CPU and GPU; return the bytes of the heap.
+
+    Largest first, then longest-lived first; the smaller heap wins, the first on a tie. Of very many
+    chunks the second try is left out where it could save less than `NEAR` of the heap.
 
     Args:
         chunks: Those to place; their offsets are set.
@@ -114,16 +128,92 @@ def pack(chunks: Sequence[Chunk], alignment: int, events: int) -> int:
         return 0
     by_size = sorted(chunks, key=lambda c: (-c.size, -c.duration, c.order))
     size = _place(by_size, alignment, events)
-    if size <= _least(chunks, events):
+    spared = size - _least(chunks, events)
+    if spared <= 0 or (len(chunks) > MANY and spared < NEAR * size):
         return size
     first = [chunk.offset for chunk in chunks]
     by_time = sorted(chunks, key=lambda c: (-c.span, -c.size, c.order))
-    second = _place(by_time, alignment, events)
+    second = _place(by_time, alignment, events, below=size)
     if second < size:
         return second
     for chunk, offset in zip(chunks, first, strict=True):
         chunk.offset = offset
     return size
+
+
+def pack_in_time(chunks: Sequence[Chunk], alignment: int, events: int) -> int:
+    """Give chunks their offsets, as XLA does for TPU; return the bytes of the heap.
+
+    In the order in which they begin, each takes the smallest free gap, the lowest on a tie, and
+    keeps it from its first value's begin to its last value's end. Bytes that alignment leaves free
+    before a chunk are freed with it. Source: heap_simulator.cc, FinishFastMerge. That TPU compilers
+    use it is observed (libtpu 0.0.11 to 0.0.51), not documented.
+
+    Args:
+        chunks: Those to place; their offsets are set.
+        alignment: Every offset is a multiple of it.
+        events: Not needed here.
+    """
+    del events
+    gaps = _Gaps(alignment)
+    held: list[tuple[int, int, int]] = []
+    size = 0
+    for begin, _, _, _, chunk in sorted(
+        (chunk.begin, -chunk.size, chunk.order, place, chunk) for place, chunk in enumerate(chunks)
+    ):
+        while held and held[0][0] <= begin:
+            _, start, end = heapq.heappop(held)
+            gaps.free(start, end)
+        start, chunk.offset = gaps.take(chunk.size)
+        end = chunk.offset + chunk.size
+        heapq.heappush(held, (chunk.begin + chunk.span, start, end))
+        size = max(size, end)
+    return size
+
+
+class _Gaps:
+    """Free gaps of a heap, by offset and by size. Source: free_chunks_manager.cc."""
+
+    def __init__(self, alignment: int) -> None:
+        self._alignment = alignment
+        self._starts = [0]
+        self._ends = {0: LAST}
+        self._by_size = [(LAST, 0)]
+
+    def take(self, size: int) -> tuple[int, int]:
+        """Take bytes from the smallest gap; return where they begin, without and with alignment."""
+        usable, start = self._by_size[bisect.bisect_left(self._by_size, (size, 0))]
+        end = self._remove(start)
+        aligned = end - usable
+        if aligned + size < end:
+            self._add(aligned + size, end)
+        return start, aligned
+
+    def free(self, start: int, end: int) -> None:
+        """Give bytes back, joined with the gaps beside them."""
+        place = bisect.bisect_left(self._starts, start)
+        if place < len(self._starts) and self._starts[place] == end:
+            end = self._remove(end)
+        if place > 0 and self._ends[self._starts[place - 1]] == start:
+            start = self._starts[place - 1]
+            self._remove(start)
+        self._add(start, end)
+
+    def _usable(self, start: int, end: int) -> int:
+        return end + (-start // self._alignment) * self._alignment
+
+    def _add(self, start: int, end: int) -> None:
+        bisect.insort(self._starts, start)
+        self._ends[start] = end
+        bisect.insort(self._by_size, (self._usable(start, end), start))
+
+    def _remove(self, start: int) -> int:
+        """Remove the gap that begins somewhere; return its end."""
+        end = self._ends.pop(start)
+        del self._starts[bisect.bisect_left(self._starts, start)]
+        listed = (self._usable(start, end), start)
+        del self._by_size[bisect.bisect_left(self._by_size, listed)]
+        return end
 
 
 def _least(chunks: Iterable[Chunk], events: int) -> int:
@@ -140,23 +230,33 @@ def _least(chunks: Iterable[Chunk], events: int) -> int:
     return most
 
 
-def _place(chunks: Iterable[Chunk], alignment: int, events: int) -> int:
-    """Place chunks one by one, each by best fit, and return the bytes of the heap."""
+def _place(chunks: Iterable[Chunk], alignment: int, events: int, below: int = LAST) -> int:
+    """Place chunks one by one, each by best fit, and return the bytes of the heap.
+
+    It ends early, with chunks left over, once the heap is not `below` so many bytes.
+    """
     used = UsedBytes(events)
     heap = 0
     for chunk in chunks:
         size = chunk.size
         best, best_size = -1, LAST + 1
         free = 0
-        for start, end in used.over(chunk.intervals):
-            gap = start - free
-            if gap >= size and gap < best_size:
+        depth = 0
+        for edge in used.edges(chunk.intervals):
+            if edge & 1:
+                depth -= 1
+                if not depth:
+                    free = edge >> 1
+                continue
+            if not depth and size <= (gap := (edge >> 1) - free) < best_size:
                 best, best_size = free, gap
-            free = max(free, end)
+            depth += 1
         if best < 0:
             best = free
         chunk.offset = best
         heap = max(heap, best + size)
+        if heap >= below:
+            return heap
         end = -(-(best + size) // alignment) * alignment
         for interval in chunk.intervals:
             used.add(interval, best, end)
@@ -164,75 +264,96 @@ def _place(chunks: Iterable[Chunk], alignment: int, events: int) -> int:
 
 
 class UsedBytes:
-    """Which bytes are in use when: a segment tree over time with disjoint byte intervals.
+    """Which bytes are in use when, as disjoint byte intervals in a tree over time.
 
-    Each node has the bytes used through its whole time, and those used at some instant of it.
-    Intervals that touch are joined, so that nodes stay short.
+    Events stand in buckets, the leaves. A node has the bytes that some chunk uses through all of
+    it but not through all of its parent, and the bytes used at any event below it; a bucket also
+    has the chunks used in a part of it. Intervals that touch are joined, and chunks lie close to
+    each other, so that all lists stay short. Offsets stand doubled in them, ends plus one.
     """
 
     def __init__(self, events: int) -> None:
         self._width = 1
-        while self._width < events + 1:
+        while self._width * BUCKET < events + 1:
             self._width *= 2
         self._through: dict[int, list[int]] = {}
+        self._partly: dict[int, list[tuple[int, int, int, int]]] = {}
         self._somewhere: dict[int, list[int]] = {}
 
     def add(self, interval: Interval, start: int, end: int) -> None:
         """Use bytes from `start` up to `end` during an interval."""
-        left, right = interval.start + self._width, interval.end + self._width + 1
-        through, somewhere = self._through, self._somewhere
-        marked: set[int] = set()
-        while left < right:
-            if left & 1:
-                _join(through, left, start, end)
-                marked.add(left >> 1)
-                left += 1
-            if right & 1:
-                right -= 1
-                _join(through, right, start, end)
-                marked.add(right >> 1)
-            left >>= 1
-            right >>= 1
-        seen: set[int] = set()
-        for node in marked:
-            while node and node not in seen:
-                seen.add(node)
-                if _join(somewhere, node, start, end):
-                    node >>= 1
-                else:
-                    break
+        start, end = 2 * start, 2 * end + 1
+        begin, last = interval
+        first, final = begin // BUCKET, last // BUCKET
+        left, right = first + self._width, final + self._width + 1
+        if begin > first * BUCKET or (first == final and last < first * BUCKET + BUCKET - 1):
+            self._partly.setdefault(first, []).append((begin, last, start, end))
+            self._mark(left, start, end)
+            left += 1
+        if final > first and last < final * BUCKET + BUCKET - 1:
+            self._partly.setdefault(final, []).append((begin, last, start, end))
+            self._mark(right - 1, start, end)
+            right -= 1
+        for node in _covering(left, right):
+            _join(self._through, node, start, end)
+            self._mark(node, start, end)
 
-    def over(self, intervals: Sequence[Interval]) -> list[tuple[int, int]]:
-        """Return the disjoint bytes used at any instant of some intervals, ascending."""
-        through, somewhere = self._through, self._somewhere
-        ancestors: set[int] = set()
-        inside: set[int] = set()
-        for interval in intervals:
-            left, right = interval.start + self._width, interval.end + self._width + 1
-            while left < right:
-                if left & 1:
-                    inside.add(left)
-                    left += 1
-                if right & 1:
-                    right -= 1
-                    inside.add(right)
-                left >>= 1
-                right >>= 1
-        for node in inside:
+    def _mark(self, node: int, start: int, end: int) -> None:
+        """Use bytes at some event of a node, and so of all above it."""
+        while node and _join(self._somewhere, node, start, end):
             node >>= 1
-            while node and node not in ancestors:
-                ancestors.add(node)
-                node >>= 1
-        found: list[tuple[int, int]] = []
-        for node in inside:
-            for listed in (through.get(node), somewhere.get(node)):
-                if listed:
-                    found += zip(listed[::2], listed[1::2], strict=True)
-        for node in ancestors:
-            listed = through.get(node)
-            if listed:
-                found += zip(listed[::2], listed[1::2], strict=True)
-        return _union(found)
+
+    def edges(self, intervals: Sequence[Interval]) -> list[int]:
+        """Return where the bytes used at any event of some intervals begin and end, ascending.
+
+        An offset is doubled where bytes begin, and one more than doubled behind their end. The
+        intervals between may lie in one another.
+        """
+        found: list[int] = []
+        through, somewhere, width = self._through, self._somewhere, self._width
+        for begin, last in intervals:
+            first, final = begin // BUCKET, last // BUCKET
+            left, right = first + width, final + width + 1
+            low, high = left, right - 1
+            if begin > first * BUCKET or (first == final and last < first * BUCKET + BUCKET - 1):
+                self._in_bucket(first, begin, last, found)
+                left += 1
+            if final > first and last < final * BUCKET + BUCKET - 1:
+                self._in_bucket(final, begin, last, found)
+                right -= 1
+            for node in _covering(left, right):
+                if node in somewhere:
+                    found += somewhere[node]
+            while low:
+                if low in through:
+                    found += through[low]
+                if high != low and high in through:
+                    found += through[high]
+                low >>= 1
+                high >>= 1
+        found.sort()
+        return found
+
+    def _in_bucket(self, bucket: int, begin: int, last: int, found: list[int]) -> None:
+        """Add what is used in a part of a bucket."""
+        for start, end, low, high in self._partly.get(bucket, ()):
+            if start <= last and end >= begin:
+                found += (low, high)
+
+
+def _covering(left: int, right: int) -> list[int]:
+    """Return the fewest nodes of a tree that hold the leaves from `left` up to `right`."""
+    found = []
+    while left < right:
+        if left & 1:
+            found.append(left)
+            left += 1
+        if right & 1:
+            right -= 1
+            found.append(right)
+        left >>= 1
+        right >>= 1
+    return found
 
 
 def _join(lists: dict[int, list[int]], node: int, start: int, end: int) -> bool:
@@ -342,42 +463,53 @@ class HeapLayout:
     temporaries: dict[int, int]
 
 
-def heap_layout(
-    flow: Dataflow,
-    sharing: BufferSharing,
-    alignment: int,
-    may_reuse: Callable[[Part, int], bool] | None = None,
-) -> HeapLayout:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutRules:
+    """What differs between backends.
+
+    Attributes:
+        alignment: Every offset in a heap, and every temporary allocation, is a multiple of it.
+        alignments: The same for memory spaces where it is another.
+        pack: Lays out the heap of one memory space.
+        reuses_outputs: Whether temporaries are put into the memory of outputs and donated
+            parameters.
+    """
+
+    alignment: int
+    alignments: Mapping[int, int] = field(default_factory=dict)
+    pack: Callable[[Sequence[Chunk], int, int], int] = pack
+    reuses_outputs: bool = True
+
+    def align(self, size: int, color: int) -> int:
+        """Return the first place behind some bytes of a memory space at which others may begin."""
+        step = self.alignments.get(color, self.alignment)
+        return -(-size // step) * step
+
+
+def heap_layout(flow: Dataflow, sharing: BufferSharing, rules: LayoutRules) -> HeapLayout:
     """Return where each buffer of a module lies.
 
     Args:
         flow: Values, buffers and live ranges.
         sharing: Which results may be written over operands.
-        alignment: Of every offset in a heap.
+        rules: Those of the backend.
     """
-    return _Assigner(flow, sharing, alignment, may_reuse).run()
+    return _Assigner(flow, sharing, rules).run()
 
 
 class _Assigner:
     """Assigns one buffer after the other."""
 
-    def __init__(
-        self,
-        flow: Dataflow,
-        sharing: BufferSharing,
-        alignment: int,
-        may_reuse: Callable[[Part, int], bool] | None,
-    ) -> None:
+    def __init__(self, flow: Dataflow, sharing: BufferSharing, rules: LayoutRules) -> None:
         self._flow = flow
-        self._may_reuse = may_reuse
+        self._rules = rules
         self._values = flow.values
         self._sharing = sharing
-        self._alignment = alignment
         self._allocations: list[Allocation] = []
         self._allocation_of: dict[int, int] = {}
         self._reusable: list[int] = []
         self._bits_of_color: dict[int, int] = defaultdict(int)
-        self._busy = BusyTimes(flow.end + 2)
+        self._busy = BusyTimes(2 * flow.end + 2)
         self._held: list[list[tuple[int, int, int]]] = []
         self._outputs = {flow.buffer_of[v] for v in flow.output_values}
         self._entry_places = {
@@ -433,19 +565,21 @@ class _Assigner:
             start, end = self._values.starts[value], self._values.ends[value]
             bisect.insort(self._held[number], (start, end, value))
             if allocation.is_reusable:
-                self._busy.add(1 << self._reusable.index(number), start, end)
+                self._busy.add(1 << self._reusable.index(number), 2 * start, 2 * end)
         if buffer in self._outputs:
             allocation.is_output = True
 
     def _offer(self, number: int) -> None:
         """Let later buffers be put into an allocation."""
         allocation = self._allocations[number]
+        if not self._rules.reuses_outputs:
+            return
         allocation.is_reusable = True
         bit = 1 << len(self._reusable)
         self._reusable.append(number)
         self._bits_of_color[allocation.color] |= bit
         for start, end, _ in self._held[number]:
-            self._busy.add(bit, start, end)
+            self._busy.add(bit, 2 * start, 2 * end)
 
     def _assign(self, buffer: int, size: int) -> None:
         """Give a buffer its allocation, or let it wait. Source: AssignSingleHloBuffer."""
@@ -498,7 +632,9 @@ class _Assigner:
         for value in members:
             if not candidates:
                 return False
-            candidates &= ~self._busy.over(starts[value] + 1, ends[value] - 1)
+            # instants are even numbers here, and the odd ones between them tell whether
+            # something lives through, or only ends where this begins
+            candidates &= ~self._busy.over(2 * starts[value] + 1, 2 * ends[value] - 1)
         while candidates:
             last = candidates.bit_length() - 1
             candidates ^= 1 << last
@@ -515,10 +651,6 @@ class _Assigner:
         if self._values.parts[members[0]].color != allocation.color or size > allocation.size:
             return False
         if buffer in self._outputs and allocation.size != size:
-            return False
-        if self._may_reuse is not None and not all(
-            self._may_reuse(self._values.parts[value], allocation.size) for value in members
-        ):
             return False
         held = self._held[number]
         return not any(self._interferes(value, held) for value in members)
@@ -557,7 +689,8 @@ class _Assigner:
             chunks, empty, events = _Simulation(
                 self._flow, self._sharing, by_color[color], sizes
             ).run()
-            size = pack(chunks, self._alignment, events)
+            step = self._rules.alignments.get(color, self._rules.alignment)
+            size = self._rules.pack(chunks, step, events)
             allocation = Allocation(size, color, "heap")
             for chunk in chunks:
                 allocation.values += [(value, chunk.offset) for value in chunk.keys]
@@ -577,7 +710,7 @@ class _Assigner:
             if whole is None:
                 combined[allocation.color] = allocation
                 continue
-            base = -(-whole.size // self._alignment) * self._alignment
+            base = self._rules.align(whole.size, whole.color)
             whole.size = base + allocation.size
             whole.values += [(value, base + offset) for value, offset in allocation.values]
         temporaries = {}
@@ -617,7 +750,8 @@ def thread_local_allocations(flow: Dataflow) -> list[Allocation]:
                 continue
             kind = "constant" if opcodes[row] == "constant" else "thread-local"
             parts = flow.tree(row).parts
-            found += [Allocation(part.size_bytes, part.color, kind) for part in parts]
+            defined = parts[:1] if opcodes[row] == "tuple" else parts
+            found += [Allocation(part.size_bytes, part.color, kind) for part in defined]
     return found
 
 
@@ -728,7 +862,7 @@ class _Simulation:
         flow = self._flow
         places = flow.values.places
         row, node = divmod(places[value], NODES)
-        if not ending:
+        if not ending or not self._sharing.is_possible(row):
             return False
         for place in flow.operands.get(row, ()):
             if place % NODES:

@@ -108,6 +108,9 @@ class MemoryLayout:
     printed_total: int | None = None
     is_complete: bool = True
     notes: tuple[str, ...] = ()
+    _series: dict[int, list[int]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def length(self) -> int | None:
@@ -151,7 +154,9 @@ class MemoryLayout:
         """Return the occupied bytes of a memory space at each instant; None without a schedule."""
         if self.length is None:
             return None
-        return occupied_bytes(self.occupants(color), self.length)
+        if color not in self._series:
+            self._series[color] = occupied_bytes(self.occupants(color), self.length)
+        return self._series[color]
 
     @property
     def unplaced(self) -> int:

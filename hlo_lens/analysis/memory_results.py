@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.memory_by import instructions_by_name, makers_of
+from hlo_lens.analysis.memory_estimate import memory_estimate
 from hlo_lens.analysis.memory_layout import DEFAULT_SPACE, MemoryLayout, layout_of_dump
 from hlo_lens.analysis.memory_statement import MemoryStatement, memory_statement
 from hlo_lens.analysis.peak_memory import PeakMemory, peak_memory
+from hlo_lens.model.hlo_query import tabulate
 from hlo_lens.text.errors import DumpMismatchError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -17,7 +19,13 @@ if TYPE_CHECKING:
 
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo import HloInstruction, HloModule
+    from hlo_lens.model.hlo_query import InstructionTable
     from hlo_lens.model.memory_usage_report import MemoryUsageReport
+
+ESTIMATE = (
+    "an estimate: there is no buffer assignment beside this text, so live ranges and places follow "
+    "from the schedule by XLA's rules"
+)
 
 _EXACT_CHANGE_LIST = 1003875606
 """Change list of libtpu 0.0.51, the first whose rule for temporaries is known."""
@@ -52,15 +60,31 @@ class MemoryResults:
     missing: tuple[tuple[str, str], ...] = ()
 
 
-def memory_results(dump: ModuleDump, *, backend: str | None) -> MemoryResults | None:
+def memory_results(
+    dump: ModuleDump,
+    *,
+    backend: str | None,
+    table: InstructionTable | None = None,
+    most_estimated: int | None = None,
+) -> MemoryResults | None:
     """Return what is known of the memory of a module; None where nothing is.
+
+    Without a buffer assignment it is estimated from the HLO text, if that is scheduled.
+
+    Args:
+        dump: The module and its texts.
+        backend: ``cpu``, ``gpu``, ``tpu`` or None.
+        table: The module's instructions, where they have been tabulated already.
+        most_estimated: Modules of more instructions are not estimated; None for no limit.
 
     Raises:
         DumpMismatchError: If texts do not belong together, or sums are not those that XLA printed.
     """
     assignment, module = dump.buffer_assignment, dump.hlo
     if assignment is None or not len(assignment.allocations):
-        return _estimated(module, backend)
+        if module is None or len(module.columns) > (most_estimated or len(module.columns)):
+            return None
+        return _estimated(dump, module, backend, table)
     layout = layout_of_dump(assignment, dump.live_range)
     _check_total(layout, dump)
     report = dump.memory_usage_report
@@ -89,10 +113,33 @@ def memory_results(dump: ModuleDump, *, backend: str | None) -> MemoryResults | 
     )
 
 
-def _estimated(module: HloModule | None, backend: str | None) -> MemoryResults | None:
+def _estimated(
+    dump: ModuleDump, module: HloModule, backend: str | None, table: InstructionTable | None
+) -> MemoryResults | None:
     """Return the estimate from HLO text; None where there is no schedule to go by."""
-    del module, backend
-    return None
+    estimate = memory_estimate(table or tabulate(module), backend=backend)
+    if estimate is None:
+        return None
+    layout = estimate.layout
+    statement = replace(
+        memory_statement(layout, backend=estimate.backend),
+        argument_bytes=estimate.argument_bytes,
+        output_bytes=estimate.output_bytes,
+        alias_bytes=estimate.alias_bytes,
+        temp_bytes=estimate.temp_bytes,
+        temp_range=(estimate.temp_bytes, estimate.temp_bytes),
+        notes=(ESTIMATE, *estimate.notes),
+    )
+    peak = peak_memory(layout)
+    return MemoryResults(
+        layout=layout,
+        statement=statement,
+        peak=peak,
+        makers={} if peak is None else makers_of(module, peak.live),
+        backend=estimate.backend,
+        module=module,
+        missing=_missing(dump),
+    )
 
 
 def at_instant(results: MemoryResults, at: str, *, color: int = DEFAULT_SPACE) -> PeakMemory | None:

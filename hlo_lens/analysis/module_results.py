@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.collective_counts import CollectiveCounts, collective_counts
+from hlo_lens.analysis.collectives import Collectives, collectives
 from hlo_lens.analysis.entry_signature import EntrySignature, entry_signature
 from hlo_lens.analysis.largest_instructions import LargestInstructions, largest_instructions
 from hlo_lens.analysis.opcodes import Opcodes, opcodes
@@ -15,6 +15,8 @@ from hlo_lens.analysis.summary import Summary, summary
 from hlo_lens.model.hlo_query import tabulate
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hlo_lens.model.hlo import HloModule
 
 
@@ -27,12 +29,19 @@ class ModuleResults:
     opcodes: Opcodes
     largest: LargestInstructions
     sources: SourceBytes
-    collectives: CollectiveCounts
+    collectives: Collectives
     shardings: ShardingForms
 
 
-def module_results(module: HloModule) -> ModuleResults:
-    """Return the results of all passes on a module, from one table of its instructions."""
+def module_results(
+    module: HloModule, *, before: Callable[[], HloModule | None] | None = None
+) -> ModuleResults:
+    """Return the results of all passes on a module, from one table of its instructions.
+
+    Args:
+        module: The module.
+        before: Gives its text from before optimizations; asked where only that names mesh axes.
+    """
     table = tabulate(module)
     return ModuleResults(
         summary=summary(table),
@@ -40,6 +49,6 @@ def module_results(module: HloModule) -> ModuleResults:
         opcodes=opcodes(table),
         largest=largest_instructions(table),
         sources=source_bytes(table),
-        collectives=collective_counts(table),
+        collectives=collectives(table, before=before),
         shardings=sharding_forms(table),
     )

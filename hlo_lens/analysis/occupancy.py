@@ -59,7 +59,7 @@ def _add_changes(group: Sequence[Occupant], change: list[int], length: int) -> N
     events = [(o.start, 1, i) for i, o in enumerate(group)]
     events += [(o.end + 1, 0, i) for i, o in enumerate(group)]
     events.sort()
-    active = _Active()
+    active = _Active() if len(group) < _MANY else _Segments(group)
     for instant, begins, index in events:
         if instant >= length:
             break
@@ -68,6 +68,41 @@ def _add_changes(group: Sequence[Occupant], change: list[int], length: int) -> N
             change[instant] += active.add(occupant.offset, occupant.size, index)
         else:
             change[instant] -= active.remove(occupant.offset, occupant.size, index)
+
+
+_MANY = 512
+"""From so many values in one allocation on, importing numpy pays."""
+
+
+class _Segments:
+    """Counts how many intervals hold each piece between two neighbouring ends of intervals."""
+
+    def __init__(self, group: Sequence[Occupant]) -> None:
+        import numpy as np
+
+        ends = {o.offset for o in group} | {o.offset + o.size for o in group}
+        self._edges = np.array(sorted(ends), dtype=np.int64)
+        self._sizes = np.diff(self._edges)
+        self._counts = np.zeros(len(self._sizes), dtype=np.int32)
+        self._starts = np.searchsorted(self._edges, [o.offset for o in group])
+        self._stops = np.searchsorted(self._edges, [o.offset + o.size for o in group])
+
+    def add(self, offset: int, size: int, index: int) -> int:
+        """Take an interval in and return how many bytes it adds to the union."""
+        del offset, size
+        pieces = slice(self._starts[index], self._stops[index])
+        counts = self._counts[pieces]
+        added = int(self._sizes[pieces][counts == 0].sum())
+        counts += 1
+        return added
+
+    def remove(self, offset: int, size: int, index: int) -> int:
+        """Take an interval out and return how many bytes the union loses."""
+        del offset, size
+        pieces = slice(self._starts[index], self._stops[index])
+        counts = self._counts[pieces]
+        counts -= 1
+        return int(self._sizes[pieces][counts == 0].sum())
 
 
 class _Active:
@@ -112,6 +147,37 @@ def covered_bytes(intervals: Iterable[tuple[int, ...]], start: int, end: int) ->
             covered += high - low
             reached = high
     return covered
+
+
+def owned_bytes(intervals: Sequence[tuple[int, int]]) -> list[int]:
+    """Return how many bytes of each interval (offset, size) no earlier one of the list holds.
+
+    They sum to the union. Each piece between neighbouring ends is given away once: costs n log n.
+    """
+    edges = sorted({e for offset, size in intervals for e in (offset, offset + size)})
+    place = {edge: position for position, edge in enumerate(edges)}
+    free = list(range(len(edges) + 1))
+    owned: list[int] = []
+    for offset, size in intervals:
+        stop = place[offset + size]
+        total = 0
+        piece = _first_free(free, place[offset])
+        while piece < stop:
+            total += edges[piece + 1] - edges[piece]
+            free[piece] = piece + 1
+            piece = _first_free(free, piece + 1)
+        owned.append(total)
+    return owned
+
+
+def _first_free(free: list[int], piece: int) -> int:
+    """Return the first piece from one on that nobody owns, and shorten the way to it."""
+    found = piece
+    while free[found] != found:
+        found = free[found]
+    while free[piece] != found and piece != found:
+        free[piece], piece = found, free[piece]
+    return found
 
 
 def union_bytes(intervals: Iterable[tuple[int, int]]) -> int:

@@ -8,12 +8,11 @@ the occupied bytes. Source of the ranges: HloLiveRange, both ends inclusive.
 
 from __future__ import annotations
 
-import bisect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from hlo_lens.analysis.memory_layout import DEFAULT_SPACE
-from hlo_lens.analysis.occupancy import covered_bytes
+from hlo_lens.analysis.occupancy import owned_bytes
 from hlo_lens.analysis.result import Column, Result, Unit
 
 if TYPE_CHECKING:
@@ -146,14 +145,18 @@ def _live(layout: MemoryLayout, color: int, position: int) -> list[LiveValue]:
     by_index = layout.by_index
     occupants = [o for o in layout.occupants(color) if o.start <= position <= o.end]
     occupants.sort(key=lambda o: (-o.start, o.key))  # bytes belong to the youngest value
-    taken: dict[int, list[tuple[int, int]]] = {}
+    held: dict[int, list[int]] = {}
+    for number, occupant in enumerate(occupants):
+        held.setdefault(occupant.allocation, []).append(number)
+    owned = [0] * len(occupants)
+    for numbers in held.values():
+        parts = owned_bytes([(occupants[n].offset, occupants[n].size) for n in numbers])
+        for number, part in zip(numbers, parts, strict=True):
+            owned[number] = part
     live: list[LiveValue] = []
-    for occupant in occupants:
+    for occupant, part in zip(occupants, owned, strict=True):
         value = layout.values[occupant.key]
         allocation = by_index[value.allocation]
-        earlier = taken.setdefault(value.allocation, [])
-        owned = value.size - covered_bytes(earlier, value.offset, value.offset + value.size)
-        bisect.insort(earlier, (value.offset, value.size))
         live.append(
             LiveValue(
                 value=value.name,
@@ -166,7 +169,7 @@ def _live(layout: MemoryLayout, color: int, position: int) -> list[LiveValue]:
                 end=occupant.end,
                 instruction_name=value.instruction_name,
                 parameter_number=allocation.parameter_number,
-                owned_bytes=owned,
+                owned_bytes=part,
             )
         )
     live.sort(key=lambda v: (-v.size_bytes, v.value))

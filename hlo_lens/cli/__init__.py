@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 COMMANDS: Mapping[str, str] = {
     "report": "What a compiled program is, on one page.",
     "memory": "What uses the memory, when, and because of which line.",
+    "collectives": "Which collectives run, along which axis, how often, and why.",
+    "loops": "Which loops run how often, and what they communicate.",
+    "sharding": "How parameters and outputs lie over the devices, and what that costs.",
+    "shard": "Which device holds which slice, drawn, in all spellings.",
 }
 """Name of each command, which is that of its module in this package, and what it is for."""
 

@@ -60,6 +60,9 @@ REUSED_COLOR = 4
 REUSED_STRIDE = 5
 """A value of another colour has its allocation's colour after the first columns."""
 
+LARGEST_OFFSET = (1 << 31) - 1
+"""Longest text whose offsets fit into 32 bits."""
+
 _NUMBER = re.compile(r"-?\d+")
 
 
@@ -116,6 +119,10 @@ class BufferColumns:
     stride: int
     cells: array[int] = field(default_factory=lambda: array("i"))
 
+    def __post_init__(self) -> None:
+        if len(self.source.text) > LARGEST_OFFSET:
+            self.cells = array("q", self.cells)
+
     def __len__(self) -> int:
         return len(self.cells) // self.stride
 
@@ -142,7 +149,7 @@ class BufferColumns:
 class _Value:
     """What all views of a value say: ``<25 fusion.5{0} (phi) @1>``."""
 
-    __slots__ = ("_row", "_columns")
+    __slots__ = ("_columns", "_row")
 
     def __init__(self, columns: BufferColumns, row: int) -> None:
         self._columns = columns

@@ -66,6 +66,8 @@ class ModuleDump:
         files: The files that it is read from: that of `hlo` first where there is one.
         parts: Kind of buffer-side text to its file, as far as there are any.
         module_text: Reads the HLO module; None where there is no HLO text.
+        before_text: Reads the module as it was before optimizations; None where there is no such
+            text, or where it is the one of `module_text`.
         buffers: Read the buffer-side texts.
     """
 
@@ -75,12 +77,21 @@ class ModuleDump:
     files: tuple[str, ...] = ()
     parts: Mapping[str, str] = field(default_factory=dict)
     module_text: Lazy[HloModule] | None = field(default=None, repr=False)
+    before_text: Lazy[HloModule] | None = field(default=None, repr=False)
     buffers: BufferTexts = field(default_factory=BufferTexts, repr=False)
 
     @property
     def hlo(self) -> HloModule | None:
         """The HLO module of the latest stage there is, or None where there is no HLO text."""
         return None if self.module_text is None else self.module_text.get()
+
+    @property
+    def before(self) -> HloModule | None:
+        """The module before optimizations: global shapes, all shardings as the program gave them.
+
+        None where there is no such text beside that of `hlo`.
+        """
+        return None if self.before_text is None else self.before_text.get()
 
     @property
     def buffer_assignment(self) -> BufferAssignment | None:

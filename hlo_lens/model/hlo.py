@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, overload
 
 from hlo_lens.model.metadata import OpMetadata, SourceLocation, StackFrames
+from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from hlo_lens.model.replica_groups import CollectiveDeviceList
@@ -259,7 +260,7 @@ class HloInstruction:
             return overlay.operands
         if self.opcode in ("constant", "parameter"):
             return ()
-        return self.computation.module.reader.operands(self.operand_text)
+        return self._reader_operands()
 
     @property
     def operand_names(self) -> tuple[str, ...]:
@@ -272,7 +273,12 @@ class HloInstruction:
         if self.opcode != "parameter":
             return None
         text = self.operand_text.strip()
+        if "/" in text:  # a comment
+            text = "".join(operand.name for operand in self._reader_operands())
         return int(text) if text.isdecimal() else None
+
+    def _reader_operands(self) -> tuple[HloOperand, ...]:
+        return self.computation.module.reader.operands(self.operand_text)
 
     @property
     def is_root(self) -> bool:
@@ -650,9 +656,12 @@ class HloModule:
 
     @functools.cached_property
     def entry_computation_layout(self) -> ProgramShape | None:
-        """Parameter shapes and result shape with layouts; None where it is not printed."""
+        """Parameter shapes and result shape with layouts; None where not printed or not right."""
         value = self.header.get("entry_computation_layout")
-        return self.reader.program_shape(value) if value else None
+        try:
+            return self.reader.program_shape(value) if value else None
+        except DumpSyntaxError:  # which is a gap of the module
+            return None
 
     @functools.cached_property
     def input_output_alias(self) -> tuple[InputOutputAlias, ...]:

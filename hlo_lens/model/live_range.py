@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import functools
 from array import array
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.model.buffers import parse_index
+from hlo_lens.model.buffers import LARGEST_OFFSET, parse_index
 from hlo_lens.model.rows import Rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hlo_lens.model.shape import ShapeIndex
     from hlo_lens.text.errors import Gap
     from hlo_lens.text.source import Source
@@ -53,7 +54,7 @@ class BufferLiveRange(NamedTuple):
     """
 
     instruction_name: str
-    index: ShapeIndex
+    index: ShapeIndex  # type: ignore[assignment] # hides tuple.index, which nobody asks of it
     start: LogicalTime
     end: LogicalTime
 
@@ -79,7 +80,7 @@ class PeakValue(NamedTuple):
     """
 
     instruction_name: str
-    index: ShapeIndex | None
+    index: ShapeIndex | None  # type: ignore[assignment] # as above
     size_bytes: int
     cumulative_bytes: int | None
 
@@ -139,6 +140,12 @@ class LiveRangeColumns:
     node_name_ends: array[int] = field(default_factory=lambda: array("I"))
     node_numbers: array[int] = field(default_factory=lambda: array("q"))
 
+    def __post_init__(self) -> None:
+        if len(self.source.text) > LARGEST_OFFSET:
+            self.scheduled_names, self.range_names = array("Q"), array("Q")
+            self.peak_names, self.peak_name_ends = array("Q"), array("Q")
+            self.node_names, self.node_name_ends = array("Q"), array("Q")
+
     def scheduled(self, row: int) -> str:
         """Return the name of the scheduled instruction of a row."""
         text, start = self.source.text, self.scheduled_names[row]
@@ -150,10 +157,10 @@ class LiveRangeColumns:
         text, start = self.source.text, self.range_names[row]
         name_end = text.index("{", start)
         return BufferLiveRange(
-            text[start:name_end].rstrip(),
-            parse_index(text[name_end : text.index("}", name_end)]),
-            self.starts[row],
-            self.ends[row],
+            instruction_name=text[start:name_end].rstrip(),
+            index=parse_index(text[name_end : text.index("}", name_end)]),
+            start=self.starts[row],
+            end=self.ends[row],
         )
 
     def peak_value(self, row: int) -> PeakValue:
@@ -162,10 +169,10 @@ class LiveRangeColumns:
         name, brace, index = text.partition("{")
         total = self.peak_sums[row]
         return PeakValue(
-            name.rstrip(),
-            parse_index(index) if brace else None,
-            self.peak_sizes[row],
-            None if total == UNKNOWN else total,
+            instruction_name=name.rstrip(),
+            index=parse_index(index) if brace else None,
+            size_bytes=self.peak_sizes[row],
+            cumulative_bytes=None if total == UNKNOWN else total,
         )
 
     def node(self, row: int, children: Sequence[StackTraceNode]) -> StackTraceNode:

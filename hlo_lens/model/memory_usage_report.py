@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.model.human_size import HumanSize
-
 if TYPE_CHECKING:
+    from hlo_lens.model.human_size import HumanSize
     from hlo_lens.model.shape import ShapeIndex
     from hlo_lens.text.errors import Gap
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 class CountedShape(NamedTuple):
     """A shape and how many values at one offset have it."""
 
-    count: int
+    count: int  # type: ignore[assignment] # hides tuple.count, which nobody asks of a shape
     shape_text: str
 
 

@@ -67,6 +67,22 @@ class Mesh:
         return cls(axis_names=tuple(sizes), axis_sizes=tuple(sizes.values()))
 
     @classmethod
+    def from_sizes_text(cls, text: str) -> Mesh:
+        """Return the mesh that a user wrote as ``data=2,model=4``, most major axis first.
+
+        Raises:
+            UsageError: If it is none.
+        """
+        sizes: dict[str, int] = {}
+        for part in text.split(","):
+            name, _, size = (word.strip().strip("'\"") for word in part.partition("="))
+            if not name or not size.isdecimal() or int(size) < 1 or name in sizes:
+                message = f"not a mesh: {text!r}; write it like data=2,model=4"
+                raise UsageError(message)
+            sizes[name] = int(size)
+        return cls.of(sizes)
+
+    @classmethod
     def maximal(cls, device: int) -> Mesh:
         """Return the mesh of one device."""
         return cls(device_assignment=TileAssignment(dimensions=(1,), device_ids=(device,)))

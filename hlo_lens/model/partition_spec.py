@@ -6,7 +6,12 @@ steps and the order in which they try are the same, so that the answers are.
 
 from __future__ import annotations
 
+import ast
+import re
 from typing import TYPE_CHECKING, TypeAlias
+
+from hlo_lens.model.tile_assignment import nested_loops
+from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,6 +48,54 @@ def partition_spec(
     return tuple(entry[0] if len(entry) == 1 else entry or None for entry in entries)
 
 
+def partition_spec_text(spec: PartitionSpec) -> str:
+    """Return a partition spec as JAX prints it since 0.7.
+
+    >>> partition_spec_text((None, ("x", "y"))), partition_spec_text(("x",))
+    ("P(None, ('x', 'y'))", "P('x',)")
+    """
+    return f"P{spec!r}"
+
+
+_SPEC_NAME = re.compile(r"""(?<![\w.'"])([A-Za-z_][\w.]*)(?![\w.'"])""")
+
+
+def read_partition_spec(text: str) -> PartitionSpec:
+    """Return the partition spec that a user wrote: ``x,None``, ``('x','y'),None``, ``P('x')``.
+
+    Quotes may be left out, and so may ``P`` and its parentheses.
+
+    Raises:
+        UsageError: If it is none.
+
+    >>> read_partition_spec("(x,y),None"), read_partition_spec("P('x')"), read_partition_spec("")
+    ((('x', 'y'), None), ('x',), ())
+    """
+    words = _SPEC_NAME.sub(lambda m: m[1] if m[1] == "None" else repr(m[1]), _without_call(text))
+    message = f"not a partition spec: {text!r}; write it like x,None or ('x','y'),None"
+    if re.search(r"""[\w'"]\s+[\w'"]""", words):
+        raise UsageError(message)
+    try:
+        found: object = ast.literal_eval(f"({words},)" if words else "()")
+    except (SyntaxError, ValueError) as error:
+        raise UsageError(message) from error
+    entries: list[str | tuple[str, ...] | None] = []
+    for entry in found if isinstance(found, tuple) else ():
+        if isinstance(entry, (tuple, list)) and all(isinstance(axis, str) for axis in entry):
+            entries.append(tuple(entry) if entry else None)
+        elif entry is None or isinstance(entry, str):
+            entries.append(entry)
+        else:
+            raise UsageError(message)
+    return tuple(entries)
+
+
+def _without_call(text: str) -> str:
+    """Return the entries inside ``P(...)`` or ``PartitionSpec(...)``, without a last comma."""
+    match = re.fullmatch(r"\s*(?:P|PartitionSpec)\((.*)\)\s*", text, re.DOTALL)
+    return (match[1] if match else text).strip().removesuffix(",").strip()
+
+
 def _taken(count: int, axes: Iterator[tuple[str, int]]) -> tuple[str, ...] | None:
     """Return the next axes that together divide into so many tiles; None if they do not."""
     names = []
@@ -71,34 +124,11 @@ def _axis_order(mesh: Mesh, tiles: TileAssignment) -> list[tuple[str, int]] | No
             stride //= size
             names[size, stride] = name
             sizes[stride] = size
-    loops = _loops(devices)
+    loops = nested_loops(devices)
     split = None if loops is None else _split_loops(loops, sizes)
     if split is None:
         return None
     return [(names[loop], loop[0]) for loop in split]
-
-
-def _loops(devices: tuple[int, ...]) -> list[tuple[int, int]] | None:
-    """Return sizes and strides whose nested loops give the devices, innermost first."""
-    if not devices or devices[0] != 0:
-        return None
-    loops: list[tuple[int, int]] = []
-    while len(devices) > 1:
-        stride = devices[1]
-        size = 2
-        while size < len(devices) and devices[size] == size * stride:
-            size += 1
-        if stride < 1 or len(devices) % size:
-            return None
-        loops.append((size, stride))
-        firsts = devices[::size]
-        if any(
-            devices[place] != firsts[place // size] + place % size * stride
-            for place in range(len(devices))
-        ):
-            return None
-        devices = firsts
-    return loops
 
 
 def _split_loops(

@@ -316,6 +316,30 @@ class HloSharding:
         pairs = zip(shardings, leaves, strict=False)
         return shape.with_leaves(_tile_shape(sharding, leaf) for sharding, leaf in pairs)
 
+    def replication_factor(self, num_devices: int | None = None) -> int | None:
+        """Return how many devices hold each element.
+
+        Args:
+            num_devices: Devices of the program, for a sharding that names none.
+
+        Returns:
+            1 for a value on one device; None for a tuple, an unknown sharding, a replicated one on
+            an unknown number of devices, and one that is manual all over: what the devices of a
+            manual program hold is its own affair. Manual and unreduced subgroups hold parts of
+            their own.
+        """
+        if self.kind is ShardingKind.MAXIMAL:
+            return 1
+        if self.kind is ShardingKind.REPLICATED:
+            return self.num_devices or num_devices
+        if self.kind is ShardingKind.UNREDUCED:
+            return 1
+        if self.kind is not ShardingKind.TILED or self.tile_assignment is None:
+            return None
+        sizes = self.tile_assignment.dimensions[len(self.tile_counts) :]
+        kinds = zip(self.subgroup_types, sizes, strict=True)
+        return math.prod(size for kind, size in kinds if kind is ShardingKind.REPLICATED)
+
     def equivalent(self, other: HloSharding) -> bool:
         """Return whether both mean the same, in whatever spelling.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_Axis: TypeAlias = tuple[int, int]
+Axis: TypeAlias = tuple[int, int]
 """Size and stride: so many steps of so much in the device ids."""
 
 
@@ -95,6 +95,27 @@ class TileAssignment:
         places = _expanded([(parts[part], steps[part]) for part in order])
         return TileAssignment(dimensions=shape, device_ids=tuple(ids[place] for place in places))
 
+    def as_iota(self) -> TileAssignment | None:
+        """Return the same array as an iota in its normal form; None where it is not one."""
+        if self.device_ids is None:
+            return self.canonical()
+        loops = nested_loops(self.device_ids)
+        return None if loops is None else _iota(self.dimensions, reversed(loops))
+
+    def as_list(self) -> TileAssignment:
+        """Return the same array with all device ids written out."""
+        return TileAssignment(dimensions=self.dimensions, device_ids=self.devices())
+
+    def axes_of_dimensions(self) -> list[list[Axis]] | None:
+        """Return for each dimension the steps in the device ids that it goes through.
+
+        They are sizes and strides, outermost first; a dimension of size 1 has none. None where the
+        array is no iota, or where a step would be shared by two dimensions so that sizes do not
+        divide.
+        """
+        loops = nested_loops(self.devices())
+        return None if loops is None else _refined(loops[::-1], self.dimensions)
+
     def canonical(self) -> TileAssignment:
         """Return the same array as XLA prints it: an iota with the fewest dimensions."""
         return _iota(self.dimensions, self._axes()) if self.device_ids is None else self
@@ -107,7 +128,7 @@ class TileAssignment:
         perm = ",".join(map(str, self.transpose_perm))
         return f"[{dimensions}]<=[{view}]{f'T({perm})' if perm else ''}"
 
-    def _axes(self) -> list[_Axis]:
+    def _axes(self) -> list[Axis]:
         """Return sizes and strides whose nested loops give the ids of an iota."""
         view = self.reshape_dims or (self.size,)
         steps = _strides(view)
@@ -122,7 +143,30 @@ def _strides(sizes: Sequence[int]) -> list[int]:
     return strides
 
 
-def _expanded(axes: Iterable[_Axis]) -> tuple[int, ...]:
+def nested_loops(devices: Sequence[int]) -> list[Axis] | None:
+    """Return sizes and strides whose nested loops give the devices, innermost first, or None."""
+    if not devices or devices[0] != 0:
+        return None
+    loops: list[Axis] = []
+    while len(devices) > 1:
+        stride = devices[1]
+        size = 2
+        while size < len(devices) and devices[size] == size * stride:
+            size += 1
+        if stride < 1 or len(devices) % size:
+            return None
+        loops.append((size, stride))
+        firsts = devices[::size]
+        if any(
+            devices[place] != firsts[place // size] + place % size * stride
+            for place in range(len(devices))
+        ):
+            return None
+        devices = firsts
+    return loops
+
+
+def _expanded(axes: Iterable[Axis]) -> tuple[int, ...]:
     """Return the numbers that nested loops over sizes and strides give, outermost first."""
     numbers = [0]
     for size, stride in axes:
@@ -149,13 +193,13 @@ def _runs(parts: Sequence[int], order: Sequence[int]) -> dict[int, int]:
     return runs
 
 
-def _refined(axes: Sequence[_Axis], parts: Sequence[int]) -> list[list[_Axis]] | None:
+def _refined(axes: Sequence[Axis], parts: Sequence[int]) -> list[list[Axis]] | None:
     """Return the axes split so that each part has whole ones; None if sizes do not divide."""
     left = [axis for axis in reversed(axes) if axis[0] != 1]
-    result: list[list[_Axis]] = []
+    result: list[list[Axis]] = []
     for part in parts:
         needed = part
-        taken: list[_Axis] = []
+        taken: list[Axis] = []
         while needed > 1 and left:
             size, stride = left.pop()
             inner = size // math.gcd(size, needed)
@@ -172,9 +216,9 @@ def _refined(axes: Sequence[_Axis], parts: Sequence[int]) -> list[list[_Axis]] |
     return None if left else result
 
 
-def _iota(dimensions: tuple[int, ...], axes: Iterable[_Axis]) -> TileAssignment:
+def _iota(dimensions: tuple[int, ...], axes: Iterable[Axis]) -> TileAssignment:
     """Return the iota of these axes, with neighbours joined where they are one axis."""
-    joined: list[_Axis] = []
+    joined: list[Axis] = []
     for size, stride in axes:
         if size == 1:
             continue

@@ -10,7 +10,9 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.summary import backend_of_text
+from hlo_lens.report.collectives_json import collectives_object
 from hlo_lens.report.memory_json import memory_object
+from hlo_lens.report.sharding_json import sharding_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.memory_results import MemoryResults
     from hlo_lens.analysis.module_results import ModuleResults
     from hlo_lens.analysis.result import Result
+    from hlo_lens.analysis.sharding_results import ShardingResults
     from hlo_lens.analysis.summary import Summary
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo import HloModule
@@ -33,10 +36,10 @@ def module_object(
     module: HloModule,
     results: ModuleResults,
     memory: MemoryResults | None,
+    shardings: ShardingResults | None = None,
 ) -> Mapping[str, object]:
     """Return the JSON object of a module: the keys that scripts rely on, and some more."""
-    facts, found = results.summary, results.collectives
-    static = found.static_counts()
+    facts = results.summary
     return {
         "name": facts.name or dump.name,
         "stage": dump.stage,
@@ -62,15 +65,14 @@ def module_object(
                 for gap in module.gaps
             ],
         },
-        "collectives": {
-            "static": static,
-            "dynamic": {kind: None if count else 0 for kind, count in static.items()},
-            "wire_bytes_per_device": None if found.collectives else 0,
-            "rows": _objects(found),
-            "unknown_opcodes": dict(found.unknown_opcodes),
-        },
+        "collectives": collectives_object(results.collectives),
         "memory": memory_object(memory),
-        "sharding": {"rows": _objects(results.shardings)},
+        "sharding": {
+            "rows": [
+                *({"kind": "form", **row} for row in _objects(results.shardings)),
+                *sharding_rows(shardings),
+            ]
+        },
         "parameter_rows": [_value_object(value) for value in results.signature.parameters],
         "output_rows": [_value_object(value) for value in results.signature.outputs],
         "largest_instructions": _ranking(results.largest),

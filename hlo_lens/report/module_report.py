@@ -13,6 +13,7 @@ from hlo_lens.analysis.entry_signature import EntrySignature
 from hlo_lens.analysis.memory_results import memory_results
 from hlo_lens.analysis.module_results import module_results
 from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.analysis.sharding_results import sharding_results
 from hlo_lens.report.buffer_texts_report import texts_alone
 from hlo_lens.report.memory_report import memory_facts, memory_notes, memory_tables
 from hlo_lens.report.module_json import (
@@ -22,13 +23,14 @@ from hlo_lens.report.module_json import (
     module_object,
     object_without_hlo,
 )
+from hlo_lens.report.sharding_facts import sharding_facts
 from hlo_lens.report.table import Report, Section, Table
 from hlo_lens.report.units import format_bytes, format_ratio, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.collective_counts import CollectiveCounts
+    from hlo_lens.analysis.collectives import Collectives
     from hlo_lens.analysis.entry_signature import EntryValue
     from hlo_lens.analysis.largest_instructions import LargestInstructions
     from hlo_lens.analysis.memory_results import MemoryResults
@@ -36,11 +38,16 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.opcodes import Opcodes
     from hlo_lens.analysis.result import Row
     from hlo_lens.analysis.sharding_forms import ShardingForms
+    from hlo_lens.analysis.sharding_results import ShardingResults
     from hlo_lens.analysis.source_bytes import SourceBytes
     from hlo_lens.analysis.summary import Summary
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo import HloModule
     from hlo_lens.text.errors import Gap
+
+
+MOST_ESTIMATED = 20_000
+"""Instructions of the largest module whose memory the first page estimates: it must come at once."""
 
 
 def module_report(
@@ -71,9 +78,15 @@ def module_report(
             objects.append(object_without_hlo(dump, memory))
         else:
             results = module_results(module)
-            memory = memory_results(dump, backend=backend_of(dump, results.summary))
-            sections.append(_section(dump, module, results, memory))
-            objects.append(module_object(dump, module, results, memory))
+            memory = memory_results(
+                dump,
+                backend=backend_of(dump, results.summary),
+                most_estimated=MOST_ESTIMATED,
+            )
+            devices = results.summary.evident_partitions or results.summary.num_partitions
+            shardings = sharding_results(dump, read_before=devices > 1)
+            sections.append(_section(dump, module, results, memory, shardings))
+            objects.append(module_object(dump, module, results, memory, shardings))
     data = {
         "schema_version": SCHEMA_VERSION,
         "kind": "report",
@@ -87,7 +100,11 @@ def module_report(
 
 
 def _section(
-    dump: ModuleDump, module: HloModule, results: ModuleResults, memory: MemoryResults | None
+    dump: ModuleDump,
+    module: HloModule,
+    results: ModuleResults,
+    memory: MemoryResults | None,
+    shardings: ShardingResults | None,
 ) -> Section:
     """Return head and tables of a module."""
     tables = (
@@ -105,9 +122,13 @@ def _section(
     )
     return Section(
         title=results.summary.name or dump.name,
-        facts=(*_facts(dump, results), *(() if memory is None else memory_facts(memory))),
+        facts=(
+            *_facts(dump, results),
+            *(() if shardings is None else sharding_facts(shardings)),
+            *(() if memory is None else memory_facts(memory)),
+        ),
         tables=tables,
-        notes=(*_notes(results, module), *(() if memory is None else memory_notes(memory))),
+        notes=(*_notes(results, module), *_memory_notes(module, memory)),
     )
 
 
@@ -200,6 +221,19 @@ def _collectives_text(results: ModuleResults) -> str:
     return f"{sum(counts.values()):,} in the text: {kinds}" if len(counts) > 1 else kinds
 
 
+def _memory_notes(module: HloModule, memory: MemoryResults | None) -> Iterator[str]:
+    """Yield what belongs to the memory of a module, or why nothing is said of it."""
+    if memory is not None:
+        yield from memory_notes(memory)
+    elif not module.is_scheduled:
+        yield "memory not known: no buffer assignment beside this text, and no schedule in it"
+    elif len(module.columns) > MOST_ESTIMATED:
+        yield (
+            "no buffer assignment beside this text; hlo-lens memory estimates its memory, which "
+            "takes longer than this page may"
+        )
+
+
 def _notes(results: ModuleResults, module: HloModule) -> tuple[str, ...]:
     """Return what a reader must know that no number shows."""
     notes = []
@@ -227,7 +261,7 @@ _KIND_COLUMNS = (
 )
 
 
-def _kinds_table(result: CollectiveCounts) -> Table:
+def _kinds_table(result: Collectives) -> Table:
     """Return the table of kinds of collectives, the largest payload first."""
     rows: list[tuple[str, int, int, int, str, str]] = []
     for kind, count in result.static_counts().items():
@@ -325,7 +359,7 @@ def _is_worth_showing(name: str, values: Sequence[EntryValue]) -> bool:
     return True
 
 
-def _collectives_table(result: CollectiveCounts) -> Table:
+def _collectives_table(result: Collectives) -> Table:
     """Return the table of single collectives, the largest payload first."""
     order = sorted(result.collectives, key=lambda c: (-(c.payload_bytes or 0), c.name))
     ordered = replace(result, collectives=tuple(order))

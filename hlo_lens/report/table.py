@@ -104,12 +104,14 @@ class Section:
     Attributes:
         title: Its name.
         facts: Label and text of each line at its head.
+        drawing: Lines of a drawing that people see after the facts, printed as they are.
         tables: In reading order.
         notes: Sentences at its end.
     """
 
     title: str
     facts: tuple[tuple[str, str], ...] = ()
+    drawing: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -32,6 +32,8 @@ def _section(section: Section, rows: int) -> Iterator[str]:
     yield f"## {_escape(section.title)}"
     if section.facts:
         yield "\n".join(f"- **{_escape(label)}**: {_escape(text)}" for label, text in section.facts)
+    if section.drawing:
+        yield "\n".join(("```text", *section.drawing, "```"))
     for table in section.tables:
         if not table.is_data_only:
             yield from _table(table, rows)

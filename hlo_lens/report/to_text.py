@@ -75,6 +75,9 @@ def _section(section: Section, rows: int, width: int) -> Iterator[Line]:
     label_width = max((len(label) for label, _ in section.facts), default=0)
     for label, text in section.facts:
         yield from _wrapped(f"{label:<{label_width}}  ", text, width)
+    if section.drawing:
+        yield _PLAIN, ""
+        yield from ((_PLAIN, line) for line in section.drawing)
     for table in section.tables:
         if not table.is_data_only and (table.row_count or table.residual_rows or table.notes):
             yield _PLAIN, ""

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
     from hlo_lens.text.source import Source
 
-_Found = TypeVar("_Found", BufferAssignment, BufferValues)
+_Found = TypeVar("_Found", bound=BufferAssignment | BufferValues)
 
 
 def parse_buffer_assignment(
-    text: str | bytes, *, strict: bool = False, path: str = "<text>"
+    text: str | bytes | Source, *, strict: bool = False, path: str = "<text>"
 ) -> BufferAssignment:
     """Return the allocations that a text prints, with the used values if it holds them too.
 
@@ -41,7 +41,7 @@ def parse_buffer_assignment(
     Args:
         text: A ``-buffer-assignment.txt`` dump of any year, or a log that holds one.
         strict: Raise at the first gap.
-        path: Name of the text for messages.
+        path: Name of the text for messages; a source has its own.
 
     Raises:
         DumpSyntaxError: If it holds no allocations, or, when strict, at the first gap.
@@ -53,7 +53,7 @@ def parse_buffer_assignment(
 
 
 def parse_buffer_values(
-    text: str | bytes, *, strict: bool = False, path: str = "<text>"
+    text: str | bytes | Source, *, strict: bool = False, path: str = "<text>"
 ) -> BufferValues:
     """Return the used values that a text prints: alone, or after the allocations.
 
@@ -61,7 +61,7 @@ def parse_buffer_values(
         text: A ``-buffer-assignment-values.txt`` dump, or a ``-buffer-assignment.txt`` of the
             years before April 2026.
         strict: Raise at the first gap.
-        path: Name of the text for messages.
+        path: Name of the text for messages; a source has its own.
 
     Raises:
         DumpSyntaxError: If it holds none, or, when strict, at the first gap.

@@ -28,7 +28,6 @@ from hlo_lens.model.buffers import (
     SIZE,
     HloPosition,
     HloUse,
-    parse_index,
 )
 from hlo_lens.syntax.buffer_lines import NAMES as LINE_NAMES
 from hlo_lens.syntax.buffer_lines import Node, find_all, optional_token
@@ -148,11 +147,11 @@ class Places:
         """Return the cells that all values begin with."""
         number, name, index, _, _ = node.children
         name_end = self.end(name)
-        index_end = name_end if index is None else self.end(index)
+        index_end = self.end(index) if isinstance(index, Tree) else name_end
         return self.start(number), self.start(name), name_end, index_end
 
     def allocation(self, node: Node) -> ReadAllocation:
-        """Return what an allocation line says, short or not; of a repeated item the first counts."""
+        """Return what an allocation line says; of a repeated item the first counts."""
         cells = [0] * ALLOCATION_STRIDE
         numbers = [c for c in node.children if isinstance(c, Token) and c.type in _SIZES]
         cells[NUMBER], cells[SIZE] = (self.start(token) for token in numbers)
@@ -241,5 +240,5 @@ def _index(node: object) -> ShapeIndex:
     """Return an index; absent is the empty one."""
     if node is None:
         return ()
-    numbers = cast("Node", node).children
-    return parse_index(",".join(str(number) for number in numbers if number is not None))
+    numbers = (c for c in cast("Node", node).children if isinstance(c, Token))
+    return tuple(int(number) for number in numbers)

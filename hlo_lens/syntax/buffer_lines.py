@@ -7,23 +7,22 @@ in the same file is no gap: other readers take it.
 
 from __future__ import annotations
 
+import codecs
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 from lark import Token, Tree
 from lark.exceptions import UnexpectedInput
 
 from hlo_lens.syntax.transform import syntax_error
 from hlo_lens.text.errors import DumpSyntaxError, Gap, show_excerpt
-from hlo_lens.text.source import Span, clean, cut_log_prefixes, decode
+from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from lark import Lark
-
-    from hlo_lens.text.source import Source
 
 Node = Tree[Token]
 
@@ -37,6 +36,7 @@ _MOST_GAPS = 4096
 """How many gaps are kept apart; further ones are counted in the last."""
 
 EOL = r"[ \t]*+(?:\n|\Z)"
+_INDENTATION = re.compile(r"[ \t]*+")
 BLANK = re.compile(r"(?:[ \t]*+\n)++|[ \t]++\Z")
 
 _HEADERS = {
@@ -147,7 +147,7 @@ class LineScan:
         """Note a gap for lines of the dump that make no sense where they stand."""
         self.is_damaged = True
         lines = self.text.count("\n", position, max(position, end - 1)) + 1
-        self.add_gap(position, min(self.line_end(position), end), message, lines)
+        self.add_gap(self._first_word(position), self.line_end(position), message, lines)
 
     def skip_junk(self, position: int, resume: re.Pattern[str], expected: str) -> int:
         """Note a gap for text that is not of the dump; return where reading can begin anew."""
@@ -156,8 +156,14 @@ class LineScan:
         self.junk += 1
         if end == len(self.text) and not self.text.endswith("\n"):
             self.is_damaged = True
-        self.add_gap(position, self.line_end(position), f"expected {expected}", lines)
+        message = f"expected {expected}"
+        self.add_gap(self._first_word(position), self.line_end(position), message, lines)
         return end
+
+    def _first_word(self, position: int) -> int:
+        """Return where the text of a line begins after its indentation."""
+        match = _INDENTATION.match(self.text, position)
+        return position if match is None else match.end()
 
     def ask(
         self, parser: Lark, names: Mapping[str, str], rule: str, start: int, end: int
@@ -199,7 +205,7 @@ def grammar_tree(
         DumpSyntaxError: At the first place that the grammar does not allow.
     """
     try:
-        return cast("Node", parser.parse(source.text[start:end], start=rule))
+        return parser.parse(source.text[start:end], start=rule)
     except UnexpectedInput as error:
         raise syntax_error(error, source, names, offset=start, end=end) from error
 
@@ -214,9 +220,56 @@ def optional_token(node: Node, kind: str) -> Token | None:
     return next((c for c in node.children if isinstance(c, Token) and c.type == kind), None)
 
 
-def source_of(text: str | bytes, path: str) -> Source:
-    """Return the source of a text or of the bytes of a file."""
-    return clean(decode(text) if isinstance(text, bytes) else text, path)
+def source_of(text: str | bytes | Source, path: str) -> Source:
+    """Return the source of a text or of the bytes of a file; a source as it is.
+
+    The branches of a stack-trace tree become ``|``, ``+``, `` ` `` and ``-``, each character one:
+    a single one of them would make Python keep the whole text in twice the memory.
+    """
+    if isinstance(text, Source):
+        return text
+    if isinstance(text, str):
+        return clean(text, path)
+    if text.isascii() or text[:2] in _UTF16 or _is_mostly_foreign(text):
+        return clean(decode(text), path)
+    return clean(text.decode("ascii", errors=_HANDLER), path)
+
+
+_HANDLER = "hlo-lens-branches"
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_ASCII = bytes(range(128))
+_BRANCHES = {"│": "|", "├": "+", "└": "`", "─": "-"}
+_DEEPEST_BRANCH = 4096
+"""How many bytes before a branch its line may have begun."""
+
+_BEFORE_BRANCH = re.compile(rb"(?:[ ]|\xe2\x94[\x80\x82\x94\x9c])*+")
+_CHARACTER = re.compile(
+    rb"[\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf7][\x80-\xbf]{3}|[\x80-\xff]"
+)
+
+
+def _is_mostly_foreign(data: bytes) -> bool:
+    """Whether so much is no ASCII that it is not decoded character by character."""
+    return len(data.translate(None, _ASCII)) * 8 > len(data)
+
+
+def _decode_other(error: UnicodeError) -> tuple[str, int]:
+    """Decode one character that is no ASCII; a branch of a tree becomes ASCII."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    data, start = error.object, error.start
+    match = _CHARACTER.match(data, start)
+    end = start + 1 if match is None else match.end()
+    text = decode(data[start:end])
+    if text in _BRANCHES:
+        line = data.rfind(b"\n", max(0, start - _DEEPEST_BRANCH), start) + 1
+        before = _BEFORE_BRANCH.match(data, line, end)
+        if line and before is not None and before.end() == end:
+            text = _BRANCHES[text]
+    return text, end
+
+
+codecs.register_error(_HANDLER, _decode_other)
 
 
 def scan_source(source: Source, make: Callable[[Source], _Scan]) -> _Scan:

@@ -7,6 +7,7 @@ line by line; the grammar is their definition (`parse_entry_with_grammar`).
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,6 @@ from lark import Lark, Token
 from hlo_lens.model.buffer_log import BufferLog, BufferLogEntry, BufferStats, PeakBuffer
 from hlo_lens.model.human_size import HumanSize
 from hlo_lens.syntax import buffer_patterns as patterns
-from hlo_lens.syntax.buffer_lines import NAMES as LINE_NAMES
 from hlo_lens.syntax.buffer_lines import (
     BLANK,
     LineScan,
@@ -27,12 +27,12 @@ from hlo_lens.syntax.buffer_lines import (
     scan_source,
     source_of,
 )
+from hlo_lens.syntax.buffer_lines import NAMES as LINE_NAMES
 from hlo_lens.syntax.grammar import grammar_text
 from hlo_lens.syntax.hlo_text import parse_metadata, unescape
 from hlo_lens.text.source import Source
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Mapping
 
     from hlo_lens.model.metadata import OpMetadata
@@ -67,23 +67,29 @@ _STATS: Mapping[str, str] = {
 }
 """Words of the log to attributes of BufferStats."""
 
+_FIELDS = ("Buffer ", "Size:", "Operator:", "XLA Label:", "Shape:", "Entry Parameter", "====")
+_LONGEST_FIELD = 100
+
 _BEFORE = 2000
 """How many characters before a block may say what could not be allocated."""
 
 _INTERRUPTED = 3
 """How many lines of others may stand inside a block."""
 
+_METADATA = re.compile(r"\s*[a-z_]+=")
 _WRAPPED = 40
 """Most lines over which an op_name is wrapped."""
 
 
-def parse_buffer_log(text: str | bytes, *, strict: bool = False, path: str = "<text>") -> BufferLog:
+def parse_buffer_log(
+    text: str | bytes | Source, *, strict: bool = False, path: str = "<text>"
+) -> BufferLog:
     """Return all that a log says of buffers, in the order of the text.
 
     Args:
         text: A log, or the text of an exception.
         strict: Raise at the first gap.
-        path: Name of the text for messages.
+        path: Name of the text for messages; a source has its own.
 
     Raises:
         DumpSyntaxError: If it says nothing of buffers, or, when strict, at the first gap.
@@ -129,22 +135,18 @@ def parser() -> Lark:
 
 
 def _buffer_of(node: Node) -> _Buffer:
-    fields = {c.type: str(c).partition(":")[2].strip() for c in node.children if _is_token(c)}
-    sizes = [str(c) for c in node.children if isinstance(c, Token)]
+    tokens = [c for c in node.children if isinstance(c, Token)]
+    fields = {c.type: str(c).partition(":")[2].strip() for c in tokens}
     shape = fields.get("SHAPE")
     return _Buffer(
         number=int(str(optional_token(node, "NATURAL"))),
-        size=next(size for size in sizes if patterns.HUMAN_SIZE.fullmatch(size)),
+        size=str(optional_token(node, "HUMAN_SIZE")),
         operator=fields.get("OPERATOR"),
         label=fields.get("LABEL"),
         shape=fields.get("PARAMETER_SUBSHAPE") if shape is None else shape,
         is_parameter="PARAMETER_SUBSHAPE" in fields,
         is_closed="RULE" in fields,
     )
-
-
-def _is_token(child: object) -> bool:
-    return isinstance(child, Token)
 
 
 @dataclass(slots=True)
@@ -189,7 +191,12 @@ class _Buffer:
 
 def _metadata(text: str | None) -> OpMetadata | None:
     """Return what an ``Operator:`` says; terminals wrap it anywhere."""
-    return None if text is None else parse_metadata(f"{{{text.replace(chr(10), '')}}}")
+    if text is None:
+        return None
+    try:
+        return parse_metadata(f"{{{text.replace(chr(10), '')}}}")
+    except ValueError:  # a line number of thousands of digits
+        return None
 
 
 @dataclass(slots=True)
@@ -207,7 +214,7 @@ class _Draft:
             self.stats = {}
         key = _STATS[" ".join(name.split())]
         self.stats[key] = HumanSize(size)
-        if percent is not None:
+        if percent is not None and percent[-1].isdecimal():  # a total of 0 gives nan
             self.stats[f"{key}_percent"] = float(percent)
 
     def done(self, line: int, requested: int | None) -> BufferLogEntry:
@@ -250,7 +257,7 @@ class LogScan(LineScan):
                 position = self._block(match, position)
 
     def _escaped(self, match: re.Match[str]) -> None:
-        """Read a block that stands inside a string, with ``\\n`` for its line ends."""
+        """Read a block that stands inside a string of JSON or Python, on one line."""
         inner = LogScan(Source(unescape(match[0]), self.source.path))
         inner.run()
         line, column = self.source.line_column(match.start())
@@ -281,8 +288,21 @@ class LogScan(LineScan):
                 break
             position = end
         line = self.source.line_column(start)[0]
-        self.found.append(self._draft.done(line, self._requested(start, least)))
+        entry = self._draft.done(line, self._requested(start, least))
+        if self._is_torn(position):
+            self.add_gap(position, len(self.text), "the last line is cut off")
+            entry = replace(entry, is_complete=False)
+        self.found.append(entry)
         return max(position, header.end())
+
+    def _is_torn(self, position: int) -> bool:
+        """Whether what is left of the text is a part of a line of the block."""
+        blank = BLANK.match(self.text, position)
+        start = position if blank is None else blank.end()
+        rest = self.text[start : start + _LONGEST_FIELD].strip()
+        if not rest or self.line_end(start) < len(self.text):
+            return False
+        return any(word.startswith(rest) or rest.startswith(word) for word in (*_STATS, *_FIELDS))
 
     def _title(self, title: str) -> None:
         if title.startswith("Peak"):
@@ -325,18 +345,19 @@ class LogScan(LineScan):
             return position
         else:
             if name == "Operator":
-                end = self._wrapped_end(end)
+                end = self._wrapped_end(match.start(6), end)
                 value = self.text[match.start(6) : end]
             buffers[-1].add(name, value.strip())
         return end
 
-    def _wrapped_end(self, end: int) -> int:
+    def _wrapped_end(self, start: int, end: int) -> int:
         """Return where an op_name ends that a terminal has wrapped over lines."""
         last = end
         for _ in range(_WRAPPED):
             if patterns.PEAK_FIELD.match(self.text, last) is not None:
                 return last
-            if last >= len(self.text) or BLANK.match(self.text, last) is not None:
+            is_open = self.text.count('"', start, last) % 2
+            if last >= len(self.text) or not (is_open or _METADATA.match(self.text, last)):
                 break
             last = self.next_line(last)
         return end
@@ -344,11 +365,12 @@ class LogScan(LineScan):
     def _interruption(self, position: int) -> int:
         """Note a gap for lines of others if the block goes on after them; return where."""
         end = position
+        goes_on = (patterns.PEAK_FIELD if self._draft.has_peak else patterns.STAT).match
         for _ in range(_INTERRUPTED):
-            end = self.next_line(end)
-            if end >= len(self.text):
+            if end >= len(self.text) or patterns.LOG_HEADER.match(self.text, end) is not None:
                 break
-            if patterns.STAT.match(self.text, end) or patterns.PEAK_FIELD.match(self.text, end):
+            end = self.next_line(end)
+            if goes_on(self.text, end) is not None:
                 lines = self.text.count("\n", position, end)
                 message = "expected a line of the statistics or of a peak buffer"
                 self.add_gap(position, self.line_end(position), message, lines)

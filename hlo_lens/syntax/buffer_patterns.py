@@ -79,7 +79,7 @@ USED_VALUE = re.compile(
 """Groups: id, name, index, lines of positions, lines of uses, instruction."""
 
 POSITION = re.compile(rf"({NAME})(?:\s*+({INDEX}))?+")
-USE = re.compile(rf"({NAME})\s*+,\s*+operand\s++(\d++)(?:\s*+({INDEX}))?+")
+USE = re.compile(rf"({NAME})\s*+,\s*+operand\s++({SMALL})(?:\s*+({INDEX}))?+")
 
 _LINES = 2048
 SCHEDULED = re.compile(rf"(?:    {SMALL}:{NAME}\n){{1,{_LINES}}}+")
@@ -97,18 +97,22 @@ SEQUENCE = re.compile(rf"  InstructionSequence:{END}")
 RANGES = re.compile(rf"  BufferLiveRange:{END}")
 PEAK = re.compile(rf"  Live ranges at ({SMALL}) \(peak\):{END}")
 UNDETERMINED = re.compile(rf"  Peak memory could not be determined[^\n]*+{END}")
-_SPACED = r"\d++(?: \d{3})*+"
+_SPACED = r"(?:\d{4,18}+|\d{1,3}+(?: \d{3}){0,5}+)"
+_BAR = "[│|]"
+_BRANCH = "[├└+`][─-]{2}"
+"""As printed, and as `buffer_lines.source_of` writes it."""
+
 STACK_TRACE = re.compile(rf"  Stack trace breakdown for peak usage: ({_SPACED}) bytes{END}")
 STACK_NODE = re.compile(
-    r"  (?:((?:│   |    )*+)(?:├── |└── )|  )([^\n]*) "
+    rf"  (?:((?:{_BAR}   |    )*+){_BRANCH} |  )([^\n]*) "
     rf"\((?:\d++\.\d|-?nan|-?inf)%, (?:total: )?+({_SPACED}) bytes"
     rf"(?:, current: ({_SPACED}) bytes)?+(?:, remaining: (-?{_SPACED}) bytes)?+\){END}"
 )
 """Groups: lines and spaces before the branch, name, total, current, remaining."""
 
 HUMAN = r"-?\d++(?:\.\d++)?+(?:[KMGTPE]i)?+B|-8E"
-HUMAN_SIZE = re.compile(HUMAN)
-_PERCENT = r"\( *+(\d++|-?nan|-?inf)%\)"
+
+_PERCENT = rf"\( *+({SMALL}|-?nan|-?inf)%\)"
 SHORT_ALLOCATION = re.compile(rf"allocation ({NUMBER}): size ({HUMAN})((?:, {_ITEM})*+):{END}")
 """Groups: number, size, the rest with its leading comma."""
 
@@ -121,10 +125,10 @@ MEMORY_SPACE = re.compile(
 REPORT_TOTAL = re.compile(
     rf"Total bytes used: ({NUMBER}) \(({HUMAN})\)\n(?=\s*+Allocations sorted by size:)"
 )
-SORTED = re.compile(rf"Allocations sorted by size:{END}")
 SORTED_WITH_VALUES = re.compile(rf"Allocations sorted by size with their values:{END}")
-ALLOCATIONS_HEAD = re.compile(
-    rf"cumulative_size; total_size - cumulative_size; allocation\n-{{20,}}+{END}"
+SORTED_HEAD = re.compile(
+    rf"Allocations sorted by size:{END}"
+    rf"|cumulative_size; total_size - cumulative_size; allocation\n-{{20,}}+{END}"
 )
 TABLE_HEAD = re.compile(
     r"[ \t]*+cumulative_size;\s*+size;\s*+offset;\s*+used_by_n_values;\s*+shapes_list\n"
@@ -150,7 +154,7 @@ LOG_HEADER = re.compile(r"(BufferAssignment OOM Debugging\.)|BufferAssignment st
 STAT = re.compile(
     r"[ \t]*+((?:parameter|constant|maybe_live_out|preallocated temp|total) allocation"
     rf"|(?:preallocated temp|total) fragmentation):[ \t]*+({HUMAN})"
-    rf"(?:[ \t]*+\(\s*+(\d++\.\d++|-?nan|-?inf)%\))?+{END}"
+    rf"(?:[ \t]*+\(\s*+({SMALL}\.\d{{1,9}}+|-?nan|-?inf)%\))?+{END}"
 )
 """Groups: what, size, percent."""
 

@@ -7,7 +7,6 @@ of their own), or both with the live range after them (before); a log may hold s
 from __future__ import annotations
 
 import re
-from array import array
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.buffers import (
@@ -55,13 +54,14 @@ if TYPE_CHECKING:
     from hlo_lens.syntax.buffer_grammar import ReadUsedValue
     from hlo_lens.text.source import Source
 
-_LARGEST_OFFSET = (1 << 31) - 1
-
 _JUDGED = 1 << 20
 """Longest shape, in characters, that is read to see whether it is one; longer ones need balance."""
 
 _REMEMBERED = 1 << 16
 """Longest shape that is remembered beside the last one."""
+
+_MOST_WRONG = 256
+"""How many texts that are no shapes are remembered."""
 
 _BALANCED = re.compile(LINE.shape)
 
@@ -83,6 +83,11 @@ _LIKE = re.compile(
     r"[ \t]*+(?:(allocation[ \t]++\d)|(value[ \t]*+:)|(<[ \t]*+\d)|(Total bytes used))"
 )
 """What a line is meant to be: allocation, value in an allocation, used value, total."""
+
+_TORN = re.compile(r"[ \t]*+(?:positions:|uses(?::| are)|from instruction:)")
+"""A part of a used value whose first line is lost."""
+
+_OF_OTHER_COLOR = re.compile(r"> *+\( *+color")
 
 _BLOCK_END = re.compile(
     r"\n(?=<\d|allocation \d|[ \t]*+(?:\n|\Z)|BufferAssignment:|HloLiveRange |\*\*\* )"
@@ -124,18 +129,23 @@ class ShapeCheck:
 
     def __init__(self) -> None:
         self.right: set[str] = set()
+        self._wrong: dict[str, DumpSyntaxError] = {}
         self._long = ""
 
     def problem(self, text: str) -> DumpSyntaxError | None:
         """Return why a text is no shape, with its place in the text, or None."""
         if text in self.right or text == self._long:
             return None
+        if text in self._wrong:
+            return self._wrong[text]
         try:
             if len(text) <= _JUDGED:
                 parse_shape(text)
             elif _BALANCED.fullmatch(text) is None:
                 return DumpSyntaxError("expected a shape")
         except DumpSyntaxError as error:
+            if len(text) <= _REMEMBERED and len(self._wrong) < _MOST_WRONG:
+                self._wrong[text] = error
             return error
         if len(text) > _REMEMBERED:
             self._long = text
@@ -170,20 +180,14 @@ class BufferScan(LineScan):
 
     # ---- parts ---------------------------------------------------------------------------------
 
-    def _columns(self, stride: int) -> BufferColumns:
-        columns = BufferColumns(self.source, stride)
-        if len(self.text) > _LARGEST_OFFSET:
-            columns.cells = array("q")
-        return columns
-
     def begin_assignment(self, start: int, *, has_header: bool = False) -> BufferAssignment:
         """End the part before and begin an assignment."""
         self._end_part()
         self._has_header = has_header
         self._part = self._owner = BufferAssignment(
-            columns=self._columns(ALLOCATION_STRIDE),
-            assigned=self._columns(ASSIGNED_STRIDE),
-            reused_columns=self._columns(REUSED_STRIDE),
+            columns=BufferColumns(self.source, ALLOCATION_STRIDE),
+            assigned=BufferColumns(self.source, ASSIGNED_STRIDE),
+            reused_columns=BufferColumns(self.source, REUSED_STRIDE),
             start=start,
         )
         self.assignments.append(self._part)
@@ -194,7 +198,7 @@ class BufferScan(LineScan):
         self._end_part()
         self._has_header = False
         self._part = BufferValues(
-            columns=self._columns(USED_STRIDE), reader=self._reader, start=start
+            columns=BufferColumns(self.source, USED_STRIDE), reader=self._reader, start=start
         )
         if self._owner is not None and self._owner.values is None:
             self._owner.values = self._part
@@ -223,6 +227,8 @@ class BufferScan(LineScan):
             total = part.total_bytes
             if total is not None and total != owner.allocated_bytes:
                 owner.is_complete = False
+            if len(part) != len(owner.assigned):  # XLA lists each value of each allocation
+                part.is_complete = False
             owner.is_complete = owner.is_complete and part.is_complete
 
     # ---- lines ---------------------------------------------------------------------------------
@@ -398,6 +404,8 @@ class BufferScan(LineScan):
             return self.add_reused(cells, position, match.end())
         if (like := _LIKE.match(text, position)) is not None:
             return self._by_grammar(like.lastindex or 0, position)
+        if _TORN.match(text, position):
+            self.is_damaged = True
         return self.skip_junk(position, _RESUME, EXPECTED)
 
     def _others(self, position: int) -> int:
@@ -441,7 +449,7 @@ class BufferScan(LineScan):
         if rule == "used_value":
             match = _BLOCK_END.search(self.text, position + 1)
             end = len(self.text) if match is None else match.end()
-        elif rule == "assigned_value" and "(color" in self.text[position:end]:
+        elif rule == "assigned_value" and _OF_OTHER_COLOR.search(self.text, position, end):
             rule, read = "reused_value", self._read_reused
         tree = self.ask(parser(), NAMES, rule, position, end)
         if tree is not None:

@@ -11,7 +11,7 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from hlo_lens.syntax.hlo_patterns import ATTRIBUTE, LOOSE, LOOSE_PROGRAM_SHAPE, SPACE
+from hlo_lens.syntax.hlo_patterns import ATTRIBUTE, COMMENT_OR_REST, LOOSE, SPACE
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ _REMEMBERED = 200
 _COUNTED = 1 << 16
 """Longest literal, in characters, whose elements are counted."""
 
-_COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*+\*/|//[^\n]*+")
+_COMMENT = re.compile(rf"{COMMENT_OR_REST}|//[^\n]*+")
 _WORD = (
     r"-?(?:inf|nan(?:\(0x[0-9a-fA-F]++\))?+|(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][+-]?\d++)?+)"
     r"|true|false"
@@ -285,6 +285,13 @@ class AttributeCheck:
             form = FORMS.get(name)
             if form is not None and form(value) is None:
                 return name
-            if name == "entry_computation_layout" and LOOSE_PROGRAM_SHAPE.fullmatch(value) is None:
+            if name == "entry_computation_layout" and not self._is_program_shape(value):
                 return name
         return None
+
+    def _is_program_shape(self, value: str) -> bool:
+        try:
+            self._reader.program_shape(value)
+        except DumpSyntaxError:
+            return False
+        return True

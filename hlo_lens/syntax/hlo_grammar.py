@@ -265,7 +265,8 @@ class _Places:
     def attribute(self, node: _Node) -> tuple[str, int, int]:
         """Return the name of an attribute and where its value stands."""
         name = cast("Token", node.children[0])
-        return str(name)[:-1], self.span(name)[1], self.span(node)[1]
+        start, _ = self.span(cast("_Node", node.children[1]))
+        return str(name)[:-1], start, self.span(node)[1]
 
     def _add_called(self, read: ReadInstruction, node: _Node) -> None:
         """Note the computations that an attribute calls, in order; None for a body in place."""

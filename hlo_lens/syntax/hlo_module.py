@@ -176,6 +176,7 @@ class _Scan:
         self._budget = 16 * len(self.text) + (1 << 20)
         self._foreign: list[range] = []
         self._line = (0, -1)
+        self._last_comment: int | None = None
 
     # ---- modules -------------------------------------------------------------------------------
 
@@ -192,8 +193,18 @@ class _Scan:
         self._end_module()
 
     def _blank(self, position: int) -> int:
-        match = patterns.BLANK.match(self.text, position)
-        return position if match is None else match.end()
+        """Return where white space and comments end that begin at a place."""
+        text = self.text
+        while True:
+            match = patterns.BLANK.match(text, position)
+            position = position if match is None else match.end()
+            if not text.startswith("/*", position):
+                return position
+            if self._last_comment is None:
+                self._last_comment = text.rfind("*/")
+            if self._last_comment < position + 2:
+                return position
+            position = text.index("*/", position + 2) + 2  # longer than the patterns follow
 
     def _unit(self, position: int) -> int:
         """Read what stands between computations and return where it ends."""
@@ -238,21 +249,22 @@ class _Scan:
         line_end = self._line_end(end)
         after = self._blank(end)
         if after < line_end and not patterns.LOOSE_COMPUTATION.match(text, after):
-            self._header_gap(position, end, line_end)
+            self._header_gap(position, end, line_end, "expected ',' and a header attribute")
             return line_end
         bad = self._check.header(module.header)
         if bad is not None:
-            self._header_gap(position, start, end)
+            place = text.find(f"{bad}=", start, end)
+            self._header_gap(position, place, end, f"expected another value of {bad}")
         return end
 
-    def _header_gap(self, position: int, start: int, end: int) -> None:
+    def _header_gap(self, position: int, start: int, end: int, message: str) -> None:
         if end - position <= _GRAMMAR_LIMIT:
             try:
                 check_header(self.source, position, end)
             except DumpSyntaxError as error:
                 self._add_error(error)
                 return
-        self._add_gap(start, end, "expected ',' and a header attribute")
+        self._add_gap(start, end, message)
 
     def begin_module(self, name: str, start: int) -> HloModule:
         """End the module before and begin a new one."""
@@ -494,6 +506,9 @@ class _Scan:
         On a line that is longer than lines of one instruction are, also inside the line.
         """
         text = self.text
+        keyword = patterns.KEYWORD.match(text, position)
+        if keyword is not None:  # which may stand on a line of its own
+            position = keyword.end()
         line_end = self._line_end(position)
         if line_end - position > _LONG_LINE:
             head = patterns.INSTRUCTION_LIKE.match(text, position, line_end)

@@ -19,7 +19,13 @@ _NEXT = r"(?:%[\w.-]++|[A-Za-z_][\w.-]*+(?!=))"
 _ANY = r"%?+[\w.-]++"
 """The same without a group, and for places where a number is a name too."""
 
-SPACE = r"(?:[ \t\f\n]++|/\*(?:[^*]|\*(?!/))*+\*/|//[^\n]*+(?=\n|\Z))*+"
+COMMENT = r"/\*[^*]{0,4096}+(?:\*(?!/)[^*]{0,4096}+){0,256}+\*/"
+"""A comment; its length has a bound, or every ``/*`` that nothing closes would cost the rest."""
+
+COMMENT_OR_REST = r"/\*[^*]*+(?:\*(?!/)[^*]*+)*+(?:\*/|\Z)"
+"""A comment of any length; one that nothing closes runs to the end."""
+
+SPACE = rf"(?:[ \t\f\n]++|{COMMENT}|//[^\n]*+(?=\n|\Z))*+"
 """White space and comments, in loose patterns."""
 
 _DEPTH = 8
@@ -88,7 +94,7 @@ LOOSE_INSTRUCTION = re.compile(
     rf"{SPACE}(ROOT\b{SPACE})?+{_DEFINED}{SPACE}={SPACE}({LOOSE.shape}){SPACE}"
     rf"([a-z][a-z0-9_-]*+){SPACE}\((?:{_OPERANDS}\)|((?:[^()\0]++|{LOOSE.parens})*+)\))"
     rf"((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={SPACE}{LOOSE.value})*+)"
-    rf"(?={SPACE}(?:\}}|\Z|(?:ROOT\b{SPACE})?+{_NEXT}{SPACE}=))"
+    rf"(?={SPACE}(?:\}}|(?:ROOT\b{SPACE})?+(?:\Z|{_NEXT}{SPACE}=)))"
 )
 """The same with any white space, ending where the next instruction or the brace begins.
 
@@ -128,7 +134,7 @@ ATTRIBUTE = re.compile(rf"{SPACE},{SPACE}([A-Za-z_][\w.-]*+)={SPACE}({LOOSE.valu
 """One attribute of a list, with its leading comma. Groups: name, value."""
 
 HEADER = re.compile(
-    rf"HloModule(?![\w.-])(?:[ \t]|/\*(?:[^*]|\*(?!/))*+\*/)*+(?:(?!ENTRY\b){NAME}:?+)?+"
+    rf"HloModule(?![\w.-])(?:[ \t]|{COMMENT})*+(?:(?!ENTRY\b){NAME}:?+)?+"
     rf"((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={SPACE}{LOOSE.value})*+)"
 )
 HEADER_START = re.compile(r"HloModule(?![\w.-])")
@@ -145,7 +151,7 @@ TABLE_RECORD = re.compile(r"[ \t]*+(\d++)[ \t]++\{((?:[ ,]*+[a-z_]++=\d++)*+)[ ,
 TABLE_FIELD = re.compile(r"([a-z_]++)=(\d++)")
 
 LINE_START = re.compile(
-    rf"^[ \t]*+(?:(?:ROOT[ \t]++)?+{_ANY}[ \t]++=[ \t]|\}}|HloModule[ ,]"
+    rf"^[ \t]*+(?:(?:ROOT[ \t]++)?+{_ANY}[ \t]++=\s|\}}|HloModule[ ,]"
     rf"|ENTRY[ \t][^\n]*\{{[ \t]*+$|{_ANY}[ \t]++(?:\([^\n]*)?\{{[ \t]*+$)",
     re.MULTILINE,
 )
@@ -161,13 +167,14 @@ INLINE_START = re.compile(
 )
 """The same inside a line, for modules that stand on one."""
 
+KEYWORD = re.compile(rf"(?:ROOT|ENTRY)\b{SPACE}")
 INSTRUCTION_LIKE = re.compile(rf"{SPACE}(?:ROOT\b{SPACE})?+{_ANY}{SPACE}=")
 COMPUTATION_LIKE = re.compile(
     r"(?:ENTRY\b|%?+[A-Za-z_][\w.-]*+[ \t]*+[({])[^\n]*\{[ \t]*+$", re.MULTILINE
 )
 
 BRACKET = re.compile(
-    r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|/\*(?:[^*]|\*(?!/))*+\*/|[(\[{})\]]|\n', re.DOTALL
+    rf'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|{COMMENT_OR_REST}|[(\[{{}})\]]|\n', re.DOTALL
 )
 """What decides where a text that is printed over several lines ends."""
 

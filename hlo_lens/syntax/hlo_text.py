@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hlo_lens.model.hlo import HloOperand, InputOutputAlias
 from hlo_lens.model.metadata import OpMetadata
-from hlo_lens.syntax.hlo_patterns import ATTRIBUTE, LOOSE, NAME, SPACE
+from hlo_lens.syntax.hlo_patterns import ATTRIBUTE, COMMENT_OR_REST, LOOSE, NAME, SPACE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _ESCAPE = re.compile(r"((?:\\(?:[0-7]{1,3}|x[0-9a-fA-F]{2}))+)|\\(.)", re.DOTALL)
 _CODE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2}))")
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-_COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*+\*/|//[^\n]*")
+_COMMENT = re.compile(rf"{COMMENT_OR_REST}|//[^\n]*+")
 _PLAIN_OPERAND = re.compile(r"%?([\w.-]+)((?:#\d+)*)")
 _OPERAND = re.compile(
     rf"[,\s]*+{SPACE}(?:({LOOSE.shape}){SPACE})?+(?:{NAME}((?:{SPACE}#{SPACE}\d++)*+))?+{SPACE}(?:,|\Z)"
@@ -44,6 +44,9 @@ _LIST_NAME = re.compile(r"%?([A-Za-z_%][\w.-]*)")
 _INTEGERS = frozenset(
     {"source_line", "source_end_line", "source_column", "source_end_column", "stack_frame_id"}
 )
+_LONGEST = 20
+"""Digits of the largest number of 64 bits, and one."""
+
 _STRINGS = frozenset({"op_type", "op_name", "source_file", "scheduling_name", "deduplicated_name"})
 
 
@@ -128,7 +131,7 @@ def parse_metadata(text: str) -> OpMetadata:
         value = plain if quoted is None else parse_string(quoted)
         if name in _STRINGS:
             known[name] = value
-        elif name in _INTEGERS and value.lstrip("-").isdecimal():
+        elif name in _INTEGERS and len(value) < _LONGEST and value.lstrip("-").isdecimal():
             known[name] = int(value)
         else:
             other[name] = value

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import re
-from array import array
 from itertools import accumulate
 from typing import TYPE_CHECKING, cast
 
@@ -57,7 +56,6 @@ NAMES: Mapping[str, str] = {
 }
 """What users call the terminals."""
 
-_LARGEST_OFFSET = (1 << 32) - 1
 _OTHERS = header_of_others("live range")
 _HEADER = re.compile(r"\n(?=HloLiveRange |  InstructionSequence:|\*\*\* (?:Begin|End) )")
 """Where, after text of another dump, a line begins that may be ours."""
@@ -65,7 +63,7 @@ _HEADER = re.compile(r"\n(?=HloLiveRange |  InstructionSequence:|\*\*\* (?:Begin
 _RESUME = re.compile(
     r"\n(?=[ \t]*+(?:HloLiveRange |InstructionSequence:|BufferLiveRange:|Live ranges at \d"
     r"|Stack trace breakdown|Peak memory could|\d++:\S|[^\s{}:]++(?:\{[\d,]*+\})?+:[ \t]?+\d"
-    r"|[│├└]|BufferAssignment:|Total bytes used|Used values:|HloModule |Memory Space: |\*\*\* )"
+    r"|[│├└|+`]|BufferAssignment:|Total bytes used|Used values:|HloModule |Memory Space: |\*\*\* )"
     r"|[^\n]* bytes\)(?:\n|\Z))"
 )
 """Where reading can begin anew after text that could not be read."""
@@ -81,7 +79,7 @@ _EXPECTED = "a line of an HloLiveRange"
 
 
 def parse_live_range(
-    text: str | bytes, *, strict: bool = False, path: str = "<text>"
+    text: str | bytes | Source, *, strict: bool = False, path: str = "<text>"
 ) -> HloLiveRange:
     """Return the live range that a text prints: alone, after a BufferAssignment, or in a log.
 
@@ -91,7 +89,7 @@ def parse_live_range(
     Args:
         text: A ``-live-range.txt`` dump, or a ``-buffer-assignment.txt`` of before April 2026.
         strict: Raise at the first gap.
-        path: Name of the text for messages.
+        path: Name of the text for messages; a source has its own.
 
     Raises:
         DumpSyntaxError: If it holds no live range, or, when strict, at the first gap.
@@ -166,11 +164,6 @@ class LiveRangeScan(LineScan):
         """End the live range before and begin a new one."""
         self._end()
         self._columns = LiveRangeColumns(self.source)
-        if len(self.text) > _LARGEST_OFFSET:
-            for name in ("scheduled_names", "range_names", "peak_names", "peak_name_ends"):
-                setattr(self._columns, name, array("Q"))
-            self._columns.node_names = array("Q")
-            self._columns.node_name_ends = array("Q")
         self._sections = set()
         self._current = HloLiveRange(columns=self._columns, start=start)
         self.found.append(self._current)

@@ -5,13 +5,12 @@ Two forms: by allocation (October 2024 to March 2026), and by memory space (sinc
 
 from __future__ import annotations
 
-import functools
 import re
 from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from lark import Lark, Token, Tree
+from lark import Token
 
 from hlo_lens.model.buffers import (
     ALLOCATION_STRIDE,
@@ -33,7 +32,6 @@ from hlo_lens.model.memory_usage_report import (
     ReportTable,
 )
 from hlo_lens.syntax import buffer_patterns as patterns
-from hlo_lens.syntax.buffer_grammar import NAMES as BUFFER_NAMES
 from hlo_lens.syntax.buffer_grammar import Places, ReadAllocation
 from hlo_lens.syntax.buffer_lines import (
     LineScan,
@@ -47,38 +45,16 @@ from hlo_lens.syntax.buffer_lines import (
     source_of,
 )
 from hlo_lens.syntax.buffer_scan import ShapeCheck, read_items
-from hlo_lens.syntax.grammar import grammar_text
 from hlo_lens.syntax.hlo_patterns import LINE
+from hlo_lens.syntax.report_grammar import NAMES, hidden_of, parser, percent_of, row_of
 from hlo_lens.text.source import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from hlo_lens.text.source import Source
 
-GRAMMARS = ("hlo_tokens", "shape", "buffer_tokens", "buffer_assignment", "memory_usage_report")
-
-NAMES: Mapping[str, str] = {
-    **BUFFER_NAMES,
-    "MEMORY_SPACE": "'Memory Space:'",
-    "SPACE_NAME": "a name",
-    "TOTAL_BYTES": "'Total bytes:'",
-    "TABLE_HEAD": "'cumulative_size;'",
-    "ALLOCATIONS_HEAD": "'cumulative_size;'",
-    "DASHES": "a line of dashes",
-    "PERCENT": "a share such as ( 17%)",
-    "COUNT": "a count such as 2\N{MULTIPLICATION SIGN}",
-    "REST": "'The rest'",
-    "REST_VALUES": "'values are less than'",
-    "REST_ALLOCATIONS": "'allocations are less than'",
-    "REST_END": "'% of the total size and not shown.'",
-    "TOTAL_USED": "'Total bytes used:'",
-    "SORTED": "'Allocations sorted by size:'",
-    "SORTED_WITH_VALUES": "'Allocations sorted by size with their values:'",
-}
-"""What users call the terminals."""
-
-_COUNTED_SHAPE = re.compile(rf"(?:(\d++)×)?+({LINE.shape})(?:, |\Z)")
+_COUNTED_SHAPE = re.compile(
+    rf"(?:({patterns.SMALL})\N{{MULTIPLICATION SIGN}})?+({LINE.shape})(?:, |\Z)"
+)
 _OTHERS = header_of_others("report", "values")
 _OWN = re.compile(
     r"\n(?=Memory Space: |Total bytes used: [^\n]*\n\s*Allocations sorted|\*\*\* (?:Begin|End) )"
@@ -87,9 +63,9 @@ _OWN = re.compile(
 
 _LIKE_ROW = re.compile(rf"[ \t]*+(?:{patterns.HUMAN})[ \t]*+\(")
 _RESUME = re.compile(
-    rf"\n(?=[ \t]*+(?:Memory Space: |Total bytes used: |Allocations sorted|cumulative_size;|The rest"
-    rf"|allocation \d|(?:{patterns.HUMAN})\(|BufferAssignment:|Used values:|HloLiveRange |HloModule "
-    rf"|\*\*\* ))"
+    r"\n(?=[ \t]*+(?:Memory Space: |Total bytes used: |Allocations sorted|cumulative_size;"
+    rf"|The rest|allocation \d|(?:{patterns.HUMAN})\(|BufferAssignment:|Used values:"
+    r"|HloLiveRange |HloModule |\*\*\* ))"
 )
 """Where reading can begin anew after text that could not be read."""
 
@@ -97,7 +73,7 @@ _EXPECTED = "a line of a memory-usage report"
 
 
 def parse_memory_usage_report(
-    text: str | bytes, *, strict: bool = False, path: str = "<text>"
+    text: str | bytes | Source, *, strict: bool = False, path: str = "<text>"
 ) -> MemoryUsageReport:
     """Return the report that a text prints, of either form.
 
@@ -107,7 +83,7 @@ def parse_memory_usage_report(
     Args:
         text: A ``-memory-usage-report.txt`` dump.
         strict: Raise at the first gap.
-        path: Name of the text for messages.
+        path: Name of the text for messages; a source has its own.
 
     Raises:
         DumpSyntaxError: If it holds no report, or, when strict, at the first gap.
@@ -128,19 +104,6 @@ def parse_memory_usage_report(
 def scan_memory_usage_reports(source: Source) -> ReportScan:
     """Return a finished scan: all reports that a source holds."""
     return scan_source(source, ReportScan)
-
-
-@functools.cache
-def parser() -> Lark:
-    """Return the parser of reports and their rows."""
-    return Lark(
-        grammar_text(*GRAMMARS),
-        start=["memory_usage_report", "row", "allocation_row", "short_allocation"],
-        parser="lalr",
-        lexer="contextual",
-        propagate_positions=True,
-        maybe_placeholders=True,
-    )
 
 
 @dataclass(slots=True)
@@ -291,9 +254,7 @@ class ReportScan(LineScan):
         elif (match := patterns.REPORT_TOTAL.match(text, position)) is not None:
             self._end()
             self._open(position).total = int(match[1]), HumanSize(match[2])
-        elif (match := patterns.SORTED.match(text, position)) is not None:
-            self._open(position)
-        elif (match := patterns.ALLOCATIONS_HEAD.match(text, position)) is not None:
+        elif (match := patterns.SORTED_HEAD.match(text, position)) is not None:
             self._open(position)
         elif (match := patterns.SORTED_WITH_VALUES.match(text, position)) is not None:
             self._open(position).with_values = True
@@ -318,7 +279,7 @@ class ReportScan(LineScan):
         table.rows.append(
             ReportRow(
                 cumulative_size=HumanSize(match[1]),
-                cumulative_percent=_percent(match[2]),
+                cumulative_percent=percent_of(match[2]),
                 size=HumanSize(match[3]),
                 offset=int(match[4]),
                 used_by_n_values=int(match[5]),
@@ -341,7 +302,7 @@ class ReportScan(LineScan):
             match = _COUNTED_SHAPE.match(text, position)
             if match is None or self._shapes.problem(match[2]) is not None:
                 return None
-            found.append(CountedShape(int(match[1] or 1), match[2]))
+            found.append(CountedShape(count=int(match[1] or 1), shape_text=match[2]))
             position = match.end()
         return None if text.endswith(",") else tuple(found)
 
@@ -355,7 +316,7 @@ class ReportScan(LineScan):
             return position
         row = AllocationRow(
             cumulative_size=HumanSize(match[1]),
-            cumulative_percent=_percent(match[2]),
+            cumulative_percent=percent_of(match[2]),
             remaining=HumanSize(match[3]),
             allocation=allocation,
         )
@@ -449,22 +410,13 @@ class ReportScan(LineScan):
         read = Places(offset).allocation(cast("Node", allocation))
         return AllocationRow(
             cumulative_size=HumanSize(str(total)),
-            cumulative_percent=_percent(str(percent)),
+            cumulative_percent=percent_of(str(percent)),
             remaining=HumanSize(str(remaining)),
             allocation=self.allocation(read),
         )
 
 
 _HUMAN = re.compile(patterns.HUMAN)
-
-
-def _percent(text: str) -> int | None:
-    """Return a share in percent; None for nan, which a total of 0 gives."""
-    match = re.search(r"\d+", text)
-    return None if match is None else int(match[0])
-
-
-# ---- the grammar -------------------------------------------------------------------------------
 
 
 def parse_memory_usage_report_with_grammar(source: Source) -> MemoryUsageReport:
@@ -483,7 +435,7 @@ def parse_memory_usage_report_with_grammar(source: Source) -> MemoryUsageReport:
         draft.with_values = True
         for rows in find_all(node, "allocation_rows"):
             draft.rows = [scan.allocation_row_of(r, 0) for r in find_all(rows, "allocation_row")]
-            draft.hidden = _hidden_of(rows, "rest_allocations")
+            draft.hidden = hidden_of(rows, "rest_allocations")
         for usage in find_all(node, "allocation_table"):
             read = Places(0).allocation(cast("Node", usage.children[0]))
             tables = [_table_of(t, source.text) for t in find_all(usage, "table")]
@@ -505,35 +457,4 @@ def _space_of(node: Node, text: str) -> _Space:
 
 def _table_of(node: Node, text: str) -> _Table:
     rows = [row_of(row, text) for row in find_all(node, "row")]
-    return _Table(rows, _hidden_of(node, "rest_values"))
-
-
-def row_of(node: Node, text: str) -> ReportRow:
-    """Return what a row of a table says."""
-    total, percent, size, offset, count, *shapes = node.children
-    return ReportRow(
-        cumulative_size=HumanSize(str(total)),
-        cumulative_percent=_percent(str(percent)),
-        size=HumanSize(str(size)),
-        offset=int(str(offset)),
-        used_by_n_values=int(str(count)),
-        shapes=tuple(_shapes_of(shapes, text)),
-    )
-
-
-def _shapes_of(nodes: list[object], text: str) -> Iterator[CountedShape]:
-    for node in nodes:
-        if not isinstance(node, Tree):
-            continue
-        count, shape = node.children
-        meta = cast("Node", shape).meta
-        number = 1 if count is None else int(str(count)[:-1])
-        yield CountedShape(number, text[meta.start_pos : meta.end_pos])
-
-
-def _hidden_of(node: Node, rule: str) -> tuple[int, int] | None:
-    """Return how many rows are hidden, and below which share."""
-    for rest in find_all(node, rule):
-        numbers = [int(c) for c in rest.children if isinstance(c, Token) and c.type == "NATURAL"]
-        return numbers[0], numbers[1]
-    return None
+    return _Table(rows, hidden_of(node, "rest_values"))

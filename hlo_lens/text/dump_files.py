@@ -39,7 +39,7 @@ _SIGNS: tuple[tuple[DumpKind, re.Pattern[str]], ...] = tuple(
         (DumpKind.LIVE_RANGE, r"^HloLiveRange "),
         (
             DumpKind.HLO,
-            r"^[ \t]*(?:ENTRY[ \t]+)?%?[A-Za-z_][\w.-]*[ \t]*(?:\(.*\)[ \t]*->.*)?\{[ \t]*\n"
+            r"^[ \t]*(?:ENTRY[ \t]+)?%?[A-Za-z_][\w.-]*[ \t]*(?:\((?=.*->).*)?\{[ \t]*\n"
             r"\s*(?:ROOT\s+)?%?[\w.-]+\s+=\s",
         ),
         (DumpKind.HLO, r"^[ \t]*ENTRY[ \t]*\{"),

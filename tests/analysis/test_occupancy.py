@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hlo_lens.analysis.occupancy import Occupant, occupied_bytes, union_bytes
+from hlo_lens.analysis import occupancy
+from hlo_lens.analysis.occupancy import Occupant, occupied_bytes, owned_bytes, union_bytes
 
 LENGTH = 12
 
@@ -58,7 +59,30 @@ def test_equals_the_union_at_every_instant(found: list[Occupant]) -> None:
     assert occupied_bytes(found, LENGTH) == expected
 
 
+@given(occupants)
+def test_many_values_are_counted_alike(found: list[Occupant]) -> None:
+    before = occupancy._MANY
+    few = occupied_bytes(found, LENGTH)
+    occupancy._MANY = 0
+    try:
+        assert occupied_bytes(found, LENGTH) == few
+    finally:
+        occupancy._MANY = before
+
+
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 10))))
 def test_union_of_intervals(intervals: list[tuple[int, int]]) -> None:
     held = {b for offset, size in intervals for b in range(offset, offset + size)}
     assert union_bytes(intervals) == len(held)
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 10))))
+def test_each_byte_belongs_to_the_first_that_holds_it(intervals: list[tuple[int, int]]) -> None:
+    taken: set[int] = set()
+    expected = []
+    for offset, size in intervals:
+        held = set(range(offset, offset + size))
+        expected.append(len(held - taken))
+        taken |= held
+    assert owned_bytes(intervals) == expected
+    assert sum(expected) == union_bytes(intervals)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hlo_lens.analysis.collective_counts import collective_counts
+from hlo_lens.analysis.collectives import collectives
 from hlo_lens.analysis.entry_signature import entry_signature
 from hlo_lens.analysis.largest_instructions import largest_instructions
 from hlo_lens.analysis.opcodes import opcodes
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo_query import InstructionTable
 
 PASSES = (
-    collective_counts,
+    collectives,
     entry_signature,
     largest_instructions,
     opcodes,

@@ -6,14 +6,16 @@ import csv
 import io
 import json
 import shutil
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from hlo_lens.cli import main
 from tests.corpus import SAMPLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 STEM = "module_0000.jit_train_step.cpu_after_optimizations"
 FOLDER = SAMPLES / "cpu" / "tp_mlp"

@@ -20,6 +20,8 @@ COMMANDS = {
     "memory_gpu_fsdp_by_source.txt": "memory sample_dumps/gpu/fsdp_transformer --by source",
     "memory_cpu_op_tree.txt": "memory sample_dumps/cpu/tp_mlp --by op -n 0",
     "memory_cpu_0_4_30.md": "memory sample_dumps/cpu_jax_0_4_30/tp_mlp -f md -n 4",
+    "sharding_tpu_wasteful.txt": "sharding sample_dumps/tpu/wasteful --min-size 1KiB",
+    "shard_uneven.txt": "shard {devices=[4,2]<=[8]} --shape 10,16 --mesh x=4,y=2",
     "report_cpu_jax_0_12_0.csv": "report sample_dumps/cpu_jax_0_12_0/tp_mlp -f csv",
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.analysis.collective_counts import Collective, CollectiveCounts, collective_counts
+from hlo_lens.analysis.collectives import Collective, Collectives, collectives
 from tests.analysis.texts import entry_of, table_of
 
 ADD = """
@@ -16,9 +16,9 @@ add {
 """
 
 
-def _counted(lines: str, header: str = ", num_partitions=8", before: str = "") -> CollectiveCounts:
+def _counted(lines: str, header: str = ", num_partitions=8", before: str = "") -> Collectives:
     text = f"HloModule m{header}\n{ADD}{before}\nENTRY main {{\n{lines}\n}}\n"
-    return collective_counts(table_of(text))
+    return collectives(table_of(text))
 
 
 def _one(line: str, header: str = ", num_partitions=8") -> Collective:
@@ -41,7 +41,12 @@ def test_all_facts_of_one_collective() -> None:
         groups=((0, 2, 4, 6), (1, 3, 5, 7)),
         group_size=4,
         num_groups=2,
+        axes=("axis_0",),
+        axis_parts=("axis_0",),
         payload_bytes=128,
+        wire_bytes_per_device=192,
+        steps=6,
+        dynamic_count=1,
         element_type="f32",
         is_async=False,
         op_name="jit(f)/psum",
@@ -288,6 +293,6 @@ def test_opcode_that_sounds_like_a_collective_is_noted_not_counted() -> None:
 
 
 def test_every_kind_has_a_count() -> None:
-    counts = collective_counts(entry_of("  ROOT x = f32[] parameter(0)")).static_counts()
+    counts = collectives(entry_of("  ROOT x = f32[] parameter(0)")).static_counts()
     assert set(counts.values()) == {0}
     assert len(counts) == 9

@@ -1,0 +1,63 @@
+"""All passes about the sharding of one module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.donation import Donations, donations
+from hlo_lens.analysis.module_shardings import ModuleShardings, module_shardings
+from hlo_lens.analysis.replicated_bytes import ReplicatedBytes, replicated_bytes
+from hlo_lens.analysis.sharding_annotations import ShardingAnnotations, sharding_annotations
+from hlo_lens.analysis.sharding_table import ShardingTable, sharding_table
+
+if TYPE_CHECKING:
+    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.mesh import Mesh
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardingResults:
+    """What the passes about sharding say of one module.
+
+    Attributes:
+        found: Where shardings and meshes are from.
+        table: Parameters and outputs.
+        replicated: What is held more than once.
+        donations: Whose memory is reused.
+        annotations: What the program says inside of it.
+    """
+
+    found: ModuleShardings
+    table: ShardingTable
+    replicated: ReplicatedBytes
+    donations: Donations
+    annotations: ShardingAnnotations
+
+
+def sharding_results(
+    dump: ModuleDump, mesh: Mesh | None = None, *, read_before: bool = True
+) -> ShardingResults | None:
+    """Return the results of all passes about sharding; None where there is no HLO text.
+
+    Args:
+        dump: The module.
+        mesh: The mesh that the user names; else the one that the texts name.
+        read_before: Whether to read the text from before optimizations, which a program of one
+            device does not need for its shapes.
+    """
+    module = dump.hlo
+    if module is None:
+        return None
+    found = module_shardings(module, dump.before if read_before else None, mesh)
+    table = sharding_table(found)
+    program = found.own.table
+    if found.before is not None:
+        program = found.before.table
+    return ShardingResults(
+        found=found,
+        table=table,
+        replicated=replicated_bytes(table),
+        donations=donations(table, None if found.before is None else found.before.module),
+        annotations=sharding_annotations(program, mesh),
+    )

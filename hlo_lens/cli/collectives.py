@@ -1,0 +1,65 @@
+"""``hlo-lens collectives``: which collectives run, along which axis, how often, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+import hlo_lens
+from hlo_lens.cli.options import output_options, reading_options
+from hlo_lens.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from hlo_lens.cli.options import Output, Reading
+
+_BY = ("kind", "axis", "source", "loop", "op")
+
+_EXAMPLE = """\b
+Example:
+  hlo-lens collectives DIR/module_0001.jit_step.cpu_after_optimizations.txt
+  hlo-lens collectives DIR --by source --static
+  hlo-lens collectives DIR --mesh data=4,model=2 --by axis
+  hlo-lens collectives DIR --why all-gather.3
+"""
+
+
+@click.command(epilog=_EXAMPLE)
+@click.argument("path", type=click.Path(allow_dash=True))
+@click.option("--by", type=click.Choice(_BY), help="Group the collectives.")
+@click.option(
+    "--static/--dynamic",
+    "is_static",
+    help="Bytes of the text, each collective once, or of one run (the default).",
+)
+@click.option("--mesh", "mesh_text", metavar="AXES", help="Name the mesh: data=4,model=2.")
+@click.option("--why", metavar="NAME", help="Explain one collective: what it stands between.")
+@reading_options
+@output_options
+def collectives(
+    path: str,
+    by: str | None,
+    is_static: bool,
+    mesh_text: str | None,
+    why: str | None,
+    reading: Reading,
+    output: Output,
+) -> None:
+    """Show which collectives run: each once, by mesh axis, with bytes, loops and source lines.
+
+    PATH is a file, gzip-compressed or not, a folder of dumps, or - for standard input. Meshes that
+    the optimized text does not name are read from the before_optimizations text beside it.
+    """
+    from hlo_lens.load import load
+    from hlo_lens.model.mesh import Mesh
+    from hlo_lens.report.collectives_report import CollectivesView, collectives_report
+
+    mesh = None if mesh_text is None else Mesh.from_sizes_text(mesh_text)
+    view = CollectivesView(by=by, is_dynamic=not is_static, mesh=mesh, why=why)
+    with progress_bar("reading") as progress:
+        modules = reading.select(load(path, progress=progress).modules)
+        report = collectives_report(
+            modules, view, tool_version=hlo_lens.__version__, progress=progress
+        )
+    output.write(report)
+    reading.judge(modules)

@@ -1,0 +1,125 @@
+"""``hlo-lens shard``: which device holds which slice."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import click
+
+import hlo_lens
+from hlo_lens.cli.options import output_options
+from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError, UsageError
+
+if TYPE_CHECKING:
+    from hlo_lens.cli.options import Output
+    from hlo_lens.model.mesh import Mesh
+    from hlo_lens.model.shape import Shape
+    from hlo_lens.model.sharding import HloSharding
+
+_EXAMPLE = """\b
+Example:
+  hlo-lens shard '{devices=[4,1]<=[4]}' --shape 20,16
+  hlo-lens shard --mesh x=4,y=1 --spec "x,None" --shape 20,16 --dtype bf16
+  hlo-lens shard --mesh x=4,y=2 --spec "('x','y'),None" --shape 32,16
+"""
+
+_WIDTH = 100
+
+_NAMES = {"bfloat16": "bf16", "bool": "pred", "half": "f16", "float": "f32", "double": "f64"}
+_PREFIXES = {"float": "f", "int": "s", "uint": "u", "complex": "c"}
+
+
+@click.command(epilog=_EXAMPLE)
+@click.argument("sharding", required=False)
+@click.option("--shape", required=True, help="Global shape: 20,16 or bf16[20,16].")
+@click.option("--mesh", help="Axes of the mesh, most major first: data=2,model=4.")
+@click.option("--spec", help="PartitionSpec instead of SHARDING: \"('x','y'),None\".")
+@click.option("--dtype", help="Element type, as XLA or numpy names it.  [default: f32]")
+@click.option("--platform", default="device", help="Word before the device ids, such as GPU.")
+@output_options
+def shard(
+    sharding: str | None,
+    shape: str,
+    mesh: str | None,
+    spec: str | None,
+    dtype: str | None,
+    platform: str,
+    output: Output,
+) -> None:
+    """Draw which device holds which slice of a value, and say it in all spellings.
+
+    SHARDING is what XLA prints: {devices=[4,1]<=[4]}, {replicated}, {mesh['x'=4], [{'x'}, {}]}. In
+    its place a mesh and a PartitionSpec can be given.
+    """
+    from hlo_lens.model.mesh import Mesh
+    from hlo_lens.report.shard_report import ShardView, shard_report
+
+    value = _shape(shape, dtype)
+    axes = None if mesh is None else Mesh.from_sizes_text(mesh)
+    view = ShardView(
+        sharding=_sharding(sharding, axes, spec, value.rank),
+        shape=value,
+        mesh=axes,
+        label=platform,
+        width=shutil.get_terminal_size((_WIDTH, 24)).columns,
+    )
+    try:
+        built = shard_report(view, tool_version=hlo_lens.__version__)
+    except DumpMismatchError as error:  # no dump is wrong here, but what was asked for
+        raise UsageError(str(error)) from error
+    output.write(built)
+
+
+def _sharding(text: str | None, mesh: Mesh | None, spec: str | None, rank: int) -> HloSharding:
+    """Return the sharding that was asked for in one of two ways."""
+    from hlo_lens.model.partition_spec import read_partition_spec
+    from hlo_lens.model.sharding import HloSharding
+
+    if (text is None) == (spec is None):
+        message = "give either SHARDING or --spec"
+        raise UsageError(message)
+    if text is not None:
+        try:
+            return HloSharding.parse(text if text.lstrip().startswith("{") else f"{{{text}}}")
+        except DumpSyntaxError as error:
+            message = f"not a sharding: {text}: {error.message}"
+            raise UsageError(message) from error
+    if mesh is None:
+        message = "--spec needs --mesh"
+        raise UsageError(message)
+    entries = read_partition_spec(spec or "")
+    if len(entries) > rank:
+        message = f"--spec has {len(entries)} entries, the shape {rank} dimensions"
+        raise UsageError(message)
+    return HloSharding.from_partition_spec(mesh, entries, rank=rank)
+
+
+def _shape(text: str, dtype: str | None) -> Shape:
+    """Return the shape of sizes with or without an element type."""
+    from hlo_lens.model.shape import Shape, primitive_type
+
+    if "[" not in text:
+        sizes = text.strip().strip("()").rstrip(",")
+        text = f"{_type_name(dtype or 'f32')}[{sizes}]"
+    elif dtype is not None:
+        message = "give the element type once: in --shape or as --dtype"
+        raise UsageError(message)
+    try:
+        found = Shape.parse(text)
+    except DumpSyntaxError as error:
+        message = f"not a shape: {text}; write it like 20,16 or bf16[20,16]"
+        raise UsageError(message) from error
+    if not found.is_tuple and primitive_type(found.element_type) is None:
+        message = f"no element type {found.element_type!r}; there are f32, bf16, s32, pred, ..."
+        raise UsageError(message)
+    return found
+
+
+def _type_name(dtype: str) -> str:
+    """Return XLA's name of an element type that may be numpy's: bfloat16, int8, float8_e4m3fn."""
+    name = _NAMES.get(dtype, dtype)
+    for long, short in _PREFIXES.items():
+        if name.startswith(long) and name[len(long) :][:1].isdigit():
+            return short + name[len(long) :].replace("_", "")
+    return name

@@ -1,0 +1,66 @@
+"""``hlo-lens sharding``: how parameters and outputs lie over the devices, and what that costs."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+import hlo_lens
+from hlo_lens.cli.options import output_options, reading_options
+from hlo_lens.cli.progress import progress_bar
+from hlo_lens.text.errors import UsageError
+
+if TYPE_CHECKING:
+    from hlo_lens.cli.options import Output, Reading
+
+_EXAMPLE = """\b
+Example:
+  hlo-lens sharding DIR/module_0001.jit_step.cpu_after_optimizations.txt
+  hlo-lens sharding DIR --min-size 1MiB -n 0
+  hlo-lens sharding DIR --mesh data=2,model=4 --params -f csv
+"""
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGTPE]?)(i?)B?\s*", re.IGNORECASE)
+
+
+@click.command(epilog=_EXAMPLE)
+@click.argument("path", type=click.Path(allow_dash=True))
+@click.option("--mesh", help="Axes of the mesh, most major first: data=2,model=4.")
+@click.option("--min-size", default="0", help="Hide values smaller than this on a device: 1MiB.")
+@click.option("--params", is_flag=True, help="Show the parameters alone.")
+@reading_options
+@output_options
+def sharding(
+    path: str, mesh: str | None, min_size: str, params: bool, reading: Reading, output: Output
+) -> None:
+    """Show how parameters and outputs lie over the devices, what is held twice, what is donated.
+
+    PATH is an HLO text or a folder of dumps. Global shapes, and the shardings that newer XLA leaves
+    out of its final text, are taken from the before_optimizations text beside it.
+    """
+    from hlo_lens.load import load
+    from hlo_lens.model.mesh import Mesh
+    from hlo_lens.report.sharding_report import ShardingView, sharding_report
+
+    view = ShardingView(
+        mesh=None if mesh is None else Mesh.from_sizes_text(mesh),
+        min_bytes=_size_bytes(min_size),
+        is_parameters_only=params,
+    )
+    with progress_bar("reading") as progress:
+        modules = reading.select(load(path, progress=progress).modules)
+        built = sharding_report(modules, view, tool_version=hlo_lens.__version__, progress=progress)
+    output.write(built)
+    reading.judge(modules)
+
+
+def _size_bytes(text: str) -> int:
+    """Return a size that a user wrote: 512, 1MiB, 1.5G (powers of 1024, with i or without)."""
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        message = f"not a size: {text!r}; write it like 4096, 64KiB or 1MiB"
+        raise UsageError(message)
+    power = " KMGTPE".index(match[2].upper() or " ")
+    return int(float(match[1]) * 1024**power)

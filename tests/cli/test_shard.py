@@ -1,0 +1,112 @@
+"""``hlo-lens shard`` as users call it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hlo_lens.cli import main
+
+
+def run(*arguments: str) -> Result:
+    runner = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1"})
+    return runner.invoke(main, ["shard", *arguments], catch_exceptions=False)
+
+
+def data_of(*arguments: str) -> dict[str, Any]:
+    result = run(*arguments, "-f", "json")
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_sharding_is_drawn_listed_and_spelt() -> None:
+    out = run("{devices=[4,1]<=[4]}", "--shape", "20,16", "--platform", "GPU").stdout
+    assert "│      GPU 3       │" in out
+    assert "[15:20, 0:16]" in out
+    assert "{devices=[4,1]0,1,2,3}" in out
+    assert "{mesh['axis_0'=4], [{'axis_0'}, {}]}" in out
+
+
+def test_mesh_and_spec_give_the_same() -> None:
+    by_text = data_of("{devices=[4,1]<=[4]}", "--shape", "20,16", "--mesh", "x=4,y=1")
+    by_spec = data_of("--mesh", "x=4,y=1", "--spec", "x,None", "--shape", "20,16")
+    assert by_text == by_spec
+    assert by_text["spellings"] == {
+        "v1": "{devices=[4,1]0,1,2,3}",
+        "v2": "{devices=[4,1]<=[4]}",
+        "v3": "{mesh['x'=4,'y'=1], [{'x'}, {}]}",
+        "spec": ["x", None],
+    }
+
+
+def test_axes_can_be_joined() -> None:
+    found = data_of("--mesh", "x=4,y=2", "--spec", "('x','y'),None", "--shape", "32,16")
+    assert found["device_shape"] == "f32[4,16]"
+    assert [d["start"][0] for d in found["devices"]] == [0, 4, 8, 12, 16, 20, 24, 28]
+
+
+@pytest.mark.parametrize(
+    ("options", "shape", "size"),
+    [
+        (["--shape", "8,4"], "f32[8,4]", 128),
+        (["--shape", "8,4", "--dtype", "bf16"], "bf16[8,4]", 64),
+        (["--shape", "(8, 4)", "--dtype", "bfloat16"], "bf16[8,4]", 64),
+        (["--shape", "bf16[8,4]"], "bf16[8,4]", 64),
+        (["--shape", "8,4", "--dtype", "float8_e4m3fn"], "f8e4m3fn[8,4]", 32),
+        (["--shape", "8,4", "--dtype", "bool"], "pred[8,4]", 32),
+        (["--shape", "8,4", "--dtype", "uint16"], "u16[8,4]", 64),
+    ],
+)
+def test_shapes_and_types(options: list[str], shape: str, size: int) -> None:
+    found = data_of("{replicated}", *options)
+    assert (found["shape"], found["size_bytes"]) == (shape, size)
+
+
+def test_uneven_tiles_are_said() -> None:
+    result = run("{devices=[4]<=[4]}", "--shape", "5")
+    assert "not divided evenly" in result.stdout
+    assert "1 device own nothing" not in result.stdout
+    assert "1 device owns nothing" in result.stdout
+
+
+def test_markdown_keeps_the_drawing() -> None:
+    out = run("devices=[2]<=[2]", "--shape", "4", "-f", "md").stdout
+    assert "```text\n┌" in out
+
+
+def test_csv_has_slices_and_spellings() -> None:
+    out = run("{devices=[2]<=[2]}", "--shape", "4", "-f", "csv").stdout
+    assert "device-slices,1,[2:4],[1],8,0,[2],[4]" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{devices=[4,1]<=[4", "--shape", "4,4"], "not a sharding"),
+        (["{devices=[4,1]<=[4]}", "--shape", "4"], "for 2 dimensions"),
+        (["{devices=[4]<=[4]}", "--shape", "x"], "not a shape"),
+        (["{devices=[4]<=[4]}", "--shape", "4", "--dtype", "f31"], "f31"),
+        (["{devices=[4]<=[4]}", "--shape", "f32[4]", "--dtype", "f32"], "once"),
+        (["--shape", "4"], "either SHARDING or --spec"),
+        (["{replicated}", "--spec", "x", "--mesh", "x=4", "--shape", "4"], "either SHARDING"),
+        (["--spec", "x", "--shape", "4"], "--spec needs --mesh"),
+        (["--spec", "z", "--mesh", "x=4", "--shape", "4"], "no axis 'z'"),
+        (["--spec", "x,x", "--mesh", "x=4", "--shape", "4,4"], "overlap"),
+        (["--spec", "x,None", "--mesh", "x=4", "--shape", "4"], "2 entries"),
+        (["--spec", "x;y", "--mesh", "x=4", "--shape", "4"], "not a partition spec"),
+        (["--spec", "x y", "--mesh", "x=4", "--shape", "4"], "not a partition spec"),
+        (["--spec", "x", "--mesh", "x:4", "--shape", "4"], "not a mesh"),
+        (["--spec", "x", "--mesh", "x=0", "--shape", "4"], "not a mesh"),
+        (["{{replicated}}", "--shape", "4"], "tuple"),
+        (["{devices=[99999999]<=[99999999]}", "--shape", "4"], "too many"),
+    ],
+)
+def test_wrong_use_is_said_in_one_line(arguments: list[str], message: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1

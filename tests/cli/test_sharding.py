@@ -1,0 +1,94 @@
+"""``hlo-lens sharding`` as users call it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hlo_lens.cli import main
+from tests.corpus import SAMPLES
+
+
+def run(*arguments: str) -> Result:
+    runner = CliRunner(env={"COLUMNS": "160", "NO_COLOR": "1"})
+    return runner.invoke(main, ["sharding", *arguments], catch_exceptions=False)
+
+
+def module_of(*arguments: str) -> dict[str, Any]:
+    result = run(*arguments, "-f", "json")
+    assert result.exit_code == 0, result.output
+    (found,) = json.loads(result.stdout)["modules"]
+    assert isinstance(found, dict)
+    return found
+
+
+WASTEFUL = str(SAMPLES / "tpu" / "wasteful")
+
+
+def test_planted_waste_is_found() -> None:
+    found = module_of(WASTEFUL)
+    assert found["meshes"] == [{"axes": {"data": 2, "model": 4}, "device_ids": None}]
+    first = {row["name"]: row for row in reversed(found["replicated"])}["embedding"]
+    assert (first["axis"], first["dimension"], first["saved_bytes"]) == ("model", 0, 12 << 20)
+    status = {row["name"]: (row["status"], row["output"]) for row in found["donation"]}
+    assert status == {
+        "params['w_down']": ("could be donated", "{1}"),
+        "params['w_up']": ("could be donated", "{2}"),
+        "scratch": ("donated, not used", None),
+    }
+
+
+def test_values_have_specs_as_text_and_as_lists() -> None:
+    values = module_of(WASTEFUL)["values"]
+    scratch = next(v for v in values if v["name"] == "scratch")
+    assert (scratch["spec"], scratch["partition_spec"]) == ("P('data',)", ["data"])
+    assert scratch["kind"] == "parameter"
+    assert scratch["sharding_source"] == "before_optimizations"
+
+
+def test_old_jax_needs_a_mesh_for_names() -> None:
+    old = str(SAMPLES / "cpu_jax_0_4_30" / "tp_mlp")
+    assert "--mesh data=2,model=4 does" in run(old).stdout
+    values = module_of(old, "--mesh", "data=2,model=4")["values"]
+    assert values[2]["spec"] == "P(None, None, 'model')"
+
+
+def test_small_values_are_hidden_and_counted() -> None:
+    out = run(str(SAMPLES / "cpu_jax_0_12_0" / "tp_mlp"), "--module", "train", "--min-size", "1MiB")
+    assert "hidden: 2 values under 1.00MiB, 32.0KiB together" in out.stdout
+    assert "params['b_in']" not in out.stdout
+
+
+def test_parameters_alone() -> None:
+    out = run(WASTEFUL, "--params").stdout
+    assert "Parameters" in out
+    assert "Annotations" not in out
+
+
+@pytest.mark.parametrize("output_format", ["text", "md", "csv", "json"])
+@pytest.mark.parametrize("backend", ["cpu", "gpu", "tpu"])
+def test_every_format_on_every_backend(output_format: str, backend: str) -> None:
+    folder = SAMPLES / backend / "shard_map_collectives"
+    result = run(str(folder), "-f", output_format)
+    assert result.exit_code == 0
+    assert "model" in result.stdout
+
+
+def test_report_has_parameters_and_outputs_beside_forms() -> None:
+    runner = CliRunner(env={"COLUMNS": "160", "NO_COLOR": "1"})
+    result = runner.invoke(main, ["report", WASTEFUL, "-f", "json"], catch_exceptions=False)
+    (module,) = json.loads(result.stdout)["modules"]
+    kinds = [row["kind"] for row in module["sharding"]["rows"]]
+    assert kinds.count("parameter") == 6
+    assert kinds.count("output") == 6
+    text = runner.invoke(main, ["report", WASTEFUL], catch_exceptions=False).stdout
+    assert "sharding     mesh data=2 x model=4; replicated: 12 values of 41.63MiB" in text
+
+
+@pytest.mark.parametrize("size", ["x", "1XB", "-1"])
+def test_size_that_is_none(size: str) -> None:
+    result = run(WASTEFUL, "--min-size", size)
+    assert (result.exit_code, "not a size" in result.stderr) == (2, True)
