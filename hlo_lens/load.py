@@ -85,18 +85,7 @@ def read_source(path: str) -> Source:
     Raises:
         UnreadableError: If it cannot be read.
     """
-    return clean(_read_text(path), "<stdin>" if path == STDIN else path)
-
-
-def _read_text(path: str) -> str:
-    """Return the text of a file: ASCII, which nearly all dumps are, without a second copy of it."""
-    chunks = _chunks(path)
-    text = ""
-    for chunk in chunks:
-        if not chunk.isascii():
-            return decode(b"".join((text.encode("ascii"), chunk, *chunks)))
-        text += chunk.decode("ascii")  # grows in place: nothing else refers to it
-    return text
+    return clean(decode(b"".join(_chunks(path))), "<stdin>" if path == STDIN else path)
 
 
 def _chunks(path: str) -> Iterator[bytes]:
@@ -119,9 +108,9 @@ def _unpacked(file: BinaryIO, path: str) -> Iterator[bytes]:
     """Yield what a file holds, piece by piece; of a gzip file that is cut off, what is there."""
     head = file.read(_CHUNK)
     if not head.startswith(_GZIP):
-        while head:
-            yield head
-            head = file.read(_CHUNK)
+        yield head
+        if len(head) == _CHUNK:
+            yield file.read()
         return
     unpack = zlib.decompressobj(wbits=31)
     total, packed = 0, len(head)

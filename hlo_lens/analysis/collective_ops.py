@@ -62,7 +62,7 @@ _STEPS = 2000
 """How many instructions are looked at on the way from an end back to its start."""
 
 _PASSED_ON = frozenset(
-    "get-tuple-element tuple bitcast copy opt-barrier async-update fusion".split()
+    {"get-tuple-element", "tuple", "bitcast", "copy", "opt-barrier", "async-update", "fusion"}
 )
 
 
@@ -148,7 +148,7 @@ def _custom_kind(target: str, text: str) -> str | None:
 
 
 def _tpu_roles(instructions: Sequence[HloInstruction]) -> dict[str, str]:
-    """Return for each computation of a part of an asynchronous TPU collective: start, step, done."""
+    """Return what computations do for asynchronous TPU collectives: start, step or done."""
     roles: dict[str, str] = {}
     for instruction in instructions:
         computation = instruction.computation

@@ -163,7 +163,7 @@ def _dot(instruction: HloInstruction, contracting: str) -> int | None:
     places = [int(number) for number in _NUMBER.findall(contracting)]
     if any(place >= len(left.dimensions) for place in places):
         return None
-    return 2 * math.prod(result.dimensions) * math.prod(left.dimensions[k] for k in places)
+    return _product(2, *result.dimensions, *(left.dimensions[k] for k in places))
 
 
 def _convolution(instruction: HloInstruction) -> int | None:
@@ -175,7 +175,13 @@ def _convolution(instruction: HloInstruction) -> int | None:
     if len(labels[1]) != len(kernel.dimensions):
         return None
     sizes = zip(labels[1], kernel.dimensions, strict=True)
-    return 2 * math.prod(result.dimensions) * math.prod(n for label, n in sizes if label != "o")
+    return _product(2, *result.dimensions, *(size for label, size in sizes if label != "o"))
+
+
+def _product(*sizes: int | None) -> int | None:
+    """Return a product; None where a size is not known."""
+    known = [size for size in sizes if size is not None]
+    return math.prod(known) if len(known) == len(sizes) else None
 
 
 def _operand(instruction: HloInstruction, position: int) -> Shape | None:

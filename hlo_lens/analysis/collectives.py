@@ -15,7 +15,7 @@ Source: collective_op_group_mode.cc, as of August 2026.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.call_counts import CallCounts
@@ -225,13 +225,13 @@ class Collectives(Result):
     clones: int
     unknown_opcodes: tuple[tuple[str, int], ...]
     meshes: tuple[ModuleMesh, ...] = ()
-    trips: TripCounts = TripCounts(loops=())
-    movement: DataMovement = DataMovement(copies=())
+    trips: TripCounts = field(default_factory=lambda: TripCounts(loops=()))
+    movement: DataMovement = field(default_factory=lambda: DataMovement(copies=()))
     is_scheduled: bool = False
 
     def rows(self) -> Iterator[Row]:
         """Yield the collectives in text order."""
-        names = [field.name for field in fields(Collective)]
+        names = [one.name for one in fields(Collective)]
         for collective in self.collectives:
             yield tuple(getattr(collective, name) for name in names)
 
@@ -554,7 +554,9 @@ class _Origin:
 def stack_of(module: HloModule, metadata: OpMetadata) -> tuple[str, ...]:
     """Return a call stack as text, innermost first: ``file:line (function)``."""
     frames = module.stack_frames.stack(metadata.stack_frame_id or 0)
-    return tuple(f"{frame} ({frame.function})" if frame.function else str(frame) for frame in frames)
+    return tuple(
+        f"{frame} ({frame.function})" if frame.function else str(frame) for frame in frames
+    )
 
 
 def instruction_of(module: HloModule, collective: Collective) -> HloInstruction | None:

@@ -269,7 +269,9 @@ class Dataflow:
         output_values: Values of the entry's result, with repetitions.
         parameter_values: Entry parameter number to values at each node.
         donated: Values of entry parameters that are aliased with an output.
-        constants: Rows of constants in computations with buffers of their own.
+        carried: Value to the one that it is merged into.
+        numbers: Row to XLA's number, which orders a computation's instructions.
+        bodies: The computations of its fusions.
         skipped: What was not understood, in words.
     """
 
@@ -285,8 +287,8 @@ class Dataflow:
     parameter_values: dict[int, list[int]]
     donated: frozenset[int]
     carried: Callable[[int], int]
-    positions: dict[int, int]
     numbers: dict[int, int]
+    bodies: FusedBodies
     skipped: tuple[str, ...]
 
     @property
@@ -415,8 +417,8 @@ class _Flow:
             parameter_values=self._parameters,
             donated=frozenset(donated),
             carried=find,
-            positions=self._positions,
             numbers=self._numbers,
+            bodies=self._fusions,
             skipped=tuple(f"{what} ({count} times)" for what, count in self._skipped.items()),
         )
 
@@ -1166,7 +1168,7 @@ ELEMENTWISE = frozenset(
 )
 """Source: HloInstruction::IsOpElementwise and the overrides of IsElementwiseImpl."""
 
-_SOURCES = frozenset({"dynamic-update-slice", "scatter", "set-dimension-size", "fusion"})
+_UPDATES = frozenset({"dynamic-update-slice", "scatter", "set-dimension-size"})
 _SHARING = frozenset(
     """
     conditional dynamic-update-slice fusion scatter set-dimension-size sort triangular-solve while
@@ -1283,8 +1285,10 @@ class FusedBodies:
         computation = self.computation(row)
         if computation is None or not computation.rows:
             return
-        opcode = self._table.opcodes[computation.root_row]
-        if opcode not in _SOURCES and opcode != "tuple":
+        opcodes = self._table.opcodes
+        if opcodes[computation.root_row] not in _UPDATES | {"tuple"}:
+            return
+        if not any(opcodes[inner] in _UPDATES for inner in computation.rows):
             return
         body = self.of(row)
         if body is None:
@@ -1302,9 +1306,7 @@ class FusedBodies:
         """Return the number of the parameter that an instruction updates in place."""
         opcode = body.opcodes[position]
         operands = body.operands[position]
-        if opcode not in _SOURCES or not operands:
-            return None
-        if opcode == "fusion":
+        if opcode not in _UPDATES or not operands:
             return None
         if opcode == "scatter" and len(operands) > 3:
             return None
@@ -1336,7 +1338,7 @@ class BufferSharing:
         self._flow = flow
         self._opcodes = flow.table.opcodes
         self._backend = backend
-        self._bodies = FusedBodies(flow.table)
+        self._bodies = flow.bodies
         self._user_counts: dict[int, int] | None = None
 
     def is_possible(self, user_row: int) -> bool:

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 Bounds: TypeAlias = tuple[tuple[int, int], ...]
 """First index and the one after the last, for each dimension."""
 
-MOST_DEVICES = 1 << 20
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSlice:
@@ -126,9 +124,6 @@ def device_slices(
         raise UsageError(message)
     if None in shape.dimensions or shape.is_token or shape.is_opaque:
         message = f"{shape} has no sizes to divide"
-        raise UsageError(message)
-    if (sharding.num_devices or 0) > MOST_DEVICES:
-        message = f"{sharding.num_devices:,} devices are too many to list"
         raise UsageError(message)
     shard_shape = sharding.shard_shape(shape)
     sizes = tuple(size or 0 for size in shape.dimensions)

@@ -116,7 +116,9 @@ def module_meshes(
 def named_meshes(module: HloModule) -> list[Mesh]:
     """Return the meshes that a module's shardings are written with: Shardy's, and V3 shardings."""
     found: dict[Mesh, None] = {}
-    meshes = module.frontend_attributes.get(MESHES) if "frontend_attributes" in module.header else ""
+    meshes = (
+        module.frontend_attributes.get(MESHES) if "frontend_attributes" in module.header else ""
+    )
     for mesh in shardy_meshes(meshes or "").values():
         found[mesh] = None
     text = module.columns.source.text
@@ -291,7 +293,10 @@ def _parts_of_loop(
         is_all = inner == 1 and part == whole
         pre_size = whole // (inner * part)
         found.append(
-            (step, AxisRef(axis=name) if is_all else AxisRef(axis=name, pre_size=pre_size, size=part))
+            (
+                step,
+                AxisRef(axis=name) if is_all else AxisRef(axis=name, pre_size=pre_size, size=part),
+            )
         )
         size, step = size // part, step * part
     return found if size == 1 else None

@@ -19,14 +19,16 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo import HloComputation, HloInstruction, HloModule
     from hlo_lens.model.shape import ShapeIndex
 
-_PASSING = frozenset(
-    """bitcast bitcast-convert broadcast convert copy opt-barrier reshape reverse transpose slice
-    dynamic-slice pad domain add-dependency reduce-precision""".split()
-)
+_PASSING_NAMES = """
+    bitcast bitcast-convert broadcast convert copy opt-barrier reshape reverse transpose slice
+    dynamic-slice pad domain add-dependency reduce-precision
+"""
+_PASSING = frozenset(_PASSING_NAMES.split())
 _FORMATTING = _PASSING | {"parameter", "constant", "tuple", "get-tuple-element", "iota"}
-_INTERESTING = frozenset(
-    "dot convolution reduce custom-call scatter gather sort dynamic-update-slice".split()
-)
+_INTERESTING_NAMES = """
+    dot convolution reduce custom-call scatter gather sort dynamic-update-slice
+"""
+_INTERESTING = frozenset(_INTERESTING_NAMES.split())
 _INSIDE = frozenset({"fusion", "call", "async-start", "custom-call"})
 _STEPS = 4000
 _MOST = 16

@@ -389,10 +389,10 @@ def _through_loop(
     return _Unknown(f"the loop {instruction.name} changes it")
 
 
-_PASSING = frozenset(
-    """bitcast broadcast copy opt-barrier optimization-barrier reshape async-done domain
-    add-dependency""".split()
-)
+_PASSING_NAMES = """
+    bitcast broadcast copy opt-barrier optimization-barrier reshape async-done domain add-dependency
+"""
+_PASSING = frozenset(_PASSING_NAMES.split())
 """Opcodes whose result is their first operand; one scalar of it, in all that is asked here."""
 
 _FOLLOW: Mapping[str, Callable[[_Scalars, HloInstruction, ShapeIndex, _Scope, int], _Value]] = {

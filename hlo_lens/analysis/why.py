@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.collectives import instruction_of
+from hlo_lens.analysis.module_shardings import module_shardings
 from hlo_lens.analysis.neighbours import Neighbour, Neighbourhood
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.analysis.sharded_operands import sharded_operands, summed_dimensions
-from hlo_lens.analysis.module_shardings import module_shardings
 from hlo_lens.analysis.sharding_table import sharding_table
 from hlo_lens.analysis.trip_counts import operand_shape
 
@@ -31,11 +31,12 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo import HloInstruction, HloModule
 
 _NUMBER = re.compile(r"\d+")
-_ASKED = frozenset(
-    """psum psum_invariant psum2 pmax pmin pmean all_gather all_gather_invariant reduce_scatter
+_ASKED_NAMES = """
+    psum psum_invariant psum2 pmax pmin pmean all_gather all_gather_invariant reduce_scatter
     psum_scatter all_to_all ragged_all_to_all ppermute pshuffle pswapaxes pbroadcast psend precv
-    pgather""".split()
-)
+    pgather
+"""
+_ASKED = frozenset(_ASKED_NAMES.split())
 """Last part of the operation path of collectives that a program asks for (jax/_src/lax/
 parallel.py)."""
 
@@ -143,12 +144,22 @@ def _origin(collective: Collective) -> Iterator[str]:
     if path is None:
         yield "the text does not say which operation it belongs to"
         return
-    last = path.rstrip("/").rpartition("/")[2]
+    last = _last_part(path)
     place = "" if collective.source_file is None else f" at {_place(collective)}"
-    if last in _ASKED:
+    if _is_asked_for(collective):
         yield f"the program asks for it: {last}{place}"
     else:
         yield f"the partitioner put it in for {last}{place}"
+
+
+def _last_part(path: str) -> str:
+    """Return the operation of a path; of several that were combined, ``(a/x:b/y)``, the last."""
+    return re.split(r"[/:]", path.rstrip("/)"))[-1]
+
+
+def _is_asked_for(collective: Collective) -> bool:
+    """Return whether the program itself asks for a collective."""
+    return collective.op_name is not None and _last_part(collective.op_name) in _ASKED
 
 
 def _place(collective: Collective) -> str:
@@ -231,9 +242,12 @@ def _named(instruction: HloInstruction) -> str:
 
 def _partial(instruction: HloInstruction, collective: Collective) -> str:
     """Return that a product sums over a dimension of which each device has a part."""
-    if collective.kind not in ("all-reduce", "reduce-scatter"):
+    if collective.kind not in ("all-reduce", "reduce-scatter") or _is_asked_for(collective):
         return ""
-    if instruction.opcode not in ("dot", "convolution"):
+    module = instruction.computation.module
+    called = [module.computation(name) for name in instruction.called_computations]
+    inside = [i.opcode for c in called if c is not None for i in c.instructions]
+    if not {"dot", "convolution", "reduce"}.intersection([instruction.opcode, *inside]):
         return ""
     return ", which sums over a dimension of which each device has only its part"
 
@@ -277,15 +291,24 @@ def _needs(near: Neighbour, collective: Collective, instruction: HloInstruction 
 def _before(operands: Sequence[ShardedOperand], collective: Collective) -> Iterator[str]:
     """Yield what the text from before optimizations says of the operation it was put in for."""
     wanted = set(collective.axes or ())
+    clashes = [
+        f"dimension {found.dimension} of operand {operand.position}, divided over "
+        f"{','.join(found.axes)} as {found.origin} is"
+        for operand in operands
+        for found in operand.dimensions
+        if found.is_summed and wanted.intersection(found.axes)
+    ]
+    if clashes:
+        yield f"before optimizations, {operands[0].user} sums over {' and over '.join(clashes)}"
     for operand in operands:
-        told = operand.words()
-        clash = [
-            f"dimension {dimension}, which it sums over, is divided over {axis}"
-            for dimension, axis in operand.summed
-            if axis in wanted
+        divided = [
+            f"dimension {found.dimension} over {','.join(found.axes)} (as {found.origin})"
+            for found in operand.dimensions
+            if found.axes and not (found.is_summed and clashes)
         ]
-        disagrees = f": {'; '.join(clash)}" if clash else ""
-        yield f"before optimizations, {operand.user} reads {told}{disagrees}"
+        if divided:
+            words = ", ".join(divided)
+            yield f"before optimizations, operand {operand.position} of {operand.user}: {words}"
 
 
 # ---- words -------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ def _sharding(text: str | None, mesh: Mesh | None, spec: str | None, rank: int) 
 
 def _shape(text: str, dtype: str | None) -> Shape:
     """Return the shape of sizes with or without an element type."""
-    from hlo_lens.model.shape import Shape, primitive_type
+    from hlo_lens.model.shape import Shape
 
     if "[" not in text:
         sizes = text.strip().strip("()").rstrip(",")
@@ -106,14 +106,10 @@ def _shape(text: str, dtype: str | None) -> Shape:
         message = "give the element type once: in --shape or as --dtype"
         raise UsageError(message)
     try:
-        found = Shape.parse(text)
+        return Shape.parse(text)
     except DumpSyntaxError as error:
         message = f"not a shape: {text}; write it like 20,16 or bf16[20,16]"
         raise UsageError(message) from error
-    if not found.is_tuple and primitive_type(found.element_type) is None:
-        message = f"no element type {found.element_type!r}; there are f32, bf16, s32, pred, ..."
-        raise UsageError(message)
-    return found
 
 
 def _type_name(dtype: str) -> str:

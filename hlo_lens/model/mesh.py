@@ -13,6 +13,9 @@ from typing import Protocol, TypeAlias
 from hlo_lens.model.tile_assignment import TileAssignment
 from hlo_lens.text.errors import UnknownNameError, UsageError
 
+MOST_DEVICES = 1 << 20
+"""A mesh that a user names has no more devices; nor has a sharding that is read."""
+
 
 class HasMeshShape(Protocol):
     """A mesh of another library, such as ``jax.sharding.Mesh``: sizes by axis name, major first."""
@@ -80,6 +83,9 @@ class Mesh:
                 message = f"not a mesh: {text!r}; write it like data=2,model=4"
                 raise UsageError(message)
             sizes[name] = int(size)
+        if math.prod(sizes.values()) > MOST_DEVICES:
+            message = f"mesh {text} has more than {MOST_DEVICES} devices"
+            raise UsageError(message)
         return cls.of(sizes)
 
     @classmethod

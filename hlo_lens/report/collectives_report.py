@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.collectives import collectives
 from hlo_lens.analysis.collectives_by import collectives_by, source_of, times_of
-from hlo_lens.analysis.data_movement import DataMovement
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.analysis.why import find_collectives, why
 from hlo_lens.model.hlo_query import tabulate
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.collectives import Collective, Collectives
+    from hlo_lens.analysis.data_movement import DataMovement
     from hlo_lens.analysis.result import Row
     from hlo_lens.analysis.why import Why
     from hlo_lens.model.dump import ModuleDump
@@ -150,9 +150,9 @@ def _section(
         facts = [fact for reason in reasons for fact in _why_facts(reason)]
         tables = tuple(_why_table(reason) for reason in reasons)
         return Section(title=dump.name, facts=tuple(facts), tables=tables)
-    listed = (groups_table(found, view.by or "kind and axis", is_dynamic=view.is_dynamic),)
+    listed = [groups_table(found, view.by or "kind and axis", is_dynamic=view.is_dynamic)]
     if view.by is None:
-        listed = (*listed, collectives_table(found, is_dynamic=view.is_dynamic))
+        listed.append(collectives_table(found, is_dynamic=view.is_dynamic))
     return Section(
         title=dump.name,
         facts=tuple(_facts(dump, found)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.collectives import collectives
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.collectives_by import CollectiveGroup
     from hlo_lens.analysis.loops import LoopLevel, Loops
     from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.hlo import HloModule
     from hlo_lens.model.mesh import Mesh
 
 
@@ -50,8 +52,7 @@ def loops_report(
             objects.append({**head, "loops": None})
             continue
         table = tabulate(module)
-        # a report is built before the next module is read
-        found = collectives(table, mesh=mesh, before=lambda dump=dump: dump.before)  # type: ignore[misc]
+        found = collectives(table, mesh=mesh, before=partial(_before, dump))
         levels = loops(table, found)
         sections.append(_section(dump, found, levels))
         objects.append({**head, "loops": [_object(level) for level in levels.levels]})
@@ -62,6 +63,11 @@ def loops_report(
         "modules": objects,
     }
     return Report(kind="loops", sections=tuple(sections), data=data)
+
+
+def _before(dump: ModuleDump) -> HloModule | None:
+    """Return a module's text from before optimizations, read at this call."""
+    return dump.before
 
 
 def _object(level: LoopLevel) -> Mapping[str, object]:

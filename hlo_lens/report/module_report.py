@@ -6,7 +6,7 @@ instructions and the source lines that own the most bytes; then the lists that a
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.entry_signature import EntrySignature
@@ -15,6 +15,12 @@ from hlo_lens.analysis.module_results import module_results
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.analysis.sharding_results import sharding_results
 from hlo_lens.report.buffer_texts_report import texts_alone
+from hlo_lens.report.collectives_report import (
+    collectives_table,
+    collectives_text,
+    groups_table,
+    movement_tables,
+)
 from hlo_lens.report.memory_report import memory_facts, memory_notes, memory_tables
 from hlo_lens.report.module_json import (
     SCHEMA_VERSION,
@@ -24,13 +30,12 @@ from hlo_lens.report.module_json import (
     object_without_hlo,
 )
 from hlo_lens.report.sharding_facts import sharding_facts
-from hlo_lens.report.table import Report, Section, Table
+from hlo_lens.report.table import Objects, Report, Section, Table
 from hlo_lens.report.units import format_bytes, format_ratio, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.collectives import Collectives
     from hlo_lens.analysis.entry_signature import EntryValue
     from hlo_lens.analysis.largest_instructions import LargestInstructions
     from hlo_lens.analysis.memory_results import MemoryResults
@@ -47,7 +52,7 @@ if TYPE_CHECKING:
 
 
 MOST_ESTIMATED = 20_000
-"""Instructions of the largest module whose memory the first page estimates: it must come at once."""
+"""Instructions of the largest module whose memory the first page estimates: it must be quick."""
 
 
 def module_report(
@@ -64,7 +69,7 @@ def module_report(
         progress: Called with modules done and modules in all.
     """
     sections: list[Section] = []
-    objects: list[Mapping[str, object]] = []
+    makers: list[Callable[[], Mapping[str, object]]] = []
     for done, dump in enumerate(modules):
         if progress is not None and len(modules) > 1:
             progress(done, len(modules))
@@ -75,9 +80,9 @@ def module_report(
                 sections.extend(alone)
             else:
                 sections.append(_section_without_hlo(dump, memory))
-            objects.append(object_without_hlo(dump, memory))
+            makers.append(partial(object_without_hlo, dump, memory))
         else:
-            results = module_results(module)
+            results = module_results(module, before=partial(_before, dump))
             memory = memory_results(
                 dump,
                 backend=backend_of(dump, results.summary),
@@ -86,14 +91,19 @@ def module_report(
             devices = results.summary.evident_partitions or results.summary.num_partitions
             shardings = sharding_results(dump, read_before=devices > 1)
             sections.append(_section(dump, module, results, memory, shardings))
-            objects.append(module_object(dump, module, results, memory, shardings))
+            makers.append(partial(module_object, dump, module, results, memory, shardings))
     data = {
         "schema_version": SCHEMA_VERSION,
         "kind": "report",
         "tool_version": tool_version,
-        "modules": objects,
+        "modules": Objects(makers),
     }
     return Report(kind="report", sections=tuple(sections), data=data)
+
+
+def _before(dump: ModuleDump) -> HloModule | None:
+    """Return a module's text from before optimizations, read at this call."""
+    return dump.before
 
 
 # ---- for people --------------------------------------------------------------------------------
@@ -110,12 +120,13 @@ def _section(
     tables = (
         Table.of(results.summary, title="Summary", is_data_only=True),
         *(() if memory is None else memory_tables(memory)),
-        _kinds_table(results.collectives),
+        groups_table(results.collectives, "kind and axis"),
         _largest_table(results.largest),
         _sources_table(results.sources),
         _values_table("parameters", "Parameters", results.signature.parameters),
         _values_table("outputs", "Outputs", results.signature.outputs),
-        _collectives_table(results.collectives),
+        collectives_table(results.collectives),
+        *movement_tables(results.collectives.movement),
         _opcodes_table(results.opcodes),
         _shardings_table(results.shardings),
         _gaps_table(module.gaps),
@@ -213,12 +224,13 @@ def _bytes_text(sizes: Iterable[int | None]) -> str:
 
 
 def _collectives_text(results: ModuleResults) -> str:
-    """Return the number of collectives and of each kind."""
-    counts = {k: n for k, n in results.collectives.static_counts().items() if n}
+    """Return the number of collectives and of each kind, what one run moves, what is exposed."""
+    found = results.collectives
+    counts = {k: n for k, n in found.static_counts().items() if n}
     if not counts:
         return "none in what was understood" if results.summary.gaps else "none"
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
-    return f"{sum(counts.values()):,} in the text: {kinds}" if len(counts) > 1 else kinds
+    return f"{collectives_text(found)}: {kinds}"
 
 
 def _memory_notes(module: HloModule, memory: MemoryResults | None) -> Iterator[str]:
@@ -250,49 +262,6 @@ def _notes(results: ModuleResults, module: HloModule) -> tuple[str, ...]:
 
 
 # ---- tables ------------------------------------------------------------------------------------
-
-_KIND_COLUMNS = (
-    Column("kind", Unit.NONE, "kind of collective"),
-    Column("static_count", Unit.COUNT, "how many there are in the text"),
-    Column("async_count", Unit.COUNT, "how many of them other instructions may run beside"),
-    Column("payload_bytes", Unit.BYTES, "bytes of the full tensors of one group"),
-    Column("group_sizes", Unit.NONE, "devices in a group"),
-    Column("element_types", Unit.NONE, "element types"),
-)
-
-
-def _kinds_table(result: Collectives) -> Table:
-    """Return the table of kinds of collectives, the largest payload first."""
-    rows: list[tuple[str, int, int, int, str, str]] = []
-    for kind, count in result.static_counts().items():
-        found = [c for c in result.collectives if c.kind == kind]
-        if not found:
-            continue
-        sizes = sorted({-1 if c.group_size is None else c.group_size for c in found})
-        types = sorted({t for c in found for t in (c.element_type or "?").split(",")})
-        rows.append(
-            (
-                kind,
-                count,
-                sum(c.is_async for c in found),
-                sum(c.payload_bytes or 0 for c in found),
-                ",".join("?" if size < 0 else str(size) for size in sizes),
-                ",".join(types),
-            )
-        )
-    rows.sort(key=lambda row: (-row[3], row[0]))
-    unknown = sum(c.payload_bytes is None for c in result.collectives)
-    notes = [f"{plural(unknown, 'payload')} of unknown size"] if unknown else []
-    sums = {"static_count": 1, "async_count": 2, "payload_bytes": 3}
-    return Table(
-        name="collectives-by-kind",
-        title="Collectives by kind, each operation once, loops not multiplied",
-        columns=_KIND_COLUMNS,
-        read_rows=lambda: rows,
-        row_count=len(rows),
-        totals={name: sum(int(row[place]) for row in rows) for name, place in sums.items()},
-        notes=tuple(notes),
-    )
 
 
 def _largest_table(result: LargestInstructions) -> Table:
@@ -357,29 +326,6 @@ def _is_worth_showing(name: str, values: Sequence[EntryValue]) -> bool:
     if name in ("index", "sharding", "donation", "aliased_with"):
         return any(getattr(value, name) for value in values)
     return True
-
-
-def _collectives_table(result: Collectives) -> Table:
-    """Return the table of single collectives, the largest payload first."""
-    order = sorted(result.collectives, key=lambda c: (-(c.payload_bytes or 0), c.name))
-    ordered = replace(result, collectives=tuple(order))
-
-    def rows() -> Iterator[Row]:
-        for collective, row in zip(order, ordered.rows(), strict=True):
-            file, line = collective.source_file, collective.source_line
-            yield (*row, file if line is None else f"{file}:{line}")
-
-    return Table(
-        name=result.KIND,
-        title="Collectives by payload",
-        columns=(*result.COLUMNS, _SOURCE),
-        read_rows=rows,
-        row_count=len(order),
-        shown=("payload_bytes", "kind", "name", "group_size", "element_type", "source", "op_name"),
-    )
-
-
-_SOURCE = Column("source", Unit.NONE, "innermost place in the user's program, file:line")
 
 
 def _opcodes_table(result: Opcodes) -> Table:

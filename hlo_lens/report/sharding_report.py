@@ -162,16 +162,15 @@ def _shown(name: str, values: Sequence[ShardedValue]) -> tuple[str, ...]:
     has_spec = any(value.spec is not None for value in values)
     has_all = all(value.spec is not None for value in values)
     return (
-        *(("number",) if name == "parameters" else ()),
-        *(("index",) if any(value.value.index for value in values) else ()),
+        "device_bytes",
+        *(("index",) if name == "outputs" and any(v.value.index for v in values) else ()),
         "name",
-        "global_shape",
-        "device_shape",
         *(("spec",) if has_spec else ()),
         *(() if has_spec and has_all else ("sharding",)),
+        "global_shape",
+        "device_shape",
         "replication_factor",
         "global_bytes",
-        "device_bytes",
         *(("aliased_with",) if any(value.value.aliased_with for value in values) else ()),
     )
 
@@ -216,16 +215,16 @@ def _other_tables(results: ShardingResults, view: ShardingView) -> Iterator[Tabl
         results.replicated,
         "device_bytes",
         view,
-        title="Replicated values, and what dividing each over a free axis would save per device",
+        title="Replicated values, and what each device would save if a free axis divided them",
         shown=(
             "saved_bytes",
             "axis",
             "dimension",
-            "name",
-            "device_shape",
-            "spec",
-            "device_bytes",
             "kind",
+            "name",
+            "spec",
+            "device_shape",
+            "device_bytes",
         ),
     )
     yield _filtered(
@@ -233,7 +232,7 @@ def _other_tables(results: ShardingResults, view: ShardingView) -> Iterator[Tabl
         "device_bytes",
         view,
         title="Donated and donatable arguments",
-        shown=("status", "number", "name", "device_shape", "device_bytes", "output", "reason"),
+        shown=("device_bytes", "status", "name", "output", "reason", "device_shape"),
     )
     annotations = results.annotations
     has_spec = any(annotation.spec for annotation in annotations.annotations)

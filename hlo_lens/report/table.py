@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, TextIO, TypeAlias
+from typing import TYPE_CHECKING, TextIO, TypeAlias, overload
 
 from hlo_lens.analysis.result import Column, Row, Unit
 from hlo_lens.report.units import format_bytes, format_count, format_ratio
@@ -114,6 +114,29 @@ class Section:
     drawing: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+class Objects(Sequence[Mapping[str, object]]):
+    """JSON objects that are made when they are asked for: text output does not pay for them.
+
+    Args:
+        makers: Makes each of them; each is made anew at each call.
+    """
+
+    def __init__(self, makers: Sequence[Callable[[], Mapping[str, object]]]) -> None:
+        self._makers = tuple(makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    @overload
+    def __getitem__(self, index: int) -> Mapping[str, object]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Objects: ...
+    def __getitem__(self, index: int | slice) -> Mapping[str, object] | Objects:
+        if isinstance(index, slice):
+            return Objects(self._makers[index])
+        return self._makers[index]()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from hlo_lens.report.table import Objects
+
 if TYPE_CHECKING:
     from hlo_lens.report.table import RenderOptions, Report
 
@@ -41,11 +43,13 @@ def _pieces(value: object, indent: str) -> Iterator[str]:
             yield from _pieces(item, deeper)
         yield f"\n{indent}]"
     else:
-        yield json.dumps(value)
+        yield json.dumps([] if isinstance(value, Objects) else value)
 
 
 def _is_long(value: object) -> bool:
     """Return whether a value gets several lines: an object of some size, a list of objects."""
     if isinstance(value, Mapping):
         return len(value) > 1 or any(map(_is_long, value.values()))
+    if isinstance(value, Objects):
+        return len(value) > 0
     return isinstance(value, (list, tuple)) and any(isinstance(item, Mapping) for item in value)

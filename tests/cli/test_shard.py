@@ -12,7 +12,7 @@ from hlo_lens.cli import main
 
 
 def run(*arguments: str) -> Result:
-    runner = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1"})
+    runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
     return runner.invoke(main, ["shard", *arguments], catch_exceptions=False)
 
 
@@ -69,7 +69,6 @@ def test_shapes_and_types(options: list[str], shape: str, size: int) -> None:
 def test_uneven_tiles_are_said() -> None:
     result = run("{devices=[4]<=[4]}", "--shape", "5")
     assert "not divided evenly" in result.stdout
-    assert "1 device own nothing" not in result.stdout
     assert "1 device owns nothing" in result.stdout
 
 
@@ -89,7 +88,7 @@ def test_csv_has_slices_and_spellings() -> None:
         (["{devices=[4,1]<=[4", "--shape", "4,4"], "not a sharding"),
         (["{devices=[4,1]<=[4]}", "--shape", "4"], "for 2 dimensions"),
         (["{devices=[4]<=[4]}", "--shape", "x"], "not a shape"),
-        (["{devices=[4]<=[4]}", "--shape", "4", "--dtype", "f31"], "f31"),
+        (["{devices=[4]<=[4]}", "--shape", "4", "--dtype", "?"], "not a shape"),
         (["{devices=[4]<=[4]}", "--shape", "f32[4]", "--dtype", "f32"], "once"),
         (["--shape", "4"], "either SHARDING or --spec"),
         (["{replicated}", "--spec", "x", "--mesh", "x=4", "--shape", "4"], "either SHARDING"),
@@ -102,7 +101,7 @@ def test_csv_has_slices_and_spellings() -> None:
         (["--spec", "x", "--mesh", "x:4", "--shape", "4"], "not a mesh"),
         (["--spec", "x", "--mesh", "x=0", "--shape", "4"], "not a mesh"),
         (["{{replicated}}", "--shape", "4"], "tuple"),
-        (["{devices=[99999999]<=[99999999]}", "--shape", "4"], "too many"),
+        (["--spec", "x", "--mesh", "x=99999999", "--shape", "4"], "more than 1048576 devices"),
     ],
 )
 def test_wrong_use_is_said_in_one_line(arguments: list[str], message: str) -> None:
