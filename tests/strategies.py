@@ -319,7 +319,7 @@ class _Body:
         if draw(st.booleans()):
             value = draw(st.one_of(TEXTS.map(escaped), st.just('{mesh = <["x"=2]>}')))
             found.append(("frontend_attributes", f'{{_a="b",xla.sdy.k={value}}}'))
-        if self.instructions and draw(st.booleans()):
+        if draw(st.booleans()) and self.instructions:
             before = draw(st.sampled_from(self.instructions))
             found.append(("control-predecessors", f"{{%{before.name}}}"))
         if draw(st.booleans()):

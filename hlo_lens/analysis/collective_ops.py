@@ -242,9 +242,9 @@ class _Pairing:
         start = self._wrappers.get(instruction.computation.name)
         if start is None:
             start = instruction
-            sites = self._calls.sites(instruction.computation.name)
-            if self._roles.get(instruction.computation.name) == "start" and sites:
-                start = sites[0].caller
+            if self._roles.get(instruction.computation.name) == "start":
+                sites = self._calls.sites(instruction.computation.name)
+                start = sites[0].caller if sites else instruction
         is_async = self._is_async(instruction, start) and not _is_marked_sync(instruction, start)
         done = self._ends.get((start.computation.name, start.name)) if is_async else None
         return CollectiveOp(

@@ -62,6 +62,9 @@ if TYPE_CHECKING:
 _PAIRS = "_xla_send_recv_source_target_pairs"
 _HANDLER = "_xla_host_transfer_handler_name"
 _MEGASCALE = "xla_megascale_runtime"
+_STEPS = 8
+"""How far back an operand's operation path is looked for."""
+
 _SLICE_TRANSFER = "_xla_megascale_transfer_type"
 
 
@@ -110,6 +113,8 @@ class Collective:
             of the collective between slices that it is part of.
         started_by: The instruction that starts it, where that is not the one named.
         stack: Python call stack, innermost first: ``file:line (function)``.
+        near_op_name: Where nothing says where it comes from: scope path of its first operand.
+        near_source: And the place in the user's program that this operand comes from.
     """
 
     name: str
@@ -145,6 +150,8 @@ class Collective:
     performed_as: str | None = None
     started_by: str | None = None
     stack: tuple[str, ...] = ()
+    near_op_name: str | None = None
+    near_source: str | None = None
 
     @property
     def is_exposed(self) -> bool | None:
@@ -220,6 +227,8 @@ class Collectives(Result):
         Column("performed_as", Unit.NONE, "kind that it is fused to"),
         Column("started_by", Unit.NONE, "instruction that starts it, where another does"),
         Column("stack", Unit.NONE, "Python call stack, innermost first"),
+        Column("near_op_name", Unit.NONE, "scope path of its operand, where it has none itself"),
+        Column("near_source", Unit.NONE, "place that its operand comes from, likewise"),
     )
     collectives: tuple[Collective, ...]
     clones: int
@@ -434,6 +443,8 @@ class _Context:
             performed_as="reduce-scatter" if is_scattered else read.slice_transfer,
             started_by=None if op.start.name == instruction.name else op.start.name,
             stack=origin.stack,
+            near_op_name=origin.near_op_name,
+            near_source=origin.near_source,
         )
 
     def _moved(self, read: _Read, payload_bytes: int | None) -> Moved:
@@ -528,19 +539,22 @@ class _Origin:
     source_file: str | None = None
     source_line: int | None = None
     stack: tuple[str, ...] = ()
+    near_op_name: str | None = None
+    near_source: str | None = None
 
     @classmethod
     def of(cls, op: CollectiveOp, calls: CallCounts) -> _Origin:
         """Return what the metadata of the collective says, or of what starts it or fuses it."""
         metadata = op.instruction.metadata
-        around = [op.start, *(s.caller for s in calls.sites(op.instruction.computation.name))]
-        for instruction in around:
-            if metadata is not None and metadata.op_name:
-                break
-            if instruction.opcode in ("fusion", "async-start"):
-                metadata = instruction.metadata or metadata
-        if metadata is None:
-            return cls()
+        if metadata is None or not metadata.op_name:
+            around = [op.start, *(s.caller for s in calls.sites(op.instruction.computation.name))]
+            named = [i for i in around if i.opcode in ("fusion", "async-start")]
+            metadata = next((i.metadata for i in named if i.metadata is not None), metadata)
+        if metadata is None or not (metadata.op_name or metadata.stack_frame_id):
+            near = _operand_with_path(op.start)
+            path = None if near is None or near.metadata is None else near.metadata.op_name
+            place = None if near is None else near.source_location
+            return cls(near_op_name=path, near_source=None if place is None else str(place))
         module = op.instruction.computation.module
         location = module.source_location(metadata)
         return cls(
@@ -549,6 +563,17 @@ class _Origin:
             source_line=None if location is None else location.line,
             stack=stack_of(module, metadata),
         )
+
+
+def _operand_with_path(start: HloInstruction) -> HloInstruction | None:
+    """Return what makes the first operand, past what has no operation path of its own; or None."""
+    instruction: HloInstruction | None = start
+    for _ in range(_STEPS):
+        names = () if instruction is None else instruction.operand_names
+        instruction = start.computation.instruction(names[0]) if names else None
+        if instruction is not None and instruction.metadata and instruction.metadata.op_name:
+            return instruction
+    return None
 
 
 def stack_of(module: HloModule, metadata: OpMetadata) -> tuple[str, ...]:

@@ -186,8 +186,13 @@ def _times(members: list[Collective]) -> str:
 
 
 def source_of(collective: Collective) -> str | None:
-    """Return the innermost place in the user's program, ``file:line``, or None."""
+    """Return the innermost place in the user's program, ``file:line``, or None.
+
+    Of a collective that has none, the place of its operand: ``~file:line``.
+    """
     file, line = collective.source_file, collective.source_line
+    if file is None and collective.near_source is not None:
+        return f"~{collective.near_source}"
     return file if file is None or line is None else f"{file}:{line}"
 
 

@@ -5,8 +5,8 @@ Definitions, all XLA's:
 * A *value* is what an instruction writes: its result, or a part of it at a shape index. Tuples have
   a value of their own (the table of pointers); bitcast, get-tuple-element, call and the like define
   none and pass their operands' values on (hlo_dataflow_analysis.cc). What reaches the parameter of
-  a loop or the result of a branch by two ways is a value too, a *phi*, unless a loop only carries it
-  round (phi_graph.cc).
+  a loop or the result of a branch by two ways is a value too, a *phi*, unless a loop only carries
+  it round (phi_graph.cc).
 * Values that must lie in the same bytes form a *buffer*: the state of a loop, the results of
   branches, what is updated in place, donated parameters and their outputs (hlo_alias_analysis.cc).
 * *Instants* number the instructions in execution order, flattened: computations of calls, loops
@@ -26,11 +26,13 @@ The get-tuple-elements that a compact text leaves out are taken to stand right b
 from __future__ import annotations
 
 import bisect
+import itertools
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo import (
+    END,
     NAME,
     NAME_END,
     OPERANDS,
@@ -38,7 +40,6 @@ from hlo_lens.model.hlo import (
     SHAPE,
     SHAPE_END,
     STRIDE,
-    END,
     HloInstruction,
 )
 from hlo_lens.model.hlo_query import split_phase
@@ -54,6 +55,9 @@ if TYPE_CHECKING:
 
 NODES = 1 << 24
 """A place is ``row * NODES + node``: a row, and a node of its shape in preorder."""
+
+DEEPEST = 100
+"""Computations in computations that are followed."""
 
 PHI_ORDER = 1 << 120
 """Phis are numbered behind all other values (XLA makes them last)."""
@@ -364,7 +368,12 @@ class _Flow:
         self._controls = self._rows_with("control-predecessors=")
         self._aliasing = self._rows_with("output_to_operand_aliasing=")
         self._fusions = FusedBodies(table)
-        self._handlers: dict[str, Callable[[_Body, int, int], list[int]]] = {
+        self._depth = 0
+        self._handlers = self._all_handlers()
+
+    def _all_handlers(self) -> dict[str, Callable[[_Body, int], list[int]]]:
+        """Return opcode to what finds an instruction's values; all others define their own."""
+        return {
             "parameter": self._parameter,
             "get-tuple-element": self._element,
             "tuple": self._tuple,
@@ -491,6 +500,9 @@ class _Flow:
         start = len(self._schedule)
         body = _Body(computation, place, rows, start, arguments, start)
         self._done[computation.name] = body
+        if self._depth == DEEPEST:
+            self._skip("computation that is nested too deep")
+            return body
         for row in computation.rows:
             self._operands[row] = (
                 []
@@ -498,8 +510,10 @@ class _Flow:
                 else self._find_operands(row, rows)
             )
         self._number(body)
+        self._depth += 1
         for row in computation.rows:
             self._visit(body, row)
+        self._depth -= 1
         end = len(self._schedule)
         root = computation.root_row
         body.root = self._lists.get(root, [])
@@ -561,7 +575,7 @@ class _Flow:
             handler = self._other_handler(opcode)
         hidden = self._operands[row]
         values = self._values
-        found = handler(body, row, -1)
+        found = handler(body, row)
         instant = len(self._schedule)
         self._schedule.append(row)
         self._positions[row] = instant
@@ -653,15 +667,15 @@ class _Flow:
             found.append(self._new(row, node, part) if value is None else value)
         return found
 
-    def _define_all(self, body: _Body, row: int, _: int) -> list[int]:
+    def _define_all(self, body: _Body, row: int) -> list[int]:
         parts = self._tree(row).parts
         if len(parts) == 1:
             return [self._new(row, 0, parts[0])]
         return [self._new(row, node, part) for node, part in enumerate(parts)]
 
-    def _parameter(self, body: _Body, row: int, _: int) -> list[int]:
+    def _parameter(self, body: _Body, row: int) -> list[int]:
         text = self._row_text(row, OPERANDS, OPERANDS_END).strip()
-        number = int(text) if text.isdecimal() else 0
+        number = int(text) if text.isdecimal() and len(text) < _LONG else 0
         if number == 0:
             body.parameter_instant = len(self._schedule)
         if body.arguments is None:
@@ -673,9 +687,9 @@ class _Flow:
         if number < len(body.arguments) and body.arguments[number]:
             return body.arguments[number]
         self._skip("parameter without argument")
-        return self._define_all(body, row, 0)
+        return self._define_all(body, row)
 
-    def _element(self, body: _Body, row: int, _: int) -> list[int]:
+    def _element(self, body: _Body, row: int) -> list[int]:
         operand = self._operand(row, 0)
         places = self._operands[row]
         attribute = self._row_text(row, OPERANDS_END, END)
@@ -689,31 +703,31 @@ class _Flow:
                 start = below[number] - base
                 return operand[start : start + tree.sizes[below[number]]]
         self._skip("get-tuple-element of what is not there")
-        return self._define_all(body, row, 0)
+        return self._define_all(body, row)
 
-    def _tuple(self, body: _Body, row: int, _: int) -> list[int]:
+    def _tuple(self, body: _Body, row: int) -> list[int]:
         tree = self._tree(row)
         found = [self._new(row, 0, tree.parts[0])]
         for number in range(len(self._operands[row])):
             found += self._operand(row, number)
         if len(found) != len(tree.parts):
             self._skip("tuple of other elements than its shape has")
-            return self._define_all(body, row, 0)
+            return self._define_all(body, row)
         return found
 
-    def _forward(self, body: _Body, row: int, _: int) -> list[int]:
+    def _forward(self, body: _Body, row: int) -> list[int]:
         operand = self._operand(row, 0)
         if len(operand) == len(self._tree(row).parts):
             return operand
         self._skip("operand of another shape")
-        return self._define_all(body, row, 0)
+        return self._define_all(body, row)
 
-    def _copy(self, body: _Body, row: int, _: int) -> list[int]:
+    def _copy(self, body: _Body, row: int) -> list[int]:
         operand = self._operand(row, 0)
         parts = self._tree(row).parts
         if len(parts) > 1 and len(operand) == len(parts):
             return [self._new(row, 0, parts[0]), *operand[1:]]
-        return self._define_all(body, row, 0)
+        return self._define_all(body, row)
 
     # --- control flow ---------------------------------------------------------------------------
 
@@ -729,7 +743,7 @@ class _Flow:
             return known
         return self._computation(computation, arguments)
 
-    def _while(self, body: _Body, row: int, _: int) -> list[int]:
+    def _while(self, body: _Body, row: int) -> list[int]:
         instruction = self._instruction(row, body)
         names = [instruction.attribute(key) or "" for key in ("condition", "body")]
         computations = [self._module.computation(name.strip()) for name in names]
@@ -738,10 +752,10 @@ class _Flow:
         condition, loop = computations
         if condition is None or loop is None or len(initial) != len(parts):
             self._skip("while without its computations")
-            return self._define_all(body, row, 0)
+            return self._define_all(body, row)
         if condition.name in self._done or loop.name in self._done:
             self._skip("computation that is called twice")
-            return self._define_all(body, row, 0)
+            return self._define_all(body, row)
         inside_condition = self._loop_state(condition, parts)
         self._computation(condition, [inside_condition])
         state = self._loop_state(loop, parts)
@@ -814,7 +828,7 @@ class _Flow:
         values.ends[one] = max(values.ends[one], values.ends[two])
         merged.union(one, two)
 
-    def _conditional(self, body: _Body, row: int, _: int) -> list[int]:
+    def _conditional(self, body: _Body, row: int) -> list[int]:
         parts = self._tree(row).parts
         roots = []
         for number, computation in enumerate(self._called(body, row)):
@@ -824,7 +838,7 @@ class _Flow:
             else:
                 self._skip("branch that returns another shape")
         if not roots:
-            return self._define_all(body, row, 0)
+            return self._define_all(body, row)
         find = self._merged.find
         found = []
         for node, part in enumerate(parts):
@@ -838,20 +852,20 @@ class _Flow:
             found.append(result)
         return found
 
-    def _call(self, body: _Body, row: int, _: int) -> list[int]:
+    def _call(self, body: _Body, row: int) -> list[int]:
         called = self._called(body, row)
         arguments = [self._operand(row, k) for k in range(len(self._operands[row]))]
         if not called:
-            return self._define_all(body, row, 0)
+            return self._define_all(body, row)
         ran = self._enter(called[0], arguments)
         if len(ran.root) != len(self._tree(row).parts):
             self._skip("call whose computation returns another shape")
-            return self._define_all(body, row, 0)
+            return self._define_all(body, row)
         return ran.root
 
     # --- asynchronous operations ------------------------------------------------------------------
 
-    def _async_start(self, body: _Body, row: int, _: int) -> list[int]:
+    def _async_start(self, body: _Body, row: int) -> list[int]:
         tree = self._tree(row)
         arguments = [self._operand(row, k) for k in range(len(self._operands[row]))]
         called = self._called(body, row)
@@ -902,11 +916,11 @@ class _Flow:
                         given[slot + offset] = value
         return given
 
-    def _async_update(self, body: _Body, row: int, _: int) -> list[int]:
+    def _async_update(self, body: _Body, row: int) -> list[int]:
         self._prolong(row)
         places = self._operands[row]
         if not places:
-            return self._define_all(body, row, 0)
+            return self._define_all(body, row)
         source, base = divmod(places[0], NODES)
         before, tree = self._tree(source), self._tree(row)
         operand = self._operand(row, 0)
@@ -946,7 +960,7 @@ class _Flow:
                 values.last_places[value] = values.places[value]
             values.ends[value] = max(values.ends[value], instant)
 
-    def _async_done(self, body: _Body, row: int, _: int) -> list[int]:
+    def _async_done(self, body: _Body, row: int) -> list[int]:
         self._prolong(row)
         operand = self._operand(row, 0)
         parts = self._tree(row).parts
@@ -960,18 +974,18 @@ class _Flow:
                 return self._fill(
                     row, lambda node: None if parts[node].is_tuple else operand[first + node]
                 )
-        return self._define_all(body, row, 0)
+        return self._define_all(body, row)
 
-    def _copy_start(self, body: _Body, row: int, _: int) -> list[int]:
+    def _copy_start(self, body: _Body, row: int) -> list[int]:
         operand = self._operand(row, 0)
         source = self._tree(row).at((1,))
         return self._fill(row, lambda node: operand[0] if operand and node == source else None)
 
-    def _copy_done(self, body: _Body, row: int, _: int) -> list[int]:
+    def _copy_done(self, body: _Body, row: int) -> list[int]:
         operand = self._operand(row, 0)
-        return operand[1:2] if len(operand) > 1 else self._define_all(body, row, 0)
+        return operand[1:2] if len(operand) > 1 else self._define_all(body, row)
 
-    def _two_sided_start(self, body: _Body, row: int, _: int) -> list[int]:
+    def _two_sided_start(self, body: _Body, row: int) -> list[int]:
         tree = self._tree(row)
         arguments = [self._operand(row, k) for k in range(len(self._operands[row]))]
         given = self._passed_operands(tree, arguments)
@@ -981,24 +995,24 @@ class _Flow:
                 given[0] = given[top[0]] = self._new(row, 0, tree.parts[0])
         return self._fill(row, given.get)
 
-    def _send(self, body: _Body, row: int, _: int) -> list[int]:
+    def _send(self, body: _Body, row: int) -> list[int]:
         operand = self._operand(row, 0)
         below = self._tree(row).children(0)
         if not below or not operand:
-            return self._define_all(body, row, 0)
+            return self._define_all(body, row)
         return self._fill(row, lambda node: operand[0] if node == below[0] else None)
 
-    def _recv_done(self, body: _Body, row: int, _: int) -> list[int]:
+    def _recv_done(self, body: _Body, row: int) -> list[int]:
         operand = self._operand(row, 0)
         below = self._tree(row).children(0)
         if not below or len(operand) < 2:
-            return self._define_all(body, row, 0)
+            return self._define_all(body, row)
         return self._fill(row, lambda node: operand[1] if node == below[0] else None)
 
-    def _other_handler(self, opcode: str) -> Callable[[_Body, int, int], list[int]]:
+    def _other_handler(self, opcode: str) -> Callable[[_Body, int], list[int]]:
         """Return how sugared async opcodes (``slice-start``) are read, and all others."""
         base, phase = split_phase(opcode)
-        handler: Callable[[_Body, int, int], list[int]] = self._define_all
+        handler: Callable[[_Body, int], list[int]] = self._define_all
         if phase == "start" and base not in ("recv", "send"):
             handler = self._async_start
         elif phase == "update":
@@ -1116,16 +1130,17 @@ class _Flow:
         """
         starts, ends, orders = self._values.starts, self._values.ends, self._values.orders
         for group in buffers:
-            if len(group) == 1:
-                continue
             chain = sorted(group, key=lambda v: (starts[v], ends[v], orders[v]))
-            for first, second in zip(chain, chain[1:], strict=False):
+            for first, second in itertools.pairwise(chain):
                 end = ends[first]
                 ends[second] = max(end, ends[second])
                 ends[first] = min(end, starts[second])
 
 
-_INDEX = re.compile(r"\bindex=(\d+)")
+_INDEX = re.compile(r"\bindex=(\d{1,9})")
+_LONG = 10
+"""Digits that no number of a parameter has."""
+
 _PASSED_ON = frozenset({"tuple", "domain", "while", "call"})
 """A while uses its operand at its body's parameter, a call where the computation uses it."""
 _IN_PLACE = frozenset(
@@ -1156,23 +1171,29 @@ def _ints(text: str) -> ShapeIndex:
     return tuple(int(word) for word in text.replace(",", " ").split())
 
 
-ELEMENTWISE = frozenset(
-    """
-    abs acos acosh add and asin asinh atan2 atanh bitcast-convert cbrt ceil clamp compare complex
-    constant convert copy cos cosh cosine count-leading-zeros divide erf exponential
-    exponential-minus-one floor imag is-finite log log-plus-one logistic maximum minimum mulhi
-    multiply negate not or popcnt power real reduce-precision remainder rng
-    round-nearest-afz round-nearest-even rsqrt select shift-left shift-right-arithmetic
-    shift-right-logical sign sine sinh sqrt stochastic-convert subtract tan tanh xor
-    """.split()
-)
+_ELEMENTWISE_OPCODES = """
+abs acos acosh add and asin asinh atan2 atanh bitcast-convert cbrt ceil clamp compare complex
+constant convert copy cos cosh cosine count-leading-zeros divide erf exponential
+exponential-minus-one floor imag is-finite log log-plus-one logistic maximum minimum mulhi
+multiply negate not or popcnt power real reduce-precision remainder rng round-nearest-afz
+round-nearest-even rsqrt select shift-left shift-right-arithmetic shift-right-logical sign sine
+sinh sqrt stochastic-convert subtract tan tanh xor
+"""
+ELEMENTWISE = frozenset(_ELEMENTWISE_OPCODES.split())
 """Source: HloInstruction::IsOpElementwise and the overrides of IsElementwiseImpl."""
 
 _UPDATES = frozenset({"dynamic-update-slice", "scatter", "set-dimension-size"})
 _SHARING = frozenset(
-    """
-    conditional dynamic-update-slice fusion scatter set-dimension-size sort triangular-solve while
-    """.split()
+    {
+        "conditional",
+        "dynamic-update-slice",
+        "fusion",
+        "scatter",
+        "set-dimension-size",
+        "sort",
+        "triangular-solve",
+        "while",
+    }
 )
 """Other opcodes that may write over an operand, without a word of the backend."""
 
@@ -1192,7 +1213,6 @@ class FusedBody:
         users: Positions of the users of each, without repetition.
         parameters: Parameter number to position.
         root: Position of the result.
-        has_hidden: Whether an operand is a part of a tuple (compact text).
     """
 
     rows: Sequence[int]
@@ -1255,7 +1275,9 @@ class FusedBodies:
         for position, row in enumerate(rows):
             text = columns.text(row, OPERANDS, OPERANDS_END)
             if opcodes[position] == "parameter":
-                parameters[int(text) if text.strip().isdecimal() else 0] = position
+                number = text.strip()
+                known = number.isdecimal() and len(number) < _LONG
+                parameters[int(number) if known else 0] = position
             if opcodes[position] in ("parameter", "constant"):
                 operands.append([])
                 continue
@@ -1294,7 +1316,7 @@ class FusedBodies:
         if body is None:
             return
         if body.opcodes[body.root] != "tuple":
-            outputs = [((), body.root)]
+            outputs: list[tuple[ShapeIndex, int]] = [((), body.root)]
         else:
             outputs = [((k,), position) for k, position in enumerate(body.operands[body.root])]
         for index, position in outputs:
@@ -1302,7 +1324,9 @@ class FusedBodies:
             if number is not None and tree.at(index) is not None:
                 yield number, (), index
 
-    def _updated_parameter(self, body: FusedBody, position: int) -> int | None:
+    def _updated_parameter(
+        self, body: FusedBody, position: int, depth: int = DEEPEST
+    ) -> int | None:
         """Return the number of the parameter that an instruction updates in place."""
         opcode = body.opcodes[position]
         operands = body.operands[position]
@@ -1311,9 +1335,11 @@ class FusedBodies:
         if opcode == "scatter" and len(operands) > 3:
             return None
         source = operands[0]
-        if body.opcodes[source] == "fusion":
+        if body.opcodes[source] == "fusion" and depth:
             inner = self.of(body.rows[source])
-            number = None if inner is None else self._updated_parameter(inner, inner.root)
+            number = (
+                None if inner is None else self._updated_parameter(inner, inner.root, depth - 1)
+            )
             if number is not None and number < len(body.operands[source]):
                 source = body.operands[source][number]
         if body.opcodes[source] == "bitcast" and body.operands[source]:
@@ -1602,8 +1628,7 @@ class _GpuFusion:
         return user == written and opcode == "dynamic-update-slice" and operands.index(current) == 1
 
     def _shape(self, position: int) -> Shape:
-        shape = self._flow.tree(self._body.rows[position]).parts[0].shape
-        return shape
+        return self._flow.tree(self._body.rows[position]).parts[0].shape
 
     def _reaches_other_order(self, visited: set[int], output: int, written: int) -> bool:
         """Whether another output that reads the parameter is written in another order."""

@@ -100,37 +100,54 @@ def donations(table: ShardingTable, before: HloModule | None = None) -> Donation
         before: The text from before optimizations, which has the aliases that were asked for.
     """
     asked = {} if before is None else _asked(before)
-    taken: set[str] = set()
-    found = []
-    waiting = []
+    found: list[Donation] = []
+    waiting: list[ShardedValue] = []
     for value in table.parameters:
         entry = value.value
+        output = asked.get((entry.number, entry.index))
+        status, reason = DonationStatus.ALIASED, ""
         if entry.aliased_with is not None:
-            status = DonationStatus.ALIASED
-            found.append(Donation(value=value, status=status, output=entry.aliased_with))
+            output = entry.aliased_with
         elif entry.donation == "donor":
-            reason = _why_not(value, table.outputs)
-            found.append(
-                Donation(value=value, status=DonationStatus.UNUSED, output=None, reason=reason)
-            )
-        elif (entry.number, entry.index) in asked:
-            output = asked[entry.number, entry.index]
-            reason = f"the program asked for output {output}; XLA's text has no alias for it"
-            found.append(
-                Donation(value=value, status=DonationStatus.LOST, output=output, reason=reason)
-            )
+            status, reason = DonationStatus.UNUSED, _why_not(value, table.outputs)
+            output = None
+        elif output is not None:
+            status, reason = DonationStatus.LOST, f"asked for with {output}, not in XLA's text"
         else:
             waiting.append(value)
-    free = [output for output in table.outputs if output.value.aliased_with is None]
-    for value in waiting:
-        match = next((o for o in free if o.value.index not in taken and _are_same(value, o)), None)
-        if match is not None and value.device_bytes:
-            taken.add(match.value.index)
-            reason = f"not donated, but like {_output(match)} in shape, type and sharding"
-            status, output = DonationStatus.DONATABLE, match.value.index
-            found.append(Donation(value=value, status=status, output=output, reason=reason))
+            continue
+        found.append(Donation(value=value, status=status, output=output, reason=reason))
+    found += _donatable(waiting, table.outputs)
     found.sort(key=lambda d: (d.status is DonationStatus.ALIASED, _gain(d)))
     return Donations(donations=tuple(found))
+
+
+def _donatable(
+    parameters: Sequence[ShardedValue], outputs: Sequence[ShardedValue]
+) -> Iterator[Donation]:
+    """Yield the parameters whose memory an output could have; each output goes to one of them."""
+    free: dict[object, list[ShardedValue]] = {}
+    for output in outputs:
+        if output.value.aliased_with is None:
+            free.setdefault(_kind(output), []).append(output)
+    for value in parameters:
+        outputs_left = free.get(_kind(value), [])
+        match = next((output for output in outputs_left if _are_same(value, output)), None)
+        if match is None or not value.device_bytes:
+            continue
+        outputs_left.remove(match)
+        yield Donation(
+            value=value,
+            status=DonationStatus.DONATABLE,
+            output=match.value.index,
+            reason="not donated; same shape, type and sharding",
+        )
+
+
+def _kind(value: ShardedValue) -> object:
+    """Return what two values have in common if one could have the other's buffer."""
+    shape = value.device_shape or value.global_shape
+    return None if shape is None else (shape.element_type, shape.dimensions)
 
 
 def _gain(donation: Donation) -> int:
@@ -187,7 +204,9 @@ def _difference(parameter: ShardedValue, output: ShardedValue) -> tuple[str, str
 def _lie_alike(parameter: ShardedValue, output: ShardedValue) -> bool:
     """Return whether two shardings are the same, as far as both are known."""
     mine, yours = parameter.sharding, output.sharding
-    return mine is None or yours is None or mine.equivalent(yours)
+    if mine is None or yours is None or mine.text == yours.text:
+        return True
+    return mine.equivalent(yours)
 
 
 def _placed(value: ShardedValue) -> str:

@@ -32,13 +32,16 @@ from hlo_lens.analysis.dataflow import NODES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from hlo_lens.analysis.dataflow import BufferSharing, Dataflow
+    from hlo_lens.analysis.dataflow import BufferSharing, Dataflow, Part
 
 MANY = 5000
+"""Chunks above which a second try must promise something."""
+
 NEAR = 0.005
+"""What it must promise: this part of the heap."""
 
 BUCKET = 64
-"""Events that a leaf of `UsedBytes` holds."""
+"""Events in a leaf of `UsedBytes`."""
 
 LAST = 1 << 62
 """End of the last free gap of a heap."""
@@ -722,37 +725,84 @@ class _Assigner:
 
 
 _EMBEDDING = frozenset(
-    """
-    all-reduce all-reduce-start custom-call map reduce reduce-scatter reduce-window scan scatter
-    select-and-scatter sort topk
-    """.split()
+    {
+        "all-reduce",
+        "all-reduce-start",
+        "custom-call",
+        "map",
+        "reduce",
+        "reduce-scatter",
+        "reduce-window",
+        "scan",
+        "scatter",
+        "select-and-scatter",
+        "sort",
+        "topk",
+    }
 )
 """Opcodes whose computations run for one element at a time, on a stack of each thread."""
 
-_EMBEDDED = re.compile(r"\b(?:to_apply|select|scatter|called_computations)=\{?([^\s,}]+)")
+_CALLED = re.compile(
+    r"\b(?:to_apply|select|scatter|called_computations|calls|condition|body|branch_computations|"
+    r"true_computation|false_computation)=(?:\{([^}]*)\}|([^\s,}]+))"
+)
+
+_NO_VALUES = frozenset({"bitcast", "call", "conditional", "get-tuple-element", "while"})
+"""Opcodes that define no value of their own, but for control flow's rare tables."""
 
 
 def thread_local_allocations(flow: Dataflow) -> list[Allocation]:
     """Return an allocation for each value of a reducer, comparator and the like.
 
-    Source: GatherComputationsByAllocationType; those of fusions are left out.
+    And of what those call. Source: GatherComputationsByAllocationType, CallContext::kEmbedded;
+    those of fusions are left out.
     """
-    module, opcodes = flow.table.module, flow.table.opcodes
+    opcodes = flow.table.opcodes
     names: dict[str, None] = {}
     for row in flow.table.rows_of(_EMBEDDING):
-        for match in _EMBEDDED.finditer(module.columns.attributes_text(row)):
-            names.setdefault(match[1].removeprefix("%"))
-    found = []
-    for name in names:
-        computation = module.computation(name)
+        names.update(dict.fromkeys(_called(flow, row)))
+    found: list[Allocation] = []
+    waiting = list(names)
+    for name in waiting:
+        computation = flow.table.module.computation(name)
         for row in () if computation is None else computation.rows:
-            if opcodes[row] in ("get-tuple-element", "bitcast"):
+            if opcodes[row] == "fusion":
                 continue
+            for called in _called(flow, row):
+                if called not in names:
+                    names[called] = None
+                    waiting.append(called)
+        for row in () if computation is None else computation.rows:
             kind = "constant" if opcodes[row] == "constant" else "thread-local"
-            parts = flow.tree(row).parts
-            defined = parts[:1] if opcodes[row] == "tuple" else parts
-            found += [Allocation(part.size_bytes, part.color, kind) for part in defined]
+            parts = _defined_parts(flow, row)
+            found += [Allocation(part.size_bytes, part.color, kind) for part in parts]
     return found
+
+
+def _called(flow: Dataflow, row: int) -> list[str]:
+    """Return the names of the computations that an instruction calls."""
+    text = flow.table.module.columns.attributes_text(row)
+    lists = [match[1] or match[2] for match in _CALLED.finditer(text)]
+    return [name.strip().removeprefix("%") for names in lists for name in names.split(",")]
+
+
+def _defined_parts(flow: Dataflow, row: int) -> list[Part]:
+    """Return the parts of a thread-local result that lie in no operand's and no callee's bytes."""
+    opcode = flow.table.opcodes[row]
+    if opcode in _NO_VALUES:
+        return []
+    tree = flow.tree(row)
+    parts = tree.parts
+    if opcode == "tuple":
+        return parts[:1]
+    if opcode == "async-done":
+        return [part for part in parts if part.is_tuple]
+    if opcode in ("async-start", "async-update"):
+        own = tree.children(0)[2:3]  # operands and results are others' values
+        return [p for node, p in enumerate(parts) if p.is_tuple or (own and node >= own[0])]
+    if "output_to_operand_aliasing=" in flow.table.module.columns.attributes_text(row):
+        return [part for part in parts if part.is_tuple]
+    return parts
 
 
 def _partition(

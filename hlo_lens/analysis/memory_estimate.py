@@ -1,21 +1,24 @@
 """Memory of a program, estimated from its scheduled HLO text alone.
 
-What most users have is `compiled.as_text()`, or one ``after_optimizations.txt``. Where the text is in
-the order of execution, the values, their live ranges and their places follow by XLA's own rules:
-`hlo_lens.analysis.dataflow` and `hlo_lens.analysis.heap_layout`. Always an estimate: flags that
-change the rules, and a few facts of the chip, are not in the text.
+What most users have is `compiled.as_text()`, or one ``after_optimizations.txt``. Where the text
+is in the order of execution, the values, their live ranges and their places follow by XLA's own
+rules: `hlo_lens.analysis.dataflow` and `hlo_lens.analysis.heap_layout`. Always an estimate: flags
+that change the rules, and a few facts of the chip, are not in the text.
 
-Figures as in CompiledMemoryStats (xla/pjrt/compiled_memory_stats.cc), over allocations, host memory
-(space 5) apart: arguments are the allocations of entry parameters, outputs those that may be part of
-the result, aliased those that are both, temporaries those that are neither, nor constants. On TPU
-only space 0 counts as temporary, rounded up to 16 KiB, and not at all where it holds nothing but
-tables of tuples and integer scalars, which never are in memory (observed with libtpu 0.0.51; older
-ones say up to twice as much).
+Figures as in CompiledMemoryStats (xla/pjrt/compiled_memory_stats.cc), over allocations, host
+memory (space 5) apart: arguments are the allocations of entry parameters, outputs those that may
+be part of the result, aliased those that are both, temporaries those that are neither, nor
+constants. On TPU only space 0 counts as temporary, rounded up to 16 KiB, and not at all where it
+holds nothing but tables of tuples and integer scalars, which never are in memory (observed with
+libtpu 0.0.51; older ones say up to twice as much).
 
 Sizes: CPU and GPU give an array its elements and a tuple 8 bytes an element
 (cpu_executable.cc, gpu_compiler.cc: ShapeSizeBytes). TPU gives an array its tiles; without tiles it
 counts 1024 elements at a time, but for semaphores (space 2); a tuple 4 bytes an element, in steps
 that depend on the chip.
+
+Limits: places in VMEM and CMEM (spaces 1 and 3) come of memory space assignment, which is not
+modelled; their totals are a layout by best fit.
 """
 
 from __future__ import annotations
@@ -42,10 +45,16 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.heap_layout import Allocation, HeapLayout
     from hlo_lens.model.hlo import HloModule
     from hlo_lens.model.hlo_query import InstructionTable
-    from hlo_lens.model.shape import Shape
+    from hlo_lens.model.shape import Shape, ShapeIndex
 
 TPU_PAGE = 16384
 """Alignment of a TPU heap; what Compiled.memory_analysis() rounds temporaries up to."""
+
+_SPARSE_SPACES = range(7, 16)
+"""Memory spaces of SparseCores."""
+
+_TPU_STEPS = {2: 4, 6: 512, **dict.fromkeys(_SPARSE_SPACES, 4)}
+"""Alignment in other memory spaces than HBM and VMEM: semaphores, scalars (observed)."""
 
 POINTER = 8
 """Bytes of a pointer in a tuple's table on CPU and GPU."""
@@ -205,7 +214,10 @@ def _rules(module: HloModule, told: str | None) -> _Rules:
             backend="tpu",
             measure=lambda shape: _tpu_bytes(shape, step),
             layout=LayoutRules(
-                alignment=TPU_PAGE, pack=pack_in_time, reuses_outputs=_is_old_libtpu(text)
+                alignment=TPU_PAGE,
+                alignments=_TPU_STEPS,
+                pack=pack_in_time,
+                reuses_outputs=_is_old_libtpu(text),
             ),
             notes=note,
         )
@@ -272,7 +284,7 @@ def _tpu_bytes(shape: Shape, step: int) -> int | None:
     if shape.is_tuple:
         return _round_up(4 * len(shape.tuple_shapes), step)
     layout = shape.layout
-    if shape.is_token or shape.is_opaque or shape.memory_space == 2:
+    if shape.is_token or shape.is_opaque or shape.memory_space in (2, *_SPARSE_SPACES):
         return shape.size_bytes
     count, size = shape.element_count, shape.size_bytes
     if layout is not None and layout.tiles:
@@ -398,7 +410,8 @@ def _laid(
 
 
 def _laid_allocation(flow: Dataflow, index: int, allocation: Allocation) -> LaidAllocation:
-    number, shape_index = None, ()
+    number: int | None = None
+    shape_index: ShapeIndex = ()
     if allocation.parameter is not None:
         number, node = allocation.parameter
         row = flow.values.places[flow.parameter_values[number][0]] // NODES

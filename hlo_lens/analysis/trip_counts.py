@@ -227,6 +227,23 @@ class _Scalars:
             return _Unknown(f"computation {name} is not in the text")
         return self.of(root, index, scope, depth + 1)
 
+    def inside(self, loop: HloInstruction) -> _Scope:
+        """Return what the elements of a loop's carried tuple are: constants where they stay so."""
+        found: dict[ShapeIndex, _Value] = {}
+
+        def scope(number: int, index: ShapeIndex, depth: int) -> _Value:
+            del number
+            if index not in found:
+                found[index] = _Linear(index, 0)
+                if [self.root(b, index, _carried, depth) for b in _body(loop)] == [found[index]]:
+                    around = self.outside(loop.computation)
+                    start = self.operand(loop, 0, index, around, depth + 1)
+                    if isinstance(start, _Linear) and start.slot is None:
+                        found[index] = start
+            return found[index]
+
+        return scope
+
     def outside(self, computation: HloComputation) -> _Scope:
         """Return what a computation's parameters are for the whole program: constants or unknown.
 
@@ -461,13 +478,13 @@ def _derived(loop: HloInstruction, scalars: _Scalars) -> int | _Unknown:
     names = loop.computation.module.reader.names(condition) if condition else ()
     computation = scalars.module.computation(names[0]) if names else None
     root = None if computation is None else computation.root
-    bodies = _body(loop)
-    if root is None or not bodies:
+    if root is None or not _body(loop):
         return _Unknown("condition or body is not in the text")
-    test = _test(root, scalars, _carried)
+    inside = scalars.inside(loop)
+    test = _test(root, scalars, inside)
     if isinstance(test, _Unknown):
         return test
-    return _solved(loop, test, scalars, bodies[0])
+    return _solved(loop, test, scalars, inside)
 
 
 def _test(root: HloInstruction, scalars: _Scalars, scope: _Scope) -> _Test | _Unknown:
@@ -500,11 +517,11 @@ def _comparison(compare: HloInstruction, scalars: _Scalars, scope: _Scope) -> _T
     return _Test(left=left, direction=direction, right=right, bounds=bounds)
 
 
-def _solved(loop: HloInstruction, test: _Test, scalars: _Scalars, body: str) -> int | _Unknown:
+def _solved(loop: HloInstruction, test: _Test, scalars: _Scalars, inside: _Scope) -> int | _Unknown:
     """Return how often a comparison is true: start and step of both sides put in."""
     sides = []
     for side in (test.left, test.right):
-        found = _start_and_step(loop, side, scalars, body)
+        found = _start_and_step(loop, side, scalars, inside)
         if isinstance(found, _Unknown):
             return found
         sides.append(found)
@@ -520,13 +537,13 @@ def _solved(loop: HloInstruction, test: _Test, scalars: _Scalars, body: str) -> 
 
 
 def _start_and_step(
-    loop: HloInstruction, side: _Linear, scalars: _Scalars, body: str
+    loop: HloInstruction, side: _Linear, scalars: _Scalars, inside: _Scope
 ) -> tuple[int, int] | _Unknown:
     """Return the first value of one side of the comparison, and what each trip adds to it."""
     if side.slot is None:
         return side.offset, 0
     start = scalars.operand(loop, 0, side.slot, scalars.outside(loop.computation), 0)
-    after = scalars.root(body, side.slot, _carried)
+    after = scalars.root(_body(loop)[0], side.slot, inside)
     if isinstance(after, _Unknown):
         return after
     if after.slot != side.slot:

@@ -143,6 +143,8 @@ def _origin(collective: Collective) -> Iterator[str]:
     path = collective.op_name
     if path is None:
         yield "the text does not say which operation it belongs to"
+        if collective.near_op_name:
+            yield f"its operand is of {collective.near_op_name}"
         return
     last = _last_part(path)
     place = "" if collective.source_file is None else f" at {_place(collective)}"

@@ -204,36 +204,41 @@ def _wire_text(found: Collectives) -> str:
 def collectives_notes(found: Collectives) -> Iterator[str]:
     """Yield what a reader must know that no number shows."""
     listed = found.collectives
-    if listed:
-        yield CONVENTION
-    still = sum(c.moves_nothing for c in listed)
-    if still:
-        yield f"{plural(still, 'collective')} over groups of one device: nothing is moved"
-    unknown = sum(c.dynamic_count is None for c in listed)
-    if unknown:
-        yield (
-            f"{plural(unknown, 'collective')} in loops of unknown trip count (x?); sums of one run "
-            "leave them out or are blank"
-        )
-    bounded = sum(c.is_at_most for c in listed)
-    if bounded:
-        yield f"{plural(bounded, 'collective')} in conditionals, counted as if they always ran (<=)"
-    fused = sum(c.performed_as is not None and not c.crosses_slices for c in listed)
-    if fused:
-        yield (
-            f"{plural(fused, 'all-reduce')} fused with the slice that each device keeps: moved as "
-            "reduce-scatter"
-        )
-    across = sum(c.crosses_slices for c in listed)
-    if across:
-        yield f"{plural(across, 'transfer')} by the multi-slice runtime: between slices"
-    host = sum(c.is_host_transfer and not c.crosses_slices for c in listed)
-    if host:
-        yield f"{plural(host, 'transfer')} between a device and its host"
-    if listed and not found.is_scheduled:
+    if not listed:
+        return
+    yield CONVENTION
+    for holds, text in _MARKS:
+        count = sum(holds(collective) for collective in listed)
+        if count:
+            yield text.format(plural(count, "collective"))
+    if not found.is_scheduled:
         yield "the text is not scheduled: it does not tell what runs meanwhile"
     if found.clones:
         yield f"{plural(found.clones, 'instruction')} that are parts of collectives counted already"
+
+
+_MARKS: tuple[tuple[Callable[[Collective], bool], str], ...] = (
+    (lambda c: c.moves_nothing, "{} over groups of one device: nothing is moved"),
+    (
+        lambda c: c.dynamic_count is None,
+        "{} in loops of unknown trip count (x?): sums of one run leave them out or are blank",
+    ),
+    (lambda c: c.is_at_most, "{} in conditionals, counted as if they always ran (<=)"),
+    (
+        lambda c: c.performed_as is not None and not c.crosses_slices,
+        "{} (all-reduce) fused with the slice that each device keeps: moved as reduce-scatter",
+    ),
+    (lambda c: c.crosses_slices, "{} between slices, by the multi-slice runtime"),
+    (
+        lambda c: c.is_host_transfer and not c.crosses_slices,
+        "{} (send, recv) between a device and its host: nothing goes between devices",
+    ),
+    (
+        lambda c: c.near_source is not None,
+        "{} without a source line: ~ marks that of the first operand",
+    ),
+)
+"""What a collective may be, and what is said of those that are."""
 
 
 def groups_table(found: Collectives, by: str, *, is_dynamic: bool = True) -> Table:

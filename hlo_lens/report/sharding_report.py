@@ -232,7 +232,7 @@ def _other_tables(results: ShardingResults, view: ShardingView) -> Iterator[Tabl
         "device_bytes",
         view,
         title="Donated and donatable arguments",
-        shown=("device_bytes", "status", "name", "output", "reason", "device_shape"),
+        shown=("device_bytes", "status", "name", "output", "reason"),
     )
     annotations = results.annotations
     has_spec = any(annotation.spec for annotation in annotations.annotations)

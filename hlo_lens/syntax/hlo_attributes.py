@@ -11,7 +11,7 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from hlo_lens.syntax.hlo_patterns import ATTRIBUTE, COMMENT_OR_REST, LOOSE, SPACE
+from hlo_lens.syntax.hlo_patterns import ATTRIBUTE, COMMENTS, LOOSE, SPACE
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
@@ -137,7 +137,6 @@ _REMEMBERED = 200
 _COUNTED = 1 << 16
 """Longest literal, in characters, whose elements are counted."""
 
-_COMMENT = re.compile(rf"{COMMENT_OR_REST}|//[^\n]*+")
 _WORD = (
     r"-?(?:inf|nan(?:\(0x[0-9a-fA-F]++\))?+|(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][+-]?\d++)?+)"
     r"|true|false"
@@ -154,7 +153,7 @@ _DYNAMIC_SIZES = re.compile(r"\s*\([\d,\s]*\)(?=\s*\{)")
 def _fits(text: str, shape: Shape) -> bool:
     """Whether a literal is written as one of this shape; tuples are left to the grammar."""
     if "/" in text:
-        text = _COMMENT.sub(" ", text)
+        text = COMMENTS.sub(" ", text)
     if _ELIDED.fullmatch(text):
         return True
     if shape.is_tuple:

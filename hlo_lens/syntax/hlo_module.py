@@ -385,9 +385,12 @@ class _Scan:
             return check.literal(match[3], match[6])
         if match[4] == "parameter":
             return patterns.PARAMETER_NUMBER.fullmatch(match[6]) is not None
+        operands = match[6]
+        if "/" in operands:
+            operands = patterns.COMMENTS.sub(" ", operands)
         return (
-            patterns.NESTED_CALL.search(match[6]) is None
-            and patterns.TYPED_OPERANDS.fullmatch(match[6]) is not None
+            patterns.NESTED_CALL.search(operands) is None
+            and patterns.TYPED_OPERANDS.fullmatch(operands) is not None
         )
 
     def _irregular(self, position: int, computation: HloComputation) -> tuple[int, bool]:

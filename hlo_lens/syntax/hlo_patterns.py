@@ -129,6 +129,7 @@ LOOSE_CLOSE = re.compile(
     rf"{SPACE}\}}((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={LOOSE.value})*+){SPACE}"
 )
 BLANK = re.compile(SPACE)
+COMMENTS = re.compile(rf"{COMMENT_OR_REST}|//[^\n]*+")
 
 ATTRIBUTE = re.compile(rf"{SPACE},{SPACE}([A-Za-z_][\w.-]*+)={SPACE}({LOOSE.value})")
 """One attribute of a list, with its leading comma. Groups: name, value."""
@@ -167,7 +168,7 @@ INLINE_START = re.compile(
 )
 """The same inside a line, for modules that stand on one."""
 
-KEYWORD = re.compile(rf"(?:ROOT|ENTRY)\b{SPACE}")
+KEYWORD = re.compile(rf"(?:ROOT|ENTRY)\b{SPACE}(?!ROOT\b|ENTRY\b)")
 INSTRUCTION_LIKE = re.compile(rf"{SPACE}(?:ROOT\b{SPACE})?+{_ANY}{SPACE}=")
 COMPUTATION_LIKE = re.compile(
     r"(?:ENTRY\b|%?+[A-Za-z_][\w.-]*+[ \t]*+[({])[^\n]*\{[ \t]*+$", re.MULTILINE

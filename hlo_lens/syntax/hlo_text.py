@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hlo_lens.model.hlo import HloOperand, InputOutputAlias
 from hlo_lens.model.metadata import OpMetadata
-from hlo_lens.syntax.hlo_patterns import ATTRIBUTE, COMMENT_OR_REST, LOOSE, NAME, SPACE
+from hlo_lens.syntax.hlo_patterns import ATTRIBUTE, COMMENTS, LOOSE, NAME, SPACE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _ESCAPE = re.compile(r"((?:\\(?:[0-7]{1,3}|x[0-9a-fA-F]{2}))+)|\\(.)", re.DOTALL)
 _CODE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2}))")
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-_COMMENT = re.compile(rf"{COMMENT_OR_REST}|//[^\n]*+")
 _PLAIN_OPERAND = re.compile(r"%?([\w.-]+)((?:#\d+)*)")
 _OPERAND = re.compile(
     rf"[,\s]*+{SPACE}(?:({LOOSE.shape}){SPACE})?+(?:{NAME}((?:{SPACE}#{SPACE}\d++)*+))?+{SPACE}(?:,|\Z)"
@@ -74,7 +73,7 @@ def parse_string(text: str) -> str:
 def parse_operands(text: str) -> tuple[HloOperand, ...]:
     """Return the operands of a list, in order. Shapes in front of the names are kept as text."""
     if "/" in text:
-        text = _COMMENT.sub("", text)
+        text = COMMENTS.sub("", text)
     if "[" not in text and "(" not in text:
         return tuple(
             HloOperand(name=name, index=_index(index)) if index else HloOperand(name=name)
@@ -99,7 +98,7 @@ def parse_attributes(text: str) -> tuple[tuple[str, str], ...]:
 def parse_names(text: str) -> tuple[str, ...]:
     """Return the names in ``{%a, %b}`` or ``%a``, without ``%``; tuple indices are left out."""
     if text.startswith(("{", "%")) or "/" in text:
-        text = _COMMENT.sub("", text)
+        text = COMMENTS.sub("", text)
     return tuple(dict.fromkeys(_LIST_NAME.findall(re.sub(r"#\d+", "", text))))
 
 

@@ -21,7 +21,8 @@ ENTRY main {{
   w = f32[8,64]{{1,0}} parameter(0), {V2_MODEL}, {ON_MODEL}, metadata={{op_name="w"}}
   x = f32[6,64]{{1,0}} parameter(1), sharding={{replicated}}, metadata={{op_name="x"}}
   y = f32[8,64]{{1,0}} negate(w)
-  ROOT t = (f32[8,64]{{1,0}}, f32[6,64]{{1,0}}) tuple(y, x), sharding={{{{replicated}}, {{replicated}}}}
+  ROOT t = (f32[8,64]{{1,0}}, f32[6,64]{{1,0}}) tuple(y, x), \
+sharding={{{{replicated}}, {{replicated}}}}
 }}
 """
 
@@ -159,6 +160,9 @@ ENTRY main {{
 """
 
 
+SAME = "not donated; same shape, type and sharding"
+
+
 def donated(shape: str, header: str, before: str | None = None) -> list[tuple[str, str, str]]:
     results = results_of(DONATION.format(shape).replace("HEADER", header), before)
     rows = results.donations.donations
@@ -195,8 +199,8 @@ def test_sharding_that_differs() -> None:
 
 def test_same_shape_and_type_could_be_donated() -> None:
     assert donated("f32[8,16]{1,0}", "replica_count=1") == [
-        ("a", "could be donated", "not donated, but like output {0} in shape, type and sharding"),
-        ("b", "could be donated", "not donated, but like output {1} in shape, type and sharding"),
+        ("a", "could be donated", SAME),
+        ("b", "could be donated", SAME),
     ]
 
 
@@ -263,3 +267,18 @@ def test_shard_map_of_gspmd() -> None:
         ("SPMDShardToFullShape", "P('x',)"),
     ]
     assert brief(results)[1] == ("g", (8,), (2,), ("x",), "text", 1)
+
+
+# ---- where the text from before optimizations is found -----------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["cpu", "tpu", "gpu"])
+def test_before_optimizations_is_found_from_folder_and_file(backend: str) -> None:
+    folder = SAMPLES / backend / "wasteful"
+    (file,) = folder.glob("*after_optimizations.txt")
+    (early,) = folder.glob("*before_optimizations.txt")
+    for path in (folder, file):
+        (dump,) = hlo_lens.load(path).modules
+        assert dump.before is not None
+        assert dump.before.path == str(early)
+    assert hlo_lens.load(early).modules[0].before is None

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import math
 import re
 import tarfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hlo_lens.analysis.sharding_results import sharding_results
+from hlo_lens.analysis.sharding_spellings import sharding_spellings
 from hlo_lens.load import load
 from hlo_lens.model.mesh import Mesh
 from hlo_lens.model.partition_spec import read_partition_spec
+from hlo_lens.model.shape import Shape
 from hlo_lens.model.sharding import HloSharding
 from tests import corpus
+from tests.oracle import xla
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,6 +30,10 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.sharding_results import ShardingResults
     from hlo_lens.analysis.sharding_table import ShardedValue
     from hlo_lens.model.partition_spec import PartitionSpec
+
+needs_jax = pytest.mark.skipif(
+    importlib.util.find_spec("jax") is None, reason="jax is not installed"
+)
 
 
 def plain(spec: PartitionSpec, sizes: Mapping[str, int]) -> PartitionSpec:
@@ -94,6 +105,86 @@ def test_samples_agree_with_jax(path: Path, stage: str) -> None:
     for output, entry in zip(results.table.outputs, truth["outputs"], strict=True):
         assert output.global_shape is not None
         assert list(output.global_shape.dimensions) == entry["shape"]
+
+
+# ---- tutorials ---------------------------------------------------------------------------------
+
+DP_MP = {"dp": 4, "mp": 2}
+FSDP = {"dp": 8}
+CUSTOM = {"x": 4, "y": 1}
+
+TUTORIAL: list[tuple[Mapping[str, int], PartitionSpec, tuple[int, ...]]] = [
+    (DP_MP, (None, None), (8, 4)),
+    (DP_MP, ("dp", None), (8, 5)),
+    (DP_MP, (None, "mp"), (8, 4)),
+    (DP_MP, ("dp", "mp"), (8, 4)),
+    (DP_MP, ("mp", None), (4, 5)),
+    (DP_MP, ("mp", "dp"), (4, 8)),
+    (DP_MP, (None,), (16,)),
+    (DP_MP, ("dp",), (8,)),
+    (DP_MP, ("mp",), (6,)),
+    (DP_MP, (("dp", "mp"),), (16,)),
+    (DP_MP, (("mp", "dp"),), (16,)),
+    (DP_MP, (("dp", "mp"), None), (32, 16)),
+    (DP_MP, (None, ("dp", "mp")), (3, 16)),
+    (DP_MP, ("mp", "dp", None, None), (16, 8, 3, 3)),
+    (DP_MP, ("dp", "mp", None), (4, 2, 3)),
+    (DP_MP, ("dp", None, None), (8, 16, 32)),
+    (DP_MP, ("dp", None, "mp"), (8, 16, 32)),
+    (DP_MP, (), ()),
+    (DP_MP, (), (7, 5)),
+    (FSDP, ("dp", None, None), (16, 4, 8)),
+    (FSDP, ("dp", None), (16, 8)),
+    (FSDP, (None, "dp"), (8, 16)),
+    (FSDP, (("dp",), None), (16, 8)),
+    (CUSTOM, ("x", None), (20, 16)),
+    (CUSTOM, (None, "x"), (16, 20)),
+    (CUSTOM, ("x", "y"), (20, 16)),
+]
+"""The kinds of specs that tutorials on sharding go through, on meshes like theirs."""
+
+
+@needs_jax
+@pytest.mark.parametrize(("mesh", "spec", "shape"), TUTORIAL, ids=str)
+def test_specs_of_tutorials_are_as_in_jax(
+    mesh: Mapping[str, int], spec: PartitionSpec, shape: tuple[int, ...]
+) -> None:
+    ours = HloSharding.from_partition_spec(mesh, spec, rank=len(shape))
+    text = xla.jax_sharding_text(mesh, spec, len(shape))
+    assert str(ours) == text
+    value = Shape.parse(f"f32[{','.join(map(str, shape))}]")
+    assert ours.shard_shape(value).dimensions == xla.jax_shard_shape(mesh, spec, shape)
+    back = HloSharding.parse(text).to_partition_spec(mesh)
+    assert back == xla.jax_partition_spec(text, mesh)
+    assert back == plain(spec, mesh)
+    named = sharding_spellings(ours, Mesh.of(mesh), rank=len(shape))
+    for spelling in (named.v1, named.v2, named.v3):
+        assert spelling is not None
+        assert HloSharding.parse(spelling).equivalent(ours)
+
+
+@needs_jax
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_generated_specs_divide_as_in_jax(data: st.DataObject) -> None:
+    sizes = data.draw(st.lists(st.sampled_from([1, 2, 3, 4]), min_size=1, max_size=4))
+    mesh = dict(zip("abcd", sizes, strict=False))
+    rank = data.draw(st.integers(1, 4))
+    dims: list[tuple[str, ...]] = [() for _ in range(rank)]
+    for name in data.draw(st.permutations(list(mesh))):
+        place = data.draw(st.integers(-1, rank - 1))
+        if place >= 0:
+            dims[place] = (*dims[place], name)
+    spec = tuple(e[0] if len(e) == 1 else e or None for e in dims)
+    times = data.draw(st.lists(st.integers(1, 3), min_size=rank, max_size=rank))
+    counts = [math.prod(mesh[axis] for axis in dim) for dim in dims]
+    shape = tuple(count * number for count, number in zip(counts, times, strict=True))
+    ours = HloSharding.from_partition_spec(mesh, spec, rank=rank)
+    value = Shape.parse(f"f32[{','.join(map(str, shape))}]")
+    assert ours.shard_shape(value).dimensions == xla.jax_shard_shape(mesh, spec, shape)
+    named = sharding_spellings(ours, Mesh.of(mesh), rank=rank)
+    assert named.v3 is not None
+    assert HloSharding.parse(xla.v2_text(named.v3)).equivalent(ours)
 
 
 # ---- the corpus --------------------------------------------------------------------------------

@@ -88,6 +88,15 @@ def jax_sharding_text(sizes: Mapping[str, int], spec: Sequence[object], rank: in
     return str(convert(named(mesh, make_spec(*spec)), rank))
 
 
+def jax_shard_shape(
+    sizes: Mapping[str, int], spec: Sequence[object], shape: Sequence[int]
+) -> tuple[int, ...]:
+    """Return the shape of one device's part by jax, which wants equal parts."""
+    make_spec = _named("jax.sharding", "PartitionSpec")
+    named = _named("jax.sharding", "NamedSharding")(_mesh(sizes), make_spec(*spec))
+    return tuple(named.shard_shape(tuple(shape)))
+
+
 def jax_partition_spec(text: str, sizes: Mapping[str, int]) -> tuple[object, ...] | None:
     """Return the partition spec that jax finds for a sharding; None where it gives up."""
     mesh = _mesh(sizes)

@@ -80,11 +80,12 @@ def test_json_numbers_are_those_of_the_text() -> None:
     assert module["parameter_rows"][0]["name"] == "params['w']"
 
 
-def test_what_is_not_known_yet_is_null_and_what_is_not_there_is_zero() -> None:
+def test_collectives_are_counted_and_what_is_not_there_is_zero() -> None:
     collectives = _module(COLLECTIVE)["collectives"]
     assert collectives["static"]["all-reduce"] == 1
-    assert collectives["dynamic"]["all-reduce"] is None
-    assert collectives["wire_bytes_per_device"] is None
+    assert collectives["dynamic"]["all-reduce"] == 1
+    (row,) = collectives["rows"]
+    assert collectives["wire_bytes_per_device"] == row["wire_bytes_per_device"]
     none = _module(LOOP)["collectives"]
     assert set(none["static"].values()) == set(none["dynamic"].values()) == {0}
     assert none["wire_bytes_per_device"] == 0
