@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,6 +95,10 @@ def grown_files() -> Iterator[Path]:
         yield target
 
 
+def _shifted(shift: int, match: re.Match[str]) -> str:
+    return f"<{int(match[1]) + shift} "
+
+
 def buffer_files() -> Iterator[tuple[str, Path]]:
     """Yield a used-values text of 100 MB, grown from a sample, and what reads it."""
     (sample,) = (SAMPLES / "cpu" / "fsdp_transformer").glob("*-buffer-assignment-values.txt")
@@ -108,7 +113,7 @@ def buffer_files() -> Iterator[tuple[str, Path]]:
             out.write(head)
             for copy in range(100_000_000 // len(body)):
                 shift = copy * count
-                out.write(identity.sub(lambda m, s=shift: f"<{int(m[1]) + s} ", body))
+                out.write(identity.sub(partial(_shifted, shift), body))
     yield "values", target
 
 

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo_query import InstructionTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleResults:
-    """What all passes say of one module."""
+    """What all passes say of one module, and the table that they were made from."""
 
+    table: InstructionTable
     summary: Summary
     signature: EntrySignature
     opcodes: Opcodes
@@ -44,6 +46,7 @@ def module_results(
     """
     table = tabulate(module)
     return ModuleResults(
+        table=table,
         summary=summary(table),
         signature=entry_signature(table),
         opcodes=opcodes(table),

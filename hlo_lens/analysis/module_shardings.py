@@ -99,7 +99,11 @@ class ModuleShardings:
 
 
 def module_shardings(
-    module: HloModule, before: HloModule | None, given: Mesh | None = None
+    module: HloModule,
+    before: HloModule | None,
+    given: Mesh | None = None,
+    *,
+    known: tuple[InstructionTable, EntrySignature] | None = None,
 ) -> ModuleShardings:
     """Return where to look for the shardings of a module.
 
@@ -107,8 +111,9 @@ def module_shardings(
         module: The module.
         before: Its text from before optimizations, if there is another one.
         given: The mesh that the user names; it goes before all that the texts name.
+        known: Table and signature of the module, where they have been made already.
     """
-    own = _entry_text(module)
+    own = _entry_text(module, known)
     other = None if before is None else _entry_text(before)
     if other is not None and other.values().keys() != own.values().keys():
         other = None
@@ -150,9 +155,13 @@ def _values(signature: EntrySignature) -> Iterator[tuple[Key, EntryValue]]:
         yield ("output", 0, value.index), value
 
 
-def _entry_text(module: HloModule) -> EntryText:
-    table = tabulate(module)
-    signature = entry_signature(table)
+def _entry_text(
+    module: HloModule, known: tuple[InstructionTable, EntrySignature] | None = None
+) -> EntryText:
+    if known is None:
+        table = tabulate(module)
+        known = table, entry_signature(table)
+    table, signature = known
     printed = dict(_printed_shardings(module, signature))
     named: dict[Key, HloSharding] = {}
     if module.computations:

@@ -12,7 +12,9 @@ from hlo_lens.analysis.sharding_annotations import ShardingAnnotations, sharding
 from hlo_lens.analysis.sharding_table import ShardingTable, sharding_table
 
 if TYPE_CHECKING:
+    from hlo_lens.analysis.entry_signature import EntrySignature
     from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.hlo_query import InstructionTable
     from hlo_lens.model.mesh import Mesh
 
 
@@ -36,7 +38,11 @@ class ShardingResults:
 
 
 def sharding_results(
-    dump: ModuleDump, mesh: Mesh | None = None, *, read_before: bool = True
+    dump: ModuleDump,
+    mesh: Mesh | None = None,
+    *,
+    read_before: bool = True,
+    known: tuple[InstructionTable, EntrySignature] | None = None,
 ) -> ShardingResults | None:
     """Return the results of all passes about sharding; None where there is no HLO text.
 
@@ -45,11 +51,12 @@ def sharding_results(
         mesh: The mesh that the user names; else the one that the texts name.
         read_before: Whether to read the text from before optimizations, which a program of one
             device does not need for its shapes.
+        known: Table and signature of the module, where they have been made already.
     """
     module = dump.hlo
     if module is None:
         return None
-    found = module_shardings(module, dump.before if read_before else None, mesh)
+    found = module_shardings(module, dump.before if read_before else None, mesh, known=known)
     table = sharding_table(found)
     program = found.own.table
     if found.before is not None:

@@ -86,10 +86,13 @@ def module_report(
             memory = memory_results(
                 dump,
                 backend=backend_of(dump, results.summary),
+                table=results.table,
                 most_estimated=MOST_ESTIMATED,
             )
             devices = results.summary.evident_partitions or results.summary.num_partitions
-            shardings = sharding_results(dump, read_before=devices > 1)
+            shardings = sharding_results(
+                dump, read_before=devices > 1, known=(results.table, results.signature)
+            )
             sections.append(_section(dump, module, results, memory, shardings))
             makers.append(partial(module_object, dump, module, results, memory, shardings))
     data = {
