@@ -4,9 +4,9 @@ Usage: ``python -m tests.estimate_table [--all] [--backend cpu|gpu|tpu] [--compi
 
 Truth is the sum over the allocation lines of a module's ``*-buffer-assignment.txt``, as XLA's
 CompiledMemoryStats makes it: arguments are lines with ``parameter``, outputs those with
-``maybe-live-out``, aliased those with both, temporaries those with ``preallocated-temp``; color 5 is
-the host's and stands apart. On TPU only color 0 counts as temporary, rounded up to 16 KiB, and not
-at all where it lists nothing but tuples and integer scalars. Beside it stands what
+``maybe-live-out``, aliased those with both, temporaries those with ``preallocated-temp``; color 5
+is the host's and stands apart. On TPU only color 0 counts as temporary, rounded up to 16 KiB, and
+not at all where it lists nothing but tuples and integer scalars. Beside it stands what
 ``Compiled.memory_analysis()`` said, from ``truth.json``.
 
 Percentiles are of the nearest rank. The error is that of the temporaries, in percent of the truth.
@@ -164,7 +164,7 @@ def cases_of(archive: Path, *, compiled: bool = False) -> Iterator[Case]:
             module = _module_of(modules, stem)
             backend = backend_of(name)
             text_name = f"{root}/compiled.{module.get('job')}.txt" if compiled else name
-            if text_name not in members:
+            if text_name not in members or (compiled and not _is_own(module, stem)):
                 continue
             true = true_figures(read(name.removesuffix(HLO) + ASSIGNMENT).splitlines(), backend)
             found, reason = _estimated(read(text_name), None if compiled else backend)
@@ -187,6 +187,11 @@ def _module_of(modules: Sequence[dict[str, object]], stem: str) -> dict[str, obj
         if isinstance(prefixes, list) and any(stem.startswith(f"{p}.") for p in prefixes):
             return module
     return {}
+
+
+def _is_own(module: dict[str, object], stem: str) -> bool:
+    """Whether a file is of the module itself, not of one that was made of a part of it."""
+    return f".{module.get('as_text_module_name')}." in stem
 
 
 def _told(module: dict[str, object]) -> dict[str, int]:
@@ -283,7 +288,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("-o", "--output", type=Path, help="write there instead of to stdout")
     options = parser.parse_args(arguments)
-    found = []
+    found: list[Case] = []
     for archive in archives():
         if archive.relative_to(CORPUS / "dumps").parts[0].startswith(options.backend or ""):
             found += cases_of(archive, compiled=options.compiled)

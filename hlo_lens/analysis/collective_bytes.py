@@ -30,7 +30,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.trip_counts import operand_shape
+from hlo_lens.analysis.scalars import operand_shape
 
 if TYPE_CHECKING:
     from hlo_lens.model.hlo import HloInstruction

@@ -229,10 +229,10 @@ class _Pairing:
         self._roles = roles
         self._calls = calls
         wrappers: dict[str, HloInstruction] = {}
-        for opcode in {o for o in set(table.opcodes) if split_phase(o)[1] == "start"}:
-            for row in table.rows_of(frozenset({opcode})):
-                start = table.instruction(row)
-                wrappers.update(dict.fromkeys(start.called_computations, start))
+        starts = frozenset(o for o in set(table.opcodes) if split_phase(o)[1] == "start")
+        for row in table.rows_of(starts):
+            start = table.instruction(row)
+            wrappers.update(dict.fromkeys(start.called_computations, start))
         self._wrappers = called_closure(table.module, _without_reducers(wrappers))
         self._ends = self._ends_of_starts(table)
         self._ends.update(self._ends_of_fusions(instructions))

@@ -18,7 +18,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.trip_counts import operand_shape
+from hlo_lens.analysis.scalars import operand_shape
 from hlo_lens.model.hlo import NAME, STRIDE
 from hlo_lens.model.hlo_query import COLLECTIVE_KINDS, split_phase
 from hlo_lens.text.errors import DumpSyntaxError

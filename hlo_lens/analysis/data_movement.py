@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Unit
-from hlo_lens.analysis.trip_counts import operand_shape
+from hlo_lens.analysis.scalars import operand_shape
 from hlo_lens.model.hlo_query import split_phase
 from hlo_lens.text.errors import DumpSyntaxError
 
@@ -108,7 +108,8 @@ def data_movement(table: InstructionTable, calls: CallCounts) -> DataMovement:
     if "S(5)" in table.module.columns.source.text:
         for row in table.rows_of(frozenset(wanted)):
             copies.extend(_host_copy(table.instruction(row), calls))
-    for row in table.rows_of(frozenset({"custom-call", "infeed", "outfeed"})):
+    asking = opcodes.intersection({"custom-call", "infeed", "outfeed"})
+    for row in table.rows_of(frozenset(asking)) if asking else ():
         copies.extend(_asked_for(table.instruction(row), calls))
     return DataMovement(copies=tuple(copies))
 

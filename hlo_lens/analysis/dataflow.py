@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import operator
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -55,6 +56,9 @@ if TYPE_CHECKING:
 
 NODES = 1 << 24
 """A place is ``row * NODES + node``: a row, and a node of its shape in preorder."""
+
+COMPUTATION = 1 << 32
+"""Numbers that a computation has for its instructions."""
 
 DEEPEST = 100
 """Computations in computations that are followed."""
@@ -135,11 +139,17 @@ class ShapeTree:
 
 
 class ShapeTrees:
-    """Shape texts as trees, each made once; `measure` gives the bytes of an array or a table."""
+    """Shape texts as trees, each made once; see `dataflow` for `measure` and `color`."""
 
-    def __init__(self, module: HloModule, measure: Callable[[Shape], int | None]) -> None:
+    def __init__(
+        self,
+        module: HloModule,
+        measure: Callable[[Shape], int | None],
+        color: Callable[[Shape], int],
+    ) -> None:
         self._reader = module.reader
         self._measure = measure
+        self._color = color
         self._trees: dict[str, ShapeTree] = {}
         self._parts: dict[str, Part] = {}
         self.unknown = ShapeTree([Part(Shape(element_type="?"), 0, 0, False, False)], [1])
@@ -185,12 +195,12 @@ class ShapeTrees:
     def _part(self, shape: Shape) -> Part:
         if shape.is_tuple:
             size = self._measure(shape)
-            return Part(shape, size or 0, shape.memory_space, True, size is not None)
+            return Part(shape, size or 0, self._color(shape), True, size is not None)
         text = str(shape)
         part = self._parts.get(text)
         if part is None:
             size = self._measure(shape)
-            part = Part(shape, size or 0, shape.memory_space, False, size is not None)
+            part = Part(shape, size or 0, self._color(shape), False, size is not None)
             self._parts[text] = part
         return part
 
@@ -315,14 +325,19 @@ class Dataflow:
         return [self.carried(value) for value in values[node : node + size]]
 
 
-def dataflow(table: InstructionTable, measure: Callable[[Shape], int | None]) -> Dataflow:
+def dataflow(
+    table: InstructionTable,
+    measure: Callable[[Shape], int | None],
+    color: Callable[[Shape], int] = operator.attrgetter("memory_space"),
+) -> Dataflow:
     """Return values, buffers and live ranges of a module.
 
     Args:
         table: A module whose text is in execution order and that has an entry.
         measure: Bytes of an array, or of the table of a tuple; None where they are not known.
+        color: Memory space of an array or a table.
     """
-    return _Flow(table, measure).run()
+    return _Flow(table, ShapeTrees(table.module, measure, color)).run()
 
 
 @dataclass(slots=True, eq=False)
@@ -341,14 +356,14 @@ class _Body:
 class _Flow:
     """Goes once over the flattened schedule."""
 
-    def __init__(self, table: InstructionTable, measure: Callable[[Shape], int | None]) -> None:
+    def __init__(self, table: InstructionTable, trees: ShapeTrees) -> None:
         self._table = table
         self._module = table.module
         self._columns = table.module.columns
         self._text = self._columns.source.text
         self._spans = self._columns.spans
         self._opcodes = table.opcodes
-        self._trees = ShapeTrees(table.module, measure)
+        self._trees = trees
         self._values = Values()
         self._merged = Sets()
         self._sets = Sets()
@@ -488,14 +503,7 @@ class _Flow:
 
     def _computation(self, computation: HloComputation, arguments: list[list[int]] | None) -> _Body:
         """Go over a computation, and before each instruction over what that calls."""
-        columns = self._columns
-        spans, text = self._spans, self._text
-        rows = {}
-        plain = not columns.overlays
-        for row in computation.rows:
-            base = row * STRIDE
-            name = text[spans[base + NAME] : spans[base + NAME_END]] if plain else columns.name(row)
-            rows[name] = row
+        rows = self._rows_by_name(computation)
         place = self._places[computation.name]
         start = len(self._schedule)
         body = _Body(computation, place, rows, start, arguments, start)
@@ -528,6 +536,13 @@ class _Flow:
                 values.ends[held] = end
         return body
 
+    def _rows_by_name(self, computation: HloComputation) -> dict[str, int]:
+        columns, spans, text = self._columns, self._spans, self._text
+        if columns.overlays:
+            return {columns.name(row): row for row in computation.rows}
+        bases = ((row, row * STRIDE) for row in computation.rows)
+        return {text[spans[at + NAME] : spans[at + NAME_END]]: row for row, at in bases}
+
     def _number(self, body: _Body) -> None:
         """Number the rows as XLA's post order does: operands first, the first operand's first.
 
@@ -543,7 +558,7 @@ class _Flow:
             controls[row] = [body.rows[name] for name in names if name in body.rows]
             used.update(controls[row])
         numbers = self._numbers
-        base = body.position << 32
+        base = body.position * COMPUTATION
         count = 0
         visiting: set[int] = set()
         for root in computation.rows:
@@ -595,8 +610,9 @@ class _Flow:
                 if instant > ends[held]:
                     ends[held] = instant
         self._use(opcode, hidden, instant)
-        if opcode in _IN_PLACE or row in self._aliasing:
-            self._join_in_place(row, found)
+        is_joined = self._handlers[opcode] == self._sugared_start
+        if not is_joined and (opcode in _IN_PLACE or row in self._aliasing):
+            self._join_in_place(row, found, opcode)
 
     def _use(self, opcode: str, operands: list[int], instant: int) -> None:
         """Let the operands' values live to an instant. Source: hlo_value.cc, MayUseOperandValue."""
@@ -640,7 +656,7 @@ class _Flow:
         instant = len(self._schedule)
         place = row * NODES + node
         begins = instant if start is None else start
-        return self._values.add(place, part, (self._numbers[row] << 24) + node, begins, instant)
+        return self._values.add(place, part, self._numbers[row] * NODES + node, begins, instant)
 
     def _phi(self, row: int, node: int, part: Part, start: int) -> int:
         self._phis += 1
@@ -756,9 +772,13 @@ class _Flow:
         if condition.name in self._done or loop.name in self._done:
             self._skip("computation that is called twice")
             return self._define_all(body, row)
-        inside_condition = self._loop_state(condition, parts)
+        rows = [self._loop_parameter(computation, len(parts)) for computation in (condition, loop)]
+        if min(rows) < 0:
+            self._skip("while whose computations take another shape")
+            return self._define_all(body, row)
+        inside_condition = self._loop_state(rows[0], parts)
         self._computation(condition, [inside_condition])
-        state = self._loop_state(loop, parts)
+        state = self._loop_state(rows[1], parts)
         ran = self._computation(loop, [state])
         if len(ran.root) != len(parts):
             self._skip("while whose body returns another shape")
@@ -767,25 +787,37 @@ class _Flow:
         for value in initial:
             held = find(value)
             values.ends[held] = max(values.ends[held], ran.parameter_instant)
-        kept = self._carried_round(initial, state, ran.root)
+        return self._loop_result(row, [initial, inside_condition, state, ran.root])
+
+    def _loop_result(self, row: int, ways: Sequence[Sequence[int]]) -> list[int]:
+        """Return what a loop gives: a phi per part, or the value that it only carries round.
+
+        Args:
+            row: The loop.
+            ways: At each node the values before it, in its condition, in its body, and behind that.
+        """
+        initial, _, state, root = ways
+        kept = self._carried_round(initial, state, root)
         found = []
-        for node, part in enumerate(parts):
-            inner = (inside_condition[node], state[node])
+        for node, part in enumerate(self._tree(row).parts):
             if kept[node]:
-                for value in inner:
-                    self._merge(initial[node], value)
+                for way in ways[1:3]:
+                    self._merge(initial[node], way[node])
                 found.append(initial[node])
                 continue
             result = self._phi(row, node, part, len(self._schedule))
-            for value in (initial[node], ran.root[node], *inner):
-                self._sets.union(find(value), result)
+            for way in ways:
+                self._sets.union(self._merged.find(way[node]), result)
             found.append(result)
         return found
 
-    def _loop_state(self, computation: HloComputation, parts: Sequence[Part]) -> list[int]:
+    def _loop_parameter(self, computation: HloComputation, nodes: int) -> int:
+        """Return the row of a loop's parameter, -1 where it has none of so many nodes."""
+        rows = (row for row in computation.rows if self._opcodes[row] == "parameter")
+        return next((row for row in rows if len(self._tree(row).parts) == nodes), -1)
+
+    def _loop_state(self, row: int, parts: Sequence[Part]) -> list[int]:
         """Return phis for the parameter of a loop's computation."""
-        rows = [row for row in computation.rows if self._opcodes[row] == "parameter"]
-        row = rows[0] if rows else computation.root_row
         start = len(self._schedule)
         return [self._phi(row, node, part, start) for node, part in enumerate(parts)]
 
@@ -899,6 +931,40 @@ class _Flow:
             for offset, value in enumerate(result):
                 if not tree.parts[below[1] + offset].is_tuple:
                     given[below[1] + offset] = value
+
+    def _sugared_start(self, body: _Body, row: int) -> list[int]:
+        """Find the values of ``slice-start(a, b)``: an async-start whose computation is not shown.
+
+        ``Compiled.as_text()`` prints so what runs one instruction. Its parameters and the
+        instruction itself take an instant each, in the schedule under the name of the start.
+        """
+        tree = self._tree(row)
+        arguments = [self._operand(row, k) for k in range(len(self._operands[row]))]
+        given = self._passed_operands(tree, arguments)
+        self._schedule += [row] * len(arguments)
+        called = self._called(body, row) if self._opcodes[row] == "call-start" else []
+        first = len(self._values)
+        below = tree.children(0)
+        result = range(below[1], below[1] + tree.sizes[below[1]]) if len(below) > 1 else range(0)
+        if called:
+            ran = self._enter(called[0], arguments).root
+            defined = dict(zip(result, ran, strict=False)) if len(ran) == len(result) else {}
+        else:
+            # numbered as what stands in a computation of its own, before this one
+            order = (body.position * COMPUTATION - COMPUTATION // 2 + len(self._schedule)) * NODES
+            defined = {
+                node: self._values.add(
+                    row * NODES + node, tree.parts[node], order + node, *[len(self._schedule)] * 2
+                )
+                for node in result
+            }
+        self._use("fusion", self._operands[row], len(self._schedule))
+        self._schedule.append(row)
+        self._async_values[row] = range(first, len(self._values))
+        given.update((k, value) for k, value in defined.items() if not tree.parts[k].is_tuple)
+        found = self._fill(row, given.get)
+        self._join_in_place(row, found, split_phase(self._opcodes[row])[0], (1,))
+        return found
 
     def _passed_operands(self, tree: ShapeTree, arguments: Sequence[list[int]]) -> dict[int, int]:
         """Return node to value for the operands that element 0 of a start's result holds."""
@@ -1014,7 +1080,7 @@ class _Flow:
         base, phase = split_phase(opcode)
         handler: Callable[[_Body, int], list[int]] = self._define_all
         if phase == "start" and base not in ("recv", "send"):
-            handler = self._async_start
+            handler = self._sugared_start
         elif phase == "update":
             handler = self._async_update
         elif phase == "done":
@@ -1024,17 +1090,26 @@ class _Flow:
 
     # --- buffers ----------------------------------------------------------------------------------
 
-    def _join_in_place(self, row: int, found: Sequence[int]) -> None:
-        """Put the outputs that a row updates in place into the buffers of their operands."""
+    def _join_in_place(
+        self, row: int, found: Sequence[int], opcode: str, prefix: ShapeIndex = ()
+    ) -> None:
+        """Put the outputs that a row updates in place into the buffers of their operands.
+
+        Args:
+            row: The instruction.
+            found: Its values.
+            opcode: What it does.
+            prefix: Where in its shape the outputs of that are.
+        """
         tree = self._tree(row)
-        for number, index, output in self._in_place_pairs(row, tree):
+        for number, index, output in self._in_place_pairs(row, opcode, tree):
             places = self._operands[row]
             if number >= len(places):
                 continue
             source, base = divmod(places[number], NODES)
             part = self._tree(source)
             node = part.at((*part.index(base), *index))
-            target = tree.at(output)
+            target = tree.at((*prefix, *output))
             listed = self._lists.get(source)
             if node is None or target is None or not listed:
                 continue
@@ -1042,19 +1117,18 @@ class _Flow:
             self._sets.union(find(listed[node]), find(found[target]))
 
     def _in_place_pairs(
-        self, row: int, tree: ShapeTree
+        self, row: int, opcode: str, tree: ShapeTree
     ) -> Iterator[tuple[int, ShapeIndex, ShapeIndex]]:
         """Yield operand number and index, and the output index that must be the same bytes.
 
         Source: alias_info.cc, GetInPlaceInputOutputPairs.
         """
-        opcode = self._opcodes[row]
         count = len(self._operands[row])
         if row in self._aliasing:
             attribute = self._row_text(row, OPERANDS_END, END)
             yield from _aliasing_pairs(attribute)
         if opcode == "fusion":
-            yield from self._fusions.in_place(row, tree)
+            yield from self._fusions.in_place(row)
         elif opcode in ("dynamic-update-slice", "set-dimension-size"):
             yield 0, (), ()
         elif opcode in ("scatter", "all-reduce-start"):
@@ -1299,7 +1373,7 @@ class FusedBodies:
             root=root,
         )
 
-    def in_place(self, row: int, tree: ShapeTree) -> Iterator[tuple[int, ShapeIndex, ShapeIndex]]:
+    def in_place(self, row: int) -> Iterator[tuple[int, ShapeIndex, ShapeIndex]]:
         """Yield the parameters of a fusion that its outputs are written into.
 
         Source: alias_info.cc, GetFusionInstructionInPlaceInputOutputPairs.
@@ -1321,7 +1395,7 @@ class FusedBodies:
             outputs = [((k,), position) for k, position in enumerate(body.operands[body.root])]
         for index, position in outputs:
             number = self._updated_parameter(body, position)
-            if number is not None and tree.at(index) is not None:
+            if number is not None:
                 yield number, (), index
 
     def _updated_parameter(

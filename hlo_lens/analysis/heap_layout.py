@@ -27,7 +27,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.analysis.dataflow import NODES
+from hlo_lens.analysis.dataflow import NODES, PHI_ORDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -95,11 +95,12 @@ class Allocation:
     Attributes:
         size: Bytes.
         color: Memory space.
-        kind: ``parameter``, ``constant``, ``output``, ``tuple`` or ``heap``.
+        kind: ``parameter``, ``constant``, ``output``, ``tuple``, ``heap`` or ``thread-local``.
         values: The values in it, with their offsets.
         is_output: Whether a value in it may be (part of) the result.
         is_reusable: Whether other values may be put into it.
         parameter: Number of the entry parameter and node of its shape; None for others.
+        row: Whose result it holds, if that is of a thread-local computation; else -1.
     """
 
     size: int
@@ -109,6 +110,7 @@ class Allocation:
     is_output: bool = False
     is_reusable: bool = False
     parameter: tuple[int, int] | None = None
+    row: int = -1
 
     @property
     def is_temp(self) -> bool:
@@ -546,7 +548,11 @@ class _Assigner:
         return min(self._place_order(value) for value in self._flow.buffers[buffer])
 
     def _place_order(self, value: int) -> tuple[int, int]:
-        number = self._flow.numbers[self._values.places[value] // NODES]
+        order = self._values.orders[value]
+        if order < PHI_ORDER:
+            number = order // NODES
+        else:
+            number = self._flow.numbers.get(self._values.places[value] // NODES, 0)
         return -(number >> 32), number & 0xFFFFFFFF
 
     def _new(self, buffer: int, size: int, kind: str) -> int:
@@ -727,7 +733,6 @@ class _Assigner:
 _EMBEDDING = frozenset(
     {
         "all-reduce",
-        "all-reduce-start",
         "custom-call",
         "map",
         "reduce",
@@ -759,7 +764,7 @@ def thread_local_allocations(flow: Dataflow) -> list[Allocation]:
     """
     opcodes = flow.table.opcodes
     names: dict[str, None] = {}
-    for row in flow.table.rows_of(_EMBEDDING):
+    for row in flow.table.rows_of(_EMBEDDING | {f"{opcode}-start" for opcode in _EMBEDDING}):
         names.update(dict.fromkeys(_called(flow, row)))
     found: list[Allocation] = []
     waiting = list(names)
@@ -775,7 +780,7 @@ def thread_local_allocations(flow: Dataflow) -> list[Allocation]:
         for row in () if computation is None else computation.rows:
             kind = "constant" if opcodes[row] == "constant" else "thread-local"
             parts = _defined_parts(flow, row)
-            found += [Allocation(part.size_bytes, part.color, kind) for part in parts]
+            found += [Allocation(p.size_bytes, p.color, kind, row=row) for p in parts]
     return found
 
 

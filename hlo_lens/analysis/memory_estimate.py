@@ -23,6 +23,7 @@ modelled; their totals are a layout by best fit.
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -50,10 +51,13 @@ if TYPE_CHECKING:
 TPU_PAGE = 16384
 """Alignment of a TPU heap; what Compiled.memory_analysis() rounds temporaries up to."""
 
+SEMAPHORES = 2
+"""Memory space of the words that asynchronous operations wait for."""
+
 _SPARSE_SPACES = range(7, 16)
 """Memory spaces of SparseCores."""
 
-_TPU_STEPS = {2: 4, 6: 512, **dict.fromkeys(_SPARSE_SPACES, 4)}
+_TPU_STEPS = {SEMAPHORES: 4, 6: 512, **dict.fromkeys(_SPARSE_SPACES, 4)}
 """Alignment in other memory spaces than HBM and VMEM: semaphores, scalars (observed)."""
 
 POINTER = 8
@@ -189,7 +193,7 @@ def memory_estimate(
         return None
     told = summary(table).backend or backend
     rules = _rules(module, told)
-    flow = dataflow(table, rules.measure)
+    flow = dataflow(table, rules.measure, rules.color)
     layout = heap_layout(flow, BufferSharing(flow, rules.backend), rules.layout)
     laid = _laid(flow, layout.allocations, rules.notes)
     return _figures(flow, rules, layout, laid)
@@ -202,6 +206,7 @@ class _Rules:
     backend: str
     measure: Callable[[Shape], int | None]
     layout: LayoutRules
+    color: Callable[[Shape], int] = operator.attrgetter("memory_space")
     notes: tuple[str, ...] = ()
 
 
@@ -213,6 +218,7 @@ def _rules(module: HloModule, told: str | None) -> _Rules:
         return _Rules(
             backend="tpu",
             measure=lambda shape: _tpu_bytes(shape, step),
+            color=_tpu_color,
             layout=LayoutRules(
                 alignment=TPU_PAGE,
                 alignments=_TPU_STEPS,
@@ -231,13 +237,13 @@ def _rules(module: HloModule, told: str | None) -> _Rules:
     return _Rules(backend="cpu", measure=_bytes, layout=LayoutRules(alignment=64), notes=note)
 
 
+_NEW_LIBTPU = ('{"aliasing_operands"', '"dma_priority"', '"buffering_level"')
+"""Keys of backend configs since libtpu 0.0.50; the first is sorted first in dumps only."""
+
+
 def _is_old_libtpu(text: str) -> bool:
     """Whether a TPU text is of libtpu 0.0.42 or before, by keys of its backend configs."""
-    return (
-        '"flag_configs":[' in text
-        and '{"aliasing_operands"' not in text
-        and '"dma_priority"' not in text
-    )
+    return '"flag_configs":[' in text and not any(key in text for key in _NEW_LIBTPU)
 
 
 _OTHER_CHIPS = 256
@@ -279,12 +285,19 @@ def _bytes(shape: Shape) -> int | None:
     return size
 
 
+def _tpu_color(shape: Shape) -> int:
+    """Return the memory space of an array; ``Compiled.as_text()`` does not print a semaphore's."""
+    if shape.element_type == "u32" and shape.layout is None and not shape.rank:
+        return SEMAPHORES
+    return shape.memory_space
+
+
 def _tpu_bytes(shape: Shape, step: int) -> int | None:
     """Return the bytes of an array or a table on TPU."""
     if shape.is_tuple:
         return _round_up(4 * len(shape.tuple_shapes), step)
     layout = shape.layout
-    if shape.is_token or shape.is_opaque or shape.memory_space in (2, *_SPARSE_SPACES):
+    if shape.is_token or shape.is_opaque or _tpu_color(shape) in (SEMAPHORES, *_SPARSE_SPACES):
         return shape.size_bytes
     count, size = shape.element_count, shape.size_bytes
     if layout is not None and layout.tiles:
@@ -374,29 +387,12 @@ def _laid(
     flow: Dataflow, allocations: Sequence[Allocation], notes: tuple[str, ...]
 ) -> MemoryLayout:
     """Return allocations and values as every pass on memory takes them."""
-    columns = flow.table.module.columns
-    values = flow.values
-    laid_allocations, laid_values = [], []
+    laid_allocations: list[LaidAllocation] = []
+    laid_values: list[LaidValue] = []
     for index, allocation in enumerate(allocations):
         laid_allocations.append(_laid_allocation(flow, index, allocation))
-        for value, offset in allocation.values:
-            row, node = divmod(values.places[value], NODES)
-            name = columns.name(row)
-            shape_index = flow.tree(row).index(node) if node else ()
-            part = values.parts[value]
-            laid_values.append(
-                LaidValue(
-                    f"{name}{{{','.join(map(str, shape_index))}}}",
-                    name,
-                    shape_index,
-                    index,
-                    offset,
-                    part.size_bytes,
-                    values.starts[value],
-                    values.ends[value],
-                    "" if part.is_tuple else str(part.shape),
-                )
-            )
+        laid_values += _laid_values(flow, index, allocation)
+    columns, values = flow.table.module.columns, flow.values
     unknown = sum(not part.is_known for part in values.parts)
     sized = (f"{unknown} values of unknown size count as 0 bytes",) if unknown else ()
     return MemoryLayout(
@@ -407,6 +403,31 @@ def _laid(
         is_complete=not flow.skipped and not unknown,
         notes=(*notes, *sized, *(f"not modelled: {what}" for what in flow.skipped)),
     )
+
+
+def _laid_values(flow: Dataflow, index: int, allocation: Allocation) -> Iterator[LaidValue]:
+    """Yield the values in an allocation."""
+    columns, values = flow.table.module.columns, flow.values
+    if allocation.row >= 0:
+        name = columns.name(allocation.row)
+        shape_text = str(flow.tree(allocation.row).parts[0].shape)
+        yield LaidValue(f"{name}{{}}", name, (), index, 0, allocation.size, 0, flow.end, shape_text)
+    for value, offset in allocation.values:
+        row, node = divmod(values.places[value], NODES)
+        name = columns.name(row)
+        shape_index = flow.tree(row).index(node) if node else ()
+        part = values.parts[value]
+        yield LaidValue(
+            f"{name}{{{','.join(map(str, shape_index))}}}",
+            name,
+            shape_index,
+            index,
+            offset,
+            part.size_bytes,
+            values.starts[value],
+            values.ends[value],
+            "" if part.is_tuple else str(part.shape),
+        )
 
 
 def _laid_allocation(flow: Dataflow, index: int, allocation: Allocation) -> LaidAllocation:

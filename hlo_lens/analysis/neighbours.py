@@ -147,7 +147,26 @@ class Neighbourhood:
             return self._operand(place, 0, ())
         if opcode in ("fusion", "call", "async-start"):
             return self._through_call(place)
-        return None
+        return self._through_loop(place) if opcode == "while" else None
+
+    def _through_loop(self, place: _Place) -> list[_Place] | None:
+        """Return what enters a loop as an element that it carries unchanged; None for others."""
+        loop, index = place.instruction, place.index
+        value = loop.attribute("body")
+        names = self._module.reader.names(value) if value else ()
+        body = self._module.computation(names[0]) if names else None
+        root = None if body is None else body.root
+        if body is None or root is None or root.opcode != "tuple" or not index:
+            return None
+        operand = root.operands[index[0]]
+        producer, taken = body.instruction(operand.name), operand.index
+        if producer is not None and producer.opcode == "get-tuple-element":
+            taken = (int(producer.attributes.get("index", "0")), *taken)
+            operand = producer.operands[0]
+            producer, taken = body.instruction(operand.name), (*operand.index, *taken)
+        if producer is None or producer.opcode != "parameter" or taken != index[:1]:
+            return None
+        return self._operand(_Place(loop, (), (*place.loops, loop.name)), 0, index)
 
     def _through_call(self, place: _Place) -> list[_Place] | None:
         """Return the result of a call, or of a fusion or async-start that only passes on."""

@@ -11,6 +11,7 @@ Source: shardy's op_sharding_rule_registry.cc (which dimension is which), as of 
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"\d+")
 _LABELS = re.compile(r"(\w+)_(\w+)->")
 _WEIGHTY = frozenset({"dot", "convolution", "reduce", "gather", "scatter", "sort", "custom-call"})
+_STRUCTURE = frozenset(
+    {"tuple", "get-tuple-element", "while", "call", "conditional", "opt-barrier", "parameter"}
+)
+_MOST_OPERATIONS = 16
+"""How many operations of one path and line are looked at."""
+
 _VISITS = 400
 """How many instructions are looked at for one dimension."""
 
@@ -74,7 +81,8 @@ def sharded_operands(
 ) -> tuple[ShardedOperand, ...]:
     """Return the operands of the operation that a collective was put in for.
 
-    Of several operations with its path and source line, the first.
+    Of several operations with its path and source line, the first that sums over a dimension that
+    is divided along the collective's axes; else the first.
 
     Args:
         before: The text from before optimizations.
@@ -82,10 +90,15 @@ def sharded_operands(
         mesh: Mesh to name axes by.
     """
     meshes = shardy.shardy_meshes(before.frontend_attributes.get(shardy.MESHES, ""))
-    for user in _operations(before, collective):
+    wanted = set(collective.axes or ())
+    first: tuple[ShardedOperand, ...] = ()
+    for user in itertools.islice(_operations(before, collective), _MOST_OPERATIONS):
         found = [_operand_of(user, k, mesh, meshes) for k in range(len(user.operands))]
-        return tuple(operand for operand in found if operand.dimensions)
-    return ()
+        known = tuple(operand for operand in found if operand.dimensions)
+        if any(d.is_summed and wanted.intersection(d.axes) for o in known for d in o.dimensions):
+            return known
+        first = first or known
+    return first
 
 
 def _operations(before: HloModule, collective: Collective) -> Iterator[HloInstruction]:
@@ -97,6 +110,8 @@ def _operations(before: HloModule, collective: Collective) -> Iterator[HloInstru
     for instruction in before.instructions:
         metadata = instruction.metadata
         if metadata is None or not metadata.op_name or not path.endswith(metadata.op_name):
+            continue
+        if instruction.opcode in _STRUCTURE:
             continue
         place = instruction.source_location
         line = None if place is None else place.line

@@ -13,13 +13,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.collectives import instruction_of
+from hlo_lens.analysis.collectives import end_of, instruction_of
 from hlo_lens.analysis.module_shardings import module_shardings
 from hlo_lens.analysis.neighbours import Neighbour, Neighbourhood
 from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.analysis.scalars import operand_shape
 from hlo_lens.analysis.sharded_operands import sharded_operands, summed_dimensions
 from hlo_lens.analysis.sharding_table import sharding_table
-from hlo_lens.analysis.trip_counts import operand_shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -118,7 +118,8 @@ def why(
     }
     near = Neighbourhood(module)
     producers = near.producers(instruction) if instruction is not None else ()
-    consumers = near.consumers(instruction) if instruction is not None else ()
+    end = end_of(module, collective)
+    consumers = near.consumers(end) if end is not None else ()
     operands = sharded_operands(before, collective, mesh) if before is not None else ()
     sentences = [*_origin(collective)]
     if instruction is not None:

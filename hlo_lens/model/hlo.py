@@ -310,7 +310,10 @@ class HloInstruction:
 
     @property
     def called_computations(self) -> tuple[str, ...]:
-        """Names of the computations it calls, in order of the attributes, without ``%``."""
+        """Names of the computations it calls, in order of the attributes, without ``%``.
+
+        Two branches of a conditional may be one computation, which then is named twice.
+        """
         overlay = self._overlay
         if overlay is not None and overlay.called:
             return overlay.called
@@ -329,7 +332,7 @@ class HloInstruction:
     def control_predecessors(self) -> tuple[str, ...]:
         """Names of the instructions that must run before it, without ``%``."""
         value = self.attribute("control-predecessors")
-        return self.computation.module.reader.names(value) if value else ()
+        return tuple(dict.fromkeys(self.computation.module.reader.names(value))) if value else ()
 
     @property
     def sharding(self) -> HloSharding | None:
@@ -631,7 +634,7 @@ class HloModule:
         """Name of each called computation to the instructions that call it, in text order."""
         found: dict[str, list[HloInstruction]] = {}
         for instruction in self.instructions:
-            for name in instruction.called_computations:
+            for name in dict.fromkeys(instruction.called_computations):
                 found.setdefault(name, []).append(instruction)
         return {name: tuple(sites) for name, sites in found.items()}
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.shape import Shape
     from hlo_lens.syntax.hlo_reader import HloTextReader
 
-_NAME = r"%?[\w.-]+"
+_NAME = r"(?:%|(?=[A-Za-z_]))[\w.-]++"
 _INT_LIST = r"\{\s*+(?:-?\d++(?:\s*+,\s*+-?\d++)*+\s*+)?+\}"
 _INT_LISTS = rf"\{{\s*+(?:{_INT_LIST}(?:\s*+,\s*+{_INT_LIST})*+\s*+)?+\}}"
 _NAMES = rf"\{{\s*+(?:{_NAME}(?:#\d+)*(?:\s*+,{SPACE}{_NAME}(?:#\d+)*)*+\s*+)?+\}}"

@@ -102,7 +102,9 @@ Groups as in the line pattern, all attributes in one.
 """
 
 _NAMED_OPERAND = rf"{_ANY}(?:{SPACE}#{SPACE}\d++)*+"
-_TYPED_OPERAND = rf"(?:{LOOSE.shape}{SPACE}(?:{_NAMED_OPERAND})?+|{_NAMED_OPERAND}){SPACE}"
+_TUPLE = rf"(?=\({SPACE}(?:[()]|b\(|[a-z]\w*+{SPACE}\[)){LOOSE.parens}"
+_OPERAND_SHAPE = rf"(?:b{LOOSE.parens}|{LOOSE.array}|{_TUPLE})"
+_TYPED_OPERAND = rf"(?:{_OPERAND_SHAPE}{SPACE}(?:{_NAMED_OPERAND})?+|{_NAMED_OPERAND}){SPACE}"
 TYPED_OPERANDS = re.compile(
     rf"[,\s]*+(?:{SPACE}{_TYPED_OPERAND}(?:,[,\s]*+{SPACE}{_TYPED_OPERAND})*+)?+[,\s]*+"
 )

@@ -99,7 +99,7 @@ def parse_names(text: str) -> tuple[str, ...]:
     """Return the names in ``{%a, %b}`` or ``%a``, without ``%``; tuple indices are left out."""
     if text.startswith(("{", "%")) or "/" in text:
         text = COMMENTS.sub("", text)
-    return tuple(dict.fromkeys(_LIST_NAME.findall(re.sub(r"#\d+", "", text))))
+    return tuple(_LIST_NAME.findall(re.sub(r"#\d+", "", text)))
 
 
 def parse_frontend_attributes(text: str) -> Mapping[str, str]:

@@ -543,10 +543,8 @@ def _psum(name: str, of: str) -> str:
     )
 
 
-def _while(name: str, loop: str, init: str = "init") -> str:
-    return (
-        f"  {name} = (s32[], s32[], f32[4]) while({init}), condition={loop}_cond, body={loop}_body"
-    )
+def _while(name: str, loop: str) -> str:
+    return f"  {name} = (s32[], s32[], f32[4]) while(init), condition={loop}_cond, body={loop}_body"
 
 
 CHECK = f"  c = f32[4] get-tuple-element(s), index=2\n{_psum('checked', 'c')}"
@@ -588,8 +586,8 @@ ENTRY main {{
   zero = s32[] constant(0)
   init = (s32[], s32[], f32[4]) tuple(zero, m, b)
 {_while("loop", "outer")}
-{_while("loop.0", "zero", "loop")}
-{_while("loop.u", "open", "loop.0")}
+{_while("loop.0", "zero")}
+{_while("loop.u", "open")}
   ROOT r = f32[4] get-tuple-element(loop.u), index=2
 }}
 """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import operator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -15,6 +17,9 @@ from hlo_lens.analysis.trip_counts import (
     trip_counts,
 )
 from tests.analysis.texts import table_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BODY = """
 body {
@@ -270,6 +275,16 @@ def test_printed_goes_before_derived() -> None:
     assert (loop.trip_count, loop.source, loop.printed, loop.derived) == (4, "printed", 4, 5)
 
 
+HOLDS: dict[str, Callable[[int, int], bool]] = {
+    "LT": operator.lt,
+    "LE": operator.le,
+    "GT": operator.gt,
+    "GE": operator.ge,
+    "EQ": operator.eq,
+    "NE": operator.ne,
+}
+
+
 @given(
     st.integers(-128, 127),
     st.integers(-40, 40),
@@ -279,17 +294,10 @@ def test_printed_goes_before_derived() -> None:
 def test_count_is_what_running_the_loop_gives(
     start: int, step: int, direction: str, bound: int
 ) -> None:
-    holds = {
-        "LT": lambda i: i < bound,
-        "LE": lambda i: i <= bound,
-        "GT": lambda i: i > bound,
-        "GE": lambda i: i >= bound,
-        "EQ": lambda i: i == bound,
-        "NE": lambda i: i != bound,
-    }[direction]
+    holds = HOLDS[direction]
     counter, expected = start, None
     for trips in itertools.count():
-        if not holds(counter):
+        if not holds(counter, bound):
             expected = trips
             break
         counter += step

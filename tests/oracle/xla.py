@@ -2,13 +2,20 @@
 
 Both move between releases (jaxlib 0.10.2 has them here); a test that needs what is not there is
 skipped and says so. XLA ends the process on some texts it does not like, so callers give it only
-texts that are valid.
+texts that are valid; `read` takes any, in a process of its own.
 """
 
 from __future__ import annotations
 
+import atexit
 import importlib
+import json
+import math
 import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -107,3 +114,124 @@ def jax_partition_spec(text: str, sizes: Mapping[str, int]) -> tuple[object, ...
     except (AssertionError, KeyError, StopIteration, ValueError, NotImplementedError):
         return None
     return tuple(spec)
+
+
+_CHILD = """
+import json, re, sys
+from jaxlib import _hlo
+def shape_and_opcode(instruction):
+    text = instruction.to_string().partition(" = ")[2]
+    depth = 0
+    for k, c in enumerate(text):
+        depth += (c in "([{") - (c in ")]}")
+        if c == " " and depth == 0:
+            break
+    kind = str(instruction.opcode).rpartition(".kAsync")[2]
+    sugared = kind in ("Start", "Update", "Done")  # printed as negate-start, whatever was read
+    return text[:k], f"async-{kind.lower()}" if sugared else text[k + 1 :].partition("(")[0]
+for line in sys.stdin:
+    try:
+        module = _hlo.hlo_module_from_text(json.loads(line))
+        answer = {
+            c.name: [
+                [i.name, *shape_and_opcode(i), [o.name for o in i.operands()]]
+                for i in c.instructions()
+            ]
+            for c in module.computations()
+        }
+    except Exception as error:
+        answer = str(error)
+    print(json.dumps(answer), flush=True)
+"""
+
+_BYTES = {"pred": 1, "token": 0, "opaque": 0, "bf16": 2, "c64": 8, "c128": 16, "s4": 1, "u4": 1}
+_ARRAY = re.compile(r"([a-z]\w*)\[([\d,<=]*)\](?:\{[^{}]*E\((\d+)\)[^{}]*\})?")
+
+
+@dataclass(frozen=True)
+class XlaInstruction:
+    """An instruction as XLA's parser has it, its shape and opcode as XLA prints them."""
+
+    name: str
+    shape: str
+    opcode: str
+    operands: tuple[str, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all arrays of the shape. Source: shape_util.cc, ByteSizeOfElements."""
+        total = 0
+        for element, sizes, bits in _ARRAY.findall(self.shape):
+            count = math.prod(int(size.removeprefix("<=")) for size in sizes.split(",") if size)
+            digits = re.search(r"\d+", element)
+            width = _BYTES.get(element, int(digits[0]) // 8 if digits else 0)
+            total += -(-count * int(bits) // 8) if bits else count * width
+        return total
+
+
+@dataclass(frozen=True)
+class XlaRefusal:
+    """What XLA's parser says of a text that it does not take.
+
+    Attributes:
+        line: 1-based line; 0 where the process ended instead.
+        column: 1-based, unlike XLA's, which count from 0 on the first line.
+        message: The first reason.
+    """
+
+    line: int
+    column: int
+    message: str
+
+
+class _Child:
+    """A process that parses one text after the other: XLA ends it on some texts."""
+
+    process: subprocess.Popen[str] | None = None
+
+    @classmethod
+    def ask(cls, text: str) -> Any:
+        """Return what the process answers, or None where it ended."""
+        if cls.process is None:
+            cls.process = subprocess.Popen(
+                [sys.executable, "-c", _CHILD],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+            atexit.register(cls.end)
+        given, answered = cls.process.stdin, cls.process.stdout
+        assert given is not None
+        assert answered is not None
+        given.write(json.dumps(text) + "\n")
+        given.flush()
+        answer = answered.readline()
+        if not answer:
+            cls.end()
+            return None
+        return json.loads(answer)
+
+    @classmethod
+    def end(cls) -> None:
+        """End the process."""
+        process, cls.process = cls.process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+
+def read(text: str) -> Mapping[str, Sequence[XlaInstruction]] | XlaRefusal:
+    """Return the instructions of each computation that XLA's parser finds in any text."""
+    _named("jaxlib._hlo", "hlo_module_from_text")
+    answer = _Child.ask(text)
+    if isinstance(answer, dict):
+        return {
+            name: [XlaInstruction(n, s, o, tuple(used)) for n, s, o, used in instructions]
+            for name, instructions in answer.items()
+        }
+    found = re.search(r"was parsing (\d+):(\d+): error: (.*)", answer or "")
+    if found is None:
+        return XlaRefusal(line=0, column=0, message=answer or "the process ended")
+    line, column = int(found[1]), int(found[2])
+    return XlaRefusal(line=line, column=column + (line == 1), message=found[3])

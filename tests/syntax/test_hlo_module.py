@@ -581,6 +581,7 @@ CALLING = [
     ("true_computation=g, false_computation=f", ("g", "f")),
     ("branch_computations={%g, %f}", ("g", "f")),
     ("branch_computations={f}", ("f",)),
+    ("branch_computations={%f, %g, %f}", ("f", "g", "f")),
     ("called_computations={%f, %g}", ("f", "g")),
     ("called_computations={}", ()),
     ("select=%f, scatter=%g", ("f", "g")),
@@ -619,6 +620,13 @@ def test_callers_stand_in_text_order_and_once_a_call() -> None:
     assert called is not None
     assert [i.name for i in called.callers] == ["b", "a"]
     assert module.entry.callers == ()
+
+
+def test_conditional_that_names_a_computation_twice_is_one_caller_of_it() -> None:
+    module = read(CALLS.replace("CALL", "branch_computations={f, f}"))
+    called = module.computation("f")
+    assert called is not None
+    assert [i.name for i in called.callers] == ["r"]
 
 
 def test_entry_of_a_truncated_text_is_the_largest_that_nothing_calls() -> None:

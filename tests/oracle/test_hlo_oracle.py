@@ -1,0 +1,583 @@
+"""HLO text against XLA's own parser: the corpus, generated modules, and what XLA refuses and where.
+
+The corpus (see its README) holds what jaxlib 0.10.2 found in each text; generated modules and bad
+texts are given to the jaxlib that is installed, if one is.
+"""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hlo_lens.syntax.hlo_module import parse_hlo
+from hlo_lens.text.errors import DumpSyntaxError
+from tests import corpus
+from tests.oracle import xla
+from tests.strategies import STYLES, Module, modules, print_module
+
+if TYPE_CHECKING:
+    from hlo_lens.model.hlo import HloComputation, HloInstruction, HloModule
+    from hlo_lens.text.errors import Gap
+
+# ---- (a) the corpus -----------------------------------------------------------------------------
+
+_MANIFEST = corpus.CORPUS / "hlo" / "manifest.jsonl"
+_SUGAR = re.compile(
+    r"\b(?!all-gather|all-reduce|collective-permute|copy|async|send|recv)[a-z][a-z0-9-]*"
+    r"-(?:start|update|done)\("
+)
+_COMPACT = re.compile(r"[\w.-]#\d")
+
+
+def _entries() -> list[dict[str, Any]]:
+    if not _MANIFEST.is_file():
+        return []
+    return [json.loads(line) for line in _MANIFEST.read_text("utf-8").splitlines()]
+
+
+def _content(entry: dict[str, Any]) -> bytes:
+    path = _MANIFEST.parent / entry["file"]
+    return corpus.read(path if path.exists() else path.with_name(f"{path.name}.gz"))
+
+
+def _bytes(instructions: list[HloInstruction]) -> int | None:
+    """Return the bytes of all results, None where the text leaves a shape out."""
+    shapes = [i.shape for i in instructions]
+    return None if None in shapes else sum(s.size_bytes or 0 for s in shapes if s is not None)
+
+
+def _plain_facts(module: HloModule, truth: dict[str, Any]) -> dict[str, object]:
+    """Return what holds of any text, sugared or not, under the names of the truth."""
+    entry = module.entry
+    names = [i.name for i in module.instructions]
+    facts: dict[str, object] = {
+        "replica_count": module.replica_count,
+        "num_partitions": module.num_partitions,
+        "is_scheduled": module.is_scheduled,
+        "n_io_alias": len(module.input_output_alias),
+        "n_buffer_donor": len(module.buffer_donor),
+        "entry_name": entry.name,
+        "entry_n_parameters": len(entry.parameters),
+        "entry_parameter_bytes": _bytes(list(entry.parameters)),
+        "n_control_edges": sum(len(i.control_predecessors) for i in module.instructions),
+        "n_with_sharding": sum(i.sharding is not None for i in module.instructions),
+        "n_with_origin": sum("origin" in i.attributes for i in module.instructions),
+    }
+    if module.name:  # XLA makes up a name where there is none
+        facts["module_name"] = module.name
+    if entry.root is not None:
+        facts["entry_result_bytes"] = _bytes([entry.root])
+        is_nested = any(".nested." in name for name in names)
+        if len(set(names)) == len(names) and not is_nested:  # XLA renames what shares its name
+            facts["entry_root"] = entry.root.name
+            listed = "\n".join(sorted(i.name for i in entry.instructions))
+            facts["entry_sha_names"] = hashlib.sha256(listed.encode()).hexdigest()[:16]
+    return {name: value for name, value in facts.items() if value is not None and name in truth}
+
+
+def _exact_facts(module: HloModule) -> dict[str, object]:
+    """Return what holds where XLA's parser makes nothing that the text does not have."""
+    instructions = list(module.instructions)
+    leaves = [leaf for i in instructions if i.shape for _, leaf in i.shape.leaves()]
+    opcodes = module.opcode_counts()
+    facts: dict[str, object] = {
+        "n_computations": len(module.computations),
+        "n_instructions": module.instruction_count,
+        "entry_n_instructions": len(module.entry.instructions),
+        "opcodes": dict(opcodes),
+        "n_operand_edges": sum(len(i.operands) for i in instructions),
+        "n_called_edges": sum(len(i.called_computations) for i in instructions),
+        "n_with_metadata": sum(i.metadata is not None for i in instructions),
+        "n_with_frontend_attributes": sum(bool(i.frontend_attributes) for i in instructions),
+        "n_with_backend_config": sum("backend_config" in i.attributes for i in instructions),
+        "computations": [_computation_facts(c) for c in module.computations],
+    }
+    if _bytes(instructions) is not None:
+        arrays = [i for i in instructions if i.shape is not None and not i.shape.is_tuple]
+        by_opcode: collections.Counter[str] = collections.Counter()
+        for i in instructions:
+            by_opcode[i.opcode] += _bytes([i]) or 0
+        facts |= {
+            "sum_result_bytes": _bytes(instructions),
+            "sum_array_result_bytes": _bytes(arrays),
+            "entry_instr_bytes_sum": _bytes(list(module.entry.instructions)),
+            "opcode_result_bytes": {k: v for k, v in by_opcode.items() if v},
+            "dtypes": dict(collections.Counter(leaf.element_type for leaf in leaves)),
+            "n_opaque_leafs": sum(leaf.is_opaque for leaf in leaves),
+            "n_unbounded_leafs": sum(None in leaf.dimensions for leaf in leaves),
+            "n_dynamic_leafs": sum(any(leaf.dynamic_dimensions) for leaf in leaves),
+            "n_tiled_leaf_shapes": sum(bool(s.layout and s.layout.tiles) for s in leaves),
+        }
+    return facts
+
+
+def _computation_facts(computation: HloComputation) -> list[object]:
+    root = computation.root
+    assert root is not None
+    return [_stem(computation.name), len(computation.instructions), root.opcode]
+
+
+def _stem(name: str) -> str:
+    """Return a computation's name without numbers: XLA can give it others."""
+    return re.sub(r"(?:\.\d+)+$", "", name)
+
+
+def _known(name: str, value: Any) -> object:
+    """Return a truth in the form in which `_exact_facts` has it."""
+    if name == "computations":
+        return [[_stem(c[0]), c[1], c[3]] for c in value]
+    if name == "opcode_result_bytes":
+        return {opcode: size for opcode, size in value.items() if size}
+    return value
+
+
+ENTRIES = _entries()
+
+
+@corpus.needs_corpus
+@pytest.mark.parametrize("entry", ENTRIES, ids=[e["name"] for e in ENTRIES])
+def test_corpus_text_is_read_as_xla_reads_it(entry: dict[str, Any]) -> None:
+    data, truth = _content(entry), entry.get("truth")
+    if entry["expected"] == "error":
+        _reads_or_refuses(data)
+        return
+    module = parse_hlo(data)
+    assert module.computations
+    if entry["expected"] != "ok":
+        return
+    assert [str(gap) for gap in module.gaps] == []
+    assert truth is not None
+    text = data.decode("utf-8", "replace")
+    found = _plain_facts(module, truth)
+    is_sugared = truth["n_computations"] != truth["n_computations_printed"] or _SUGAR.search(text)
+    if is_sugared:  # then XLA's parser makes computations that the text does not have
+        counts = {truth["n_computations"], truth["n_computations_printed"]}
+        assert len(module.computations) in counts
+    elif not _COMPACT.search(text):
+        found |= _exact_facts(module)
+    assert found == {name: _known(name, truth[name]) for name in found}
+
+
+def _reads_or_refuses(data: bytes) -> None:
+    try:
+        parse_hlo(data)
+    except DumpSyntaxError:
+        return
+
+
+@corpus.needs_corpus
+def test_corpus_has_truth_to_compare_with() -> None:
+    assert sum(entry.get("truth") is not None for entry in ENTRIES) > 100
+
+
+# ---- (b) generated modules ----------------------------------------------------------------------
+
+
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(module=modules(), style=st.sampled_from(sorted(STYLES)))
+def test_generated_module_is_what_xla_reads(module: Module, style: str) -> None:
+    text = print_module(module, STYLES[style])
+    theirs = xla.read(text)
+    assert not isinstance(theirs, xla.XlaRefusal), theirs
+    ours = parse_hlo(text)
+    assert ours.gaps == ()
+    assert [c.name for c in ours.computations] == list(theirs)
+    for computation in ours.computations:
+        found = [(i.name, i.opcode, i.operand_names) for i in computation.instructions]
+        listed = theirs[computation.name]
+        assert sorted(found) == sorted((i.name, i.opcode, i.operands) for i in listed)
+        packed = {i.name for i in computation.instructions if _loses_packing(i)}
+        sizes = {i.name: i.shape.size_bytes for i in computation.instructions if i.shape}
+        for i in listed:
+            assert i.name in packed or i.size_bytes == sizes[i.name]
+
+
+def _loses_packing(instruction: HloInstruction) -> bool:
+    """Whether XLA's parser drops E(4) from the layout: that of a literal cannot have it."""
+    return instruction.opcode == "constant" and "E(" in instruction.shape_text
+
+
+# ---- (c) what XLA refuses -----------------------------------------------------------------------
+
+_AROUND = """HloModule m
+
+f {
+  x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT z = f32[] add(x, y)
+}
+
+ENTRY e {
+  p = f32[8]{0} parameter(0)
+  c = f32[] constant(0)
+  INSTRUCTION
+  ROOT r = f32[8]{0} negate(p)
+}
+
+"""
+
+_TOKEN = re.compile(r'"[^"\n]*"|[\w.%#-]+|\S')
+
+
+def _around(instruction: str) -> str:
+    return _AROUND.replace("INSTRUCTION", instruction)
+
+
+def _place(text: str, line: int, column: int) -> int:
+    """Return how many words stand before a place: the unit in which places are compared.
+
+    XLA names the word that it did not expect, which may stand on the next line.
+    """
+    offset = sum(len(before) + 1 for before in text.split("\n")[: line - 1]) + column - 1
+    return sum(match.end() <= offset for match in _TOKEN.finditer(text))
+
+
+def _first(text: str) -> Gap | DumpSyntaxError:
+    try:
+        gaps = parse_hlo(text).gaps
+    except DumpSyntaxError as error:
+        return error
+    assert gaps
+    return gaps[0]
+
+
+# Line and column are those that jaxlib 0.10.2 names, columns from 1.
+REFUSED: list[tuple[str, int, int]] = [
+    ("q = f32[8] add(p, p", 12, 21),
+    ("q = f32[8] add(p, p]", 12, 21),
+    ("q = f32[8] add(p p)", 12, 18),
+    ("q = f32[8] add p, p)", 12, 18),
+    ("q = f32[8] add(p#, p)", 12, 18),
+    ('q = f32[8] add(p, "p")', 12, 21),
+    ("q = f32[8] add(p, [p])", 12, 21),
+    ("q = f32[8] add((p), p)", 12, 18),
+    ("q = f32[8] add(p; p)", 12, 18),
+    ("q = f32[8] parameter(x)", 12, 24),
+    ("q = f32[8] parameter(1, 2)", 12, 25),
+    ("q = f32[8] parameter(1", 13, 3),
+    ("q = f32[8} add(p, p)", 12, 12),
+    ("q = f32[8{0} add(p, p)", 12, 12),
+    ("q = f32[8 add(p, p)", 12, 13),
+    ("q = f32[8,] add(p, p)", 12, 13),
+    ("q = f32[a] add(p, p)", 12, 11),
+    ("q = f32[8]{0,} add(p, p)", 12, 16),
+    ("q = f32[8]{0;1} add(p, p)", 12, 15),
+    ("q = f32[8]{x} add(p, p)", 12, 13),
+    ("q = f32[8]{0:T(8,x)} add(p, p)", 12, 20),
+    ("q = (f32[8], f32[8] tuple(p, p)", 12, 23),
+    ("q = (f32[8], tuple(p, p)", 12, 16),
+    ("q = (f32[8]; f32[8]) tuple(p, p)", 12, 14),
+    ("q = f32[99999999999999999999] add(p, p)", 12, 11),
+    ("q = F32[8] add(p, p)", 12, 7),
+    ("q = f32 add(p, p)", 12, 11),
+    ("q = f32[8]", 13, 3),
+    ("q = f32[8] Add(p, p)", 12, 14),
+    ('q = f32[8] "add"(p, p)', 12, 14),
+    ("q = f32[8] %add(p, p)", 12, 14),
+    ("q = f32[8] 3(p, p)", 12, 14),
+    ("q =", 13, 3),
+    ("q", 13, 3),
+    ("q f32[8] add(p, p)", 12, 5),
+    ("q : f32[8] add(p, p)", 12, 5),
+    ("q == f32[8] add(p, p)", 12, 6),
+    ("= f32[8] add(p, p)", 12, 3),
+    ("% = f32[8] add(p, p)", 12, 3),
+    ("q= f32[8] add(p, p)", 12, 3),
+    ("3q = f32[8] add(p, p)", 12, 3),
+    ('"q" = f32[8] add(p, p)', 12, 3),
+    ("@@@@", 12, 3),
+    ("# comment", 12, 3),
+    ("q = f32[] constant(", 13, 3),
+    ("q = f32[] constant(1", 13, 3),
+    ("q = f32[] constant()", 12, 22),
+    ("q = f32[] constant({1})", 12, 22),
+    ("q = f32[] constant(x)", 12, 22),
+    ('q = f32[] constant("1")', 12, 22),
+    ("q = f32[] constant(1, 2)", 12, 23),
+    ("q = f32[2] constant({1, x})", 12, 27),
+    ("q = f32[2] constant({1, 2)", 12, 28),
+    ("q = f32[2] constant({1, 2}}", 12, 29),
+    ("q = f32[2] constant({{1, 2}})", 12, 24),
+    ("q = f32[2,2] constant({1, 2, 3, 4})", 12, 26),
+    ("q = c64[] constant((1, 2)", 13, 3),
+    ("q = pred[] constant(maybe)", 12, 23),
+    ("q = f32[8] add(p, p),", 13, 3),
+    ("q = f32[8] add(p, p), =3", 12, 25),
+    ("q = f32[8] add(p, p), 3", 12, 25),
+    ("q = f32[8] add(p, p), dimensions", 12, 25),
+    ("q = f32[8] add(p, p), metadata ={}", 12, 25),
+    ("q = f32[8] add(p, p) metadata={}", 12, 24),
+    ("q = f32[8] add(p, p); metadata={}", 12, 23),
+    ("q = f32[8] add(p, p))", 12, 23),
+    ("q = f32[8] add(p, p) x", 13, 3),
+    ('q = f32[8] add(p, p), metadata="x"', 12, 34),
+    ("q = f32[8] add(p, p), metadata={op_name}", 12, 35),
+    ("q = f32[8] add(p, p), metadata={op_name=}", 12, 43),
+    ('q = f32[8] add(p, p), metadata={op_name="x}', 12, 43),
+    ('q = f32[8] add(p, p), metadata={op_name="x"', 13, 3),
+    ("q = f32[8] add(p, p), sharding=replicated", 12, 34),
+    ("q = f32[8] add(p, p), sharding={replicate}", 12, 35),
+    ("q = f32[8] add(p, p), sharding={devices}", 12, 35),
+    ("q = f32[8] add(p, p), sharding={devices=2}", 12, 43),
+    ("q = f32[8] add(p, p), sharding={devices=[2]}", 12, 46),
+    ("q = f32[8] add(p, p), sharding={devices=[2]0,x}", 12, 48),
+    ("q = f32[8] add(p, p), sharding={devices=[2]<=2}", 12, 48),
+    ("q = f32[8] add(p, p), sharding={devices=[2]<=[2]T}", 12, 51),
+    ("q = f32[8] add(p, p), sharding={mesh['a'], [{'a'}]}", 12, 43),
+    ("q = f32[8] add(p, p), sharding={{replicated}, replicated}", 12, 49),
+    ("q = f32[8] add(p, p), control-predecessors=p", 12, 46),
+    ("q = f32[8] add(p, p), control-predecessors={3}", 12, 47),
+    ('q = f32[8] add(p, p), frontend_attributes="x"', 12, 45),
+    ('q = f32[8] add(p, p), frontend_attributes={"a"="b"}', 12, 46),
+    ("q = f32[8] reverse(p), dimensions=", 13, 3),
+    ("q = f32[8] reverse(p), dimensions=0", 12, 37),
+    ("q = f32[8] reverse(p), dimensions={0,}", 12, 40),
+    ("q = f32[8] reverse(p), dimensions={a}", 12, 38),
+    ("q = f32[8] reverse(p), dimensions={0", 13, 3),
+    ("q = f32[8] reverse(p), dimensions={0.5}", 12, 39),
+    ("q = f32[8] reverse(p), dimensions=[0]", 12, 37),
+    ("q = pred[8] compare(p, p), direction=3", 12, 40),
+    ("q = pred[8] compare(p, p), direction=", 13, 3),
+    ("q = f32[8] fusion(p), kind=kLoop, calls={1}", 12, 44),
+    ("q = f32[8] fusion(p), kind=kLoop, calls=", 13, 3),
+    ('q = f32[8] fusion(p), kind="kLoop", calls=f', 12, 30),
+    ("q = f32[8] all-reduce(p), replica_groups={{0,1},{2,x}}, to_apply=f", 12, 54),
+    ("q = f32[8] all-reduce(p), replica_groups={0,1}, to_apply=f", 12, 45),
+    ("q = f32[8] all-reduce(p), replica_groups=[2,4], to_apply=f", 12, 49),
+    ("q = f32[8] all-reduce(p), replica_groups=[2,4]<=8, to_apply=f", 12, 51),
+    ("q = f32[8] all-reduce(p), replica_groups=0, to_apply=f", 12, 44),
+    ("q = f32[8] all-reduce(p), replica_groups={}, to_apply=f, channel_id=x", 12, 71),
+    ("q = f32[8] all-reduce(p), replica_groups={}, to_apply=f, channel_id=1.5", 12, 71),
+    ("q = f32[8] all-reduce(p), replica_groups={}, to_apply=f, use_global_device_ids=yes", 12, 82),
+    ("q = f32[8] collective-permute(p), source_target_pairs={0,1}", 12, 58),
+    ("q = f32[8] collective-permute(p), source_target_pairs={{0,1},{1}", 13, 3),
+    ("q = f32[8] custom-call(p), custom_call_target=x", 12, 49),
+    ("q = f32[8] custom-call(p), custom_call_target=3", 12, 49),
+    ('q = f32[8] custom-call(p), custom_call_target="x', 12, 49),
+    ('q = f32[8] custom-call(p), custom_call_target="x" "y"', 12, 53),
+    ("q = f32[8] pad(p, c), padding=1", 12, 33),
+    ("q = f32[8] pad(p, c), padding=1_", 12, 33),
+    ("q = f32[8] pad(p, c), padding={1_1}", 12, 33),
+    ("q = f32[4] slice(p), slice={0:4}", 12, 31),
+    ("q = f32[4] slice(p), slice={[0:4],}", 12, 37),
+    ("q = f32[] reduce(p, c), dimensions={0}, to_apply=", 13, 3),
+    ("q = f32[] reduce(p, c), dimensions={0}, to_apply=3", 12, 52),
+    ("q = f32[] get-tuple-element(p), index=x", 12, 41),
+    ("q = f32[8] iota(), iota_dimension=x", 12, 37),
+    ("q = f32[1,8,8,2] convolution(p, p), window={size=3x}, dim_labels=b01f_01io->b01f", 12, 53),
+    (
+        "q = f32[1,8,8,2] convolution(p, p), window={size=3x3, pad=1_1x1_1}, "
+        "dim_labels=b01f_01io->b01f",
+        12,
+        55,
+    ),
+    ("q = f32[1,8,8,2] convolution(p, p), window=size=3x3, dim_labels=b01f_01io->b01f", 12, 46),
+    ("q = f32[1,8,8,2] convolution(p, p), window={size=3x3}, dim_labels=b0f_0io-b0f", 12, 69),
+    ("q = f32[1,8,8,2] convolution(p, p), window={size=3x3}, dim_labels=b01f", 12, 69),
+    ("q = f32[8] sort(p), dimensions={0}, is_stable=yes, to_apply=f", 12, 49),
+    ("q = f32[8] while(p), condition=, body=f", 12, 34),
+    (
+        "q = (f32[8], f32[8], f32[8]) batch-norm-training(p, p, p), epsilon=x, feature_index=0",
+        12,
+        70,
+    ),
+    ("q = f32[8] add(p, \0p)", 12, 21),
+    ("ROOT", 13, 3),
+    ("step 100: loss 3.5", 12, 8),
+    ('"quoted"', 12, 3),
+]
+
+HEADERS: list[tuple[str, int, int]] = [
+    ("HloModule m x", 3, 1),
+    ("HloModule 3m", 1, 11),
+    ("HloModule m,", 3, 1),
+    ("HloModule m, x", 1, 14),
+    ("HloModule m is_scheduled=true", 1, 13),
+    ("HloModule m, is_scheduled = true", 1, 14),
+    ("HloModule m, is_scheduled=yes", 1, 27),
+    ("HloModule m, num_partitions=x", 1, 29),
+    ("HloModule m, replica_count=5.0", 1, 28),
+    ("HloModule m, input_output_alias={ {0}: 0 }", 1, 40),
+    ("HloModule m, buffer_donor={ (0) }", 1, 31),
+    ("HloModule m, entry_computation_layout={(f32[])}", 1, 47),
+    ("HloModule m, entry_computation_layout={(F32[])->f32[]}", 1, 41),
+    ("HloModulem", 3, 1),
+    ("hlomodule m", 1, 11),
+]
+
+
+@pytest.mark.parametrize(("instruction", "line", "column"), REFUSED)
+def test_gap_is_where_xla_stops(instruction: str, line: int, column: int) -> None:
+    text = _around(instruction)
+    gap = _first(text)
+    assert abs(_place(text, gap.line, gap.column) - _place(text, line, column)) <= 1
+    assert gap.line == 12
+
+
+@pytest.mark.parametrize(("header", "line", "column"), HEADERS)
+def test_gap_in_a_header_is_where_xla_stops(header: str, line: int, column: int) -> None:
+    text = _AROUND.replace("HloModule m", header).replace("  INSTRUCTION\n", "")
+    gap = _first(text)
+    assert abs(_place(text, gap.line, gap.column) - _place(text, line, column)) <= 1
+    assert gap.line == 1
+
+
+FARTHER = {
+    "q = f32[2] constant({1, 2, 3})": (12, 30, "a literal is judged as a whole"),
+    "q = f32[2] constant({1})": (12, 25, "a literal is judged as a whole"),
+    "q = c64[] constant((1))": (12, 24, "a literal is judged as a whole"),
+    "q = f32[8] add(p, p), sharding={mesh['a'=2], [{'a']}": (
+        12,
+        48,
+        "XLA takes the list for an attribute",
+    ),
+    "q = f32[8] add(p, p), backend_config=x": (12, 25, "XLA names the attribute"),
+    "q = f32[8] add(p, p), backend_config=3": (12, 25, "XLA names the attribute"),
+    "q = f32[8] add(p, p), frontend_attributes={a=1}": (12, 25, "XLA names the attribute"),
+    "q = f32[4] slice(p), slice={[0:4}": (12, 35, "a range is one word of the grammar"),
+    "q = f32[4] slice(p), slice={[0,4]}": (12, 33, "a range is one word of the grammar"),
+}
+"""Text, XLA's place, and why ours is another: more than a word away, but in the same attribute."""
+
+
+@pytest.mark.parametrize("instruction", FARTHER)
+def test_gap_is_on_the_line_where_xla_stops(instruction: str) -> None:
+    assert _first(_around(instruction)).line == FARTHER[instruction][0] == 12
+
+
+@pytest.mark.parametrize(
+    ("instruction", "line", "column"),
+    [*REFUSED, *((text, *place[:2]) for text, place in FARTHER.items())],
+)
+def test_xla_still_stops_there(instruction: str, line: int, column: int) -> None:
+    refusal = xla.read(_around(instruction))
+    assert isinstance(refusal, xla.XlaRefusal)
+    assert (refusal.line, refusal.column) == (line, column)
+
+
+@pytest.mark.parametrize(("header", "line", "column"), HEADERS)
+def test_xla_still_stops_there_in_a_header(header: str, line: int, column: int) -> None:
+    refusal = xla.read(_AROUND.replace("HloModule m", header).replace("  INSTRUCTION\n", ""))
+    assert isinstance(refusal, xla.XlaRefusal)
+    assert (refusal.line, refusal.column) == (line, column)
+
+
+READ_ANYWAY = {
+    "opcodes of other years: dumps are read with versions that did not write them": [
+        "q = f32[8] opcode-of-next-year(p)",
+        "q = f32[8] negate-start-done(p)",
+    ],
+    "attributes of other years, and of other opcodes: kept, and listed where unknown": [
+        "q = f32[8] add(p, p), brand_new={1}",
+        "q = f32[8] add(p, p), dimensions={0}",
+        'q = f32[8] add(p, p), metadata={brand_new="a"}',
+        "q = f32[8] add(p, p), statistics={a=x}",
+        "q = f32[8] add(p, p), origin={3}",
+        "q = f32[8] add(p, p), result_accuracy={x}",
+    ],
+    "words of other years: sets of words grow": [
+        "q = f32[8] compare(p, p), direction=XX",
+        "q = f32[8] fusion(p), kind=kMine, calls=f",
+        "q = f32[8] dot(p, p), lhs_contracting_dims={0}, rhs_contracting_dims={0}, algorithm=mine",
+    ],
+    "types and layout properties of other years: sizes are unknown, the rest is read": [
+        "q = f9e9m9[8] bitcast(p)",
+        "q = f32[8]{0:Z(1)} bitcast(p)",
+    ],
+    "repeated attributes: async sugar repeats them, the first counts": [
+        'q = f32[8] add(p, p), metadata={op_name="a"}, metadata={op_name="b"}',
+    ],
+    "attributes that are missing: what needs them says so": [
+        "q = f32[8] broadcast(p)",
+        'q = custom-call(p), custom_call_target="x"',
+    ],
+    "operands: their number and shapes are the verifier's business": [
+        "q = f32[8] add(p)",
+        "q = f32[8] add(f32[9] p, p)",
+    ],
+    "names that nothing has: compact tuple access and cut texts leave instructions out": [
+        "q = f32[8] add(p, nobody)",
+        "q = f32[8] add(1, p)",
+        "q = f32[8] call(p), to_apply=nobody",
+        "q = f32[8] add(p, p), control-predecessors={nobody}",
+    ],
+    "compact tuple access: jaxlib 0.10.2 cannot read what newer versions print": [
+        "q = f32[8] add(p#0, p)",
+    ],
+    "names: XLA's own rules for them changed": [
+        "q = f32[8] add(p, \u00e9p)",
+        "f32 = f32[8] negate(p)",
+        "nan = f32[8] negate(p)",
+        "p = f32[8] negate(p)",
+    ],
+    "values of literals: only their form is judged": [
+        "q = s32[] constant(1.5)",
+        "q = u8[] constant(256)",
+    ],
+    "numbers of parameters: each is read as it is": [
+        "q = f32[8] parameter(-1)",
+        "q = f32[8] parameter(0)",
+    ],
+    "shardings that print otherwise or are pointless": [
+        "q = f32[8] add(p, p), sharding={mesh[a=2], [{a}]}",
+        "q = f32[8] add(p, p), sharding={devices=[1]0}",
+    ],
+    "quotes inside values: dumps until 2025 did not escape them": [
+        'q = f32[8] add(p, p), frontend_attributes={a="b" c="d"}',
+    ],
+    "fields that are there twice": [
+        "q = f32[8] convolution(p, p), window={size=3 size=4}, dim_labels=b0f_0io->b0f",
+    ],
+}
+"""What hlo-lens deliberately does not refuse, with the reason."""
+
+_READ_ANYWAY = [text for texts in READ_ANYWAY.values() for text in texts]
+
+
+@pytest.mark.parametrize("instruction", _READ_ANYWAY)
+def test_what_is_form_enough_is_read(instruction: str) -> None:
+    module = parse_hlo(_around(instruction))
+    assert module.gaps == ()
+    assert len(module.entry.instructions) == 4
+
+
+@pytest.mark.parametrize("instruction", _READ_ANYWAY)
+def test_xla_refuses_what_is_read_anyway(instruction: str) -> None:
+    assert isinstance(xla.read(_around(instruction)), xla.XlaRefusal)
+
+
+MODULES_READ_ANYWAY = {
+    "header attributes of other years": (
+        "HloModule m, brand_new=1\n\nENTRY e {\n  ROOT p = f32[] parameter(0)\n}\n"
+    ),
+    "repeated header attributes": (
+        "HloModule m, num_partitions=1, num_partitions=2\n\n"
+        "ENTRY e {\n  ROOT p = f32[] parameter(0)\n}\n"
+    ),
+    "empty computation": "HloModule m\n\nENTRY e {\n}\n",
+    "header alone": "HloModule m\n",
+    "signature of another shape": (
+        "HloModule m\n\nENTRY %e (p: f32[]) -> f32[2] {\n  ROOT p = f32[] parameter(0)\n}\n"
+    ),
+    "two computations of one name": (
+        "HloModule m\n\ne {\n  ROOT p = f32[] parameter(0)\n}\n\n"
+        "e {\n  ROOT p = f32[] parameter(0)\n}\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", MODULES_READ_ANYWAY.values(), ids=MODULES_READ_ANYWAY)
+def test_module_that_xla_refuses_is_read_anyway(text: str) -> None:
+    assert parse_hlo(text).gaps == ()
+    assert isinstance(xla.read(text), xla.XlaRefusal)
