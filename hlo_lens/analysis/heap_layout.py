@@ -166,7 +166,7 @@ def pack_in_time(chunks: Sequence[Chunk], alignment: int, events: int) -> int:
     for begin, _, _, _, chunk in sorted(
         (chunk.begin, -chunk.size, chunk.order, place, chunk) for place, chunk in enumerate(chunks)
     ):
-        while held and held[0][0] <= begin:
+        while held and held[0][0] < begin:
             _, start, end = heapq.heappop(held)
             gaps.free(start, end)
         start, chunk.offset = gaps.take(chunk.size)

@@ -24,6 +24,7 @@ modelled; their totals are a layout by best fit.
 from __future__ import annotations
 
 import operator
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -234,7 +235,20 @@ def _rules(module: HloModule, told: str | None) -> _Rules:
             backend="gpu", measure=_bytes, layout=LayoutRules(alignment=128 if is_old else 256)
         )
     note = () if told else ("the text does not tell its backend; taken as cpu",)
-    return _Rules(backend="cpu", measure=_bytes, layout=LayoutRules(alignment=64), notes=note)
+    layout = LayoutRules(alignment=16 if _is_old_cpu(text) else 64)
+    return _Rules(backend="cpu", measure=_bytes, layout=layout, notes=note)
+
+
+_NUMBERED_FUSION = re.compile(r"^ *(?:ROOT )?%?fusion[\w.]* = ", re.MULTILINE)
+_NAMED_FUSION = re.compile(r"^ *(?:ROOT )?%?[\w.\-]+_fusion[\w.]* = ", re.MULTILINE)
+
+
+def _is_old_cpu(text: str) -> bool:
+    """Whether a CPU text is of jaxlib 0.4.30 or before, which aligned to 16 bytes.
+
+    By how fusions are named: by number alone, in 0.4.35 after what they do (observed).
+    """
+    return _NAMED_FUSION.search(text) is None and _NUMBERED_FUSION.search(text) is not None
 
 
 _NEW_LIBTPU = ('{"aliasing_operands"', '"dma_priority"', '"buffering_level"')

@@ -387,6 +387,8 @@ class _Scan:
             return patterns.PARAMETER_NUMBER.fullmatch(match[6]) is not None
         operands = match[6]
         if "/" in operands:
+            if operands.count("/*") != operands.count("*/"):
+                return False
             operands = patterns.COMMENTS.sub(" ", operands)
         return (
             patterns.NESTED_CALL.search(operands) is None

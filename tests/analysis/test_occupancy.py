@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hlo_lens.analysis import occupancy
@@ -59,6 +59,7 @@ def test_equals_the_union_at_every_instant(found: list[Occupant]) -> None:
     assert occupied_bytes(found, LENGTH) == expected
 
 
+@settings(deadline=None)  # the first example imports numpy
 @given(occupants)
 def test_many_values_are_counted_alike(found: list[Occupant]) -> None:
     before = occupancy._MANY

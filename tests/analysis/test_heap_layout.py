@@ -1,0 +1,230 @@
+"""Where chunks and buffers lie: XLA's rules on small cases, and what must hold of all."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hlo_lens.analysis import heap_layout as module
+from hlo_lens.analysis.dataflow import BufferSharing, dataflow
+from hlo_lens.analysis.heap_layout import (
+    BusyTimes,
+    Chunk,
+    HeapLayout,
+    Interval,
+    LayoutRules,
+    UsedBytes,
+    heap_layout,
+    pack,
+    pack_in_time,
+)
+from tests.analysis.test_dataflow import name_of, size_of
+from tests.analysis.texts import LOOP, entry_of, table_of
+
+EVENTS = 300
+
+
+def chunk(size: int, *intervals: tuple[int, int], order: int = 0) -> Chunk:
+    return Chunk(size, order, [Interval(*interval) for interval in intervals])
+
+
+def offsets(chunks: list[Chunk]) -> list[int]:
+    return [each.offset for each in chunks]
+
+
+def test_the_largest_is_placed_first_and_the_others_in_the_smallest_gap() -> None:
+    chunks = [chunk(64, (0, 3)), chunk(256, (1, 2)), chunk(128, (0, 4), order=1)]
+    assert pack(chunks, 64, 5) == 448
+    assert offsets(chunks) == [384, 0, 256]
+
+
+def test_chunks_that_live_apart_share_bytes() -> None:
+    chunks = [chunk(100, (0, 1)), chunk(100, (2, 3), order=1), chunk(50, (1, 2), order=2)]
+    assert pack(chunks, 64, 4) == 178
+    assert offsets(chunks) == [0, 0, 128]
+
+
+def test_a_chunk_with_a_pause_lets_others_in() -> None:
+    chunks = [chunk(100, (0, 1), (6, 7)), chunk(100, (3, 4), order=1)]
+    assert pack(chunks, 64, 8) == 100
+    assert pack_in_time(chunks, 64, 8) == 228, "in time order, a chunk is held from first to last"
+
+
+def test_in_time_each_takes_the_smallest_gap() -> None:
+    chunks = [
+        chunk(100, (0, 3)),
+        chunk(20, (1, 9), order=1),
+        chunk(40, (2, 5), order=2),
+        chunk(30, (4, 8), order=3),
+        chunk(35, (6, 8), order=4),
+    ]
+    assert pack_in_time(chunks, 10, 10) == 160
+    assert offsets(chunks) == [0, 100, 120, 0, 30]
+
+
+def test_no_chunks_need_no_heap() -> None:
+    assert pack([], 64, 0) == pack_in_time([], 64, 0) == 0
+
+
+@st.composite
+def chunk_lists(draw: st.DrawFn) -> list[Chunk]:
+    """Draw chunks whose intervals stand apart in time."""
+    found = []
+    for order in range(draw(st.integers(0, 25))):
+        ends = draw(st.lists(st.integers(0, EVENTS - 1), min_size=2, max_size=6, unique=True))
+        ends = sorted(ends)[: len(ends) // 2 * 2]
+        pairs = list(zip(ends[::2], ends[1::2], strict=True))
+        found.append(chunk(draw(st.integers(1, 700)), *pairs, order=order))
+    return found
+
+
+def clashes(chunks: list[Chunk]) -> bool:
+    """Whether two chunks hold a byte at one event."""
+    for number, one in enumerate(chunks):
+        for two in chunks[:number]:
+            if one.offset < two.offset + two.size and two.offset < one.offset + one.size:
+                pairs = ((a, b) for a in one.intervals for b in two.intervals)
+                if any(a.start <= b.end and b.start <= a.end for a, b in pairs):
+                    return True
+    return False
+
+
+@given(chunk_lists(), st.sampled_from([1, 64, 256]), st.sampled_from([pack, pack_in_time]))
+def test_chunks_that_live_at_once_lie_apart(
+    chunks: list[Chunk], alignment: int, rule: object
+) -> None:
+    assert callable(rule)
+    size = rule(chunks, alignment, EVENTS)
+    assert not clashes(chunks)
+    assert all(each.offset % alignment == 0 for each in chunks)
+    assert size == max((each.offset + each.size for each in chunks), default=0)
+    assert size >= module._least(chunks, EVENTS)
+
+
+@given(chunk_lists(), st.integers(0, EVENTS - 1), st.integers(0, EVENTS - 1))
+def test_used_bytes_are_those_of_all_that_overlap(chunks: list[Chunk], one: int, two: int) -> None:
+    used = UsedBytes(EVENTS)
+    asked = Interval(min(one, two), max(one, two))
+    expected: set[int] = set()
+    for number, each in enumerate(chunks):
+        start = 37 * number
+        for interval in each.intervals:
+            used.add(interval, start, start + each.size)
+            if interval.start <= asked.end and asked.start <= interval.end:
+                expected.update(range(start, start + each.size))
+    depth = begin = 0
+    found: set[int] = set()
+    for edge in used.edges([asked]):
+        if depth == 0:
+            begin = edge >> 1
+        depth += -1 if edge & 1 else 1
+        if depth == 0:
+            found.update(range(begin, edge >> 1))
+    assert found == expected
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=12),
+    st.tuples(st.integers(0, 40), st.integers(0, 40)),
+)
+def test_busy_times(times: list[tuple[int, int]], asked: tuple[int, int]) -> None:
+    busy = BusyTimes(40)
+    low, high = sorted(asked)
+    expected = 0
+    for number, pair in enumerate(times):
+        start, end = sorted(pair)
+        busy.add(1 << number, start, end)
+        if start <= high and low <= end:
+            expected |= 1 << number
+    assert busy.over(low, high) == expected
+
+
+def test_partition_swaps_as_the_standard_library_does() -> None:
+    kinds = ["temp", "parameter", "temp", "temp", "parameter", "parameter", "temp"]
+    items = [module.Allocation(number, 0, kind) for number, kind in enumerate(kinds)]
+    done, first = module._partition(items, lambda each: each.kind == "parameter")
+    assert [each.size for each in done] == [5, 1, 4, 3, 2, 0, 6]
+    assert first == 3
+
+
+def layout_of(text: str, alignment: int = 64) -> tuple[HeapLayout, list[dict[str, int]]]:
+    """Return a module's layout and what lies where in each allocation."""
+    flow = dataflow(table_of(text), size_of)
+    layout = heap_layout(flow, BufferSharing(flow, "cpu"), LayoutRules(alignment=alignment))
+    named = [{name_of(flow, v): at for v, at in a.values} for a in layout.allocations]
+    return layout, named
+
+
+CHAIN = """HloModule m, is_scheduled=true
+
+ENTRY main {
+  p = f32[100]{0} parameter(0)
+  a = f32[100]{0} reverse(p), dimensions={0}
+  b = f32[100]{0} negate(a)
+  c = f32[100]{0} reverse(b), dimensions={0}
+  ROOT d = f32[100]{0} reverse(c), dimensions={0}
+}
+"""
+
+
+def test_temporaries_go_into_the_output_where_they_fit() -> None:
+    layout, named = layout_of(CHAIN)
+    assert named == [{"d{}": 0, "a{}": 0, "b{}": 0}, {"p{}": 0}, {"c{}": 0}]
+    assert [(a.kind, a.size, a.is_output) for a in layout.allocations] == [
+        ("output", 400, True),
+        ("parameter", 400, False),
+        ("heap", 400, False),
+    ]
+    assert layout.temporaries == {0: 2}
+
+
+def test_outputs_may_be_kept_to_themselves() -> None:
+    flow = dataflow(table_of(CHAIN), size_of)
+    rules = LayoutRules(alignment=512, reuses_outputs=False)
+    layout = heap_layout(flow, BufferSharing(flow, "tpu"), rules)
+    assert [a.size for a in layout.allocations if a.is_temp] == [912]
+
+
+def test_memory_spaces_are_apart() -> None:
+    layout, _ = layout_of(CHAIN.replace("c = f32[100]{0}", "c = f32[100]{0:S(5)}"))
+    assert sorted((a.color, a.size) for a in layout.allocations if a.is_temp) == [(5, 400)]
+
+
+def test_tables_of_tuples_stand_aligned_behind_the_heap() -> None:
+    table = entry_of("""  p = f32[100]{0} parameter(0)
+  t = (f32[100]{0}, f32[100]{0}) custom-call(p), custom_call_target="f"
+  a = f32[100]{0} get-tuple-element(t), index=0
+  b = f32[100]{0} get-tuple-element(t), index=1
+  ROOT c = f32[50]{0} custom-call(a, b), custom_call_target="g\"""")
+    flow = dataflow(table, size_of)
+    layout = heap_layout(flow, BufferSharing(flow, "cpu"), LayoutRules(alignment=64))
+    assert [a.size for a in layout.allocations if a.is_temp] == [448 + 400 + 48 + 16]
+
+
+def test_reducers_are_thread_local() -> None:
+    flow = dataflow(
+        table_of("""HloModule m, is_scheduled=true
+
+add {
+  x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT z = f32[] add(x, y)
+}
+
+ENTRY main {
+  p = f32[100]{0} parameter(0)
+  zero = f32[] constant(0)
+  ROOT r = f32[] reduce(p, zero), dimensions={0}, to_apply=add
+}
+"""),
+        size_of,
+    )
+    found = module.thread_local_allocations(flow)
+    assert [(a.kind, a.size) for a in found] == [("thread-local", 4)] * 3
+
+
+@pytest.mark.parametrize("text", [CHAIN, LOOP])
+def test_a_larger_alignment_never_needs_less(text: str) -> None:
+    sizes = [sum(a.size for a in layout_of(text, step)[0].allocations) for step in (1, 64, 4096)]
+    assert sizes == sorted(sizes)
