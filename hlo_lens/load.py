@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import glob
+import os
+import re
 import sys
 import zlib
 from functools import partial
@@ -71,12 +73,37 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
         DumpSyntaxError: If no part of it could be read, or, when strict, at the first gap.
     """
     name = str(path)
-    if name != STDIN and Path(path).is_dir():
+    if name != STDIN and _is_folder(path):
         return Dump(path=name, modules=tuple(_folder_modules(Path(path), strict=strict)))
     dump = Dump(path=name, modules=tuple(_file_modules(name, progress)))
     if strict and dump.gaps:
         raise dump.gaps[0].as_error()
     return dump
+
+
+def _is_folder(path: str | Path) -> bool:
+    try:
+        return Path(path).is_dir()
+    except OSError as error:
+        shown = str(path) if len(str(path)) <= _LONGEST_NAME else f"{str(path)[:_LONGEST_NAME]}..."
+        message = f"{shown}: cannot be read: {error.strerror or error}"
+        raise UnreadableError(message) from error
+
+
+_LONGEST_NAME = 200
+
+
+def _files_of(folder: Path) -> Iterator[Path]:
+    """Yield the files of a folder and its folders, in order; what cannot be looked at is left."""
+    for directory, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            file = Path(directory) / name
+            try:
+                if file.is_file():
+                    yield file
+            except OSError:
+                continue
 
 
 def read_source(path: str) -> Source:
@@ -85,17 +112,26 @@ def read_source(path: str) -> Source:
     Raises:
         UnreadableError: If it cannot be read.
     """
-    return clean(decode(b"".join(_chunks(path))), "<stdin>" if path == STDIN else path)
+    cut: list[bool] = []
+    data = b"".join(_chunks(path, cut))
+    source = clean(decode(data), "<stdin>" if path == STDIN else path)
+    source.is_cut = bool(cut)
+    return source
 
 
-def _chunks(path: str) -> Iterator[bytes]:
-    """Yield the content of a file or of standard input, unpacked if it is gzip'ed."""
+def _chunks(path: str, cut: list[bool] | None = None) -> Iterator[bytes]:
+    """Yield the content of a file or of standard input, unpacked if it is gzip'ed.
+
+    Args:
+        path: File or ``-``.
+        cut: Gets an item if a compressed file ends too early.
+    """
     try:
         if path == STDIN:
-            yield from _unpacked(sys.stdin.buffer, path)
+            yield from _unpacked(sys.stdin.buffer, path, cut)
             return
         with Path(path).open("rb") as file:
-            yield from _unpacked(file, path)
+            yield from _unpacked(file, path, cut)
     except FileNotFoundError as error:
         message = f"{path}: no such file or folder"
         raise UnreadableError(message) from error
@@ -104,14 +140,19 @@ def _chunks(path: str) -> Iterator[bytes]:
         raise UnreadableError(message) from error
 
 
-def _unpacked(file: BinaryIO, path: str) -> Iterator[bytes]:
+def _unpacked(file: BinaryIO, path: str, cut: list[bool] | None) -> Iterator[bytes]:
     """Yield what a file holds, piece by piece; of a gzip file that is cut off, what is there."""
     head = file.read(_CHUNK)
     if not head.startswith(_GZIP):
         yield head
         if len(head) == _CHUNK:
             yield file.read()
-        return
+    else:
+        yield from _gunzip(file, head, path, cut)
+
+
+def _gunzip(file: BinaryIO, head: bytes, path: str, cut: list[bool] | None) -> Iterator[bytes]:
+    """Yield what a gzip file holds, of which `head` has been read."""
     unpack = zlib.decompressobj(wbits=31)
     total, packed = 0, len(head)
     while head:
@@ -121,6 +162,7 @@ def _unpacked(file: BinaryIO, path: str) -> Iterator[bytes]:
             if not total:
                 message = f"{path}: cannot be unpacked: {error}"
                 raise UnreadableError(message) from error
+            _note(cut)
             return
         total += len(piece)
         if total > _MOST_UNPACKED or total > max(_UNPACKED_ANYWAY, packed * _MOST_EXPANSION):
@@ -132,9 +174,18 @@ def _unpacked(file: BinaryIO, path: str) -> Iterator[bytes]:
             head = file.read(_CHUNK)
             packed += len(head)
         if unpack.eof:
-            unpack = zlib.decompressobj(wbits=31)
             if not head.startswith(_GZIP):
                 return
+            unpack = zlib.decompressobj(wbits=31)
+    yield unpack.flush()
+    if not unpack.eof:
+        _note(cut)
+
+
+def _note(cut: list[bool] | None) -> None:
+    """Note that a compressed file ends too early, for whoever wants to know."""
+    if cut is not None:
+        cut.append(True)
 
 
 _BUFFER_KINDS = {
@@ -311,7 +362,7 @@ def _no_hlo(path: str, kind: DumpKind) -> DumpSyntaxError:
 def _folder_modules(folder: Path, *, strict: bool) -> Iterator[ModuleDump]:
     """Yield the modules of a folder, in order of file names, each with its latest stage first."""
     groups: dict[str, dict[str, dict[str, str]]] = {}
-    for file in sorted(p for p in folder.rglob("*") if p.is_file()):
+    for file in _files_of(folder):
         name = split_file_name(file.name)
         if _part_of(_head_kind(file)) != name.part:
             continue
@@ -324,6 +375,10 @@ def _folder_modules(folder: Path, *, strict: bool) -> Iterator[ModuleDump]:
         )
         raise UnreadableError(message)
     for key, stages in groups.items():
+        plain = stages.get("", {}).get("")
+        if plain is not None and _holds_several(plain):
+            yield from _file_modules(plain, None)
+            continue
         ordered = sorted(stages, key=lambda stage: (-_rank(stage), stage))
         texts = [stages[stage][""] for stage in ordered if "" in stages[stage]]
         stage = next((s for s in ordered if stages[s].get("")), ordered[0])
@@ -338,6 +393,17 @@ def _folder_modules(folder: Path, *, strict: bool) -> Iterator[ModuleDump]:
             before_text=_lazy_module(None if stage == BEFORE else stages.get(BEFORE, {}).get("")),
             buffers=_buffer_texts(parts),
         )
+
+
+_HEADERS = re.compile(r"^[ \t]*HloModule[ ,]", re.MULTILINE)
+
+
+def _holds_several(file: str) -> bool:
+    """Whether a file of no stage of XLA's holds more than one module."""
+    try:
+        return len(_HEADERS.findall(read_source(file).text)) > 1
+    except UnreadableError:
+        return False
 
 
 def _read_module(file: str, *, strict: bool) -> HloModule:

@@ -1257,6 +1257,8 @@ ELEMENTWISE = frozenset(_ELEMENTWISE_OPCODES.split())
 """Source: HloInstruction::IsOpElementwise and the overrides of IsElementwiseImpl."""
 
 _UPDATES = frozenset({"dynamic-update-slice", "scatter", "set-dimension-size"})
+_MAY_UPDATE = _UPDATES | {"fusion"}
+_IN_PLACE_ROOTS = _UPDATES | {"tuple", "fusion", "get-tuple-element"}
 _SHARING = frozenset(
     {
         "conditional",
@@ -1373,54 +1375,76 @@ class FusedBodies:
             root=root,
         )
 
-    def in_place(self, row: int) -> Iterator[tuple[int, ShapeIndex, ShapeIndex]]:
+    def in_place(
+        self, row: int, depth: int = DEEPEST
+    ) -> Iterator[tuple[int, ShapeIndex, ShapeIndex]]:
         """Yield the parameters of a fusion that its outputs are written into.
 
         Source: alias_info.cc, GetFusionInstructionInPlaceInputOutputPairs.
         """
         computation = self.computation(row)
-        if computation is None or not computation.rows:
+        if computation is None or not computation.rows or not depth:
             return
         opcodes = self._table.opcodes
-        if opcodes[computation.root_row] not in _UPDATES | {"tuple"}:
+        if opcodes[computation.root_row] not in _IN_PLACE_ROOTS:
             return
-        if not any(opcodes[inner] in _UPDATES for inner in computation.rows):
+        if not any(opcodes[inner] in _MAY_UPDATE for inner in computation.rows):
             return
         body = self.of(row)
         if body is None:
             return
-        if body.opcodes[body.root] != "tuple":
-            outputs: list[tuple[ShapeIndex, int]] = [((), body.root)]
-        else:
-            outputs = [((k,), position) for k, position in enumerate(body.operands[body.root])]
-        for index, position in outputs:
-            number = self._updated_parameter(body, position)
+        outputs: list[ShapeIndex] = [()]
+        if body.opcodes[body.root] == "tuple":
+            outputs = [(k,) for k in range(len(body.operands[body.root]))]
+        for index in outputs:
+            number = self._updated_parameter(body, index, depth)
             if number is not None:
                 yield number, (), index
 
-    def _updated_parameter(
-        self, body: FusedBody, position: int, depth: int = DEEPEST
-    ) -> int | None:
-        """Return the number of the parameter that an instruction updates in place."""
-        opcode = body.opcodes[position]
-        operands = body.operands[position]
-        if opcode not in _UPDATES or not operands:
+    def _updated_parameter(self, body: FusedBody, output: ShapeIndex, depth: int) -> int | None:
+        """Return the number of the parameter that an output of a fusion is written into."""
+        position, index = self._behind_tuples(body, body.root, output)
+        number = self._updated_operand(body, position, index, depth)
+        if number is None:
             return None
-        if opcode == "scatter" and len(operands) > 3:
-            return None
-        source = operands[0]
-        if body.opcodes[source] == "fusion" and depth:
-            inner = self.of(body.rows[source])
-            number = (
-                None if inner is None else self._updated_parameter(inner, inner.root, depth - 1)
-            )
-            if number is not None and number < len(body.operands[source]):
-                source = body.operands[source][number]
+        source, index = self._behind_tuples(body, body.operands[position][number], ())
+        if body.opcodes[source] == "fusion":
+            number = self._updated_operand(body, source, index, depth)
+            if number is not None:
+                source, index = self._behind_tuples(body, body.operands[source][number], ())
         if body.opcodes[source] == "bitcast" and body.operands[source]:
             source = body.operands[source][0]
-        if body.opcodes[source] != "parameter":
-            return None
         return next((n for n, p in body.parameters.items() if p == source), None)
+
+    def _updated_operand(
+        self, body: FusedBody, position: int, output: ShapeIndex, depth: int
+    ) -> int | None:
+        """Return which operand an instruction inside a fusion is written into, or None."""
+        opcode, count = body.opcodes[position], len(body.operands[position])
+        number: int | None = None
+        if opcode == "fusion":
+            pairs = self.in_place(body.rows[position], depth - 1)
+            number = next((found for found, _, index in pairs if index == output), None)
+        elif opcode == "scatter" and count > 3 and output:
+            number = output[0]
+        elif opcode in _UPDATES and not output:
+            number = 0
+        return number if number is not None and number < count else None
+
+    def _behind_tuples(
+        self, body: FusedBody, position: int, index: ShapeIndex
+    ) -> tuple[int, ShapeIndex]:
+        """Return what defines a part of a result inside a fusion. Source: FollowTupleIndirection."""
+        for _ in body.rows:
+            operands = body.operands[position]
+            if body.opcodes[position] == "tuple" and index and index[0] < len(operands):
+                position, index = operands[index[0]], index[1:]
+            elif body.opcodes[position] == "get-tuple-element" and operands:
+                match = _INDEX.search(self._attributes(body.rows[position]))
+                position, index = operands[0], (int(match[1]) if match else 0, *index)
+            else:
+                break
+        return position, index
 
 
 class BufferSharing:

@@ -476,8 +476,8 @@ class LayoutRules:
         alignment: Every offset in a heap, and every temporary allocation, is a multiple of it.
         alignments: The same for memory spaces where it is another.
         pack: Lays out the heap of one memory space.
-        reuses_outputs: Whether temporaries are put into the memory of outputs and donated
-            parameters.
+        reuses_outputs: Whether temporaries are put into any output or donated parameter that is
+            free; into that of an operand they are in any case.
     """
 
     alignment: int
@@ -581,8 +581,6 @@ class _Assigner:
     def _offer(self, number: int) -> None:
         """Let later buffers be put into an allocation."""
         allocation = self._allocations[number]
-        if not self._rules.reuses_outputs:
-            return
         allocation.is_reusable = True
         bit = 1 << len(self._reusable)
         self._reusable.append(number)
@@ -613,7 +611,7 @@ class _Assigner:
                 return
             if values.places[value] % NODES == 0 and self._reuse_operand(buffer, value, size):
                 return
-        if self._reuse_any(buffer, size):
+        if self._rules.reuses_outputs and self._reuse_any(buffer, size):
             return
         if buffer in self._outputs:
             self._offer(self._new(buffer, size, "output"))

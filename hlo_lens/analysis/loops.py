@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _STRUCTURE = frozenset({"while", "conditional", "call", "async-start"})
 _DEEPEST = 64
+_MOST = 20_000
+"""Levels that are shown; bodies that many others run stand below each of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +154,8 @@ class _Levels:
 
     def __init__(self, table: InstructionTable, found: Collectives) -> None:
         self._module = table.module
+        self._path: list[str] = []
+        self._shown = 0
         self._calls = CallCounts(table, found.trips)
         self._trips = {(trip.computation, trip.loop): trip for trip in found.trips.loops}
         self._inside: dict[str, list[HloInstruction]] = {}
@@ -181,13 +185,19 @@ class _Levels:
 
     def _within(self, computation: HloComputation, depth: int) -> Iterator[LoopLevel]:
         """Yield the loops and branches in a computation, and what is inside them."""
-        if depth > _DEEPEST:
+        if depth > _DEEPEST or len(self._path) > _DEEPEST or computation.name in self._path:
             return
+        self._path.append(computation.name)
+        yield from self._inner(computation, depth)
+        self._path.pop()
+
+    def _inner(self, computation: HloComputation, depth: int) -> Iterator[LoopLevel]:
         for instruction in self._inside.get(computation.name, ()):
             for number, name in enumerate(self._run_by(instruction)):
                 called = self._module.computation(name)
-                if called is None:
+                if called is None or self._shown > _MOST:
                     continue
+                self._shown += 1
                 if instruction.opcode in ("call", "async-start"):
                     yield from self._within(called, depth)
                     continue

@@ -266,25 +266,27 @@ _OTHER_CHIPS = 256
 _CUBE = 64
 """Devices of the smallest v5p slice of more than one host rack: taken as v5p rather than v5e."""
 
+_V5P_MARKS = ('"megacore_config"', "S(8)}", "S(11)}", '"sparsecore"')
+"""The first stands only in what ``Compiled.as_text()`` says; the others name its SparseCores."""
+
 
 def _table_step(module: HloModule) -> tuple[int, tuple[str, ...]]:
     """Return in what steps a TPU chip allocates tables of tuples, and a note where that is a guess.
 
     Observed: v3 1024 bytes (its scalars have tiles of 256), v4 (with CMEM, space 3) and v5e 512,
-    v5p (with SparseCores: spaces 8 and above) 32.
+    v5p and v6e 32; nothing tells v6e from v5e.
     """
     text = module.columns.source.text
     if "f32[]{:T(256)" in text or "s32[]{:T(256)" in text:
         return 1024, ()
     if "S(3)}" in text:
         return 512, ()
-    if any(mark in text for mark in ("S(8)}", "S(11)}", '"sparsecore"')):
+    if any(mark in text for mark in _V5P_MARKS):
         return 32, ()
     devices = module.num_partitions * module.replica_count
     if devices == _CUBE or devices > _OTHER_CHIPS:
-        note = "tables of tuples taken as on v5p, by the number of devices: up to 480 bytes each"
-        return 32, (note,)
-    return 512, ()
+        return 32, ("the chip is taken to be v5p, by the number of devices",)
+    return 512, ("tables of tuples are taken to be of 512 bytes, as on v4 and v5e, not 32",)
 
 
 def _bytes(shape: Shape) -> int | None:

@@ -9,7 +9,7 @@ which parameters and results still live.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.occupancy import Occupant, occupied_bytes
@@ -96,7 +96,9 @@ class MemoryLayout:
         schedule: Names of the instructions in execution order, flattened; None where not known.
         printed_peak: Instant and bytes that XLA prints as peak; None where it prints none.
         printed_total: Sum of all allocations that XLA prints; None where it prints none.
-        is_complete: Whether nothing is known to be missing.
+        is_complete: Whether nothing is known to be missing of the allocations.
+        are_ranges_complete: Whether nothing is known to be missing of the live ranges; if not, a
+            peak is at least what is found.
         notes: What weakens the numbers, in words.
     """
 
@@ -107,6 +109,7 @@ class MemoryLayout:
     printed_peak: tuple[int, int] | None = None
     printed_total: int | None = None
     is_complete: bool = True
+    are_ranges_complete: bool = True
     notes: tuple[str, ...] = ()
     _series: dict[int, list[int]] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -173,8 +176,13 @@ def layout_of_dump(
     schedule: Sequence[str] | None = None
     peak: tuple[int, int] | None = None
     if live_range is not None and live_range.is_available:
-        ranges = {r.name: (r.start, r.end) for r in live_range.buffer_live_ranges}
         schedule = tuple(live_range.flattened_instruction_sequence)
+        last = max(len(schedule), live_range.schedule_end_time or 0)
+        ranges = {
+            r.name: (r.start, r.end)
+            for r in live_range.buffer_live_ranges
+            if 0 <= r.start <= r.end <= last
+        }
         if live_range.peak_moment is not None and live_range.peak_bytes is not None:
             peak = (live_range.peak_moment, live_range.peak_bytes)
     allocations: list[LaidAllocation] = []
@@ -197,15 +205,19 @@ def layout_of_dump(
                     value.shape_text,
                 )
             )
-    return MemoryLayout(
+    layout = MemoryLayout(
         source="buffer-assignment",
         allocations=tuple(allocations),
         values=tuple(values),
-        schedule=schedule,
+        schedule=schedule if values else None,
         printed_peak=peak,
         printed_total=assignment.total_bytes,
-        is_complete=assignment.is_complete,
+        is_complete=assignment.is_complete and not assignment.gaps,
     )
+    if schedule is None or live_range is None:
+        return layout
+    is_whole = live_range.is_complete and not live_range.gaps and not layout.unplaced
+    return replace(layout, are_ranges_complete=is_whole)
 
 
 def _laid(allocation: BufferAllocation) -> LaidAllocation:

@@ -91,10 +91,17 @@ def memory_results(
     if report is not None and layout.is_complete:
         _check_report(layout, report, dump)
     unknown, opcodes = _opcodes(layout, module)
-    if module is not None and unknown > _BELONGS * max(1, len(layout.values)):
+    is_whole = module is not None and not module.is_truncated
+    if module is not None and is_whole and unknown > _BELONGS * max(1, len(layout.values)):
         message = (
             f"{dump.parts['buffer-assignment']}: {unknown} of {len(layout.values)} values are of "
             f"instructions that {module.path} does not have: they are not of one compile"
+        )
+        raise DumpMismatchError(message)
+    if layout.schedule is not None and layout.unplaced > _BELONGS * max(1, _temps(layout)):
+        message = (
+            f"{dump.parts.get('live-range', dump.name)}: {layout.unplaced} of {_temps(layout)} "
+            "temporary values have no live range: it is not of the same compile"
         )
         raise DumpMismatchError(message)
     statement = memory_statement(
@@ -166,6 +173,12 @@ def at_instant(results: MemoryResults, at: str, *, color: int = DEFAULT_SPACE) -
         message = f"no instruction {name} in the schedule{hint}"
         raise UnknownNameError(message)
     return peak_memory(layout, color=color, at=list(layout.schedule).index(name))
+
+
+def _temps(layout: MemoryLayout) -> int:
+    """Return the number of temporary values."""
+    temps = {a.index for a in layout.allocations if a.category == "temp"}
+    return sum(value.allocation in temps for value in layout.values)
 
 
 def _check_total(layout: MemoryLayout, dump: ModuleDump) -> None:

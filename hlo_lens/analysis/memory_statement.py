@@ -219,7 +219,9 @@ def _space(layout: MemoryLayout, color: int, backend: str | None) -> SpaceMemory
         other_bytes=sums["other"],
         total_bytes=sums["total"],
         peak_bytes=None if peak is None else peak.total_bytes,
-        fragmentation_bytes=None if peak is None else heap - peak.total_bytes,
+        fragmentation_bytes=None
+        if peak is None or not (layout.is_complete and layout.are_ranges_complete)
+        else heap - peak.total_bytes,
         padding_bytes=None if peak is None else _padding(peak),
     )
 

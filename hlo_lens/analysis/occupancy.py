@@ -36,7 +36,7 @@ def occupied_bytes(occupants: Iterable[Occupant], length: int) -> list[int]:
     change = [0] * (length + 1)
     groups: dict[int, list[Occupant]] = defaultdict(list)
     for occupant in occupants:
-        if occupant.size > 0 and occupant.start <= occupant.end:
+        if occupant.size > 0 and occupant.start <= occupant.end and occupant.start < length:
             groups[occupant.allocation].append(occupant)
     for group in groups.values():
         _add_changes(group, change, length)

@@ -133,9 +133,14 @@ def summary(table: InstructionTable) -> Summary:
     )
 
 
-def coverage_of(module: HloModule) -> float:
-    """Return the share of a module that was understood, 0 to 1."""
-    return coverage(module.instruction_count, _gap_lines(module.gaps))
+def coverage_of(module: HloModule | None, gaps: tuple[Gap, ...]) -> float:
+    """Return the share of a module that was understood, 0 to 1.
+
+    Args:
+        module: Its HLO text; None where there is none, and any gap means that nothing is sure.
+        gaps: What could not be read, of all of its texts.
+    """
+    return coverage(0 if module is None else module.instruction_count, _gap_lines(gaps))
 
 
 def coverage(instructions: int, gap_lines: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import os
@@ -67,6 +68,12 @@ def _error_boundary(ctx: click.Context) -> Iterator[None]:
     except BrokenPipeError:
         _forget_stdout()
         ctx.exit(exit_codes.BROKEN_PIPE)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EBADF, errno.EIO, errno.EFBIG, errno.EDQUOT):
+            raise
+        _forget_stdout()
+        click.echo(f"hlo-lens: error: cannot write the output: {error.strerror}", err=True)
+        ctx.exit(exit_codes.USAGE)
     except (KeyboardInterrupt, click.Abort):
         click.echo("hlo-lens: interrupted", err=True)
         ctx.exit(exit_codes.INTERRUPTED)

@@ -25,7 +25,7 @@ Example:
 
 
 @click.command(epilog=_EXAMPLE)
-@click.argument("path", type=click.Path(allow_dash=True))
+@click.argument("path", type=click.Path(allow_dash=True, readable=False))
 @click.option("--by", type=click.Choice(_BY), help="Group the collectives.")
 @click.option(
     "--static/--dynamic",

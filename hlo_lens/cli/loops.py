@@ -22,7 +22,7 @@ Example:
 
 
 @click.command(epilog=_EXAMPLE)
-@click.argument("path", type=click.Path(allow_dash=True))
+@click.argument("path", type=click.Path(allow_dash=True, readable=False))
 @click.option("--mesh", "mesh_text", metavar="AXES", help="Name the mesh: data=4,model=2.")
 @reading_options
 @output_options

@@ -25,7 +25,7 @@ Example:
 
 
 @click.command(epilog=_EXAMPLE)
-@click.argument("path", type=click.Path(allow_dash=True))
+@click.argument("path", type=click.Path(allow_dash=True, readable=False))
 @click.option("--by", type=click.Choice(_BY), help="Group the bytes that are alive.")
 @click.option("--at", default="peak", show_default=True, help="peak, an instruction or an instant.")
 @click.option("--space", default=0, show_default=True, help="Number of the memory space.")

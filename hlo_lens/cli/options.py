@@ -72,7 +72,11 @@ class Reading:
         """Return the modules asked for; raises UnknownNameError where there are none."""
         if self.module is None:
             return tuple(modules)
-        chosen = tuple(module for module in modules if self.module.search(module.name))
+        chosen = tuple(
+            module
+            for module in modules
+            if self.module.search(module.name) or self.module.search(module.title)
+        )
         if not chosen:
             names = [module.name for module in modules[:_NAMES_SHOWN]]
             more = len(modules) - len(names)
@@ -94,7 +98,7 @@ class Reading:
             message = f"{len(gaps)} gap{'s' if len(gaps) > 1 else ''} in the input (--strict)"
             raise HloLensError(message)
         for module in modules:
-            share = 100 * (1.0 if module.hlo is None else coverage_of(module.hlo))
+            share = 100 * coverage_of(module.hlo, module.gaps)
             if share < self.min_coverage:
                 message = f"{module.name}: {share:.4g}% understood, asked for {self.min_coverage}%"
                 raise HloLensError(message)

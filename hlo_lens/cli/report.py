@@ -23,7 +23,7 @@ Example:
 
 
 @click.command(epilog=_EXAMPLE)
-@click.argument("path", type=click.Path(allow_dash=True))
+@click.argument("path", type=click.Path(allow_dash=True, readable=False))
 @reading_options
 @output_options
 def report(path: str, reading: Reading, output: Output) -> None:

@@ -26,7 +26,7 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGTPE]?)(i?)B?\s*", re.IGNORECASE)
 
 
 @click.command(epilog=_EXAMPLE)
-@click.argument("path", type=click.Path(allow_dash=True))
+@click.argument("path", type=click.Path(allow_dash=True, readable=False))
 @click.option("--mesh", help="Axes of the mesh, most major first: data=2,model=4.")
 @click.option("--min-size", default="0", help="Hide values smaller than this on a device: 1MiB.")
 @click.option("--params", is_flag=True, help="Show the parameters alone.")

@@ -32,6 +32,11 @@ class Lazy(Generic[T]):
         self._read: Callable[[], T] | None = read
         self._made: T | None = None
 
+    @property
+    def made(self) -> T | None:
+        """It, if it has been read already; else None."""
+        return self._made
+
     def get(self) -> T | None:
         """Return it."""
         if self._read is not None:
@@ -81,6 +86,11 @@ class ModuleDump:
     buffers: BufferTexts = field(default_factory=BufferTexts, repr=False)
 
     @property
+    def title(self) -> str:
+        """Name as in the HLO text, else as in the names of the files."""
+        return (self.hlo.name if self.hlo is not None else "") or self.name
+
+    @property
     def hlo(self) -> HloModule | None:
         """The HLO module of the latest stage there is, or None where there is no HLO text."""
         return None if self.module_text is None else self.module_text.get()
@@ -123,11 +133,15 @@ class ModuleDump:
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """What could not be read of the text that was asked for."""
-        if self.hlo is not None:
-            return self.hlo.gaps
-        texts = (self.buffer_assignment, self.live_range, self.memory_usage_report, self.buffer_log)
-        return tuple(gap for text in texts if text is not None for gap in text.gaps)
+        """What could not be read: of the HLO text, and of the buffer-side texts read so far."""
+        found = () if self.hlo is None else self.hlo.gaps
+        texts = self.buffers
+        if self.hlo is None and texts.assignment is not None:
+            texts.assignment.get()
+        lazies = (texts.assignment, texts.values, texts.live_range, texts.usage_report, texts.log)
+        made = [lazy.made for lazy in lazies if lazy is not None]
+        rest = [gap for text in made if text is not None for gap in text.gaps]
+        return tuple(dict.fromkeys((*found, *rest)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.memory_by import op_name_of
+from hlo_lens.analysis.memory_by import makers_of, op_name_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,14 +49,17 @@ def memory_object(results: MemoryResults | None) -> Mapping[str, object] | None:
             }
             for space in statement.spaces
         ],
-        "peak": None if peak is None else _peak_object(results, peak),
-        "is_complete": results.layout.is_complete,
+        "peak": None if peak is None else peak_object(results, peak),
+        "is_complete": results.layout.is_complete and results.layout.are_ranges_complete,
+        "temp_is_exact": least == most,
         "unknown_values": results.unknown_values,
         "missing": [name for name, _ in results.missing],
     }
 
 
-def _peak_object(results: MemoryResults, peak: PeakMemory) -> Mapping[str, object]:
+def peak_object(results: MemoryResults, peak: PeakMemory) -> Mapping[str, object]:
+    """Return what is alive at an instant, with who made it."""
+    makers = results.makers if peak is results.peak else makers_of(results.module, peak.live)
     return {
         "bytes": peak.total_bytes,
         "color": peak.color,
@@ -78,7 +81,7 @@ def _peak_object(results: MemoryResults, peak: PeakMemory) -> Mapping[str, objec
                 "source": None if place is None else str(place),
             }
             for value in peak.live
-            for maker in (results.makers.get(value.value),)
+            for maker in (makers.get(value.value),)
             for place in (None if maker is None else maker.source_location,)
         ],
     }

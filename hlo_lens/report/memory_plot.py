@@ -55,4 +55,8 @@ def plot_timelines(modules: Sequence[ModuleDump], path: str, *, color: int) -> N
         axes.set_ylabel("occupied MiB")
         axes.set_xlim(0, max(1, len(series) - 1))
         axes.set_ylim(bottom=0)
-    figure.savefig(path)
+    try:
+        figure.savefig(path)
+    except OSError as error:
+        message = f"{path}: cannot be written: {error.strerror or error}"
+        raise UsageError(message) from error

@@ -21,10 +21,11 @@ from hlo_lens.analysis.memory_tree import memory_tree
 from hlo_lens.analysis.peak_memory import SHARED
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.buffer_texts_report import texts_alone
-from hlo_lens.report.memory_json import memory_object
+from hlo_lens.report.memory_json import memory_object, peak_object
 from hlo_lens.report.module_json import SCHEMA_VERSION, backend_of_dump
 from hlo_lens.report.table import Report, Section, Table
 from hlo_lens.report.units import format_bytes, plural
+from hlo_lens.text.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -102,6 +103,9 @@ def _object(
     }
     if results is None:
         return found
+    _check_space(results, view)
+    instant = _instant(results, view)
+    found["instant"] = None if instant is None else peak_object(results, instant)
     if view.by is not None and (peak := _instant(results, view)) is not None:
         groups = memory_by(peak, view.by, _makers(results, peak))
         found["groups"] = [
@@ -116,8 +120,15 @@ def _object(
 # ---- for people --------------------------------------------------------------------------------
 
 
-def memory_facts(results: MemoryResults) -> Iterator[tuple[str, str]]:
-    """Yield the lines that say what memory a module takes."""
+def memory_facts(
+    results: MemoryResults, instant: PeakMemory | None = None
+) -> Iterator[tuple[str, str]]:
+    """Yield the lines that say what memory a module takes, and what is in use at an instant.
+
+    Args:
+        results: The memory of the module.
+        instant: Another instant or memory space than the peak of the default one.
+    """
     statement = results.statement
     word = "" if statement.source == "buffer-assignment" else "estimated: "
     arguments = format_bytes(statement.argument_bytes)
@@ -133,7 +144,13 @@ def memory_facts(results: MemoryResults) -> Iterator[tuple[str, str]]:
     )
     peak = results.peak
     if peak is not None:
-        yield "peak", f"{word}{format_bytes(peak.total_bytes)} {_where(results, peak)}"
+        bound = "" if results.layout.are_ranges_complete else "at least "
+        yield "peak", f"{word}{bound}{format_bytes(peak.total_bytes)} {_where(results, peak)}"
+    if instant is not None and instant is not peak:
+        space = space_name(instant.color, results.backend)
+        what = "peak" if instant.is_peak else "in use"
+        text = f"{format_bytes(instant.total_bytes)} {_where(results, instant)}"
+        yield f"{what} {space}", f"{word}{text}"
 
 
 def _where(results: MemoryResults, peak: PeakMemory) -> str:
@@ -167,6 +184,8 @@ def memory_notes(results: MemoryResults) -> Iterator[str]:
             f"{plural(results.unknown_values, 'value')} of instructions that the HLO text does "
             "not have"
         )
+    if not layout.are_ranges_complete:
+        yield "the live ranges are not complete: the peak is at least what is found"
     if layout.schedule is not None and layout.unplaced:
         yield f"{plural(layout.unplaced, 'temporary value')} without a live range, in no instant"
     for name, flag in results.missing:
@@ -318,12 +337,13 @@ def _instant(results: MemoryResults, view: MemoryView) -> PeakMemory | None:
 def _section(dump: ModuleDump, results: MemoryResults | None, view: MemoryView) -> Section:
     if results is None:
         return Section(title=_name(dump), notes=_no_memory(dump))
+    _check_space(results, view)
     tables: list[Table] = [*_statement_tables(results)]
     peak = _instant(results, view)
     if view.timeline:
         timeline = memory_timeline(results.layout, color=view.color)
         if timeline is not None:
-            tables.append(_chart(timeline))
+            tables.append(_chart(timeline, space_name(view.color, results.backend)))
             tables.append(Table.of(timeline, title="Timeline", is_data_only=True))
     if peak is not None and view.by == "op":
         by = memory_by(peak, "op", _makers(results, peak))
@@ -337,15 +357,24 @@ def _section(dump: ModuleDump, results: MemoryResults | None, view: MemoryView) 
         tables.append(_peak_table(results, peak))
     return Section(
         title=_name(dump),
-        facts=tuple(memory_facts(results)),
+        facts=tuple(memory_facts(results, peak)),
         tables=tuple(tables),
         notes=tuple(memory_notes(results)),
     )
 
 
+def _check_space(results: MemoryResults, view: MemoryView) -> None:
+    """Raise UnknownNameError if the module has nothing in the memory space that is asked for."""
+    colors = results.layout.colors
+    if view.color not in colors:
+        there = ", ".join(f"{c} ({space_name(c, results.backend)})" for c in colors)
+        message = f"no memory space {view.color}; there is {there}"
+        raise UnknownNameError(message)
+
+
 def _name(dump: ModuleDump) -> str:
     """Return the name of a module: as in its HLO text, else as in the names of its files."""
-    return (dump.hlo.name if dump.hlo is not None else "") or dump.name
+    return dump.title
 
 
 def _title(peak: PeakMemory, by: str) -> str:
@@ -364,7 +393,7 @@ def _no_memory(dump: ModuleDump) -> tuple[str, ...]:
     return ("memory not known: there is no buffer assignment beside this text",)
 
 
-def _chart(timeline: MemoryTimeline) -> Table:
+def _chart(timeline: MemoryTimeline, space: str) -> Table:
     """Return the timeline as bars, each the largest of a stretch of instants."""
     series = timeline.series
     step = max(1, -(-len(series) // BARS))
@@ -383,7 +412,7 @@ def _chart(timeline: MemoryTimeline) -> Table:
     )
     return Table(
         name="memory-chart",
-        title=f"Occupied bytes over the schedule, {plural(step, 'instant')} a line",
+        title=f"Occupied bytes of {space} over the schedule, {plural(step, 'instant')} a line",
         columns=columns,
         read_rows=lambda: rows,
         row_count=len(rows),

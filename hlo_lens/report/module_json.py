@@ -53,7 +53,7 @@ def module_object(
         "opcodes": {row[0]: row[1] for row in results.opcodes.counts},
         "unknown_opcodes": list(results.opcodes.unknown_opcodes),
         "unknown_attributes": list(module.unknown_attributes),
-        "parameters": results.signature.parameter_count,
+        "parameters": results.signature.parameter_count if module.computations else None,
         "coverage": {
             "instructions": facts.instructions,
             "gaps": facts.gaps,

@@ -177,9 +177,17 @@ def _facts(dump: ModuleDump, results: ModuleResults) -> Iterator[tuple[str, str]
     )
     yield "coverage", _coverage_text(facts)
     signature = results.signature
+    if not module_has_text(results):
+        yield "interface", "not known: no computation was read"
+        return
     yield "parameters", _interface_text(signature.parameter_count, signature.parameters)
     yield "outputs", _interface_text(len(signature.outputs), signature.outputs)
     yield "collectives", _collectives_text(results)
+
+
+def module_has_text(results: ModuleResults) -> bool:
+    """Return whether any computation was read."""
+    return results.summary.computations > 0
 
 
 def _devices_text(facts: Summary) -> str:

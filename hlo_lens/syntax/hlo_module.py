@@ -94,6 +94,8 @@ def parse_hlo_modules(
     if scan.junk and not source.cut_offsets and (cut := cut_log_prefixes(source)) is not None:
         scan = _Scan(cut, progress)
         scan.run()
+    if source.is_cut and scan.modules:
+        _mark_cut(scan.modules[-1], scan.source)
     if not scan.modules:
         if scan.gaps:
             raise scan.gaps[0].as_error()
@@ -124,6 +126,15 @@ def _firsts(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     for name, value in pairs:
         found.setdefault(name, value)
     return found
+
+
+def _mark_cut(module: HloModule, source: Source) -> None:
+    """Note that the file that a module is in ends too early, if the text does not show it."""
+    if not module.is_truncated:
+        end = len(source.text)
+        message = "expected more of the compressed file, found its end: it is cut off"
+        module.gaps = (*module.gaps, _gap(source, Span(max(0, end - 1), end), message))
+        module.is_truncated = True
 
 
 def unread_module(path: str, error: DumpSyntaxError | None = None) -> HloModule:
@@ -277,10 +288,26 @@ class _Scan:
         self._module = HloModule(name=name, columns=self._columns, reader=self._reader, start=start)
         return self._module
 
+    def _check_entry(self, module: HloModule) -> None:
+        """Note that the entry is lost: the header tells its parameters, and nothing has them."""
+        layout = module.header.get("entry_computation_layout")
+        if layout is None or self._has_entry or module.is_truncated or not module.computations:
+            return
+        if patterns.LOOSE_PROGRAM_SHAPE.fullmatch(layout) is None:
+            return
+        wanted = len(self._reader.program_shape(layout).parameters)
+        found = len(module.computations[-1].parameters)
+        if wanted != found:
+            end = len(self.text)
+            module.is_truncated = True
+            message = f"expected an ENTRY computation of {wanted} parameters, found the end"
+            self._add_gap(max(0, end - 1), end, message)
+
     def _end_module(self) -> None:
         module, self._module = self._module, None
         if module is None:
             return
+        self._check_entry(module)
         module.gaps, self.gaps = tuple(self.gaps), []
         module.unknown_attributes = self._check.take_unknown()
         self.modules.append(module)

@@ -58,12 +58,14 @@ class Source:
         path: Name for messages.
         cut_offsets: Offsets in `text` where something was cut, ascending.
         cut_lengths: How many characters were cut there.
+        is_cut: Whether the file is known to end too early, as a compressed file can tell.
     """
 
     text: str
     path: str = "<text>"
     cut_offsets: list[int] = field(default_factory=list)
     cut_lengths: list[int] = field(default_factory=list)
+    is_cut: bool = False
     _mark: tuple[int, int] = (0, 1)
 
     def line_bounds(self, offset: int) -> tuple[int, int]:
@@ -128,7 +130,7 @@ def cut_log_prefixes(source: Source) -> Source | None:
         return None
     offsets, lengths = list(source.cut_offsets), list(source.cut_lengths)
     text = _cut(_LOG_PREFIX, source.text, offsets, lengths)
-    return Source(text, source.path, offsets, lengths)
+    return Source(text, source.path, offsets, lengths, source.is_cut)
 
 
 def _cut(pattern: re.Pattern[str], text: str, offsets: list[int], lengths: list[int]) -> str:

@@ -68,4 +68,4 @@ def test_gaps_lower_coverage() -> None:
     )
     facts = summary(tabulate(module))
     assert (facts.instructions, facts.gaps) == (1, 1)
-    assert facts.coverage == coverage_of(module) == 1 / (1 + facts.gap_lines)
+    assert facts.coverage == coverage_of(module, module.gaps) == 1 / (1 + facts.gap_lines)

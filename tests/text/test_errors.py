@@ -1,0 +1,164 @@
+"""Errors: what they carry, which exit code they mean, and how they are shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from hlo_lens.text import errors
+from hlo_lens.text.errors import DumpSyntaxError, Gap, HloLensError, show_excerpt, show_gaps
+from hlo_lens.text.source import Source, Span, clean
+
+ALL = [
+    value
+    for value in vars(errors).values()
+    if isinstance(value, type) and issubclass(value, Exception)
+]
+
+
+@pytest.mark.parametrize("error", ALL)
+def test_every_error_is_one_of_ours_and_says_what_it_means(error: type[Exception]) -> None:
+    assert issubclass(error, HloLensError)
+    assert error.__doc__
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("UsageError", 2),
+        ("UnknownNameError", 2),
+        ("UnreadableError", 3),
+        ("MissingDumpError", 3),
+        ("DumpSyntaxError", 4),
+        ("DumpMismatchError", 4),
+        ("BrokenInstallError", 70),
+    ],
+)
+def test_exit_codes_are_those_of_the_house(name: str, code: int) -> None:
+    assert getattr(errors, name).exit_code == code
+
+
+# ---- one error ----------------------------------------------------------------------------------
+
+
+def test_error_is_shown_as_file_line_column_message_and_excerpt() -> None:
+    source = Source("first\n  add.3{}:x-9\n", "module_0001.jit_f.live-range.txt")
+    start = source.text.index("x-9")
+    error = DumpSyntaxError.at(source, Span(start, start + 1), "expected a number, found 'x'")
+    assert str(error) == (
+        "module_0001.jit_f.live-range.txt:2:11: error: expected a number, found 'x'\n"
+        "      add.3{}:x-9\n"
+        "              ^"
+    )
+    assert (error.path, error.line, error.column) == ("module_0001.jit_f.live-range.txt", 2, 11)
+    assert error.message == "expected a number, found 'x'"
+
+
+def test_error_without_a_place_stands_at_the_start_of_the_text() -> None:
+    error = DumpSyntaxError("the file is empty")
+    assert str(error) == "<text>:1:1: error: the file is empty"
+    assert error.excerpt == ""
+
+
+def test_message_holds_nothing_that_a_terminal_does_not_show() -> None:
+    error = DumpSyntaxError("found '\0\x1b[31m\u202e'")
+    mark = "\N{REPLACEMENT CHARACTER}"
+    assert error.message == f"found '{mark}{mark}[31m{mark}'"
+    assert error.message in str(error)
+
+
+def test_place_is_that_of_the_file_also_where_colours_were_cut() -> None:
+    source = clean("ok\n\x1b[31mred\x1b[0m bad\n", "f")
+    start = source.text.index("bad")
+    error = DumpSyntaxError.at(source, Span(start, start + 3), "no")
+    assert (error.line, error.column) == (2, 14)
+    assert error.excerpt == "    red bad\n        ^^^"
+
+
+# ---- gaps ---------------------------------------------------------------------------------------
+
+
+def test_gap_is_shown_like_the_error_that_it_becomes() -> None:
+    gap = Gap(path="f", line=3, column=5, message="expected x", excerpt="    abcde\n        ^")
+    error = gap.as_error()
+    assert str(gap) == str(error) == "f:3:5: error: expected x\n    abcde\n        ^"
+    assert (error.path, error.line, error.column) == ("f", 3, 5)
+    assert (error.message, error.excerpt) == (gap.message, gap.excerpt)
+
+
+def test_gap_without_excerpt_is_one_line() -> None:
+    assert str(Gap(path="f", line=3, column=5, message="expected x")) == "f:3:5: error: expected x"
+
+
+def test_equal_gaps_say_the_same() -> None:
+    one = Gap(path="f", line=3, column=5, message="expected x")
+    assert one == Gap(path="f", line=3, column=5, message="expected x", lines=1)
+    assert one != Gap(path="f", line=3, column=5, message="expected x", lines=2)
+
+
+@pytest.mark.parametrize(
+    ("count", "shown", "rest"), [(0, 0, ""), (20, 20, ""), (23, 20, "[3 more]")]
+)
+def test_first_gaps_are_shown_and_the_rest_is_counted(count: int, shown: int, rest: str) -> None:
+    gaps = [Gap(path="f", line=k + 1, column=1, message="expected x") for k in range(count)]
+    lines = show_gaps(gaps).splitlines()
+    assert sum(": error: " in line for line in lines) == shown
+    assert [line for line in lines if ": error: " not in line] == [rest] * bool(rest)
+
+
+def test_number_of_gaps_that_are_shown_can_be_chosen() -> None:
+    gaps = [Gap(path="f", line=k + 1, column=1, message="expected x") for k in range(5)]
+    assert show_gaps(gaps, shown=2).splitlines()[-1] == "[3 more]"
+    assert show_gaps(gaps, shown=0) == "[5 more]"
+
+
+# ---- excerpts -----------------------------------------------------------------------------------
+
+
+def shown(text: str, start: int, end: int) -> list[str]:
+    """Return the lines of an excerpt, without the indentation of four."""
+    lines = show_excerpt(Source(text), Span(start, end)).split("\n")
+    assert all(line.startswith("    ") for line in lines)
+    return [line[4:] for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end", "line", "carets"),
+    [
+        ("abcdef", 2, 4, "abcdef", "  ^^"),
+        ("abcdef", 0, 6, "abcdef", "^^^^^^"),
+        ("abcdef", 6, 6, "abcdef", "      ^"),
+        ("abcdef", 6, 9, "abcdef", "      ^"),
+        ("ab\ncdef\ngh", 4, 6, "cdef", " ^^"),
+        ("ab\ncdef\ngh", 5, 9, "cdef", "  ^^"),
+        ("ab\n\ncd", 3, 4, "", "^"),
+        ("", 0, 0, "", "^"),
+        ("\tab", 1, 2, " ab", " ^"),
+        ("a\0b", 2, 3, "a\N{REPLACEMENT CHARACTER}b", "  ^"),
+    ],
+)
+def test_carets_stand_under_the_span_to_the_end_of_its_line(
+    text: str, start: int, end: int, line: str, carets: str
+) -> None:
+    assert shown(text, start, end) == [line, carets]
+
+
+@pytest.mark.parametrize("length", [97, 200, 100_000])
+def test_long_line_is_a_window_around_the_span(length: int) -> None:
+    text = "".join(chr(ord("a") + k % 26) for k in range(length))
+    for start in (0, 1, 31, 32, 33, 60, length // 2, length - 2, length - 1):
+        line, carets = shown(f"before\n{text}\nafter", 7 + start, 8 + start)
+        place = carets.index("^")
+        assert carets == " " * place + "^"
+        assert line[place] == text[start]
+        assert len(line) <= 96 + 6
+        assert line.strip(".") in text
+
+
+def test_line_of_96_characters_is_shown_whole() -> None:
+    assert shown("x" * 96, 95, 96) == ["x" * 96, " " * 95 + "^"]
+
+
+def test_carets_end_with_the_window() -> None:
+    line, carets = shown("x" * 1000, 500, 900)
+    assert line == "..." + "x" * 96 + "..."
+    assert carets == " " * 35 + "^" * 64
