@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.model.dump import BufferTexts, Dump, Lazy, ModuleDump, given
 from hlo_lens.text.dump_files import DumpKind, sniff, split_file_name
 from hlo_lens.text.errors import DumpSyntaxError, UnreadableError
-from hlo_lens.text.source import clean, decode
+from hlo_lens.text.source import clean, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -174,6 +174,8 @@ def _gunzip(file: BinaryIO, head: bytes, path: str, cut: list[bool] | None) -> I
             head = file.read(_CHUNK)
             packed += len(head)
         if unpack.eof:
+            if len(head) < len(_GZIP):  # the next member may begin at a chunk's end
+                head += file.read(_CHUNK)
             if not head.startswith(_GZIP):
                 return
             unpack = zlib.decompressobj(wbits=31)
@@ -200,6 +202,8 @@ _BUFFER_KINDS = {
 def _file_modules(path: str, progress: Progress | None) -> Iterator[ModuleDump]:
     source = read_source(path)
     kind = sniff(source.text)
+    if kind is DumpKind.OTHER and (cut := cut_log_prefixes(source)) is not None:
+        source, kind = cut, sniff(cut.text)  # a log whose prefixes begin late
     if kind in _BUFFER_KINDS:
         yield _buffer_dump(source, kind)
         return

@@ -1434,7 +1434,7 @@ class FusedBodies:
     def _behind_tuples(
         self, body: FusedBody, position: int, index: ShapeIndex
     ) -> tuple[int, ShapeIndex]:
-        """Return what defines a part of a result inside a fusion. Source: FollowTupleIndirection."""
+        """Return what defines a part of a result in a fusion. Source: FollowTupleIndirection."""
         for _ in body.rows:
             operands = body.operands[position]
             if body.opcodes[position] == "tuple" and index and index[0] < len(operands):

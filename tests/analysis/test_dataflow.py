@@ -184,6 +184,40 @@ output_to_operand_aliasing={{}: (0, {})}
     assert ["c{}", "one{}", "three{}", "two{}"] in buffers_of(flow)
 
 
+NESTED = """HloModule m, is_scheduled=true
+
+inner {
+  a = f32[8]{0} parameter(0)
+  u = f32[1]{0} parameter(1)
+  i = s32[] parameter(2)
+  ROOT d = f32[8]{0} dynamic-update-slice(a, u, i)
+}
+
+outer {
+  i.2 = s32[] parameter(0)
+  a.2 = f32[8]{0} parameter(1)
+  u.2 = f32[1]{0} parameter(2)
+  n = f32[8]{0} negate(a.2)
+  f = f32[8]{0} fusion(a.2, u.2, i.2), kind=kLoop, calls=inner
+  ROOT t = (f32[8]{0}, f32[8]{0}) tuple(n, f)
+}
+
+ENTRY main {
+  p = f32[8]{0} parameter(0)
+  u.1 = f32[1]{0} parameter(1)
+  i.1 = s32[] parameter(2)
+  c = f32[8]{0} copy(p)
+  ROOT r = (f32[8]{0}, f32[8]{0}) fusion(i.1, c, u.1), kind=kLoop, calls=outer
+}
+"""
+
+
+def test_a_fusion_in_a_fusion_updates_through_both() -> None:
+    assert ["c{}", "r{1}"] in buffers_of(flow_of(table_of(NESTED)))
+    looped = NESTED.replace("dynamic-update-slice(a, u, i)", "fusion(a, u, i), calls=inner")
+    assert ["c{}"] in buffers_of(flow_of(table_of(looped)))
+
+
 PLAIN_START = """  p = f32[64]{0} parameter(0)
   i = s32[] parameter(1)
   a = f32[64]{0} negate(p)

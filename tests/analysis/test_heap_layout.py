@@ -186,6 +186,15 @@ def test_outputs_may_be_kept_to_themselves() -> None:
     assert [a.size for a in layout.allocations if a.is_temp] == [912]
 
 
+def test_outputs_kept_to_themselves_take_what_they_are_made_of() -> None:
+    text = CHAIN.replace("reverse(c), dimensions={0}", "negate(c)")
+    flow = dataflow(table_of(text), size_of)
+    rules = LayoutRules(alignment=512, reuses_outputs=False)
+    layout = heap_layout(flow, BufferSharing(flow, "cpu"), rules)
+    named = [{name_of(flow, v) for v, _ in a.values} for a in layout.allocations]
+    assert {"c{}"} in named
+
+
 def test_memory_spaces_are_apart() -> None:
     layout, _ = layout_of(CHAIN.replace("c = f32[100]{0}", "c = f32[100]{0:S(5)}"))
     assert sorted((a.color, a.size) for a in layout.allocations if a.is_temp) == [(5, 400)]

@@ -1,0 +1,174 @@
+"""Damaged, mixed and cut dumps: what is lost is said, and nothing else is lost with it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hlo_lens.cli import main
+from tests.corpus import SAMPLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STEM = "module_0000.jit_train_step.cpu_after_optimizations"
+FOLDER = SAMPLES / "cpu" / "tp_mlp"
+
+
+def run(*arguments: str | Path) -> Result:
+    runner = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1"})
+    return runner.invoke(main, list(map(str, arguments)), catch_exceptions=False)
+
+
+def first_module(result: Result) -> dict[str, Any]:
+    return dict(json.loads(result.stdout)["modules"][0])
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    for file in FOLDER.glob(f"{STEM}*"):
+        shutil.copy(file, tmp_path)
+    return tmp_path
+
+
+def test_a_folder_shows_all_modules_of_a_file(tmp_path: Path) -> None:
+    text = (FOLDER / f"{STEM}.txt").read_text()
+    second = text.replace("HloModule jit_train_step", "HloModule second")
+    (tmp_path / "x.txt").write_text(text + second)
+    assert run("report", tmp_path, "--module", "second").stdout.startswith("second\n")
+
+
+def test_gaps_of_buffer_texts_count_beside_hlo(copied: Path) -> None:
+    file = copied / f"{STEM}-buffer-assignment.txt"
+    lines = file.read_text().splitlines()[:30]
+    file.write_text("\n".join(lines + [f"junk {n}" for n in range(300)]) + "\n")
+    result = run("report", copied, "--strict")
+    assert result.exit_code == 4
+    assert "junk" in result.stderr
+    assert run("report", copied, "--min-coverage", "100").exit_code == 4
+
+
+def test_a_lost_entry_is_not_replaced_in_silence(tmp_path: Path) -> None:
+    text = (FOLDER / f"{STEM}.txt").read_text()
+    cut = tmp_path / "cut.txt"
+    cut.write_text(text[: text.index("\nENTRY") + 1])
+    result = run("report", cut, "-f", "json")
+    module = first_module(result)
+    assert module["coverage"]["is_truncated"] is True
+    assert "expected an ENTRY computation of 6 parameters" in result.stderr
+    assert module["memory"] is None
+
+
+def test_a_cut_gzip_file_is_truncated(tmp_path: Path) -> None:
+    packed = gzip.compress((FOLDER / f"{STEM}.txt").read_bytes())
+    cut = tmp_path / "cut.txt.gz"
+    cut.write_bytes(packed[: len(packed) // 2])
+    module = first_module(run("report", cut, "-f", "json"))
+    assert module["coverage"]["is_truncated"] is True
+    assert module["coverage"]["gaps"] > 0
+
+
+def test_live_ranges_of_another_compile_are_refused(copied: Path) -> None:
+    (other,) = (SAMPLES / "cpu" / "wasteful").glob("*-live-range.txt")
+    shutil.copy(other, copied / f"{STEM}-live-range.txt")
+    result = run("memory", copied)
+    assert result.exit_code == 4
+    assert "not of the same compile" in result.stderr
+
+
+def test_a_cut_live_range_gives_a_lower_bound(copied: Path) -> None:
+    file = copied / f"{STEM}-live-range.txt"
+    text = file.read_text()
+    file.write_text(text[: text.index("BufferLiveRange") + 2000])
+    result = run("memory", copied)
+    assert "at least" in result.stdout
+    memory = first_module(run("memory", copied, "-f", "json"))["memory"]
+    assert memory["is_complete"] is False
+    assert memory["spaces"][0]["fragmentation_bytes"] is None
+
+
+@pytest.mark.parametrize("bounds", ["50-20", "90000-90001"])
+def test_an_impossible_range_is_not_known(copied: Path, bounds: str) -> None:
+    file = copied / f"{STEM}-live-range.txt"
+    lines = [
+        f"    {line.strip().rpartition(':')[0]}:{bounds}"
+        if line.startswith("    copy.53")
+        else line
+        for line in file.read_text().splitlines()
+    ]
+    file.write_text("\n".join(lines) + "\n")
+    assert run("memory", copied).exit_code == 0
+
+
+def test_without_values_there_is_no_peak(copied: Path) -> None:
+    file = copied / f"{STEM}-buffer-assignment.txt"
+    kept = [line for line in file.read_text().splitlines() if not line.startswith(" value")]
+    file.write_text("\n".join(kept) + "\n")
+    assert first_module(run("memory", copied, "-f", "json"))["memory"]["peak"] is None
+
+
+def test_an_unknown_memory_space_names_those_there_are() -> None:
+    result = run("memory", FOLDER / f"{STEM}.txt", "--space", "99")
+    assert result.exit_code == 2
+    assert "0 (memory)" in result.stderr
+
+
+def test_json_has_the_instant_that_was_asked_for() -> None:
+    module = first_module(run("memory", FOLDER / f"{STEM}.txt", "--at", "5", "-f", "json"))
+    assert module["instant"]["position"] == 5
+    assert module["memory"]["peak"]["position"] != 5
+
+
+def test_a_header_alone_has_no_known_interface(tmp_path: Path) -> None:
+    file = tmp_path / "header.txt"
+    file.write_text("HloModule m\n")
+    assert "not known" in run("report", file).stdout
+    assert first_module(run("report", file, "-f", "json"))["parameters"] is None
+
+
+CYCLE = "ENTRY e {\n  p = f32[] parameter(0)\n  ROOT c = f32[] call(p), to_apply=e\n}\n"
+
+
+def doubling(levels: int) -> str:
+    text = "c0 {\n  ROOT p = f32[] parameter(0)\n}\n"
+    for level in range(1, levels):
+        text += (
+            f"c{level} {{\n  p = f32[] parameter(0)\n"
+            f"  a = f32[] call(p), to_apply=c{level - 1}\n"
+            f"  ROOT b = f32[] call(a), to_apply=c{level - 1}\n}}\n"
+        )
+    return (
+        text
+        + f"ENTRY e {{\n  p = f32[] parameter(0)\n  ROOT r = f32[] call(p), to_apply=c{levels - 1}\n}}\n"
+    )
+
+
+@pytest.mark.parametrize("text", [CYCLE, doubling(40), doubling(2000)], ids=["cycle", "40", "2000"])
+@pytest.mark.parametrize("command", ["report", "loops", "collectives", "memory", "sharding"])
+def test_strange_call_graphs_end(tmp_path: Path, command: str, text: str) -> None:
+    file = tmp_path / "calls.txt"
+    file.write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "hlo_lens", command, str(file)],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-500:]
+
+
+def test_what_cannot_be_written_is_the_users_to_mend(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="drawing needs the extra plot")
+    target = tmp_path / "missing" / "plot.svg"
+    assert run("memory", FOLDER / f"{STEM}.txt", "--plot", target).exit_code == 2
+
+
+def test_a_name_that_is_too_long_is_unreadable() -> None:
+    assert run("report", "x" * 5000).exit_code == 3
