@@ -144,10 +144,8 @@ def doubling(levels: int) -> str:
             f"  a = f32[] call(p), to_apply=c{level - 1}\n"
             f"  ROOT b = f32[] call(a), to_apply=c{level - 1}\n}}\n"
         )
-    return (
-        text
-        + f"ENTRY e {{\n  p = f32[] parameter(0)\n  ROOT r = f32[] call(p), to_apply=c{levels - 1}\n}}\n"
-    )
+    last = f"  ROOT r = f32[] call(p), to_apply=c{levels - 1}\n"
+    return f"{text}ENTRY e {{\n  p = f32[] parameter(0)\n{last}}}\n"
 
 
 @pytest.mark.parametrize("text", [CYCLE, doubling(40), doubling(2000)], ids=["cycle", "40", "2000"])
