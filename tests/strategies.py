@@ -22,7 +22,8 @@ NAMING = (*CALLING, "control-predecessors")
 """Attributes whose values are names, which are written with ``%`` in long style only."""
 
 FLOATS = ("f32", "bf16", "f16", "f64")
-INTEGERS = ("s32", "u32", "s8", "u64", "s4")
+INTEGERS = ("s32", "u32", "s8", "u64", "s4", "u16")
+COMPLEX = ("c64", "c128")
 
 
 # ---- programs as data ---------------------------------------------------------------------------
@@ -112,7 +113,9 @@ def _order(rank: int) -> str:
 
 
 @st.composite
-def arrays(draw: st.DrawFn, types: Sequence[str] = (*FLOATS, *INTEGERS, "pred")) -> Array:
+def arrays(
+    draw: st.DrawFn, types: Sequence[str] = (*FLOATS, *INTEGERS, *COMPLEX, "pred", "f8e5m2")
+) -> Array:
     """Return a shape of up to 3 dimensions, with or without a layout."""
     element = draw(st.sampled_from(types))
     sizes = tuple(draw(st.lists(st.sampled_from([1, 2, 3, 4, 8, 16]), max_size=3)))
@@ -144,6 +147,8 @@ def literal(draw: st.DrawFn, shape: Array) -> str:
     """Return a literal of a shape, or the dots that stand for a long one."""
     if shape.type in FLOATS:
         words = st.sampled_from(["1", "-0.5", "1e-05", "inf", "-inf", "nan", "3.25", "2e+04", "0"])
+    elif shape.type in COMPLEX:
+        words = st.sampled_from(["(1, -2)", "(0.5, inf)", "(nan, 0)"])
     elif shape.type == "pred":
         words = st.sampled_from(["0", "1"] if shape.sizes else ["true", "false"])
     else:
@@ -614,6 +619,138 @@ def _custom_call(body: _Body) -> None:
     body.emit("custom-call", shape, "custom-call", *operands, custom_call_target=target)
 
 
+_F8 = Array("f32", (8,), "0")
+_F44 = Array("f32", (4, 4), "1,0")
+_TOKEN = Array("token")
+_FIXED: list[tuple[str, Array, list[Array], dict[str, str]]] = [
+    ("fft", Array("c64", (8,)), [Array("c64", (8,))], {"fft_type": "FFT", "fft_length": "{8}"}),
+    ("cholesky", _F44, [_F44], {"lower": "true"}),
+    (
+        "triangular-solve",
+        _F44,
+        [_F44, _F44],
+        {"left_side": "true", "lower": "true", "transpose_a": "NO_TRANSPOSE"},
+    ),
+    ("rng", _F8, [Array("f32"), Array("f32")], {"distribution": "rng_uniform"}),
+    (
+        "rng-bit-generator",
+        Array(parts=(Array("u64", (2,)), Array("u32", (4,)))),
+        [Array("u64", (2,))],
+        {"algorithm": "rng_three_fry"},
+    ),
+    ("rng-get-and-update-state", Array("u64", (1,)), [], {"delta": "1"}),
+    ("reduce-precision", _F8, [_F8], {"exponent_bits": "5", "mantissa_bits": "10"}),
+    (
+        "batch-norm-training",
+        Array(parts=(_F44, Array("f32", (4,)), Array("f32", (4,)))),
+        [_F44, Array("f32", (4,)), Array("f32", (4,))],
+        {"epsilon": "0.001", "feature_index": "1"},
+    ),
+    (
+        "topk",
+        Array(parts=(Array("f32", (5,)), Array("s32", (5,)))),
+        [_F8],
+        {"k": "5", "largest": "true"},
+    ),
+    ("get-dimension-size", Array("s32"), [_F8], {"dimensions": "{0}"}),
+    ("after-all", _TOKEN, [_TOKEN, _TOKEN], {}),
+    ("partition-id", Array("u32"), [], {}),
+    (
+        "copy-start",
+        Array(parts=(_F8, _F8, Array("u32"))),
+        [_F8],
+        {"cross_program_prefetch_index": "0"},
+    ),
+    (
+        "domain",
+        _F8,
+        [_F8],
+        {"domain": '{kind="sharding", entry={maximal device=0}, exit={maximal device=1}}'},
+    ),
+    (
+        "custom-call",
+        _F8,
+        [_F8],
+        {
+            "custom_call_target": '"a.b$c"',
+            "custom_call_has_side_effect": "true",
+            "operand_layout_constraints": "{f32[8]{0}}",
+            "output_to_operand_aliasing": "{{}: (0, {})}",
+            "api_version": "API_VERSION_TYPED_FFI",
+        },
+    ),
+    ("infeed", Array(parts=(Array(parts=(_F8,)), _TOKEN)), [_TOKEN], {"infeed_config": '"\\001"'}),
+    ("outfeed", _TOKEN, [_F8, _TOKEN], {"outfeed_shape": "f32[8]{0}"}),
+    (
+        "send",
+        Array(parts=(_F8, Array("u32"), _TOKEN)),
+        [_F8, _TOKEN],
+        {"channel_id": "77", "is_host_transfer": "true"},
+    ),
+    ("recv", Array(parts=(_F8, Array("u32"), _TOKEN)), [_TOKEN], {"channel_id": "78"}),
+    ("bitcast-convert", Array("s32", (8,)), [_F8], {}),
+    (
+        "dynamic-reshape",
+        Array("f32", (8,)),
+        [_F44, Array("s32")],
+        {},
+    ),
+    (
+        "exponential",
+        _F8,
+        [_F8],
+        {"result_accuracy": "{tolerance={atol=0.1,rtol=0,ulps=3}}"},
+    ),
+    ("negate", _F8, [_F8], {"statistics": "{visualizing_index=1,stat-1=33,stat-2=44}"}),
+    ("tanh", _F8, [_F8], {"origin": '{{"foo" {1}}}'}),
+]
+
+
+def _fixed(body: _Body) -> None:
+    """Add one of the instructions whose attributes few others have."""
+    opcode, shape, operands, attributes = body.draw(st.sampled_from(_FIXED))
+    values = [
+        body.emit("token", _TOKEN, "after-all") if given is _TOKEN else body.constant(given)
+        for given in operands
+    ]
+    body.emit(opcode, shape, opcode, *values, **attributes)
+
+
+def _with_reducer(body: _Body) -> None:
+    """Add one of the instructions that apply a computation of two scalars."""
+    scalar, array = body.constant(Array("f32")), body.constant(_F8)
+    applied = f"%{body.builder.reducer('f32')}"
+    groups = body.draw(GROUPS)
+    opcode = body.builder.pick("reduce-scatter", "all-reduce-start", "reduce-window", "scatter")
+    if opcode == "reduce-scatter":
+        every = {"replica_groups": groups, "dimensions": "{0}", "to_apply": applied}
+        body.emit(opcode, Array("f32", (1,)), opcode, array, channel_id="3", **every)
+    elif opcode == "all-reduce-start":
+        made = body.emit(opcode, _F8, opcode, array, replica_groups=groups, to_apply=applied)
+        body.emit("all-reduce-done", _F8, "all-reduce-done", made)
+    elif opcode == "reduce-window":
+        window = "{size=2 stride=2 pad=0_1}"
+        body.emit(
+            opcode, Array("f32", (4,)), opcode, array, scalar, window=window, to_apply=applied
+        )
+    else:
+        where = body.constant(Array("s32", (1,)))
+        body.emit(
+            opcode,
+            _F8,
+            opcode,
+            array,
+            where,
+            scalar,
+            update_window_dims="{}",
+            inserted_window_dims="{0}",
+            scatter_dims_to_operand_dims="{0}",
+            index_vector_dim="0",
+            unique_indices="true",
+            to_apply=applied,
+        )
+
+
 def _async(body: _Body) -> None:
     value = body.one(*FLOATS)
     inner = _Body(body.builder, [value.shape], body.depth + 1)
@@ -628,7 +765,7 @@ def _async(body: _Body) -> None:
 _WAYS: list[Callable[[_Body], None]] = [
     *(_elementwise, _binary, _compare, _move, _move, _join, _iota, _convert, _constant, _reduce),
     *(_dot, _convolution, _gather, _dynamic, _tuple, _tuple, _fusion, _call, _while, _conditional),
-    *(_collective, _collective, _custom_call, _async),
+    *(_collective, _collective, _custom_call, _async, _fixed, _fixed, _fixed, _with_reducer),
 ]
 
 

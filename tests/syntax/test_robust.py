@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.model.hlo import HloModule
 
-MOST_SECONDS = 20
+MOST_SECONDS = 60
 
 FIXED_BYTES = 350 << 20
 """What the interpreter, the parsers and trees of the grammar may take, however small the text."""
@@ -159,6 +160,14 @@ measure(sys.argv[1])
 """
 
 
+def _peak_bytes() -> int:
+    """Return the peak memory of this process alone; ru_maxrss begins with that of its parent."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        return int(status.read_text().partition("VmHWM:")[2].split()[0]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
 def measure(name: str) -> None:
     """Read the text of a case and print what came of it; runs in a child process."""
     text = CASES[name].make()
@@ -171,8 +180,7 @@ def measure(name: str) -> None:
     except HloLensError:
         found = 0, 1
     seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(json.dumps([*found, len(text), peak * 1024, seconds]))  # noqa: T201 # the child's answer
+    print(json.dumps([*found, len(text), _peak_bytes(), seconds]))  # noqa: T201 # the child's answer
 
 
 @pytest.mark.parametrize("name", CASES)
