@@ -691,7 +691,7 @@ _FIXED: list[tuple[str, Array, list[Array], dict[str, str]]] = [
     ("bitcast-convert", Array("s32", (8,)), [_F8], {}),
     (
         "dynamic-reshape",
-        Array("f32", (8,)),
+        Array("f32", (16,)),
         [_F44, Array("s32")],
         {},
     ),
