@@ -95,6 +95,22 @@ def grown_files() -> Iterator[Path]:
         yield target
 
 
+def dump_with_buffers() -> Path | None:
+    """Return the largest module of the corpus with its buffer-side texts beside it, or None."""
+    name, _ = PICKED[-1]
+    archive = CORPUS / "dumps" / f"{name}.tar.gz"
+    folder = CACHE / "with-buffers"
+    if archive.exists() and not folder.exists():
+        folder.mkdir()
+        wanted = re.compile(r"after_optimizations(-[a-z-]+)?\.txt$")
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                file = tar.extractfile(member) if wanted.search(member.name) else None
+                if file is not None:
+                    (folder / Path(member.name).name).write_bytes(file.read())
+    return folder if folder.exists() else None
+
+
 def _shifted(shift: int, match: re.Match[str]) -> str:
     return f"<{int(match[1]) + shift} "
 
@@ -197,6 +213,14 @@ def main() -> None:
     for path in files:
         write(bench_file(path, options.rounds) + "\n")
         sys.stdout.flush()
+    folder = dump_with_buffers()
+    if folder is not None:
+        size = sum(path.stat().st_size for path in folder.iterdir())
+        seconds, peak = least([process("report", str(folder)) for _ in range(options.rounds)])
+        write(
+            f"\nthe last module with its buffer assignment: {size / 1e6:.1f} MB, report in "
+            f"{seconds:.2f} s, peak memory {peak / size:.1f} times the texts\n"
+        )
     for what, path in buffer_files():
         runs = [run for _ in range(options.rounds) if (run := measured(path, what)) is not None]
         seconds, peak = least(runs)
