@@ -8,6 +8,7 @@ computations are called with what they take. So XLA's own parser accepts them to
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
@@ -468,52 +469,6 @@ def _reduce(body: _Body) -> None:
     body.emit("reduce", shape, "reduce", value, zero, dimensions="{0}", to_apply=f"%{applied}")
 
 
-def _dot(body: _Body) -> None:
-    left = body.constant(with_layout(body.draw, Array("f32", (2, 4))))
-    right = body.constant(with_layout(body.draw, Array("f32", (4, 3))))
-    body.emit(
-        "dot",
-        with_layout(body.draw, Array("f32", (2, 3))),
-        "dot",
-        left,
-        right,
-        lhs_contracting_dims="{1}",
-        rhs_contracting_dims="{0}",
-        operand_precision="{highest,default}",
-    )
-
-
-def _convolution(body: _Body) -> None:
-    image = body.constant(Array("f32", (1, 8, 8, 4)))
-    kernel = body.constant(Array("f32", (3, 3, 4, 2)))
-    body.emit(
-        "conv",
-        Array("f32", (1, 8, 8, 2)),
-        "convolution",
-        image,
-        kernel,
-        window="{size=3x3 pad=1_1x1_1}",
-        dim_labels="b01f_01io->b01f",
-    )
-
-
-def _gather(body: _Body) -> None:
-    table = body.constant(Array("f32", (8, 16)))
-    where = body.constant(Array("s32", (4,)))
-    body.emit(
-        "gather",
-        Array("f32", (4, 16)),
-        "gather",
-        table,
-        where,
-        offset_dims="{1}",
-        collapsed_slice_dims="{0}",
-        start_index_map="{0}",
-        index_vector_dim="1",
-        slice_sizes="{1,16}",
-    )
-
-
 def _dynamic(body: _Body) -> None:
     value = body.one(rank=1)
     zero = body.constant(Array("s32"))
@@ -619,136 +574,93 @@ def _custom_call(body: _Body) -> None:
     body.emit("custom-call", shape, "custom-call", *operands, custom_call_target=target)
 
 
-_F8 = Array("f32", (8,), "0")
-_F44 = Array("f32", (4, 4), "1,0")
-_TOKEN = Array("token")
-_FIXED: list[tuple[str, Array, list[Array], dict[str, str]]] = [
-    ("fft", Array("c64", (8,)), [Array("c64", (8,))], {"fft_type": "FFT", "fft_length": "{8}"}),
-    ("cholesky", _F44, [_F44], {"lower": "true"}),
-    (
-        "triangular-solve",
-        _F44,
-        [_F44, _F44],
-        {"left_side": "true", "lower": "true", "transpose_a": "NO_TRANSPOSE"},
-    ),
-    ("rng", _F8, [Array("f32"), Array("f32")], {"distribution": "rng_uniform"}),
-    (
-        "rng-bit-generator",
-        Array(parts=(Array("u64", (2,)), Array("u32", (4,)))),
-        [Array("u64", (2,))],
-        {"algorithm": "rng_three_fry"},
-    ),
-    ("rng-get-and-update-state", Array("u64", (1,)), [], {"delta": "1"}),
-    ("reduce-precision", _F8, [_F8], {"exponent_bits": "5", "mantissa_bits": "10"}),
-    (
-        "batch-norm-training",
-        Array(parts=(_F44, Array("f32", (4,)), Array("f32", (4,)))),
-        [_F44, Array("f32", (4,)), Array("f32", (4,))],
-        {"epsilon": "0.001", "feature_index": "1"},
-    ),
-    (
-        "topk",
-        Array(parts=(Array("f32", (5,)), Array("s32", (5,)))),
-        [_F8],
-        {"k": "5", "largest": "true"},
-    ),
-    ("get-dimension-size", Array("s32"), [_F8], {"dimensions": "{0}"}),
-    ("after-all", _TOKEN, [_TOKEN, _TOKEN], {}),
-    ("partition-id", Array("u32"), [], {}),
-    (
-        "copy-start",
-        Array(parts=(_F8, _F8, Array("u32"))),
-        [_F8],
-        {"cross_program_prefetch_index": "0"},
-    ),
-    (
-        "domain",
-        _F8,
-        [_F8],
-        {"domain": '{kind="sharding", entry={maximal device=0}, exit={maximal device=1}}'},
-    ),
-    (
-        "custom-call",
-        _F8,
-        [_F8],
-        {
-            "custom_call_target": '"a.b$c"',
-            "custom_call_has_side_effect": "true",
-            "operand_layout_constraints": "{f32[8]{0}}",
-            "output_to_operand_aliasing": "{{}: (0, {})}",
-            "api_version": "API_VERSION_TYPED_FFI",
-        },
-    ),
-    ("infeed", Array(parts=(Array(parts=(_F8,)), _TOKEN)), [_TOKEN], {"infeed_config": '"\\001"'}),
-    ("outfeed", _TOKEN, [_F8, _TOKEN], {"outfeed_shape": "f32[8]{0}"}),
-    (
-        "send",
-        Array(parts=(_F8, Array("u32"), _TOKEN)),
-        [_F8, _TOKEN],
-        {"channel_id": "77", "is_host_transfer": "true"},
-    ),
-    ("recv", Array(parts=(_F8, Array("u32"), _TOKEN)), [_TOKEN], {"channel_id": "78"}),
-    ("bitcast-convert", Array("s32", (8,)), [_F8], {}),
-    (
-        "dynamic-reshape",
-        Array("f32", (16,)),
-        [_F44, Array("s32")],
-        {},
-    ),
-    (
-        "exponential",
-        _F8,
-        [_F8],
-        {"result_accuracy": "{tolerance={atol=0.1,rtol=0,ulps=3}}"},
-    ),
-    ("negate", _F8, [_F8], {"statistics": "{visualizing_index=1,stat-1=33,stat-2=44}"}),
-    ("tanh", _F8, [_F8], {"origin": '{{"foo" {1}}}'}),
-]
+_TABLE = r"""
+fft | c64[8] | c64[8] | fft_type=FFT; fft_length={8}
+cholesky | f32[4,4] | f32[4,4] | lower=true
+triangular-solve | f32[4,4] | f32[4,4]; f32[4,4] | left_side=true; transpose_a=NO_TRANSPOSE
+rng | f32[8]{0} | f32[]; f32[] | distribution=rng_uniform
+rng-bit-generator | (u64[2], u32[4]) | u64[2] | algorithm=rng_three_fry
+rng-get-and-update-state | u64[1] | | delta=1
+reduce-precision | f32[8] | f32[8] | exponent_bits=5; mantissa_bits=10
+batch-norm-training | (f32[4,4]{1,0}, f32[4], f32[4]) | f32[4,4]; f32[4]; f32[4] | epsilon=0.001;
+    feature_index=1
+topk | (f32[5], s32[5]) | f32[8] | k=5; largest=true
+get-dimension-size | s32[] | f32[8] | dimensions={0}
+after-all | token[] | token[]; token[] |
+partition-id | u32[] | |
+copy-start | (f32[8], f32[8]{0:S(1)}, u32[]) | f32[8] | cross_program_prefetch_index=0
+domain | f32[8] | f32[8] |
+    domain={kind="sharding", entry={maximal device=0}, exit={maximal device=1}}
+custom-call | f32[8] | f32[8] | custom_call_target="a$b"; custom_call_has_side_effect=true;
+    operand_layout_constraints={f32[8]{0}}; output_to_operand_aliasing={{}: (0, {})};
+    api_version=API_VERSION_TYPED_FFI
+infeed | ((f32[8]), token[]) | token[] | infeed_config="\001"
+outfeed | token[] | f32[8]; token[] | outfeed_shape=f32[8]{0}
+send | (f32[8], u32[], token[]) | f32[8]; token[] | channel_id=77; is_host_transfer=true
+recv | (f32[8], u32[], token[]) | token[] | channel_id=78
+bitcast-convert | s32[8] | f32[8] |
+dynamic-reshape | f32[16] | f32[4,4]; s32[] |
+exponential | f32[8] | f32[8] | result_accuracy={tolerance={atol=0.1,rtol=0,ulps=3}}
+negate | f32[8] | f32[8] | statistics={visualizing_index=1,stat-1=33,stat-2=44}
+tanh | f32[8] | f32[8] | origin={{"foo" {1}}}
+dot | f32[2,3]{0,1} | f32[2,4]; f32[4,3] | lhs_contracting_dims={1}; rhs_contracting_dims={0};
+    operand_precision={highest,default}; algorithm=dot_bf16_bf16_f32_x3
+convolution | f32[1,8,8,2] | f32[1,8,8,4]; f32[3,3,4,2] | window={size=3x3 pad=1_1x1_1};
+    dim_labels=b01f_01io->b01f
+gather | f32[4,16] | f32[8,16]; s32[4] | offset_dims={1}; collapsed_slice_dims={0};
+    start_index_map={0}; index_vector_dim=1; slice_sizes={1,16}
+scatter | f32[8] | f32[8]; s32[1]; f32[] | update_window_dims={}; inserted_window_dims={0};
+    scatter_dims_to_operand_dims={0}; index_vector_dim=0; unique_indices=true; to_apply=%SUM
+reduce-window | f32[4] | f32[8]; f32[] | window={size=2 stride=2 pad=0_1}; to_apply=%SUM
+reduce-scatter | f32[1] | f32[8] | channel_id=3; replica_groups=[1,8]<=[8]; dimensions={0};
+    to_apply=%SUM
+all-reduce-start | f32[8] | f32[8] | replica_groups={{0,1},{2,3}}; to_apply=%SUM
+collective-broadcast | f32[8] | f32[8] | replica_groups={{0,1},{2,3}}
+sort | f32[8] | f32[8] | dimensions={0}; is_stable=true; to_apply=%SUM
+map | f32[8] | f32[8]; f32[8] | dimensions={0}; to_apply=%SUM
+"""
+"""Instructions with attributes that few others have: opcode, result, operands, attributes.
+
+A line that is indented goes on with the one before. Not of XLA's making: SUM is a computation.
+"""
+
+_LEAF = re.compile(r"([a-z]\w*)\[([\d,]*)\](?:\{([^}]*)\})?(?:, )?")
+
+
+def _array(text: str) -> Array:
+    """Return the shape that a text of the table says."""
+    stack: list[list[Array]] = [[]]
+    while text:
+        leaf = _LEAF.match(text)
+        if leaf is not None:
+            sizes = tuple(map(int, leaf[2].split(","))) if leaf[2] else ()
+            stack[-1].append(Array(leaf[1], sizes, leaf[3] or ""))
+        elif text[0] == "(":
+            stack.append([])
+        else:
+            parts = tuple(stack.pop())
+            stack[-1].append(Array(parts=parts))
+        text = text[leaf.end() :] if leaf else text[1:].removeprefix(", ")
+    return stack[0][0]
+
+
+_ROWS = _TABLE.strip().replace("\n    ", " ").splitlines()
+_FIXED = [[cell.strip() for cell in line.split("|")] for line in _ROWS]
 
 
 def _fixed(body: _Body) -> None:
-    """Add one of the instructions whose attributes few others have."""
-    opcode, shape, operands, attributes = body.draw(st.sampled_from(_FIXED))
-    values = [
-        body.emit("token", _TOKEN, "after-all") if given is _TOKEN else body.constant(given)
-        for given in operands
-    ]
-    body.emit(opcode, shape, opcode, *values, **attributes)
-
-
-def _with_reducer(body: _Body) -> None:
-    """Add one of the instructions that apply a computation of two scalars."""
-    scalar, array = body.constant(Array("f32")), body.constant(_F8)
-    applied = f"%{body.builder.reducer('f32')}"
-    groups = body.draw(GROUPS)
-    opcode = body.builder.pick("reduce-scatter", "all-reduce-start", "reduce-window", "scatter")
-    if opcode == "reduce-scatter":
-        every = {"replica_groups": groups, "dimensions": "{0}", "to_apply": applied}
-        body.emit(opcode, Array("f32", (1,)), opcode, array, channel_id="3", **every)
-    elif opcode == "all-reduce-start":
-        made = body.emit(opcode, _F8, opcode, array, replica_groups=groups, to_apply=applied)
-        body.emit("all-reduce-done", _F8, "all-reduce-done", made)
-    elif opcode == "reduce-window":
-        window = "{size=2 stride=2 pad=0_1}"
-        body.emit(
-            opcode, Array("f32", (4,)), opcode, array, scalar, window=window, to_apply=applied
-        )
-    else:
-        where = body.constant(Array("s32", (1,)))
-        body.emit(
-            opcode,
-            _F8,
-            opcode,
-            array,
-            where,
-            scalar,
-            update_window_dims="{}",
-            inserted_window_dims="{0}",
-            scatter_dims_to_operand_dims="{0}",
-            index_vector_dim="0",
-            unique_indices="true",
-            to_apply=applied,
-        )
+    """Add an instruction of the table, and what it needs."""
+    opcode, result, operands, attributes = body.draw(st.sampled_from(_FIXED))
+    values = []
+    for given in map(_array, operands.split("; ") if operands else ()):
+        is_token = given.type == "token"
+        values.append(body.emit("t", given, "after-all") if is_token else body.constant(given))
+    if "%SUM" in attributes:
+        attributes = attributes.replace("SUM", body.builder.reducer("f32"))
+    found = dict(cell.split("=", 1) for cell in attributes.split("; ") if cell)
+    made = body.emit(opcode, _array(result), opcode, *values, **found)
+    if opcode == "all-reduce-start":
+        body.emit("all-reduce-done", made.shape, "all-reduce-done", made)
 
 
 def _async(body: _Body) -> None:
@@ -764,8 +676,8 @@ def _async(body: _Body) -> None:
 
 _WAYS: list[Callable[[_Body], None]] = [
     *(_elementwise, _binary, _compare, _move, _move, _join, _iota, _convert, _constant, _reduce),
-    *(_dot, _convolution, _gather, _dynamic, _tuple, _tuple, _fusion, _call, _while, _conditional),
-    *(_collective, _collective, _custom_call, _async, _fixed, _fixed, _fixed, _with_reducer),
+    *(_dynamic, _tuple, _tuple, _fusion, _call, _while, _conditional),
+    *(_collective, _collective, _custom_call, _async, _fixed, _fixed, _fixed, _fixed),
 ]
 
 

@@ -252,7 +252,14 @@ def _first(text: str) -> Gap | DumpSyntaxError:
     return gaps[0]
 
 
-# Line and column are those that jaxlib 0.10.2 names, columns from 1.
+SAME_PLACES = ("0.10.2", "0.12.0")
+"""Versions of jaxlib that name the places below; the messages of another may have moved."""
+
+needs_known_version = pytest.mark.skipif(
+    xla.version() not in SAME_PLACES, reason=f"places are those of jaxlib {SAME_PLACES}"
+)
+
+# Line and column are those that XLA names, columns from 1.
 REFUSED: list[tuple[str, int, int]] = [
     ("q = f32[8] add(p, p", 12, 21),
     ("q = f32[8] add(p, p]", 12, 21),
@@ -437,11 +444,6 @@ FARTHER = {
     "q = f32[2] constant({1, 2, 3})": (12, 30, "a literal is judged as a whole"),
     "q = f32[2] constant({1})": (12, 25, "a literal is judged as a whole"),
     "q = c64[] constant((1))": (12, 24, "a literal is judged as a whole"),
-    "q = f32[8] add(p, p), sharding={mesh['a'=2], [{'a']}": (
-        12,
-        48,
-        "XLA takes the list for an attribute",
-    ),
     "q = f32[8] add(p, p), backend_config=x": (12, 25, "XLA names the attribute"),
     "q = f32[8] add(p, p), backend_config=3": (12, 25, "XLA names the attribute"),
     "q = f32[8] add(p, p), frontend_attributes={a=1}": (12, 25, "XLA names the attribute"),
@@ -456,6 +458,7 @@ def test_gap_is_on_the_line_where_xla_stops(instruction: str) -> None:
     assert _first(_around(instruction)).line == FARTHER[instruction][0] == 12
 
 
+@needs_known_version
 @pytest.mark.parametrize(
     ("instruction", "line", "column"),
     [*REFUSED, *((text, *place[:2]) for text, place in FARTHER.items())],
@@ -466,6 +469,7 @@ def test_xla_still_stops_there(instruction: str, line: int, column: int) -> None
     assert (refusal.line, refusal.column) == (line, column)
 
 
+@needs_known_version
 @pytest.mark.parametrize(("header", "line", "column"), HEADERS)
 def test_xla_still_stops_there_in_a_header(header: str, line: int, column: int) -> None:
     refusal = xla.read(_AROUND.replace("HloModule m", header).replace("  INSTRUCTION\n", ""))
@@ -552,6 +556,7 @@ def test_what_is_form_enough_is_read(instruction: str) -> None:
     assert len(module.entry.instructions) == 4
 
 
+@needs_known_version
 @pytest.mark.parametrize("instruction", _READ_ANYWAY)
 def test_xla_refuses_what_is_read_anyway(instruction: str) -> None:
     assert isinstance(xla.read(_around(instruction)), xla.XlaRefusal)
@@ -578,6 +583,11 @@ MODULES_READ_ANYWAY = {
 
 
 @pytest.mark.parametrize("text", MODULES_READ_ANYWAY.values(), ids=MODULES_READ_ANYWAY)
-def test_module_that_xla_refuses_is_read_anyway(text: str) -> None:
+def test_module_of_form_enough_is_read(text: str) -> None:
     assert parse_hlo(text).gaps == ()
+
+
+@needs_known_version
+@pytest.mark.parametrize("text", MODULES_READ_ANYWAY.values(), ids=MODULES_READ_ANYWAY)
+def test_xla_refuses_a_module_that_is_read_anyway(text: str) -> None:
     assert isinstance(xla.read(text), xla.XlaRefusal)

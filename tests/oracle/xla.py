@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import importlib
+import importlib.metadata
 import json
 import math
 import os
@@ -41,6 +42,14 @@ def _named(module: str, *path: str) -> Any:
     except (ImportError, AttributeError) as error:
         pytest.skip(f"{module} has moved or is not installed: {error}")
     return found
+
+
+def version() -> str | None:
+    """Return the version of the jaxlib that is installed, if one is."""
+    try:
+        return importlib.metadata.version("jaxlib")
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def sharding(text: str) -> Any:

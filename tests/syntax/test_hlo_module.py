@@ -343,6 +343,18 @@ def test_layout_of_an_entry_may_have_no_parameters() -> None:
     assert (layout.parameters, str(layout.result)) == ((), "f32[]")
 
 
+def test_layout_that_is_not_right_is_a_gap_and_none() -> None:
+    module = parse_hlo(
+        "HloModule m, num_partitions=2, entry_computation_layout={(f32[8]{1,0})->f32[8]}\n\n"
+        "ENTRY e {\n  ROOT p = f32[8] parameter(0)\n}\n"
+    )
+    assert module.entry_computation_layout is None
+    assert module.num_partitions == 2
+    assert [(gap.line, gap.column, gap.message) for gap in module.gaps] == [
+        (1, 32, "expected another value of entry_computation_layout")
+    ]
+
+
 def test_aliasing_pairs_outputs_with_parameters() -> None:
     header = (
         "HloModule m, input_output_alias={ {0}: (0, {}, may-alias), {1,2}: (3, {4}, must-alias), "
@@ -976,19 +988,23 @@ def test_channel_that_is_hidden_is_none() -> None:
     assert one("r = f32[8] all-reduce(p)").channel_id is None
 
 
-def test_sharding_is_read_in_each_form() -> None:
-    forms = {
-        "{replicated}": ("V1", 1),
-        "{devices=[2]0,1}": ("V1", 2),
-        "{devices=[4]<=[4]}": ("V2", 4),
-        "{mesh['x'=8], [{'x'}]}": ("V3", 8),
-    }
-    for text, (_, tiles) in forms.items():
-        sharding = one(f"r = f32[8] add(p, q), sharding={text}").sharding
-        assert sharding is not None
-        shape = one("r = f32[8] add(p, q)").shape
-        assert shape is not None
-        assert sharding.shard_shape(shape).dimensions == (8 // tiles,)
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("{replicated}", 8),
+        ("{devices=[2]0,1}", 4),
+        ("{devices=[4]<=[4]}", 2),
+        ("{mesh['x'=8], [{'x'}]}", 1),
+    ],
+)
+def test_sharding_is_read_in_each_form(text: str, size: int) -> None:
+    instruction = one(f"r = f32[8] add(p, q), sharding={text}")
+    assert instruction.sharding is not None
+    assert instruction.shape is not None
+    assert instruction.sharding.shard_shape(instruction.shape).dimensions == (size,)
+
+
+def test_sharding_that_is_not_printed_is_none() -> None:
     assert one("r = f32[8] add(p, q)").sharding is None
 
 
@@ -1228,6 +1244,43 @@ def test_comments_may_stand_between_any_tokens() -> None:
     root = module.entry.root
     assert root is not None
     assert (root.name, root.operand_names, root.channel_id) == ("c", ("p", "q"), 1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "literal"),
+    [
+        ("s32[]", "/*x*/ 5 /*y*/"),
+        ("s32[2]", "{1, // one\n    2}"),
+        ("(s32[], s32[1])", "(1, /*index=1*/{2})"),
+    ],
+)
+def test_comments_may_stand_in_a_literal(shape: str, literal: str) -> None:
+    assert one(f"r = {shape} constant({literal})").operand_text.strip() == literal
+
+
+@pytest.mark.parametrize("number", ["7", " 7 ", "/*index=7*/ 7", "7 // the last\n"])
+def test_comments_may_stand_beside_the_number_of_a_parameter(number: str) -> None:
+    assert one(f"r = f32[] parameter({number})").parameter_number == 7
+
+
+def test_comments_may_be_long_and_hold_instructions() -> None:
+    comment = "/*\n" + "  c = f32[] constant(1)\n} * {\n" * 1000 + "*/"
+    module = read(
+        f"{comment}HloModule m\n{comment}\nENTRY e {{\n{comment}  p = f32[] parameter(0)\n"
+        f"{comment}}}\n{comment}"
+    )
+    assert names(module) == {"e": ["p"]}
+    assert module.entry.instructions[0].line == 3 * 2001 + 4
+
+
+def test_keywords_may_stand_on_lines_of_their_own() -> None:
+    module = read(
+        "HloModule m\n\nENTRY\n%e (p: f32[]) -> f32[] {\n  %p = f32[] parameter(0)\n"
+        "  ROOT\n  %r = f32[] negate(%p)\n}\n"
+    )
+    assert module.entry.is_entry
+    assert names(module) == {"e": ["p", "r"]}
+    assert [i.is_root for i in module.entry.instructions] == [False, True]
 
 
 def test_bytes_are_read_like_text() -> None:
