@@ -5,13 +5,12 @@ The scanner reads; `parse_buffer_assignment_with_grammar` is the definition that
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from hlo_lens.model.buffers import BufferAssignment, BufferValues
 from hlo_lens.syntax.buffer_grammar import NAMES, Places, parser
 from hlo_lens.syntax.buffer_lines import (
     find_all,
-    gap_at,
+    first_found,
     grammar_tree,
     nothing_found,
     optional_token,
@@ -19,14 +18,10 @@ from hlo_lens.syntax.buffer_lines import (
     source_of,
 )
 from hlo_lens.syntax.buffer_scan import EXPECTED, BufferScan
-from hlo_lens.text.source import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from hlo_lens.model.buffers import BufferAssignment, BufferValues
     from hlo_lens.text.source import Source
-
-_Found = TypeVar("_Found", bound=BufferAssignment | BufferValues)
 
 
 def parse_buffer_assignment(
@@ -49,7 +44,12 @@ def parse_buffer_assignment(
     scan = scan_buffers(source_of(text, path))
     if not scan.assignments:
         raise nothing_found(scan, EXPECTED)
-    return _first(scan, scan.assignments, "a second BufferAssignment", strict=strict)
+    return first_found(
+        scan,
+        scan.assignments,
+        "a second BufferAssignment (hlo_lens.load reads them all)",
+        strict=strict,
+    )
 
 
 def parse_buffer_values(
@@ -69,24 +69,17 @@ def parse_buffer_values(
     scan = scan_buffers(source_of(text, path))
     if not scan.values:
         raise nothing_found(scan, "'Used values:'")
-    return _first(scan, scan.values, "a second list of used values", strict=strict)
+    return first_found(
+        scan,
+        scan.values,
+        "a second list of used values (hlo_lens.load reads them all)",
+        strict=strict,
+    )
 
 
 def scan_buffers(source: Source) -> BufferScan:
     """Return a finished scan: all assignments and lists of used values that a source holds."""
     return scan_source(source, BufferScan)
-
-
-def _first(scan: BufferScan, found: Sequence[_Found], second: str, *, strict: bool) -> _Found:
-    """Return the first dump of a scan; a second one is a gap."""
-    first = found[0]
-    if len(found) > 1:
-        start = found[1].start
-        message = f"expected the end of the text, found {second} (hlo_lens.load reads them all)"
-        first.gaps = (*first.gaps, gap_at(scan.source, Span(start, start + 1), message))
-    if strict and first.gaps:
-        raise first.gaps[0].as_error()
-    return first
 
 
 def parse_buffer_assignment_with_grammar(source: Source) -> BufferAssignment:

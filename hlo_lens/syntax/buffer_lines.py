@@ -20,9 +20,13 @@ from hlo_lens.text.errors import DumpSyntaxError, Gap, show_excerpt
 from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lark import Lark
+
+    from hlo_lens.model.buffers import BufferAssignment, BufferValues
+    from hlo_lens.model.live_range import HloLiveRange
+    from hlo_lens.model.memory_usage_report import MemoryUsageReport
 
 Node = Tree[Token]
 
@@ -72,6 +76,9 @@ NAMES: Mapping[str, str] = {
 """What users call the terminals of the buffer grammars, on top of those that all share."""
 
 _Scan = TypeVar("_Scan", bound="LineScan")
+_Found = TypeVar(
+    "_Found", bound="BufferAssignment | BufferValues | HloLiveRange | MemoryUsageReport"
+)
 
 
 class LineScan:
@@ -288,3 +295,21 @@ def nothing_found(scan: LineScan, expected: str) -> DumpSyntaxError:
         return scan.gaps[0].as_error()
     message = f"expected {expected}, found nothing"
     return DumpSyntaxError(message, path=scan.source.path)
+
+
+def first_found(
+    scan: LineScan, found: Sequence[_Found], second: str, *, strict: bool, width: int = 1
+) -> _Found:
+    """Return the first dump of a scan; a second one is a gap of so many characters.
+
+    Raises:
+        DumpSyntaxError: When strict, at the first gap.
+    """
+    first = found[0]
+    if len(found) > 1:
+        start = found[1].start
+        message = f"expected the end of the text, found {second}"
+        first.gaps = (*first.gaps, gap_at(scan.source, Span(start, start + width), message))
+    if strict and first.gaps:
+        raise first.gaps[0].as_error()
+    return first

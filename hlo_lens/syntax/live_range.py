@@ -20,7 +20,7 @@ from hlo_lens.syntax.buffer_lines import (
     LineScan,
     Node,
     find_all,
-    gap_at,
+    first_found,
     grammar_tree,
     header_of_others,
     nothing_found,
@@ -29,7 +29,6 @@ from hlo_lens.syntax.buffer_lines import (
     source_of,
 )
 from hlo_lens.syntax.grammar import grammar_text
-from hlo_lens.text.source import Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -97,14 +96,7 @@ def parse_live_range(
     scan = scan_live_ranges(source_of(text, path))
     if not scan.found:
         raise nothing_found(scan, "'HloLiveRange'")
-    first = scan.found[0]
-    if len(scan.found) > 1:
-        start = scan.found[1].start
-        message = "expected the end of the text, found a second HloLiveRange"
-        first.gaps = (*first.gaps, gap_at(scan.source, Span(start, start + 12), message))
-    if strict and first.gaps:
-        raise first.gaps[0].as_error()
-    return first
+    return first_found(scan, scan.found, "a second HloLiveRange", strict=strict, width=12)
 
 
 def scan_live_ranges(source: Source) -> LiveRangeScan:

@@ -37,7 +37,7 @@ from hlo_lens.syntax.buffer_lines import (
     LineScan,
     Node,
     find_all,
-    gap_at,
+    first_found,
     grammar_tree,
     header_of_others,
     nothing_found,
@@ -47,7 +47,6 @@ from hlo_lens.syntax.buffer_lines import (
 from hlo_lens.syntax.buffer_scan import ShapeCheck, read_items
 from hlo_lens.syntax.hlo_patterns import LINE
 from hlo_lens.syntax.report_grammar import NAMES, hidden_of, parser, percent_of, row_of
-from hlo_lens.text.source import Span
 
 if TYPE_CHECKING:
     from hlo_lens.text.source import Source
@@ -91,14 +90,7 @@ def parse_memory_usage_report(
     scan = scan_memory_usage_reports(source_of(text, path))
     if not scan.found:
         raise nothing_found(scan, "'Memory Space:' or 'Allocations sorted by size:'")
-    first = scan.found[0]
-    if len(scan.found) > 1:
-        start = scan.found[1].start
-        message = "expected the end of the text, found a second memory-usage report"
-        first.gaps = (*first.gaps, gap_at(scan.source, Span(start, start + 1), message))
-    if strict and first.gaps:
-        raise first.gaps[0].as_error()
-    return first
+    return first_found(scan, scan.found, "a second memory-usage report", strict=strict)
 
 
 def scan_memory_usage_reports(source: Source) -> ReportScan:
