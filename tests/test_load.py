@@ -21,7 +21,7 @@ from tests import corpus
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-load_module = sys.modules["hlo_lens.load"]
+packed_module = sys.modules["hlo_lens.load.packed"]
 
 
 def hlo(name: str = "m", entry: str = "main", opcode: str = "negate") -> str:
@@ -249,7 +249,7 @@ def test_file_that_unpacks_to_too_much_is_an_error(
 ) -> None:
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(b"\0" * (20 << 20)))
-    monkeypatch.setattr(load_module, "_MOST_UNPACKED", 10 << 20)
+    monkeypatch.setattr(packed_module, "MOST_UNPACKED", 10 << 20)
     with pytest.raises(UnreadableError, match=r"bomb\.gz: unpacks to more than \d+ bytes"):
         load(path)
 

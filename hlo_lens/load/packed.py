@@ -1,0 +1,192 @@
+"""Compressed files, by content: gzip, xz, bzip2 and, where Python can read it, zstandard.
+
+What is unpacked is bounded, so that no small file fills the memory: at most `MOST_UNPACKED` bytes,
+and at most `MOST_EXPANSION` times the packed size once it is more than 16 MiB.
+"""
+
+from __future__ import annotations
+
+import zlib
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol
+
+from hlo_lens.text.errors import UnreadableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import BinaryIO
+
+MOST_UNPACKED = 8 << 30
+"""Bytes to which a compressed file or an archive may grow."""
+
+MOST_EXPANSION = 2000
+"""How many times its size a compressed file may grow; deflate cannot do more than 1032."""
+
+CHUNK = 1 << 16
+_UNPACKED_ANYWAY = 1 << 24
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+class _Decompressor(Protocol):
+    """What unpacks one member of a compressed file, a piece at a time."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the member has ended."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """What follows the end of the member."""
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes:
+        """Return at most so many bytes, given more of the packed data."""
+
+
+class _Gunzip:
+    """zlib's decompressor with the manners of the others: it keeps what it has not yet used."""
+
+    def __init__(self) -> None:
+        self._zlib = zlib.decompressobj(wbits=31)
+
+    @property
+    def eof(self) -> bool:
+        return self._zlib.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._zlib.unused_data
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._zlib.unconsumed_tail and not self._zlib.eof
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes:
+        return self._zlib.decompress(self._zlib.unconsumed_tail + data, max_length)
+
+
+def _lzma() -> _Decompressor:
+    decompressor: _Decompressor = import_module("lzma").LZMADecompressor(
+        memlimit=1 << 30  # bytes that unpacking itself may take; xz -9 takes 65 MiB
+    )
+    return decompressor
+
+
+def _bz2() -> _Decompressor:
+    decompressor: _Decompressor = import_module("bz2").BZ2Decompressor()
+    return decompressor
+
+
+def _zstd() -> _Decompressor:
+    try:
+        decompressor: _Decompressor = import_module("compression.zstd").ZstdDecompressor()
+    except ImportError as error:
+        message = "zstandard can be read from Python 3.14 on; unpack it with zstd -d"
+        raise UnreadableError(message) from error
+    return decompressor
+
+
+_MAGIC: tuple[tuple[bytes, Callable[[], _Decompressor]], ...] = (
+    (_GZIP, _Gunzip),
+    (b"\xfd7zXZ\0", _lzma),
+    (b"BZh", _bz2),
+    (_ZSTD, _zstd),
+)
+
+
+def _unpacker(head: bytes) -> tuple[bytes, Callable[[], _Decompressor]] | None:
+    """Return the first bytes of a form of compression, and what unpacks it; None for no such."""
+    for magic, make in _MAGIC:
+        if head.startswith(magic) and (magic != b"BZh" or head[4:7] in (b"1AY", b"\x17rE")):
+            return magic, make
+    return None
+
+
+def is_packed(head: bytes) -> bool:
+    """Whether a file that begins like this is compressed."""
+    return _unpacker(head) is not None
+
+
+def unpacked(file: BinaryIO, path: str, cut: list[bool] | None = None) -> Iterator[bytes]:
+    """Yield what a file holds, piece by piece; of a compressed file that is cut off, what is there.
+
+    Args:
+        file: Read from where it stands.
+        path: Name for messages.
+        cut: Gets an item if a compressed file ends too early.
+
+    Raises:
+        UnreadableError: If nothing of it can be unpacked, or if it grows too much.
+    """
+    head = file.read(CHUNK)
+    if not is_packed(head):
+        yield head
+        if len(head) == CHUNK:
+            yield file.read()
+    else:
+        yield from _unpack(file, head, path, cut)
+
+
+def _unpack(file: BinaryIO, head: bytes, path: str, cut: list[bool] | None) -> Iterator[bytes]:
+    """Yield what a compressed file holds, of which `head` has been read."""
+    total, packed = 0, len(head)
+    found = _unpacker(head)
+    while found is not None:
+        magic, make = found
+        unpack = _made(make, path)
+        while not unpack.eof:
+            try:
+                piece = unpack.decompress(head, CHUNK)
+            except (zlib.error, OSError, EOFError, ValueError, MemoryError) as error:
+                _refuse_or_note(error, path, cut, total)
+                return
+            except Exception as error:  # lzma and zstd have errors of their own, imported lazily
+                if type(error).__name__ not in ("LZMAError", "ZstdError"):
+                    raise
+                _refuse_or_note(error, path, cut, total)
+                return
+            total += len(piece)
+            _check_growth(total, packed, path)
+            yield piece
+            head = b""
+            if getattr(unpack, "needs_input", True) and not unpack.eof:
+                head = file.read(CHUNK)
+                packed += len(head)
+                if not head and not piece:
+                    _note(cut)
+                    return
+        head = unpack.unused_data
+        if len(head) < len(magic):  # the next member may begin at a chunk's end
+            more = file.read(CHUNK)
+            packed += len(more)
+            head += more
+        found = _unpacker(head)
+
+
+def _made(make: Callable[[], _Decompressor], path: str) -> _Decompressor:
+    try:
+        return make()
+    except UnreadableError as error:
+        message = f"{path}: {error}"
+        raise UnreadableError(message) from error
+
+
+def _check_growth(total: int, packed: int, path: str) -> None:
+    """Raise UnreadableError where a file grows more than text does."""
+    if total > MOST_UNPACKED or total > max(_UNPACKED_ANYWAY, packed * MOST_EXPANSION):
+        message = f"{path}: unpacks to more than {total} bytes; unpack it by hand"
+        raise UnreadableError(message)
+
+
+def _refuse_or_note(error: Exception, path: str, cut: list[bool] | None, total: int) -> None:
+    """Raise UnreadableError where nothing could be unpacked; else note that the file is cut."""
+    if not total:
+        message = f"{path}: cannot be unpacked: {error}"
+        raise UnreadableError(message) from error
+    _note(cut)
+
+
+def _note(cut: list[bool] | None) -> None:
+    """Note that a compressed file ends too early, for whoever wants to know."""
+    if cut is not None:
+        cut.append(True)

@@ -1,0 +1,144 @@
+"""A single file to the modules in it: `READERS` says what reads each kind of content."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.load.beside import FileBeside
+from hlo_lens.load.stored import chunks, name_of, source_of
+from hlo_lens.load.texts import BUFFER_KINDS, buffer_texts, lazy_module, log_texts
+from hlo_lens.model.dump import ModuleDump, given
+from hlo_lens.text.dump_files import DumpKind, sniff, split_file_name
+from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.source import cut_log_prefixes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from hlo_lens.load.stored import StoredFile
+    from hlo_lens.text.source import Source
+
+    Progress = Callable[[int, int], None]
+
+_HINTS = {
+    DumpKind.EMPTY: "the file is empty",
+    DumpKind.BINARY: "this is binary data, not text; dump text with --xla_dump_hlo_as_text",
+    DumpKind.MLIR: "this is MLIR; HLO text is in *before_ and *after_optimizations.txt",
+    DumpKind.LLVM_IR: "this is LLVM IR, not HLO",
+    DumpKind.PTX: "this is PTX, not HLO",
+    DumpKind.TEXTPROTO: "this looks like a text proto, not HLO",
+    DumpKind.OTHER: "expected 'HloModule' or a computation, found no dump of XLA",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What a file holds.
+
+    Attributes:
+        file: The file.
+        kind: Kind of its content.
+        source: Its text.
+        beside: Finds the other texts of its module.
+        progress: Called with characters done and characters in all.
+    """
+
+    file: StoredFile
+    kind: DumpKind
+    source: Source
+    beside: FileBeside
+    progress: Progress | None = None
+
+
+def modules_of(
+    file: StoredFile,
+    *,
+    data: Iterator[bytes] | None = None,
+    progress: Progress | None = None,
+    alone: bool = False,
+) -> Iterator[ModuleDump]:
+    """Yield the modules of one file.
+
+    Args:
+        file: The file.
+        data: Its unpacked content, where somebody has begun to read it.
+        progress: Called with characters done and characters in all.
+        alone: Look for no other texts of the same module.
+
+    Raises:
+        UnreadableError: If it cannot be read.
+        DumpSyntaxError: If it holds no module.
+    """
+    cut: list[bool] = []
+    content = b"".join(chunks(file, cut) if data is None else data)
+    source = source_of(content, file, is_cut=bool(cut))
+    kind = sniff(source.text)
+    if kind is DumpKind.OTHER and (bare := cut_log_prefixes(source)) is not None:
+        source, kind = bare, sniff(bare.text)  # a log whose prefixes begin late
+    read = READERS.get(kind)
+    if read is None:
+        hint = _HINTS.get(kind, f"this is a {kind.value}, not HLO")
+        raise DumpSyntaxError(hint, path=source.path)
+    beside = FileBeside(None if alone else file)
+    yield from read(Content(file=file, kind=kind, source=source, beside=beside, progress=progress))
+
+
+def _hlo_modules(content: Content) -> Iterator[ModuleDump]:
+    """Yield the modules of an HLO text, which may be several, or in a log."""
+    from hlo_lens.syntax.hlo_module import parse_hlo_modules  # Lark, which --help must not pay
+
+    source, progress = content.source, content.progress
+    size = len(source.text)
+    report = None if progress is None else lambda offset: progress(offset, size)
+    name = split_file_name(name_of(content.file))
+    modules = parse_hlo_modules(source, progress=report)
+    beside = content.beside if len(modules) == 1 else FileBeside(None)
+    parts = {part: file for part, file in beside.same_stage().items() if part}
+    before = beside.before()
+    for module in modules:
+        yield ModuleDump(
+            name=module.name or name.module,
+            kind=content.kind,
+            stage=name.stage,
+            files=(source.path, *(file.path for file in parts.values())),
+            parts={part: file.path for part, file in parts.items()},
+            module_text=given(module),
+            before_text=lazy_module(before),
+            buffers=buffer_texts(parts),
+        )
+
+
+def _buffer_modules(content: Content) -> Iterator[ModuleDump]:
+    """Yield the module that a buffer-side text belongs to, with the other texts of the same."""
+    name = split_file_name(name_of(content.file))
+    parts = {**content.beside.same_stage(), BUFFER_KINDS[content.kind]: content.file}
+    hlo = parts.pop("", None)
+    yield ModuleDump(
+        name=name.module,
+        kind=content.kind,
+        stage=name.stage,
+        files=(*((hlo.path,) if hlo else ()), *(file.path for file in parts.values())),
+        parts={part: file.path for part, file in parts.items()},
+        module_text=lazy_module(hlo),
+        before_text=lazy_module(content.beside.before()),
+        buffers=buffer_texts(parts, content.source),
+    )
+
+
+def _log_modules(content: Content) -> Iterator[ModuleDump]:
+    """Yield what a log says of buffers."""
+    yield ModuleDump(
+        name=name_of(content.file),
+        kind=content.kind,
+        files=(content.source.path,),
+        buffers=log_texts(content.source),
+    )
+
+
+READERS: Mapping[DumpKind, Callable[[Content], Iterator[ModuleDump]]] = {
+    DumpKind.HLO: _hlo_modules,
+    **dict.fromkeys(BUFFER_KINDS, _buffer_modules),
+    DumpKind.BUFFER_LOG: _log_modules,
+}
+"""What reads each kind of content; other kinds hold no module."""

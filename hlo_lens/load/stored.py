@@ -1,0 +1,129 @@
+"""Where a file's bytes come from: a disk, standard input, or an archive that has been opened.
+
+A stored file can be sent to another process, which then reads it for itself.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Protocol
+
+from hlo_lens.load.packed import CHUNK, unpacked
+from hlo_lens.text.dump_files import DumpKind, sniff, sniff_start
+from hlo_lens.text.errors import UnreadableError
+from hlo_lens.text.source import Source, clean, decode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+STDIN = "-"
+
+
+class StoredFile(Protocol):
+    """A file, wherever it is stored."""
+
+    @property
+    def path(self) -> str:
+        """Its name for messages and reports."""
+
+    @property
+    def folder(self) -> str:
+        """The folder that holds it, below what was loaded; empty for its top."""
+
+    def open(self) -> BinaryIO:
+        """Return its bytes, as they are stored; raises OSError."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFile:
+    """A file on a disk, or ``-`` for standard input."""
+
+    path: str
+    folder: str = ""
+
+    def open(self) -> BinaryIO:
+        """Return its bytes, as they are stored."""
+        return sys.stdin.buffer if self.path == STDIN else Path(self.path).open("rb")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFile:
+    """A file whose bytes are in memory, as those of an archive that can only be read in order."""
+
+    path: str
+    folder: str = ""
+    data: bytes = field(default=b"", repr=False)
+
+    def open(self) -> BinaryIO:
+        """Return its bytes."""
+        return io.BytesIO(self.data)
+
+
+def name_of(file: StoredFile) -> str:
+    """Return the last part of a file's path."""
+    return PurePath(file.path).name
+
+
+def chunks(file: StoredFile, cut: list[bool] | None = None) -> Iterator[bytes]:
+    """Yield the content of a file, unpacked if it is compressed.
+
+    Args:
+        file: The file.
+        cut: Gets an item if a compressed file ends too early.
+
+    Raises:
+        UnreadableError: If it is missing, or cannot be read or unpacked.
+    """
+    try:
+        opened = file.open()
+        if opened is sys.stdin.buffer:
+            yield from unpacked(opened, file.path, cut)
+            return
+        with opened:
+            yield from unpacked(opened, file.path, cut)
+    except FileNotFoundError as error:
+        message = f"{file.path}: no such file or folder"
+        raise UnreadableError(message) from error
+    except OSError as error:
+        message = f"{file.path}: cannot be read: {error.strerror or error}"
+        raise UnreadableError(message) from error
+
+
+def read_source(file: StoredFile | str) -> Source:
+    """Return the text of a file, unpacked.
+
+    Raises:
+        UnreadableError: If it cannot be read.
+    """
+    stored = DiskFile(file) if isinstance(file, str) else file
+    cut: list[bool] = []
+    data = b"".join(chunks(stored, cut))
+    return source_of(data, stored, is_cut=bool(cut))
+
+
+def source_of(data: bytes, file: StoredFile, *, is_cut: bool = False) -> Source:
+    """Return the text of some bytes that a file holds."""
+    source = clean(decode(data), "<stdin>" if file.path == STDIN else file.path)
+    source.is_cut = is_cut
+    return source
+
+
+def head_of(file: StoredFile) -> bytes:
+    """Return the first bytes of a file, unpacked; none where it cannot be read."""
+    try:
+        return next(chunks(file), b"")[:CHUNK]
+    except UnreadableError:
+        return b""
+
+
+def head_kind(file: StoredFile) -> DumpKind | None:
+    """Return the kind of a file by its beginning; None where it cannot be read."""
+    try:
+        head = next(chunks(file), b"")[:CHUNK]
+    except UnreadableError:
+        return None
+    return sniff_start(head[:512]) or sniff(decode(head))

@@ -1,0 +1,125 @@
+"""Readers of single files: the HLO text and the buffer-side texts of a module."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hlo_lens.load.stored import read_source
+from hlo_lens.model.dump import BufferTexts, Lazy
+from hlo_lens.text.dump_files import DumpKind
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hlo_lens.load.stored import StoredFile
+    from hlo_lens.model.buffer_log import BufferLog
+    from hlo_lens.model.buffers import BufferAssignment, BufferValues
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.live_range import HloLiveRange
+    from hlo_lens.model.memory_usage_report import MemoryUsageReport
+    from hlo_lens.text.source import Source
+
+BUFFER_KINDS = {
+    DumpKind.BUFFER_ASSIGNMENT: "buffer-assignment",
+    DumpKind.BUFFER_VALUES: "buffer-assignment-values",
+    DumpKind.LIVE_RANGE: "live-range",
+    DumpKind.MEMORY_USAGE_REPORT: "memory-usage-report",
+}
+"""Kinds of buffer-side text, and the word for each in XLA's file names."""
+
+
+def part_of(kind: DumpKind | None) -> str | None:
+    """Return what a text of a kind is to its module: empty for HLO; None for none of its texts."""
+    return "" if kind is DumpKind.HLO else BUFFER_KINDS.get(kind) if kind else None
+
+
+def lazy_module(file: StoredFile | None, *, strict: bool = False) -> Lazy[HloModule] | None:
+    """Return what reads the module of a file when it is asked for."""
+    return None if file is None else Lazy(partial(_read_module, file, strict=strict))
+
+
+def _read_module(file: StoredFile, *, strict: bool) -> HloModule:
+    """Return the module of a file; one that cannot be read is an empty module with a gap."""
+    from hlo_lens.load.readers import modules_of
+    from hlo_lens.syntax.hlo_module import unread_module
+
+    try:
+        (module, *_) = modules_of(file, alone=True)
+        if strict and module.gaps:
+            raise module.gaps[0].as_error()
+        return module.hlo or unread_module(file.path)
+    except DumpSyntaxError as error:
+        if strict:
+            raise
+        return unread_module(file.path, error)
+
+
+def buffer_texts(parts: Mapping[str, StoredFile], source: Source | None = None) -> BufferTexts:
+    """Return readers of the buffer-side texts; before April 2026 one file held several.
+
+    Args:
+        parts: Kind of text to its file.
+        source: One of these files, where it has been read already.
+    """
+
+    def text(file: StoredFile) -> Source:
+        return source if source is not None and source.path == file.path else read_source(file)
+
+    texts = BufferTexts()
+    assignment = parts.get("buffer-assignment")
+    if assignment is not None:
+        texts.assignment = Lazy(lambda: _parse_assignment(text(assignment)))
+    values = parts.get("buffer-assignment-values")
+    if values is not None:
+        texts.values = Lazy(lambda: _parse_values(text(values)))
+    ranges = parts.get("live-range")
+    if ranges is not None:
+        texts.live_range = Lazy(lambda: _parse_live_range(text(ranges)))
+    elif assignment is not None:
+        texts.live_range = Lazy(lambda: _combined_live_range(text(assignment)))
+    report = parts.get("memory-usage-report")
+    if report is not None:
+        texts.usage_report = Lazy(lambda: _parse_usage_report(text(report)))
+    return texts
+
+
+def log_texts(source: Source) -> BufferTexts:
+    """Return the reader of a log with buffer statistics."""
+    return BufferTexts(log=Lazy(partial(_parse_buffer_log, source)))
+
+
+def _parse_assignment(source: Source) -> BufferAssignment:
+    from hlo_lens.syntax.buffer_assignment import parse_buffer_assignment
+
+    return parse_buffer_assignment(source)
+
+
+def _parse_values(source: Source) -> BufferValues:
+    from hlo_lens.syntax.buffer_assignment import parse_buffer_values
+
+    return parse_buffer_values(source)
+
+
+def _parse_live_range(source: Source) -> HloLiveRange:
+    from hlo_lens.syntax.live_range import parse_live_range
+
+    return parse_live_range(source)
+
+
+def _combined_live_range(source: Source) -> HloLiveRange | None:
+    """Return the live ranges that stand after the allocations, as until April 2026; or None."""
+    return _parse_live_range(source) if "\nHloLiveRange " in source.text else None
+
+
+def _parse_buffer_log(source: Source) -> BufferLog:
+    from hlo_lens.syntax.buffer_log import parse_buffer_log
+
+    return parse_buffer_log(source)
+
+
+def _parse_usage_report(source: Source) -> MemoryUsageReport:
+    from hlo_lens.syntax.memory_usage_report import parse_memory_usage_report
+
+    return parse_memory_usage_report(source)
