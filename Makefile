@@ -7,7 +7,7 @@ SAMPLE := sample_dumps/tpu/tp_mlp
 RUN := $(BIN)/hlo-lens
 
 .DEFAULT_GOAL := help
-.PHONY: help install fmt lint type imports unit test golden oracle samples bench wheel-test check-check report clean
+.PHONY: help install fmt lint type imports unit test golden oracle samples bench jax-versions wheel-test check-check report clean
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -45,7 +45,7 @@ imports: $(VENV)/.dev ## layers: import-linter
 unit: $(VENV)/.dev ## the tests alone
 	$(BIN)/python -m pytest -q -n 2
 
-test: lint type imports unit wheel-test ## all checks, as CI runs them
+test: lint type imports unit jax-versions wheel-test ## all checks, as CI runs them
 
 golden: $(VENV)/.dev ## rewrite the expected texts in tests/golden; read each hunk
 	HLO_LENS_GOLDEN=write $(BIN)/python -m pytest -q tests/golden
@@ -59,6 +59,9 @@ samples: $(VENV)/.dev ## remake sample_dumps (see sample_dumps/README.md for wha
 bench: $(VENV)/.dev ## time and memory, side by side with XLA's own parser
 	$(BIN)/python -m tests.bench
 
+jax-versions: $(VENV)/.dev ## the bridge in the oldest, a middle and the newest jax
+	$(BIN)/python -m tests.jax_versions
+
 wheel-test: $(VENV)/.dev ## build sdist and wheel, install the wheel alone, read a sample
 	$(BIN)/python -m tests.wheel_test
 
@@ -66,4 +69,4 @@ check-check: $(VENV)/.dev ## plant a type error and a layer breach; the checks m
 	$(BIN)/python -m tests.check_check
 
 clean: ## remove .venv and caches
-	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .bench
+	rm -rf $(VENV) .venv-jax-* dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .bench

@@ -20,6 +20,7 @@ from hlo_lens.load import load  # bound now, or the submodule of that name would
 from hlo_lens.model.reader import Reader, use_reader
 
 if TYPE_CHECKING:
+    from hlo_lens.jax_bridge import Capture, capture, from_compiled, from_lowered
     from hlo_lens.model.buffer_log import BufferLog
     from hlo_lens.model.buffers import (
         AssignedValue,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         Gap,
         HloLensError,
         MissingDumpError,
+        MissingPackageError,
         UnreadableError,
     )
 
@@ -59,6 +61,7 @@ __all__ = [
     "BufferAssignment",
     "BufferLog",
     "BufferValues",
+    "Capture",
     "Dump",
     "DumpMismatchError",
     "DumpSyntaxError",
@@ -75,11 +78,15 @@ __all__ = [
     "Layout",
     "MemoryUsageReport",
     "MissingDumpError",
+    "MissingPackageError",
     "ModuleDump",
     "Shape",
     "UnreadableError",
     "__version__",
+    "capture",
     "expand_replica_groups",
+    "from_compiled",
+    "from_lowered",
     "load",
     "parse_buffer_assignment",
     "parse_buffer_log",
@@ -90,6 +97,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "hlo_lens.jax_bridge": ("Capture", "capture", "from_compiled", "from_lowered"),
     "hlo_lens.model.buffer_log": ("BufferLog",),
     "hlo_lens.model.buffers": (
         "AssignedValue",
@@ -118,6 +126,7 @@ _HOMES = {
         "Gap",
         "HloLensError",
         "MissingDumpError",
+        "MissingPackageError",
         "UnreadableError",
     ),
 }

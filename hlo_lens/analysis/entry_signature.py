@@ -41,8 +41,8 @@ class EntryValue:
         direction: ``parameter`` or ``output``.
         number: Number of the parameter; None for outputs, and where it is not printed.
         index: Shape index of the leaf as XLA prints it (``{0,1}``); empty for a whole value.
-        name: Of a parameter the argument's name as the framework gave it (op_name), else the
-            instruction's; of an output the instruction that gives it.
+        name: Of a parameter the argument's name as the framework gave it (by itself, or as
+            op_name), else the instruction's; of an output the instruction that gives it.
         shape: Shape without layout; None where it is not known.
         layout: Layout as printed, in braces; None where none is.
         size_bytes: Logical bytes.
@@ -210,13 +210,15 @@ def _parameter(
     attributes = instruction.attributes
     name = _argument_name(instruction, attributes.get("metadata"))
     shardings = _leaf_shardings(instruction, attributes.get("sharding"), leaves)
+    framework = instruction.computation.module.framework
     for leaf, sharding in zip(leaves, shardings, strict=True):
         kind, output = donation.get((number, leaf.index), (None, None))
+        known = None if framework is None else framework.argument(number, leaf.index)
         yield EntryValue(
             direction="parameter",
             number=number,
             index=_braces(leaf.index) if leaf.index else "",
-            name=name,
+            name=name if known is None else known.name,
             shape=leaf.text,
             layout=leaf.layout,
             size_bytes=leaf.size_bytes,

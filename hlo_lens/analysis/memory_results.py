@@ -48,6 +48,8 @@ class MemoryResults:
         module: The HLO text; None where there is none.
         unknown_values: Values of instructions that the HLO text does not have.
         missing: Kinds of text that are not there, with the XLA flag that writes each.
+        stated: Figures of the framework's ``memory_analysis()``; empty where there are none.
+        mismatches: Those of them that are not ours: name, our bytes, their bytes.
     """
 
     layout: MemoryLayout
@@ -58,6 +60,8 @@ class MemoryResults:
     module: HloModule | None = field(default=None, repr=False)
     unknown_values: int = 0
     missing: tuple[tuple[str, str], ...] = ()
+    stated: Mapping[str, int] = field(default_factory=dict)
+    mismatches: tuple[tuple[str, int, int], ...] = ()
 
 
 def memory_results(
@@ -69,7 +73,8 @@ def memory_results(
 ) -> MemoryResults | None:
     """Return what is known of the memory of a module; None where nothing is.
 
-    Without a buffer assignment it is estimated from the HLO text, if that is scheduled.
+    Without a buffer assignment it is estimated from the HLO text, if that is scheduled. Where the
+    framework that compiled it is at hand, its figures are held against ours.
 
     Args:
         dump: The module and its texts.
@@ -80,6 +85,16 @@ def memory_results(
     Raises:
         DumpMismatchError: If texts do not belong together, or sums are not those that XLA printed.
     """
+    results = _results(dump, backend, table, most_estimated)
+    return results if results is None or dump.framework is None else _checked(results, dump)
+
+
+def _results(
+    dump: ModuleDump,
+    backend: str | None,
+    table: InstructionTable | None,
+    most_estimated: int | None,
+) -> MemoryResults | None:
     assignment, module = dump.buffer_assignment, dump.hlo
     if assignment is None or not len(assignment.allocations):
         if module is None or len(module.columns) > (most_estimated or len(module.columns)):
@@ -147,6 +162,29 @@ def _estimated(
         module=module,
         missing=_missing(dump),
     )
+
+
+_FIGURES = ("argument", "output", "alias", "temp")
+
+
+def _checked(results: MemoryResults, dump: ModuleDump) -> MemoryResults:
+    """Return the results with what ``memory_analysis()`` says beside them.
+
+    Where our temporaries are only known to lie in a range, its number says where.
+    """
+    stated = {} if dump.framework is None else dump.framework.memory
+    if not any(stated.get(f"{name}_size_in_bytes") for name in _FIGURES):
+        return replace(results, stated=stated)
+    statement = results.statement
+    temp = stated.get("temp_size_in_bytes")
+    least, most = statement.temp_range
+    if temp is not None and least < most and least <= temp <= most:
+        statement = replace(statement, temp_bytes=temp, temp_range=(temp, temp))
+    pairs = [(f"{n}_size_in_bytes", getattr(statement, f"{n}_bytes")) for n in _FIGURES]
+    host = zip(_FIGURES, statement.host_bytes, strict=True)
+    pairs += [(f"host_{name}_size_in_bytes", size) for name, size in host]
+    wrong = tuple((n, ours, stated[n]) for n, ours in pairs if n in stated and stated[n] != ours)
+    return replace(results, statement=statement, stated=stated, mismatches=wrong)
 
 
 def at_instant(results: MemoryResults, at: str, *, color: int = DEFAULT_SPACE) -> PeakMemory | None:

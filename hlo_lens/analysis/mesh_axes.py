@@ -1,6 +1,7 @@
 """Which mesh axes a collective's devices lie along.
 
-A mesh is taken from, in this order: the caller; the meshes of Shardy and of shardings by mesh axes,
+A mesh is taken from, in this order: the caller; the arguments' shardings, where the framework that
+compiled the module is at hand; the meshes of Shardy and of shardings by mesh axes,
 in the module's text, then in the text from before optimizations, which still has them; mesh-form
 replica groups whose axes have names of their own. Where the text names no axes, the sizes alone are
 inferred, from the steps in device ids that shardings and groups go in, and the axes are called
@@ -45,7 +46,8 @@ class ModuleMesh:
 
     Attributes:
         mesh: The mesh.
-        source: ``given``, ``text``, ``before_optimizations``, ``replica groups`` or ``inferred``.
+        source: ``given``, ``arguments``, ``text``, ``before_optimizations``, ``replica groups`` or
+            ``inferred``.
     """
 
     mesh: Mesh
@@ -99,6 +101,8 @@ def module_meshes(
     """
     if given is not None:
         return (ModuleMesh(mesh=given, source="given"),)
+    if module.framework is not None and module.framework.meshes:
+        return tuple(ModuleMesh(mesh=mesh, source="arguments") for mesh in module.framework.meshes)
     named = named_meshes(module)
     if named:
         return tuple(ModuleMesh(mesh=mesh, source="text") for mesh in named)
@@ -114,8 +118,12 @@ def module_meshes(
 
 
 def named_meshes(module: HloModule) -> list[Mesh]:
-    """Return the meshes that a module's shardings are written with: Shardy's, and V3 shardings."""
-    found: dict[Mesh, None] = {}
+    """Return the meshes that a module's shardings are written with: Shardy's, and V3 shardings.
+
+    Those that the framework knows come first.
+    """
+    told = () if module.framework is None else module.framework.meshes
+    found: dict[Mesh, None] = dict.fromkeys(told)
     meshes = (
         module.frontend_attributes.get(MESHES) if "frontend_attributes" in module.header else ""
     )

@@ -11,7 +11,7 @@ seen in the dumps of jax 0.4.13 to 0.12.0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.analysis.entry_signature import entry_signature
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from hlo_lens.analysis.entry_signature import EntrySignature, EntryValue
+    from hlo_lens.model.framework import Framework, FrameworkValue
     from hlo_lens.model.hlo import HloInstruction, HloModule
     from hlo_lens.model.hlo_query import InstructionTable
     from hlo_lens.model.mesh import Mesh
@@ -51,6 +52,7 @@ class EntryText:
         signature: Its parameters and outputs.
         shardings: By value: what ``sharding=`` says.
         shardy: By value: what Shardy's attribute says.
+        told: By value: what the framework knows, where it is at hand.
     """
 
     module: HloModule
@@ -58,6 +60,7 @@ class EntryText:
     signature: EntrySignature
     shardings: dict[Key, HloSharding]
     shardy: dict[Key, HloSharding]
+    told: dict[Key, FrameworkValue] = field(default_factory=dict)
 
     def values(self) -> dict[Key, EntryValue]:
         """Return parameters and outputs by key."""
@@ -91,9 +94,11 @@ class ModuleShardings:
         return self.before if self.is_per_device else self.own
 
     def shardings_of(self, key: Key) -> list[HloSharding]:
-        """Return what the texts say of a value, the most trustworthy first."""
+        """Return what framework and texts say of a value, the most trustworthy first."""
         texts = [self.own, *([self.before] if self.before else [])]
-        said = [text.shardings.get(key) for text in texts]
+        told = self.own.told.get(key)
+        said = [None if told is None else told.sharding]
+        said += [text.shardings.get(key) for text in texts]
         said += [text.shardy.get(key) for text in texts]
         return [sharding for sharding in said if sharding is not None]
 
@@ -172,8 +177,28 @@ def _entry_text(
         if shardy.SHARDINGS_BEGIN in module.columns.source.text:
             named = dict(_shardy_shardings(module))
     return EntryText(
-        module=module, table=table, signature=signature, shardings=printed, shardy=named
+        module=module,
+        table=table,
+        signature=signature,
+        shardings=printed,
+        shardy=named,
+        told=dict(_told(module.framework)),
     )
+
+
+def _told(framework: Framework | None) -> Iterator[tuple[Key, FrameworkValue]]:
+    """Yield what the framework knows of parameters and outputs."""
+    if framework is None:
+        return
+    for value in framework.arguments:
+        if value.number is not None:
+            yield ("parameter", value.number, _index_text(value)), value
+    for value in framework.outputs:
+        yield ("output", 0, _index_text(value)), value
+
+
+def _index_text(value: FrameworkValue) -> str:
+    return f"{{{','.join(map(str, value.index))}}}" if value.index else ""
 
 
 def _printed_shardings(

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 SHAPES = "shapes"
 """Source of a sharding that only follows from the shapes."""
 
+ARGUMENTS = "arguments"
+"""Source of a sharding that the framework itself knows, from its arguments and results."""
+
 ALIAS = "alias"
 """Source of a sharding that is that of the parameter whose buffer the output has."""
 
@@ -57,8 +60,8 @@ class ShardedValue:
         device_shape: Shape of one device's part; None where it is not known.
         is_upper_bound: Whether the global shape was computed and may be smaller.
         sharding: How it lies on the devices; None where that is not known.
-        source: Where the sharding is from: ``text``, ``before_optimizations``, ``shapes``,
-            ``alias`` or None.
+        source: Where the sharding is from: ``arguments``, ``text``, ``before_optimizations``,
+            ``shapes``, ``alias`` or None.
         spec: The sharding over `mesh`; None where there is no mesh or no spec.
         mesh: The mesh of `spec`.
         replication_factor: How many devices hold each element.
@@ -114,7 +117,9 @@ class ShardingTable(Result):
         Column("padded_device_bytes", Unit.BYTES, "the same with the padding of tiles"),
         Column("spec", Unit.NONE, "partition spec over the known mesh"),
         Column("sharding", Unit.NONE, "sharding as written"),
-        Column("sharding_source", Unit.NONE, "text, before_optimizations, shapes or alias"),
+        Column(
+            "sharding_source", Unit.NONE, "arguments, text, before_optimizations, shapes, alias"
+        ),
         Column("replication_factor", Unit.COUNT, "how many devices hold each element"),
         Column("is_upper_bound", Unit.NONE, "whether the global shape may be smaller"),
         Column("donation", Unit.NONE, "may-alias, must-alias or donor"),
@@ -225,6 +230,8 @@ class _Rows:
         other = self._other.get(key)
         before = None if other is None or found.before is None else _shape_of(found.before, other)
         whole, part = (before, own) if found.is_per_device else (own, None)
+        if whole is None and (told := found.own.told.get(key)) is not None:
+            whole = told.shape
         if whole is not None and part is not None and whole.rank == part.rank:
             whole = dataclasses.replace(whole, layout=part.layout)  # int4 is packed by layout
         sharding, source = self._sharding(key, whole, part)
@@ -258,6 +265,9 @@ class _Rows:
         for sharding in self._found.shardings_of(key):
             if whole is not None and part is not None and not _fits(sharding, whole, part):
                 continue
+            told = own.told.get(key)
+            if told is not None and sharding is told.sharding:
+                return sharding, ARGUMENTS
             is_own = sharding in (own.shardings.get(key), own.shardy.get(key))
             return sharding, "text" if is_own else "before_optimizations"
         return None, None

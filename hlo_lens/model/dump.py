@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.model.buffer_log import BufferLog
     from hlo_lens.model.buffers import BufferAssignment, BufferValues
+    from hlo_lens.model.framework import Framework
     from hlo_lens.model.hlo import HloModule
     from hlo_lens.model.live_range import HloLiveRange
     from hlo_lens.model.memory_usage_report import MemoryUsageReport
@@ -74,6 +75,7 @@ class ModuleDump:
         before_text: Reads the module as it was before optimizations; None where there is no such
             text, or where it is the one of `module_text`.
         buffers: Read the buffer-side texts.
+        framework: What the framework that compiled it knows of it; None for dumps.
     """
 
     name: str
@@ -84,6 +86,7 @@ class ModuleDump:
     module_text: Lazy[HloModule] | None = field(default=None, repr=False)
     before_text: Lazy[HloModule] | None = field(default=None, repr=False)
     buffers: BufferTexts = field(default_factory=BufferTexts, repr=False)
+    framework: Framework | None = field(default=None, repr=False)
 
     @property
     def title(self) -> str:

@@ -19,6 +19,7 @@ from hlo_lens.model.metadata import OpMetadata, SourceLocation, StackFrames
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
+    from hlo_lens.model.framework import Framework
     from hlo_lens.model.replica_groups import CollectiveDeviceList
     from hlo_lens.model.shape import ProgramShape, Shape, ShapeIndex
     from hlo_lens.model.sharding import HloSharding
@@ -553,6 +554,7 @@ class HloModule:
         unknown_attributes: Names of attributes that XLA did not have until August 2026; they are
             kept like the others.
         start: Offset in the text where it begins.
+        framework: What the framework that compiled it knows beside the text; None for dumps.
     """
 
     name: str
@@ -565,6 +567,7 @@ class HloModule:
     is_truncated: bool = False
     unknown_attributes: tuple[str, ...] = ()
     start: int = 0
+    framework: Framework | None = field(default=None, repr=False)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, HloModule):

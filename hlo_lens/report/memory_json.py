@@ -54,6 +54,11 @@ def memory_object(results: MemoryResults | None) -> Mapping[str, object] | None:
         "temp_is_exact": least == most,
         "unknown_values": results.unknown_values,
         "missing": [name for name, _ in results.missing],
+        "memory_analysis": dict(results.stated) or None,
+        "mismatches": [
+            {"name": name, "ours": ours, "theirs": theirs}
+            for name, ours, theirs in results.mismatches
+        ],
     }
 
 

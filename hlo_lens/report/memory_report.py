@@ -176,6 +176,7 @@ def _where(results: MemoryResults, peak: PeakMemory) -> str:
 def memory_notes(results: MemoryResults) -> Iterator[str]:
     """Yield what weakens the numbers, what is missing, and what other tools will show."""
     yield from results.statement.notes
+    yield from _framework_notes(results)
     layout = results.layout
     if not layout.is_complete:
         yield "the buffer assignment is not complete: sums are of what is there"
@@ -191,6 +192,21 @@ def memory_notes(results: MemoryResults) -> Iterator[str]:
     for name, flag in results.missing:
         yield f"not there: {name}; XLA writes it with {flag}"
     yield from _other_tools(results)
+
+
+def _framework_notes(results: MemoryResults) -> Iterator[str]:
+    for name, ours, theirs in results.mismatches:
+        yield (
+            f"memory_analysis() says {name} {theirs:,}, this says {ours:,}: trust neither before "
+            "you know why"
+        )
+    if results.stated and not results.mismatches:
+        is_told = any(value for name, value in results.stated.items() if "size_in" in name)
+        yield (
+            "equal to memory_analysis()"
+            if is_told
+            else "memory_analysis() is all zeros here, which tells nothing"
+        )
 
 
 def _other_tools(results: MemoryResults) -> Iterator[str]:

@@ -120,15 +120,21 @@ def _value_object(value: EntryValue) -> Mapping[str, object]:
 
 
 def backend_of(dump: ModuleDump, facts: Summary) -> str | None:
-    """Return the backend that the text tells, else the one in the names of the files."""
-    return facts.backend or _backend_of_names(dump)
+    """Return the backend that framework or text tell, else the one in the names of the files."""
+    return _backend_told(dump) or facts.backend or _backend_of_names(dump)
 
 
 def backend_of_dump(dump: ModuleDump) -> str | None:
     """Return the same where no facts are known yet."""
     module = dump.hlo
-    told = None if module is None else backend_of_text(module, range(len(module.columns)))
+    told = _backend_told(dump)
+    if told is None and module is not None:
+        told = backend_of_text(module, range(len(module.columns)))
     return told or _backend_of_names(dump)
+
+
+def _backend_told(dump: ModuleDump) -> str | None:
+    return None if dump.framework is None else dump.framework.backend
 
 
 def _backend_of_names(dump: ModuleDump) -> str | None:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.source_bytes import SourceBytes
     from hlo_lens.analysis.summary import Summary
     from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.framework import Framework
     from hlo_lens.model.hlo import HloModule
     from hlo_lens.text.errors import Gap
 
@@ -142,8 +143,23 @@ def _section(
             *(() if memory is None else memory_facts(memory)),
         ),
         tables=tables,
-        notes=(*_notes(results, module), *_memory_notes(module, memory)),
+        notes=(
+            *_notes(results, module),
+            *_framework_notes(dump.framework),
+            *_memory_notes(module, memory),
+        ),
     )
+
+
+def _framework_notes(framework: Framework | None) -> Iterator[str]:
+    """Yield what the framework knows that no text says."""
+    if framework is None:
+        return
+    if framework.unused:
+        names = ", ".join(value.name for value in framework.unused)
+        yield f"arguments that the program does not use: {names}"
+    for note in framework.notes:
+        yield f"{framework.name}: {note}"
 
 
 def _section_without_hlo(dump: ModuleDump, memory: MemoryResults | None) -> Section:

@@ -52,6 +52,12 @@ class MissingDumpError(HloLensError):
     exit_code: ClassVar[int] = 3
 
 
+class MissingPackageError(HloLensError):
+    """A package is needed that is not installed; the message says how to install it."""
+
+    exit_code: ClassVar[int] = 3
+
+
 class UnknownNameError(HloLensError):
     """A name was asked for that the module does not have; the message names the nearest ones."""
 

@@ -1,0 +1,1 @@
+"""Tests of the front door from JAX; they run in whatever jax is installed."""

@@ -1,0 +1,112 @@
+"""Run the tests of the bridge in the oldest, a middle and the newest jax, each in its own venv.
+
+``make jax-versions`` calls it. Environments are made once, in .venv-jax-VERSION, from PyPI; one
+that the machine's Pythons cannot have is skipped with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+NEEDS = ("pytest>=8", "lark>=1.2.2", "networkx>=3.2", "protobuf>=4.25", "numpy>=1.26")
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A version of jax, and the Pythons that can have it, preferred ones first."""
+
+    jax: str
+    pythons: tuple[str, ...]
+
+
+ENVIRONMENTS = (
+    Environment("0.4.30", ("python3.11", "python3.12")),
+    Environment("0.6.2", ("python3.11", "python3.12", "python3.13")),
+    Environment("0.12.0", ("python3.12", "python3.13", "python3.14")),
+)
+
+
+def python_of(environment: Environment) -> str | None:
+    """Return the first Python that runs here, of the path or of pyenv.
+
+    A shim of pyenv on the path may stand for a Python that is installed but not chosen.
+    """
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for name in environment.pythons:
+        found = [Path(path)] if (path := shutil.which(name)) else []
+        found += sorted(pyenv.glob(f"{name.removeprefix('python')}.*/bin/{name}"))
+        for python in found:
+            if not run(python, "--version").returncode:
+                return str(python)
+    return None
+
+
+def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    """Return what a command did, in the checkout."""
+    return subprocess.run(
+        [str(part) for part in command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+def prepared(environment: Environment, python: str) -> Path | str:
+    """Return the Python of a venv that has this jax, or why there is none."""
+    folder = ROOT / f".venv-jax-{environment.jax}"
+    inside, stamp = folder / "bin" / "python", folder / ".complete"
+    if stamp.exists():
+        return inside
+    steps: tuple[tuple[str | Path, ...], ...] = (
+        (python, "-m", "venv", "--clear", folder),
+        (
+            *(inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
+            *(f"jax=={environment.jax}", f"jaxlib=={environment.jax}", *NEEDS),
+        ),
+    )
+    for step in steps:
+        done = run(*step)
+        if done.returncode:
+            return f"{' '.join(map(str, step))}\n{done.stderr}"
+    stamp.touch()
+    return inside
+
+
+def say(text: str) -> None:
+    """Print a line at once: environments take their time."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    """Return 1 if any version fails, or if none could be tried."""
+    failed = tried = 0
+    for environment in ENVIRONMENTS:
+        label = f"jax {environment.jax}"
+        python = python_of(environment)
+        if python is None:
+            say(f"{label}: skipped: none of {', '.join(environment.pythons)} runs here")
+            continue
+        start = time.perf_counter()
+        inside = prepared(environment, python)
+        if isinstance(inside, str):
+            say(f"{label}: no environment: {inside}")
+            failed += 1
+            continue
+        arguments = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "filterwarnings=")
+        done = run(inside, *arguments, "tests/jax_bridge")
+        tried += 1
+        failed += bool(done.returncode)
+        summary = next(reversed(done.stdout.splitlines()), "no output")
+        say(f"{label}: {summary} ({time.perf_counter() - start:.0f} s in all)")
+        if done.returncode:
+            say(f"{done.stdout}\n{done.stderr}")
+    return int(bool(failed) or not tried)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
