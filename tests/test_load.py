@@ -430,7 +430,7 @@ def test_folder_without_dumps_says_how_to_make_them(
 ) -> None:
     with pytest.raises(UnreadableError) as caught:
         load(write(tmp_path, files))
-    assert "no HLO text in this folder" in str(caught.value)
+    assert "no HLO text in it" in str(caught.value)
     assert "--xla_dump_to=DIR" in str(caught.value)
     assert caught.value.exit_code == 3
 

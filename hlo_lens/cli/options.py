@@ -62,14 +62,40 @@ class Reading:
         module: Modules whose names this regular expression is found in; None for all.
         strict: Whether any gap is an error.
         min_coverage: Least share of each module that must be understood, 0 to 100.
+        stage: Stage of compilation that is read, as `ModuleDump.at_stage` takes it; None for the
+            latest.
     """
 
     module: re.Pattern[str] | None
     strict: bool
     min_coverage: float
+    stage: str | None = None
 
     def select(self, modules: Sequence[ModuleDump]) -> tuple[ModuleDump, ...]:
-        """Return the modules asked for; raises UnknownNameError where there are none."""
+        """Return the modules asked for, at the stage asked for.
+
+        Raises:
+            UnknownNameError: If there are none.
+        """
+        chosen = self._named(modules)
+        return chosen if self.stage is None else self._at_stage(chosen, self.stage)
+
+    def _at_stage(self, modules: Sequence[ModuleDump], stage: str) -> tuple[ModuleDump, ...]:
+        """Return the modules that have a stage, at that stage; says how many have not."""
+        found: list[ModuleDump] = []
+        errors: list[UnknownNameError] = []
+        for module in modules:
+            try:
+                found.append(module.at_stage(stage))
+            except UnknownNameError as error:
+                errors.append(error)
+        if not found and errors:
+            raise errors[0]
+        if errors:
+            click.echo(f"left out {len(errors)} without this stage: {errors[0]}", err=True)
+        return tuple(found)
+
+    def _named(self, modules: Sequence[ModuleDump]) -> tuple[ModuleDump, ...]:
         if self.module is None:
             return tuple(modules)
         chosen = tuple(
@@ -179,6 +205,12 @@ def reading_options(command: Callable[..., R]) -> Callable[..., R]:
         callback=_pattern,
         help="Only modules in whose name this is found.",
     )
+    @click.option(
+        "--stage",
+        metavar="STAGE",
+        help="Read the text of this stage: before, after (optimizations), a name or part of it, or "
+        "the number of a pass; the latest if not given.",
+    )
     @click.option("--strict", is_flag=True, help="Exit with 4 if any part was not understood.")
     @click.option(
         "--min-coverage",
@@ -191,11 +223,14 @@ def reading_options(command: Callable[..., R]) -> Callable[..., R]:
     def with_reading(
         *args: object,
         module_pattern: re.Pattern[str] | None,
+        stage: str | None,
         strict: bool,
         min_coverage: float,
         **kwargs: object,
     ) -> R:
-        reading = Reading(module=module_pattern, strict=strict, min_coverage=min_coverage)
+        reading = Reading(
+            module=module_pattern, strict=strict, min_coverage=min_coverage, stage=stage
+        )
         return command(*args, reading=reading, **kwargs)
 
     return with_reading

@@ -1,18 +1,23 @@
-"""A path to the modules behind it: finds, reads and parses the dumps of a file or folder."""
+"""A path to the modules behind it: finds, reads and parses dumps in files, folders, archives."""
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.folder import files_of, folder_modules
-from hlo_lens.load.readers import modules_of
-from hlo_lens.load.stored import STDIN, DiskFile, read_source
+from hlo_lens.load.archive import archive_files
+from hlo_lens.load.folder import LeftAsides, files_of, folder_modules, sort_files
+from hlo_lens.load.readers import Opened, modules_of
+from hlo_lens.load.stored import STDIN, DiskFile, MemoryFile, read_source
 from hlo_lens.model.dump import Dump
+from hlo_lens.text.dump_files import archive_form
 from hlo_lens.text.errors import UnreadableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+
+    from hlo_lens.load.stored import StoredFile
 
     Progress = Callable[[int, int], None]
 
@@ -22,11 +27,12 @@ _LONGEST_NAME = 200
 
 
 def load(path: str | Path, *, strict: bool = False, progress: Progress | None = None) -> Dump:
-    """Return the modules that a file or folder holds.
+    """Return the modules that a file, folder or archive holds.
 
     A file may be compressed, hold several modules, or be a log with modules in it; ``-`` is
     standard input. A folder is what ``--xla_dump_to`` filled: one module for each module that
-    was compiled, read when it is asked for, from its latest stage.
+    was compiled, read when it is asked for, from its latest stage. An archive (zip, tar,
+    compressed or not) is read as the folder that it was made from, without unpacking it to a disk.
 
     Args:
         path: File, folder or ``-``.
@@ -39,12 +45,53 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
     """
     name = str(path)
     if name != STDIN and _is_folder(path):
-        found = folder_modules(name, files_of(Path(path)), strict=strict)
-        return Dump(path=name, modules=tuple(found))
-    dump = Dump(path=name, modules=tuple(modules_of(DiskFile(name), progress=progress)))
+        return _folder_dump(name, files_of(Path(path)), LeftAsides(), strict=strict)
+    file = DiskFile(name)
+    opened = Opened(file)
+    head = next(opened.pieces, b"")
+    form = archive_form(head)
+    if form is not None:
+        archive: StoredFile = file
+        if name == STDIN:
+            archive = MemoryFile("<stdin>", data=b"".join((head, *opened.pieces)))
+        left = LeftAsides()
+        return _folder_dump(name, archive_files(archive, form, left), left, strict=strict)
+    opened.pieces = chain((head,), opened.pieces)
+    dump = Dump(path=name, modules=tuple(modules_of(file, opened=opened, progress=progress)))
     if strict and dump.gaps:
         raise dump.gaps[0].as_error()
     return dump
+
+
+def _folder_dump(path: str, files: Iterable[StoredFile], left: LeftAsides, *, strict: bool) -> Dump:
+    """Return what the files of a folder or archive hold."""
+    groups = sort_files(files, left)
+    if not groups:
+        raise _nothing_in(path, left)
+    modules = tuple(folder_modules(groups, strict=strict))
+    used = sum(len(parts) for group in groups for parts in group.stages.values())
+    asides = left.all()
+    return Dump(
+        path=path,
+        modules=modules,
+        left_aside=asides,
+        files=used + sum(aside.count for aside in asides),
+    )
+
+
+_ASIDES_SHOWN = 4
+
+
+def _nothing_in(path: str, left: LeftAsides) -> UnreadableError:
+    """Return the error for a folder or archive without a dump, with what is in it instead."""
+    asides = left.all()
+    kinds = [f"{aside.count} {aside.kind}" for aside in asides[:_ASIDES_SHOWN]]
+    there = f"it holds {', '.join(kinds)}" if kinds else "it holds no file at all"
+    return UnreadableError(
+        f"{path}: no HLO text in it; {there}; "
+        'run the program with XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text", '
+        f"or ask hlo-lens doctor {path}"
+    )
 
 
 def _is_folder(path: str | Path) -> bool:

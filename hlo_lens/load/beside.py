@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import glob
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.stored import STDIN, DiskFile, head_kind, name_of
 from hlo_lens.load.texts import part_of
+from hlo_lens.model.dump import Lazy
 from hlo_lens.text.dump_files import DumpKind, split_file_name
 
 if TYPE_CHECKING:
     from hlo_lens.load.stored import StoredFile
+    from hlo_lens.model.dump import Stage
 
 BEFORE = "before_optimizations"
 """The stage whose text has the program as the framework gave it."""
@@ -35,11 +38,9 @@ class FileBeside:
     def same_stage(self) -> dict[str, StoredFile]:
         """Return the other texts of the same module and stage: part, empty for HLO, to file."""
         found: dict[str, StoredFile] = {}
-        if self._own is None:
-            return found
-        for path in self._files(""):
+        for path in self._files():
             other = split_file_name(path.name)
-            if (other.module, other.stage) != (self._name.module, self._name.stage):
+            if other.stage != self._name.stage:
                 continue
             file = DiskFile(str(path))
             if other.part not in found and part_of(head_kind(file)) == other.part:
@@ -52,15 +53,40 @@ class FileBeside:
             return None
         for path in self._files(f"{BEFORE}."):
             other = split_file_name(path.name)
-            same = (other.module, other.stage, other.part) == (self._name.module, BEFORE, "")
             file = DiskFile(str(path))
-            if same and head_kind(file) is DumpKind.HLO:
+            if (other.stage, other.part) == (BEFORE, "") and head_kind(file) is DumpKind.HLO:
                 return file
         return None
 
-    def _files(self, start: str) -> list[Path]:
-        """Return the other files of the module whose stage begins so, by name."""
+    def stages(self) -> Lazy[tuple[Stage, ...]] | None:
+        """Return what finds all stages of the module; None for a file of no stage."""
+        if self._own is None:
+            return None
+        return Lazy(partial(_stages, str(self._own)))
+
+    def _files(self, start: str = "") -> list[Path]:
+        """Return the other files of the module whose stage begins so, nearest in time first."""
         if self._own is None:
             return []
-        pattern = f"{glob.escape(self._name.module)}.{start}*"
-        return [path for path in sorted(self._own.parent.glob(pattern)) if path != self._own]
+        is_stamped = self._name.stamp_us is not None
+        pattern = f"{'*.' * is_stamped}{glob.escape(self._name.key)}.{start}*"
+        found = [path for path in self._own.parent.glob(pattern) if path != self._own]
+        names = [(split_file_name(path.name), path) for path in sorted(found)]
+        own = self._name.stamp_us or 0
+        same = [(name, path) for name, path in names if name.key == self._name.key]
+        same.sort(key=lambda pair: abs((pair[0].stamp_us or own) - own))
+        return [path for _, path in same]
+
+
+def _stages(path: str) -> tuple[Stage, ...]:
+    """Return the stages of the module that a file on a disk belongs to."""
+    from hlo_lens.load.folder import LeftAsides, module_at, sort_files
+
+    own = Path(path)
+    key = split_file_name(own.name).key
+    files = [DiskFile(str(file)) for file in sorted(own.parent.glob(f"*{glob.escape(key)}.*"))]
+    for group in sort_files((file for file in files if Path(file.path).is_file()), LeftAsides()):
+        paths = {file.path for parts in group.stages.values() for file in parts.values()}
+        if path in paths:
+            return module_at(group, None).stages
+    return ()

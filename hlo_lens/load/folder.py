@@ -1,73 +1,275 @@
-"""A folder that ``--xla_dump_to`` filled: its files by module and stage."""
+"""What ``--xla_dump_to`` filled, in a folder or an archive: its files by module and stage.
+
+The files of one module share folder, number, name and change list, whatever their time stamps.
+Where XLA left out a name because the file's would have been too long, the number alone decides. A
+text whose time stamp shows that a stage was written twice begins a second run of the program.
+
+Other HLO texts named after a module are stages that this version does not know, if they are of the
+same module; else they are single fusions and the like that XLA cut out, and are left aside.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.beside import BEFORE
 from hlo_lens.load.readers import modules_of
-from hlo_lens.load.stored import DiskFile, head_kind, name_of, read_source
+from hlo_lens.load.stored import DiskFile, head_kind, head_of, name_of, read_source
 from hlo_lens.load.texts import buffer_texts, lazy_module, part_of
-from hlo_lens.model.dump import ModuleDump
-from hlo_lens.text.dump_files import DumpKind, split_file_name
+from hlo_lens.model.dump import Lazy, LeftAside, ModuleDump, Stage
+from hlo_lens.text.dump_files import DumpFileName, DumpKind, split_file_name, title_of
 from hlo_lens.text.errors import UnreadableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from hlo_lens.load.stored import StoredFile
+
+    Progress = Callable[[int, int], None]
+
+UNREADABLE = "file that cannot be read"
+CUT_OUT = "part of a module that XLA cut out"
+REPEATED = "second text of the same module and stage"
+
+
+class LeftAsides:
+    """Counts the files that are left aside."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._examples: dict[str, str] = {}
+
+    def add(self, kind: str, path: str) -> None:
+        """Count one file."""
+        self._counts[kind] = self._counts.get(kind, 0) + 1
+        self._examples.setdefault(kind, path)
+
+    def all(self) -> tuple[LeftAside, ...]:
+        """Return the kinds, the largest number first."""
+        ordered = sorted(self._counts.items(), key=lambda item: (-item[1], item[0]))
+        return tuple(LeftAside(kind, count, self._examples[kind]) for kind, count in ordered)
+
+
+@dataclass(slots=True)
+class ModuleFiles:
+    """The files of one module.
+
+    Attributes:
+        key: Number, name and change list as in the file names.
+        folder: Folder below what was loaded.
+        number: Its number; None for a text of no stage.
+        stages: Stage, empty for none, to part, empty for the HLO text, to file.
+    """
+
+    key: str
+    folder: str
+    number: int | None
+    stages: dict[str, dict[str, StoredFile]] = field(default_factory=dict)
+
+    def has(self, name: DumpFileName) -> bool:
+        """Whether there is such a text already."""
+        return name.part in self.stages.get(name.stage or "", {})
+
+    def put(self, name: DumpFileName, file: StoredFile) -> None:
+        """Add a text."""
+        self.stages.setdefault(name.stage or "", {})[name.part] = file
+
+    @property
+    def names(self) -> list[str]:
+        """Stages in the order of compilation."""
+        return sorted(self.stages, key=stage_order)
 
 
 def files_of(folder: Path) -> Iterator[DiskFile]:
     """Yield the files of a folder and its folders, in order; what cannot be looked at is left."""
     for directory, folders, names in os.walk(folder):
         folders.sort()
+        below = os.path.relpath(directory, folder)
         for name in sorted(names):
             file = Path(directory) / name
             try:
                 if file.is_file():
-                    yield DiskFile(str(file), os.path.relpath(directory, folder))
+                    yield DiskFile(str(file), "" if below == "." else below)
             except OSError:
                 continue
 
 
-def folder_modules(path: str, files: Iterable[StoredFile], *, strict: bool) -> Iterator[ModuleDump]:
-    """Yield the modules of some files, in their order, each with its latest stage first."""
-    groups: dict[str, dict[str, dict[str, StoredFile]]] = {}
+def sort_files(files: Iterable[StoredFile], left: LeftAsides) -> list[ModuleFiles]:
+    """Return the files by module, in the order of folder and number.
+
+    Args:
+        files: In any order.
+        left: Is told of those that belong to no module.
+    """
+    groups: dict[tuple[str, str], list[ModuleFiles]] = {}
+    later: list[tuple[StoredFile, DumpFileName]] = []
     for file in files:
         name = split_file_name(name_of(file))
-        if part_of(head_kind(file)) != name.part:
+        kind = head_kind(file)
+        if part_of(kind) != name.part:
+            left.add(UNREADABLE if kind is None else kind.value, file.path)
+        elif name.stage is None and name.number is not None:
+            later.append((file, name))
+        else:
+            _put(groups, file, name, left)
+    _join_nameless(groups)
+    for file, name in later:
+        _put_late(groups, file, name, left)
+    found = [group for runs in groups.values() for group in runs]
+    found.sort(key=lambda g: (g.folder, -1 if g.number is None else g.number, g.key))
+    return _join_split(found)
+
+
+def _join_split(groups: list[ModuleFiles]) -> list[ModuleFiles]:
+    """Join a text from before optimizations with the later texts that got another number.
+
+    XLA may renumber a module on the way (openxla/xla#7193). Joined are a module that has nothing
+    but the first and the next of the same name that has it not.
+    """
+    waiting: dict[tuple[str, str], ModuleFiles] = {}
+    joined = []
+    for group in groups:
+        place = (group.folder, title_of(group.key))
+        if group.number is not None and set(group.stages) == {BEFORE}:
+            waiting[place] = group
+        elif BEFORE not in group.stages and place in waiting and group.number is not None:
+            first = waiting.pop(place)
+            group.stages[BEFORE] = first.stages[BEFORE]
+            joined.append(id(first))
+        else:
+            waiting.pop(place, None)
+    return [group for group in groups if id(group) not in joined]
+
+
+def _put(
+    groups: dict[tuple[str, str], list[ModuleFiles]],
+    file: StoredFile,
+    name: DumpFileName,
+    left: LeftAsides,
+) -> None:
+    runs = groups.setdefault((_place(file), name.key), [])
+    if not runs or (runs[-1].has(name) and name.stamp_us is not None):
+        runs.append(ModuleFiles(key=name.key, folder=file.folder, number=name.number))
+    if runs[-1].has(name):
+        left.add(REPEATED, file.path)
+        return
+    runs[-1].put(name, file)
+
+
+def _place(file: StoredFile) -> str:
+    return str(PurePath(file.path).parent)
+
+
+_NUMBER_ALONE = re.compile(r"module_\d{4,}$")
+
+
+def _join_nameless(groups: dict[tuple[str, str], list[ModuleFiles]]) -> None:
+    """Join files whose module name was left out with the one module of their number."""
+    for place, key in [key for key in groups if _NUMBER_ALONE.match(key[1])]:
+        named = [k for k in groups if k[0] == place and k[1].startswith(f"{key}.")]
+        if len(named) != 1 or len(groups[named[0]]) != len(groups[place, key]):
             continue
-        stages = groups.setdefault(str(PurePath(file.path).parent / name.module), {})
-        stages.setdefault(name.stage or "", {}).setdefault(name.part, file)
-    if not groups:
-        message = (
-            f"{path}: no HLO text in this folder; "
-            'run the program with XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text"'
-        )
-        raise UnreadableError(message)
-    for key, stages in groups.items():
-        plain = stages.get("", {}).get("")
+        for target, nameless in zip(groups[named[0]], groups.pop((place, key)), strict=True):
+            for stage, parts in nameless.stages.items():
+                target.stages.setdefault(stage, {}).update(
+                    {k: f for k, f in parts.items() if k not in target.stages.get(stage, {})}
+                )
+
+
+def _put_late(
+    groups: dict[tuple[str, str], list[ModuleFiles]],
+    file: StoredFile,
+    name: DumpFileName,
+    left: LeftAsides,
+) -> None:
+    """Add an HLO text of no known stage: to its module, as one cut out of it, or as its own."""
+    place, whole = _place(file), name.key
+    owners = [k for k in groups if k[0] == place and whole.startswith(f"{k[1]}.")]
+    if not owners:
+        _put(groups, file, name, left)
+        return
+    owner = max(owners, key=lambda k: len(k[1]))
+    stage = _EXTENSIONS.sub("", whole[len(owner[1]) + 1 :])
+    own = title_name(file)
+    if own is None or own not in {title_name(other) for other in _texts(groups[owner][0])}:
+        left.add(CUT_OUT, file.path)
+        return
+    known = DumpFileName(module=owner[1], number=name.number, stage=stage, part="")
+    if groups[owner][-1].has(known):
+        left.add(REPEATED, file.path)
+    else:
+        groups[owner][-1].put(known, file)
+
+
+_EXTENSIONS = re.compile(r"\.(?:txt|hlo)(?:\.(?:gz|xz|bz2|zst))?$")
+_NAME = re.compile(rb"^[ \t]*HloModule[ \t]+%?([\w.-]+)", re.MULTILINE)
+
+
+def _texts(group: ModuleFiles) -> Iterator[StoredFile]:
+    yield from (parts[""] for parts in group.stages.values() if "" in parts)
+
+
+def title_name(file: StoredFile) -> str | None:
+    """Return the name in the header of an HLO text; None where its beginning has none."""
+    found = _NAME.search(head_of(file))
+    return found[1].decode("ascii", "replace") if found else None
+
+
+def folder_modules(groups: Iterable[ModuleFiles], *, strict: bool = False) -> Iterator[ModuleDump]:
+    """Yield the modules of some files, each at its latest stage."""
+    for group in groups:
+        plain = group.stages.get("", {}).get("")
         if plain is not None and _holds_several(plain):
-            yield from modules_of(plain)
-            continue
-        ordered = sorted(stages, key=lambda stage: (-rank(stage), stage))
-        texts = [stages[stage][""] for stage in ordered if "" in stages[stage]]
-        stage = next((s for s in ordered if stages[s].get("")), ordered[0])
-        parts = {part: file for part, file in stages[stage].items() if part}
-        yield ModuleDump(
-            name=Path(key).name,
-            kind=DumpKind.HLO if texts else DumpKind.BUFFER_ASSIGNMENT,
-            stage=stage or None,
-            files=tuple(file.path for file in (*texts, *parts.values())),
-            parts={part: file.path for part, file in parts.items()},
-            module_text=lazy_module(texts[0] if texts else None, strict=strict),
-            before_text=lazy_module(None if stage == BEFORE else stages.get(BEFORE, {}).get("")),
-            buffers=buffer_texts(parts),
+            yield from modules_of(plain, alone=True)
+        else:
+            yield module_at(group, None, strict=strict)
+
+
+def module_at(group: ModuleFiles, stage: str | None, *, strict: bool = False) -> ModuleDump:
+    """Return a module at one stage; at the latest that has an HLO text for None."""
+    stages = group.stages
+    if stage is None:
+        ordered = sorted(stages, key=lambda name: (-rank(name), name))
+        stage = next((name for name in ordered if "" in stages[name]), ordered[0])
+    text = stages[stage].get("")
+    parts = {part: file for part, file in stages[stage].items() if part}
+    before = None if stage == BEFORE else stages.get(BEFORE, {}).get("")
+    return ModuleDump(
+        name=group.key,
+        kind=DumpKind.HLO if text else DumpKind.BUFFER_ASSIGNMENT,
+        stage=stage or None,
+        files=tuple(file.path for file in (text, before, *parts.values()) if file is not None),
+        parts={part: file.path for part, file in parts.items()},
+        module_text=lazy_module(text, strict=strict),
+        before_text=lazy_module(before),
+        buffers=buffer_texts(parts),
+        number=group.number,
+        folder=group.folder,
+        stage_list=Lazy(partial(_stages, group)),
+    )
+
+
+def _stages(group: ModuleFiles) -> tuple[Stage, ...]:
+    return tuple(
+        Stage(
+            name=name,
+            files=_paths(group.stages[name]),
+            dump=Lazy(partial(module_at, group, name)),
+            is_hlo="" in group.stages[name],
         )
+        for name in group.names
+        if name
+    )
+
+
+def _paths(parts: Mapping[str, StoredFile]) -> tuple[str, ...]:
+    """Return the paths of a stage's files, that of the HLO text first."""
+    return tuple(parts[part].path for part in sorted(parts, key=lambda part: (part != "", part)))
 
 
 _HEADERS = re.compile(r"^[ \t]*HloModule[ ,]", re.MULTILINE)
@@ -82,7 +284,7 @@ def _holds_several(file: StoredFile) -> bool:
 
 
 def rank(stage: str) -> int:
-    """Return how late in compilation a stage is; final optimized text is latest."""
+    """Return how much a stage tells of what runs; final optimized text is the best."""
     if not stage:
         return 50
     if stage == BEFORE:
@@ -96,3 +298,24 @@ def rank(stage: str) -> int:
     if stage.endswith("_after_buffer_assignment"):
         return 90
     return 55 if stage.startswith("after_codegen") else 40
+
+
+_ORDER = (
+    r"before_optimizations$",
+    r"\d{4,5}\.",
+    r"after_spmd_partitioner$",
+    r"before_config_assignment$",
+    r"(?!.*after_(?:optimizations|codegen))",
+    r".*_before_buffer_assignment$",
+    r".*after_optimizations$",
+    r".*_after_buffer_assignment$",
+    r"oom_intermediate_module$",
+    r"after_codegen",
+)
+
+
+def stage_order(stage: str) -> tuple[int, int, str]:
+    """Return the place of a stage in the order of compilation, as a key for sorting."""
+    found = next((k for k, form in enumerate(_ORDER) if re.match(form, stage)), len(_ORDER))
+    number = stage.partition(".")[0]
+    return found, int(number) if number.isdecimal() else 0, stage

@@ -146,8 +146,9 @@ def _unpack(file: BinaryIO, head: bytes, path: str, cut: list[bool] | None) -> I
                 _refuse_or_note(error, path, cut, total)
                 return
             total += len(piece)
-            _check_growth(total, packed, path)
-            yield piece
+            check_growth(total, packed, path)
+            if piece:
+                yield piece
             head = b""
             if getattr(unpack, "needs_input", True) and not unpack.eof:
                 head = file.read(CHUNK)
@@ -171,7 +172,7 @@ def _made(make: Callable[[], _Decompressor], path: str) -> _Decompressor:
         raise UnreadableError(message) from error
 
 
-def _check_growth(total: int, packed: int, path: str) -> None:
+def check_growth(total: int, packed: int, path: str) -> None:
     """Raise UnreadableError where a file grows more than text does."""
     if total > MOST_UNPACKED or total > max(_UNPACKED_ANYWAY, packed * MOST_EXPANSION):
         message = f"{path}: unpacks to more than {total} bytes; unpack it by hand"

@@ -51,10 +51,23 @@ class Content:
     progress: Progress | None = None
 
 
+class Opened:
+    """A file that is being read.
+
+    Attributes:
+        pieces: What is still to be read of it, unpacked.
+        cut: Has an item if it is compressed and ends too early.
+    """
+
+    def __init__(self, file: StoredFile) -> None:
+        self.cut: list[bool] = []
+        self.pieces: Iterator[bytes] = chunks(file, self.cut)
+
+
 def modules_of(
     file: StoredFile,
     *,
-    data: Iterator[bytes] | None = None,
+    opened: Opened | None = None,
     progress: Progress | None = None,
     alone: bool = False,
 ) -> Iterator[ModuleDump]:
@@ -62,7 +75,7 @@ def modules_of(
 
     Args:
         file: The file.
-        data: Its unpacked content, where somebody has begun to read it.
+        opened: The same file, where somebody has begun to read it.
         progress: Called with characters done and characters in all.
         alone: Look for no other texts of the same module.
 
@@ -70,9 +83,9 @@ def modules_of(
         UnreadableError: If it cannot be read.
         DumpSyntaxError: If it holds no module.
     """
-    cut: list[bool] = []
-    content = b"".join(chunks(file, cut) if data is None else data)
-    source = source_of(content, file, is_cut=bool(cut))
+    opened = opened or Opened(file)
+    content = b"".join(opened.pieces)
+    source = source_of(content, file, is_cut=bool(opened.cut))
     kind = sniff(source.text)
     if kind is DumpKind.OTHER and (bare := cut_log_prefixes(source)) is not None:
         source, kind = bare, sniff(bare.text)  # a log whose prefixes begin late
@@ -106,6 +119,8 @@ def _hlo_modules(content: Content) -> Iterator[ModuleDump]:
             module_text=given(module),
             before_text=lazy_module(before),
             buffers=buffer_texts(parts),
+            number=name.number,
+            stage_list=beside.stages(),
         )
 
 
@@ -123,6 +138,8 @@ def _buffer_modules(content: Content) -> Iterator[ModuleDump]:
         module_text=lazy_module(hlo),
         before_text=lazy_module(content.beside.before()),
         buffers=buffer_texts(parts, content.source),
+        number=name.number,
+        stage_list=content.beside.stages(),
     )
 
 

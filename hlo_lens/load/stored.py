@@ -52,11 +52,15 @@ class DiskFile:
 
 @dataclass(frozen=True, slots=True)
 class MemoryFile:
-    """A file whose bytes are in memory, as those of an archive that can only be read in order."""
+    """A file whose bytes are in memory, as those of an archive that can only be read in order.
+
+    Of one whose kind is known to be no dump, the kind alone is kept.
+    """
 
     path: str
     folder: str = ""
     data: bytes = field(default=b"", repr=False)
+    kind: DumpKind | None = None
 
     def open(self) -> BinaryIO:
         """Return its bytes."""
@@ -122,6 +126,8 @@ def head_of(file: StoredFile) -> bytes:
 
 def head_kind(file: StoredFile) -> DumpKind | None:
     """Return the kind of a file by its beginning; None where it cannot be read."""
+    if isinstance(file, MemoryFile) and file.kind is not None:
+        return file.kind
     try:
         head = next(chunks(file), b"")[:CHUNK]
     except UnreadableError:

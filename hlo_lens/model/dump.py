@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from hlo_lens.text.errors import UnknownNameError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -61,6 +63,29 @@ class BufferTexts:
     log: Lazy[BufferLog] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of the compilation of a module, of which there are texts.
+
+    Attributes:
+        name: As in the file names: ``before_optimizations``, ``0003.simplification.after_dce...``.
+        files: Its files, the HLO text first where there is one.
+        dump: The module at this stage.
+        is_hlo: Whether there is an HLO text.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    dump: Lazy[ModuleDump] = field(repr=False, compare=False)
+    is_hlo: bool = True
+
+    @property
+    def pass_number(self) -> int | None:
+        """Position among the texts that ``--xla_dump_hlo_pass_re`` writes; None for others."""
+        number, dot, _ = self.name.partition(".")
+        return int(number) if dot and number.isdecimal() else None
+
+
 @dataclass(slots=True)
 class ModuleDump:
     """One module and the files that belong to it.
@@ -76,6 +101,9 @@ class ModuleDump:
             text, or where it is the one of `module_text`.
         buffers: Read the buffer-side texts.
         framework: What the framework that compiled it knows of it; None for dumps.
+        number: Number in the file names; None where they have none.
+        folder: Folder of its files below what was loaded; empty for its top.
+        stage_list: Finds its stages; None for a text of no stage.
     """
 
     name: str
@@ -87,6 +115,35 @@ class ModuleDump:
     before_text: Lazy[HloModule] | None = field(default=None, repr=False)
     buffers: BufferTexts = field(default_factory=BufferTexts, repr=False)
     framework: Framework | None = field(default=None, repr=False)
+    number: int | None = None
+    folder: str = ""
+    stage_list: Lazy[tuple[Stage, ...]] | None = field(default=None, repr=False)
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """Stages of compilation that there are texts of, in the order of compilation."""
+        return (self.stage_list.get() if self.stage_list is not None else None) or ()
+
+    def at_stage(self, wanted: str) -> ModuleDump:
+        """Return the module at another stage.
+
+        Args:
+            wanted: ``before`` (optimizations), ``after``, a stage's name, the number of a pass, or
+                a part of the name that one stage alone has.
+
+        Raises:
+            UnknownNameError: If there is no such stage; it names those there are.
+        """
+        stages = self.stages
+        found = _stages_like(stages, wanted)
+        if len(found) == 1:
+            return found[0].dump.get() or self
+        names = [stage.name for stage in (found or stages)]
+        shown = ", ".join(names[:_STAGES_SHOWN]) or "none told by the file names"
+        more = f" and {len(names) - _STAGES_SHOWN} more" if len(names) > _STAGES_SHOWN else ""
+        what = "more than one stage matches" if found else "no stage"
+        message = f"{self.name}: {what} {wanted!r}; there is {shown}{more}"
+        raise UnknownNameError(message)
 
     @property
     def title(self) -> str:
@@ -147,6 +204,37 @@ class ModuleDump:
         return tuple(dict.fromkeys((*found, *rest)))
 
 
+_STAGES_SHOWN = 12
+_LATEST = "after_optimizations"
+
+
+def _stages_like(stages: tuple[Stage, ...], wanted: str) -> list[Stage]:
+    """Return the stages that are meant: those that fit best."""
+    if wanted == "before":
+        return [stage for stage in stages if stage.name == "before_optimizations"]
+    if wanted == "after":
+        return [stage for stage in stages if stage.name.endswith(_LATEST)]
+    if wanted.isdecimal():
+        return [stage for stage in stages if stage.pass_number == int(wanted)]
+    exact = [stage for stage in stages if stage.name == wanted]
+    return exact or [stage for stage in stages if wanted in stage.name]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftAside:
+    """Files of a folder or archive that are no texts of a module.
+
+    Attributes:
+        kind: What they are.
+        count: How many.
+        example: Path of the first.
+    """
+
+    kind: str
+    count: int
+    example: str
+
+
 @dataclass(frozen=True, slots=True)
 class Dump:
     """All modules that a path holds.
@@ -154,10 +242,14 @@ class Dump:
     Attributes:
         path: The file or folder.
         modules: In order of the text, or of the file names.
+        left_aside: Files that were not read, by kind, the largest number first.
+        files: How many files there are in all; 1 for a single file.
     """
 
     path: str
     modules: tuple[ModuleDump, ...]
+    left_aside: tuple[LeftAside, ...] = ()
+    files: int = 1
 
     @property
     def gaps(self) -> tuple[Gap, ...]:

@@ -23,6 +23,7 @@ class DumpKind(enum.Enum):
     TEXTPROTO = "text proto"
     LLVM_IR = "LLVM IR"
     PTX = "PTX"
+    ARCHIVE = "archive"
     BINARY = "binary data"
     EMPTY = "empty"
     OTHER = "text of no kind that XLA dumps"
@@ -100,6 +101,8 @@ def sniff_start(head: bytes) -> DumpKind | None:
 
     A folder of thousands of files is sorted by it.
     """
+    if archive_form(head) is not None:
+        return DumpKind.ARCHIVE
     begin = head.lstrip()
     return next((kind for sign, kind in _STARTS if begin.startswith(sign)), None)
 
@@ -114,24 +117,34 @@ def _is_binary(head: str) -> bool:
     return strange * 20 > len(head) and _SIGNS[0][1].search(head) is None
 
 
-_STAGES = re.compile(
-    r"""\.(
-      (?:(?:cpu|gpu|sm_[\d.]+[a-z]?_gpu|gfx[0-9a-f]+_gpu)_)?
+_KNOWN = r"""
+    (?:(?:cpu|gpu|sm_[\d.]+[a-z]?_gpu|gfx[0-9a-f]+_gpu)_)?
         after_optimizations(?:_before_buffer_assignment|_after_buffer_assignment)?
-    | before_optimizations | after_spmd_partitioner | before_config_assignment
-    | after_codegen(?:_after_hlo_sanitization)?
-    | \d{4}\.[^/]+\.after_[^/]+\.before_[^/]+ | \d{4}\.[^/]+
-    )
-    (-buffer-assignment-values|-buffer-assignment|-live-range|-memory-usage-report)?
-    \.(?:txt|hlo)(?:\.gz)?$""",
-    re.VERBOSE,
+  | before_optimizations | after_spmd_partitioner | before_config_assignment
+  | after_codegen(?:_after_hlo_sanitization)? | oom_intermediate_module
+"""
+_PASS = r"\d{4,5}\.[^/]+\.after_[^/]+\.before_[^/]+"
+_PASS_STEP = r"\d{4}\.(?!autotuner_|triton_fusion|cudnn_fusion)[^/]+"
+_PACKED = r"(?:\.(?:gz|xz|bz2|zst))?"
+_STAGES = re.compile(
+    rf"""(?P<module>.*)\.(?P<stage>{_KNOWN} | {_PASS} | {_PASS_STEP})
+    (?P<part>-buffer-assignment-values|-buffer-assignment|-live-range|-memory-usage-report)?
+    \.(?:txt|hlo){_PACKED}$""",
+    re.VERBOSE | re.DOTALL,
 )
+"""Module names and stages have dots both; the longest module name before a stage is right, for no
+stage ends in another."""
+
+_INSIDE_PASS = re.compile(r"\.\d{4,5}\.[^/]+\.after_[^/]+$")
 _PART_ONLY = re.compile(
-    r"\.(buffer-assignment-values|buffer-assignment|live-range|memory-usage-report)\.txt(?:\.gz)?$"
+    r"\.(buffer-assignment-values|buffer-assignment|live-range|memory-usage-report)"
+    rf"\.txt{_PACKED}$"
 )
 """Names that users give to single parts."""
 
 _NUMBERED = re.compile(r"(?:^|\.)module_(\d{4,})(?:\.|$)")
+_STAMPED = re.compile(r"^(?P<stamp>\d+)\.(?=module_\d{4,}(?:\.|$))")
+_TITLE = re.compile(r"^(?:\d+\.)?module_\d{4,}\.?|\.cl_\d+$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,18 +163,64 @@ class DumpFileName:
     stage: str | None
     part: str
 
+    @property
+    def stamp_us(self) -> int | None:
+        """Microseconds since 1970, where ``--xla_dump_include_timestamp`` put them in front.
+
+        Each file of a module has its own.
+        """
+        found = _STAMPED.match(self.module)
+        return int(found["stamp"]) if found else None
+
+    @property
+    def key(self) -> str:
+        """What all files of one module in one folder share: its number, name and change list."""
+        return _STAMPED.sub("", self.module)
+
+    @property
+    def title(self) -> str:
+        """The module's name alone; empty where XLA left it out because it was too long."""
+        return title_of(self.module)
+
+
+def title_of(module: str) -> str:
+    """Return the name alone of a module as files spell it.
+
+    >>> title_of("module_0012.jit_f.cl_1003875606")
+    'jit_f'
+    """
+    return _TITLE.sub("", module)
+
 
 def split_file_name(name: str) -> DumpFileName:
     """Return the parts of a dump file's name, which may be any name."""
-    stage = _STAGES.search(name)
+    stage = _STAGES.match(name)
     part = None if stage else _PART_ONLY.search(name)
     if part is not None:
         return DumpFileName(module=name[: part.start()], number=None, stage="", part=part[1])
-    module = name[: stage.start()] if stage else name.split("/")[-1]
+    module, found = (stage["module"], stage["stage"]) if stage else (name.split("/")[-1], None)
+    if found is not None and (inside := _INSIDE_PASS.search(module)) is not None:
+        module, found = module[: inside.start()], f"{module[inside.start() + 1 :]}.{found}"
     number = _NUMBERED.search(module)
     return DumpFileName(
         module=module,
         number=int(number[1]) if number else None,
-        stage=stage[1] if stage else None,
-        part=(stage[2] or "").removeprefix("-") if stage else "",
+        stage=found,
+        part=(stage["part"] or "").removeprefix("-") if stage else "",
     )
+
+
+_TAR_CHECKSUM = slice(148, 156)
+_TAR_BLOCK = 512
+
+
+def archive_form(head: bytes) -> str | None:
+    """Return ``zip`` or ``tar`` for a file that begins so; None for any other."""
+    if head.startswith((b"PK\3\4", b"PK\5\6", b"PK\7\x08")):
+        return "zip"
+    block = head[:_TAR_BLOCK]
+    stated = block[_TAR_CHECKSUM].strip(b" \0")
+    if len(block) < _TAR_BLOCK or not stated or stated.strip(b"01234567"):
+        return None
+    known = sum(block) - sum(block[_TAR_CHECKSUM]) + 8 * ord(" ")
+    return "tar" if known == int(stated, 8) else None

@@ -1,0 +1,325 @@
+"""Archives read where they are: zip and tar, the latter also compressed. Nothing goes to a disk.
+
+A member of a zip, or of a tar that is not compressed, is read from its place when it is asked for.
+A compressed tar can only be read in order: its dumps are kept in memory up to `MOST_KEPT` bytes,
+and what is beyond that is unpacked anew when it is asked for.
+
+Refused are names that point out of the archive, links that do, devices, members that are
+encrypted, and archives that grow more than `packed` allows. Links inside are left aside.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import posixpath
+import re
+import stat
+import struct
+import tarfile
+import zipfile
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from hlo_lens.load import packed
+from hlo_lens.load.stored import DiskFile, MemoryFile, chunks, head_kind
+from hlo_lens.load.texts import part_of
+from hlo_lens.text.errors import UnreadableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import IO, BinaryIO
+
+    from hlo_lens.load.stored import StoredFile
+
+MOST_KEPT = 1 << 30
+"""Bytes of a compressed tar's dumps that are kept in memory."""
+
+_MOST_MEMBERS = 2_000_000
+_MOST_HEADER = 1 << 20
+_LOCAL_HEADER = 30
+_LINK = "link inside the archive"
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+class _Left(Protocol):
+    """Counts what is left aside, and keeps an example."""
+
+    def add(self, kind: str, path: str) -> None:
+        """Count one file."""
+
+
+def archive_files(file: StoredFile, form: str, left: _Left) -> Iterator[StoredFile]:
+    """Yield the files in an archive, in its order.
+
+    Args:
+        file: The archive; compressed or not.
+        form: ``zip`` or ``tar``.
+        left: Is told of links.
+
+    Raises:
+        UnreadableError: If it is damaged, or holds what is refused.
+    """
+    number = 0
+    try:
+        members = _zip_files(file, left) if form == "zip" else _tar_files(file, left)
+        for number, member in enumerate(members, start=1):
+            if number > _MOST_MEMBERS:
+                message = f"{file.path}: more than {_MOST_MEMBERS} files; unpack it by hand"
+                raise UnreadableError(message)
+            yield member
+    except tarfile.ReadError as error:
+        if not number:
+            message = f"{file.path}: cannot be read as tar archive: {error}"
+            raise UnreadableError(message) from error
+        left.add("rest of an archive that ends too early", file.path)
+    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError) as error:
+        message = f"{file.path}: cannot be read as {form} archive: {error}"
+        raise UnreadableError(message) from error
+
+
+def _checked(archive: str, name: str) -> str:
+    """Return a member's name without needless parts; raises UnreadableError for a trick."""
+    parts = [part for part in re.split(r"[/\\]", name) if part not in ("", ".")]
+    if name.startswith(("/", "\\")) or _DRIVE.match(name) or ".." in parts or "\0" in name:
+        message = f"{archive}: refused: {name!r} points out of the archive"
+        raise UnreadableError(message)
+    return posixpath.normpath(name)
+
+
+def _check_link(archive: str, name: str, target: str, *, is_hard: bool) -> None:
+    """Raise UnreadableError for a link that leaves the archive."""
+    base = "" if is_hard else posixpath.dirname(name)
+    place = posixpath.normpath(posixpath.join(base, target))
+    if target.startswith(("/", "\\")) or _DRIVE.match(target) or place.split("/")[0] == "..":
+        message = f"{archive}: refused: {name!r} is a link to {target!r}, out of the archive"
+        raise UnreadableError(message)
+
+
+def _refuse_device(archive: str, name: str) -> UnreadableError:
+    return UnreadableError(f"{archive}: refused: {name!r} is a device or pipe")
+
+
+def _place(archive: str, name: str) -> tuple[str, str]:
+    """Return path and folder of a member."""
+    return f"{archive}/{name}", posixpath.dirname(name)
+
+
+# ---- zip ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ZipMember:
+    """A file in a zip archive, by its place there: names may repeat."""
+
+    path: str
+    folder: str
+    archive: StoredFile
+    info: zipfile.ZipInfo
+
+    def open(self) -> BinaryIO:
+        """Return its bytes."""
+        return _Member(self.archive, self.info)  # type: ignore[return-value] # reads
+
+
+class _Member(io.BufferedIOBase):
+    """The bytes of a zip's member; damage is an OSError."""
+
+    def __init__(self, archive: StoredFile, info: zipfile.ZipInfo) -> None:
+        self._file = archive.open()
+        self._file.seek(info.header_offset)
+        header = self._file.read(_LOCAL_HEADER)
+        if header[:4] != b"PK\3\4" or len(header) < _LOCAL_HEADER:
+            self._file.close()
+            message = "no member where the archive's directory says"
+            raise OSError(message)
+        self._file.seek(sum(struct.unpack("<HH", header[26:30])), os.SEEK_CUR)
+        try:
+            self._member = zipfile.ZipExtFile(self._file, "r", info)
+        except NotImplementedError as error:
+            self._file.close()
+            raise OSError(str(error)) from error
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        try:
+            return self._member.read(-1 if size is None else size)
+        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
+            raise OSError(str(error)) from error
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _zip_files(file: StoredFile, left: _Left) -> Iterator[StoredFile]:
+    with file.open() as opened, zipfile.ZipFile(opened) as archive:
+        infos = archive.infolist()
+    size, packed_size = sum(i.file_size for i in infos), sum(i.compress_size for i in infos)
+    packed.check_growth(size, packed_size, file.path)
+    for info in infos:
+        name = _checked(file.path, info.filename)
+        mode = info.external_attr >> 16 if info.create_system == 3 else 0
+        if stat.S_ISLNK(mode):
+            with _Member(file, info) as link:
+                target = link.read(4096).decode("utf-8", "replace")
+            _check_link(file.path, name, target, is_hard=False)
+            left.add(_LINK, f"{file.path}/{name}")
+        elif stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
+            raise _refuse_device(file.path, name)
+        elif info.flag_bits & 1:
+            message = f"{file.path}: {name!r} is encrypted; unpack it by hand"
+            raise UnreadableError(message)
+        elif not info.is_dir():
+            yield ZipMember(*_place(file.path, name), file, info)
+
+
+# ---- tar ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TarMember:
+    """A file in a tar archive that is not compressed, by its place there."""
+
+    path: str
+    folder: str
+    archive: str
+    offset: int
+    size: int
+
+    def open(self) -> BinaryIO:
+        """Return its bytes."""
+        opened = DiskFile(self.archive).open()
+        opened.seek(self.offset)
+        return _Range(opened, self.size)  # type: ignore[return-value] # reads
+
+
+class _Range(io.BufferedIOBase):
+    """So many bytes of an open file."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file = file
+        self._left = size
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        wanted = self._left if size is None or size < 0 else min(size, self._left)
+        data = self._file.read(wanted)
+        self._left -= len(data)
+        return data
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedMember:
+    """A file in a compressed tar that is unpacked anew each time it is asked for."""
+
+    path: str
+    folder: str
+    archive: StoredFile
+    number: int
+
+    def open(self) -> BinaryIO:
+        """Return its bytes."""
+        with _Stream(self.archive) as stream, _streamed(stream) as tar:
+            for number, (_, opened) in enumerate(_members(stream, tar)):
+                if number == self.number:
+                    return io.BytesIO(b"" if opened is None else opened.read())
+        message = f"{self.path}: not found when read again"
+        raise OSError(message)
+
+
+class _Stream(io.RawIOBase):
+    """What a compressed file holds, as a file; gives no more of a header than a header has."""
+
+    def __init__(self, file: StoredFile) -> None:
+        self._chunks = chunks(file)
+        self._path = file.path
+        self._held = b""
+        self.allowed: int | None = _MOST_HEADER
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        wanted = packed.CHUNK if size is None or size < 0 else size
+        while len(self._held) < wanted and (piece := next(self._chunks, None)) is not None:
+            self._held += piece
+        data, self._held = self._held[:wanted], self._held[wanted:]
+        if self.allowed is not None:
+            self.allowed -= len(data)
+            if self.allowed < 0:
+                message = f"{self._path}: refused: a header is more than {_MOST_HEADER} bytes long"
+                raise UnreadableError(message)
+        return data
+
+
+def _streamed(stream: _Stream) -> tarfile.TarFile:
+    return tarfile.open(fileobj=stream, mode="r|")
+
+
+def _members(
+    stream: _Stream, tar: tarfile.TarFile
+) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
+    """Yield the members of a stream and, of regular files, their bytes, to be read at once."""
+    while True:
+        stream.allowed = _MOST_HEADER
+        member = tar.next()
+        stream.allowed = None
+        if member is None:
+            return
+        opened = tar.extractfile(member) if member.isreg() else None
+        yield member, opened
+        while opened is not None and opened.read(packed.CHUNK):
+            pass
+
+
+def _tar_files(file: StoredFile, left: _Left) -> Iterator[StoredFile]:
+    if isinstance(file, DiskFile):
+        with file.open() as opened:
+            is_packed = packed.is_packed(opened.read(packed.CHUNK))
+        if not is_packed:
+            with tarfile.open(file.path, "r:") as tar:
+                for member in tar:
+                    if (name := _regular(file.path, member, left)) is not None:
+                        place = _place(file.path, name)
+                        yield TarMember(*place, file.path, member.offset_data, member.size)
+            return
+    with _Stream(file) as stream, _streamed(stream) as tar:
+        yield from _kept_files(file, stream, tar, left)
+
+
+def _kept_files(
+    file: StoredFile, stream: _Stream, tar: tarfile.TarFile, left: _Left
+) -> Iterator[StoredFile]:
+    """Yield the files of a compressed tar, dumps with their bytes, others with their kind."""
+    kept = 0
+    for number, (member, opened) in enumerate(_members(stream, tar)):
+        name = _regular(file.path, member, left)
+        if name is None or opened is None:
+            continue
+        place = _place(file.path, name)
+        head = opened.read(packed.CHUNK)
+        kind = head_kind(MemoryFile(*place, head))
+        if part_of(kind) is None:
+            yield MemoryFile(*place, kind=kind)
+        elif kept + member.size > MOST_KEPT and isinstance(file, DiskFile):
+            yield StreamedMember(*place, file, number)
+        else:
+            kept += member.size
+            yield MemoryFile(*place, head + opened.read())
+
+
+def _regular(archive: str, member: tarfile.TarInfo, left: _Left) -> str | None:
+    """Return the name of a regular file; None for folders and links inside the archive."""
+    name = _checked(archive, member.name)
+    if member.issym() or member.islnk():
+        _check_link(archive, name, member.linkname, is_hard=member.islnk())
+        left.add(_LINK, f"{archive}/{name}")
+        return None
+    if member.ischr() or member.isblk() or member.isfifo():
+        raise _refuse_device(archive, name)
+    if not member.isreg() or member.issparse():
+        if not member.isdir():
+            left.add("sparse or unknown member of the archive", f"{archive}/{name}")
+        return None
+    return name

@@ -1,0 +1,280 @@
+"""Archives are read where they are, as the folder that they were made from; tricks are refused."""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import gzip
+import io
+import lzma
+import os
+import pickle
+import subprocess
+import sys
+import tarfile
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hlo_lens import HloLensError, UnreadableError, load
+from hlo_lens.load import archive as archive_module
+from tests.corpus import SAMPLES
+from tests.test_load import hlo, roots, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+FILES = {
+    "dump/module_0000.jit_f.before_optimizations.txt": hlo("jit_f", opcode="abs"),
+    "dump/module_0000.jit_f.cpu_after_optimizations.txt": hlo("jit_f", opcode="negate"),
+    "dump/module_0001.jit_g.before_optimizations.txt": hlo("jit_g", opcode="sine"),
+    "dump/module_0001.jit_g.debug_options": 'xla_dump_to: "x"\n',
+    "truth.json": "{}",
+}
+
+
+def tar_bytes(files: dict[str, str], mode: str = "w") -> bytes:
+    """Return a tar archive of some texts."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode=mode) as tar:  # type: ignore[call-overload] # any mode
+        for name, text in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(text.encode())
+            tar.addfile(info, io.BytesIO(text.encode()))
+    return out.getvalue()
+
+
+def zip_bytes(files: dict[str, str]) -> bytes:
+    """Return a zip archive of some texts."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return out.getvalue()
+
+
+PACKED: dict[str, Callable[[dict[str, str]], bytes]] = {
+    "tar": tar_bytes,
+    "tar.gz": lambda files: gzip.compress(tar_bytes(files)),
+    "tar.xz": lambda files: lzma.compress(tar_bytes(files)),
+    "tar.bz2": lambda files: bz2.compress(tar_bytes(files)),
+    "zip": zip_bytes,
+}
+
+
+@pytest.mark.parametrize("pack", PACKED.values(), ids=PACKED)
+def test_archive_is_read_as_its_folder_whatever_its_name(
+    tmp_path: Path, pack: Callable[[dict[str, str]], bytes]
+) -> None:
+    path = tmp_path / "from a colleague"
+    path.write_bytes(pack(FILES))
+    before = sorted(tmp_path.iterdir())
+    assert roots(path) == {"module_0000.jit_f": "negate", "module_0001.jit_g": "sine"}
+    dump = load(path)
+    assert [m.folder for m in dump.modules] == ["dump", "dump"]
+    assert dump.modules[0].files[0] == f"{path}/dump/module_0000.jit_f.cpu_after_optimizations.txt"
+    assert [s.name for s in dump.modules[0].stages] == [
+        "before_optimizations",
+        "cpu_after_optimizations",
+    ]
+    assert dump.modules[0].before is not None
+    assert (dump.files, [(a.kind, a.count) for a in dump.left_aside]) == (
+        5,
+        [("text of no kind that XLA dumps", 1), ("text proto", 1)],
+    )
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("pack", PACKED.values(), ids=PACKED)
+def test_module_of_an_archive_can_be_read_in_another_process(
+    tmp_path: Path, pack: Callable[[dict[str, str]], bytes]
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(pack(FILES))
+    module = pickle.loads(pickle.dumps(load(path).modules[0]))
+    assert module.hlo.entry.root.opcode == "negate"
+
+
+@pytest.mark.parametrize("pack", PACKED.values(), ids=PACKED)
+def test_archive_may_come_from_standard_input(pack: Callable[[dict[str, str]], bytes]) -> None:
+    code = "import hlo_lens; print([m.hlo.entry.root.opcode for m in hlo_lens.load('-').modules])"
+    run = subprocess.run([sys.executable, "-c", code], input=pack(FILES), capture_output=True)
+    assert run.stdout == b"['negate', 'sine']\n", run.stderr
+
+
+@pytest.mark.parametrize("pack", [lzma.compress, bz2.compress])
+def test_single_file_may_be_compressed_in_any_way(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    text = "".join(hlo(f"m{k}") for k in range(3000))
+    write(tmp_path, {"a.txt": pack(text.encode()), "b.txt": pack(b"") + pack(hlo().encode()) * 2})
+    assert len(load(tmp_path / "a.txt").modules) == 3000
+    assert len(load(tmp_path / "b.txt").modules) == 2
+
+
+def test_dumps_beyond_what_is_kept_are_unpacked_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive_module, "MOST_KEPT", 200)
+    path = tmp_path / "a.tar.gz"
+    path.write_bytes(gzip.compress(tar_bytes(FILES)))
+    assert roots(path) == {"module_0000.jit_f": "negate", "module_0001.jit_g": "sine"}
+
+
+def test_member_may_be_compressed_itself(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("module_0000.jit_f.x.txt.gz", gzip.compress(hlo("jit_f").encode()))
+    assert list(roots(tmp_path / "a.zip").values()) == ["negate"]
+
+
+def test_archive_in_an_archive_or_folder_is_told(tmp_path: Path) -> None:
+    inner = zip_bytes(FILES)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("module_0000.jit_f.before_optimizations.txt", hlo())
+        archive.writestr("inner.zip", inner)
+    asides = load(tmp_path / "a.zip").left_aside
+    assert [(a.kind, a.count, a.example) for a in asides] == [
+        ("archive", 1, f"{tmp_path}/a.zip/inner.zip")
+    ]
+    write(tmp_path, {"b/x.txt": hlo(), "b/y.tar.gz": gzip.compress(tar_bytes(FILES))})
+    assert [a.kind for a in load(tmp_path / "b").left_aside] == ["archive"]
+
+
+def test_archive_of_nothing_says_so(tmp_path: Path) -> None:
+    (tmp_path / "a.zip").write_bytes(zip_bytes({"a.txt": "words"}))
+    with pytest.raises(UnreadableError, match=r"no HLO text in it.*1 text of no kind"):
+        load(tmp_path / "a.zip")
+
+
+# ---- tricks -------------------------------------------------------------------------------------
+
+TRICKS = ["../a.txt", "dump/../../a.txt", "/etc/a.txt", "C:\\a.txt", "\\\\host\\a", "a\\..\\..\\b"]
+
+
+@pytest.mark.parametrize("pack", PACKED.values(), ids=PACKED)
+@pytest.mark.parametrize("name", TRICKS)
+def test_names_that_point_out_of_the_archive_are_refused(
+    tmp_path: Path, name: str, pack: Callable[[dict[str, str]], bytes]
+) -> None:
+    (tmp_path / "a").write_bytes(pack({**FILES, name: hlo()}))
+    with pytest.raises(UnreadableError, match=r"refused: .* points out of the archive") as caught:
+        load(tmp_path / "a")
+    assert caught.value.exit_code == 3
+
+
+def with_special(kind: bytes, target: str = "") -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        info = tarfile.TarInfo("dump/special")
+        info.type, info.linkname = kind, target
+        tar.addfile(info)
+        text = hlo().encode()
+        info = tarfile.TarInfo("dump/module_0000.jit_f.before_optimizations.txt")
+        info.size = len(text)
+        tar.addfile(info, io.BytesIO(text))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "message"),
+    [
+        (tarfile.SYMTYPE, "/etc/passwd", "is a link to '/etc/passwd', out of the archive"),
+        (tarfile.SYMTYPE, "../../x", "out of the archive"),
+        (tarfile.LNKTYPE, "../x", "out of the archive"),
+        (tarfile.CHRTYPE, "", "is a device or pipe"),
+        (tarfile.BLKTYPE, "", "is a device or pipe"),
+        (tarfile.FIFOTYPE, "", "is a device or pipe"),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_links_out_and_devices_are_refused(
+    tmp_path: Path, kind: bytes, target: str, message: str, packed: bool
+) -> None:
+    data = with_special(kind, target)
+    (tmp_path / "a.tar").write_bytes(gzip.compress(data) if packed else data)
+    with pytest.raises(UnreadableError, match=message):
+        load(tmp_path / "a.tar")
+
+
+def test_link_inside_the_archive_is_left_aside(tmp_path: Path) -> None:
+    (tmp_path / "a.tar").write_bytes(with_special(tarfile.SYMTYPE, "../dump/x"))
+    dump = load(tmp_path / "a.tar")
+    assert [(a.kind, a.count) for a in dump.left_aside] == [("link inside the archive", 1)]
+    assert len(dump.modules) == 1
+
+
+def test_link_in_a_zip_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        info = zipfile.ZipInfo("dump/link")
+        info.create_system, info.external_attr = 3, (0o120777 << 16)
+        archive.writestr(info, "/etc/passwd")
+    with pytest.raises(UnreadableError, match="is a link to '/etc/passwd'"):
+        load(tmp_path / "a.zip")
+
+
+@pytest.mark.parametrize("form", ["zip", "tar.xz", "tar.bz2"])
+def test_bomb_is_refused(tmp_path: Path, form: str) -> None:
+    if form == "zip":
+        with zipfile.ZipFile(tmp_path / "a", "w", zipfile.ZIP_BZIP2) as archive:
+            archive.writestr("a.txt", b"\0" * (40 << 20))
+    else:
+        tar = tar_bytes({"a.txt": "\0" * (40 << 20)})
+        (tmp_path / "a").write_bytes(lzma.compress(tar) if "x" in form else bz2.compress(tar))
+    with pytest.raises(UnreadableError, match="unpacks to more than"):
+        load(tmp_path / "a")
+
+
+def test_header_without_end_is_refused(tmp_path: Path) -> None:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        info = tarfile.TarInfo("a.txt")
+        info.pax_headers = {"comment": "".join(map(str, range(2_000_000)))}
+        tar.addfile(info)
+    (tmp_path / "a").write_bytes(gzip.compress(out.getvalue()))
+    with pytest.raises(UnreadableError, match="a header is more than"):
+        load(tmp_path / "a")
+
+
+def test_archive_that_is_cut_gives_what_is_there(tmp_path: Path) -> None:
+    text = os.urandom(60_000).hex()
+    data = gzip.compress(tar_bytes({**FILES, "last.txt": f"HloModule x, a={text}\n"}))
+    (tmp_path / "a.tar.gz").write_bytes(data[: len(data) - 20_000])
+    dump = load(tmp_path / "a.tar.gz")
+    assert [m.name for m in dump.modules] == ["module_0000.jit_f", "module_0001.jit_g"]
+    assert "rest of an archive that ends too early" in {a.kind for a in dump.left_aside}
+
+
+@pytest.mark.parametrize("pack", PACKED.values(), ids=PACKED)
+def test_damaged_archive_is_an_error_or_gives_what_is_there(
+    tmp_path: Path, pack: Callable[[dict[str, str]], bytes]
+) -> None:
+    whole = pack(FILES)
+    for place in range(0, len(whole), 97):
+        data = bytearray(whole)
+        data[place : place + 40] = b"\xff" * min(40, len(whole) - place)
+        (tmp_path / "a").write_bytes(data)
+        with contextlib.suppress(HloLensError):
+            for module in load(tmp_path / "a").modules:
+                _ = module.hlo
+
+
+def test_encrypted_member_is_told(tmp_path: Path) -> None:
+    data = bytearray(zip_bytes({"a.txt": hlo()}))
+    central = data.index(b"PK\1\2")
+    data[6] |= 1
+    data[central + 8] |= 1
+    (tmp_path / "a.zip").write_bytes(data)
+    with pytest.raises(UnreadableError, match=r"'a\.txt' is encrypted"):
+        load(tmp_path / "a.zip")
+
+
+def test_sample_in_an_archive_is_the_sample(tmp_path: Path) -> None:
+    folder = SAMPLES / "tpu" / "tp_mlp"
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as tar:
+        tar.add(folder, "dump")
+    (here,), (there,) = load(folder).modules, load(tmp_path / "a.tar.gz").modules
+    assert here.hlo == there.hlo
+    assert here.buffer_assignment == there.buffer_assignment
+    assert set(here.parts) == set(there.parts)
