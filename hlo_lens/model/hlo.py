@@ -212,6 +212,11 @@ class HloInstruction:
         return self._columns.name(self._row)
 
     @property
+    def row(self) -> int:
+        """Its row in the module's columns."""
+        return self._row
+
+    @property
     def opcode(self) -> str:
         """Opcode as written, sugar included: ``reduce-scatter-start``."""
         return self._columns.text(self._row, OPCODE, OPCODE_END)

@@ -351,7 +351,7 @@ class HloSharding:
         if self.kind is ShardingKind.TUPLE and other.kind is ShardingKind.TUPLE:
             pairs = zip(mine, yours, strict=False)
             return len(mine) == len(yours) and all(a.equivalent(b) for a, b in pairs)
-        return self._meaning() == other._meaning()
+        return self.meaning() == other.meaning()
 
     def to_v2(self) -> HloSharding:
         """Return the sharding without mesh axes. Source: HloSharding::V3ToV2Sharding."""
@@ -398,8 +398,11 @@ class HloSharding:
     def __str__(self) -> str:
         return self.text
 
-    def _meaning(self) -> _Meaning:
-        """Return what two shardings of one meaning have in common."""
+    def meaning(self) -> _Meaning:
+        """Return what two shardings of one meaning have in common, and no others.
+
+        Of a tuple it says nothing: ask its elements.
+        """
         tiles = self.tile_assignment
         reduction = self.reduction or "sum"
         if self.kind is not ShardingKind.TILED or tiles is None:

@@ -1,0 +1,330 @@
+"""What is not the same about two instructions that are partners.
+
+An operand is the same if it is the partner, or computes the same from the parameters on. Where one
+of the two operands has no partner (it was added, removed or moved) that edit says it all, and the
+user counts as unchanged; so does one whose operand is another element of a tuple that has changed.
+Numbers of parameters of computations other than the entry follow from the operands of what calls
+them and are compared there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.diff.edits import Change
+from hlo_lens.model.shape import Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hlo_lens.analysis.diff.labels import Labels
+    from hlo_lens.analysis.diff.matching import Matching
+    from hlo_lens.analysis.diff.program_graph import ProgramGraph
+
+_LONGEST = 200
+_POSITIONAL = frozenset({"fusion", "call", "async-start"})
+
+
+class Comparison:
+    """Compares partners.
+
+    Args:
+        base: Graph of the base.
+        head: Graph of the head.
+        found: Who is who.
+    """
+
+    def __init__(self, base: ProgramGraph, head: ProgramGraph, found: Matching) -> None:
+        self._base = base
+        self._head = head
+        self._found = found
+        self._labels = base.labels
+        self._by_labels: dict[tuple[int, int], tuple[Change, ...]] = {}
+        self._counts = (len(_numbers(base)), len(_numbers(head)))
+
+    def changes(self, mine: int, yours: int) -> tuple[Change, ...]:
+        """Return in which respects two partners are not the same."""
+        base, head = self._base, self._head
+        found: tuple[Change, ...] = ()
+        if base.label[mine] != head.label[yours]:
+            found = self._label_changes(mine, yours)
+        a, b = base.operands[mine], head.operands[yours]
+        if (a or b) and not self._operands_agree(mine, yours):
+            found = (*found, *self._operand_changes(mine, yours))
+        if mine in base.callees or yours in head.callees:
+            found = (*found, *self._call_changes(mine, yours))
+        if mine in base.controls or yours in head.controls:
+            found = (*found, *self._control_changes(mine, yours))
+        return found
+
+    # ---- label ---------------------------------------------------------------------------------
+
+    def _label_changes(self, mine: int, yours: int) -> tuple[Change, ...]:
+        key = (self._base.label[mine], self._head.label[yours])
+        known = self._by_labels.get(key)
+        if known is None:
+            known = self._by_labels[key] = tuple(label_changes(self._labels, *key))
+        if any(change.what == "parameter number" for change in known):
+            is_entry = self._base.owner[mine] == self._base.entry
+            if not is_entry or self._counts[0] != self._counts[1]:
+                return tuple(change for change in known if change.what != "parameter number")
+        return known
+
+    # ---- operands ------------------------------------------------------------------------------
+
+    def _operands_agree(self, mine: int, yours: int) -> bool:
+        base, head = self._base, self._head
+        a, b = base.operands[mine], head.operands[yours]
+        if mine in base.indices or yours in head.indices or len(a) != len(b):
+            return False
+        head_of = self._found.head_of
+        return all(head_of[x] == y for x, y in zip(a, b, strict=True) if x >= 0)
+
+    def _operand_changes(self, mine: int, yours: int) -> Iterator[Change]:
+        """Yield the operands that are others now, as one change."""
+        base, head = self._base, self._head
+        a, b = base.operands[mine], head.operands[yours]
+        mine_at = base.indices.get(mine) or ((),) * len(a)
+        yours_at = head.indices.get(yours) or ((),) * len(b)
+        order = self._order(mine, yours)
+        if len(a) != len(b):
+            yield from self._other_arity(mine, yours)
+            return
+        for place, (x, index) in enumerate(zip(a, mine_at, strict=True)):
+            at = order.get(place, place)
+            if not self._same_operand((x, index), (b[at], yours_at[at])):
+                yield Change(
+                    what=f"operand {place}",
+                    base=_shown(base, x, index),
+                    head=_shown(head, b[at], yours_at[at]),
+                )
+
+    def _order(self, mine: int, yours: int) -> Mapping[int, int]:
+        """Return the place of each operand in the other instruction, as what they call has it."""
+        base, head = self._base, self._head
+        if base.opcode(mine) not in _POSITIONAL or mine not in base.callees:
+            return {}
+        called, other = base.callees[mine], head.callees.get(yours, ())
+        if len(called) != 1 or len(other) != 1:
+            return {}
+        if self._found.head_computation[called[0][1]] != other[0][1]:
+            return {}
+        numbers = _numbers(head, other[0][1])
+        order = {}
+        for node, number in _numbers(base, called[0][1]).items():
+            partner = numbers.get(self._found.head_of[node])
+            if partner is not None and number < len(base.operands[mine]):
+                order[number] = partner
+        is_order = sorted(order.values()) == sorted(order) == list(range(len(order)))
+        return order if is_order else {}
+
+    def _same_operand(
+        self, mine: tuple[int, tuple[int, ...]], yours: tuple[int, tuple[int, ...]]
+    ) -> bool:
+        (x, my_index), (y, your_index) = mine, yours
+        found = self._found
+        if x < 0 or y < 0:
+            return x == y
+        if found.head_of[x] == y:
+            return my_index == your_index or self._shape_differs(x, y)
+        if found.base_up[x] == found.head_up[y] and my_index == your_index:
+            return True
+        return not (self._has_place(x) and self._has_partner(y))
+
+    def _has_place(self, node: int) -> bool:
+        return self._found.head_of[node] >= 0 and node not in self._found.moved
+
+    def _has_partner(self, node: int) -> bool:
+        partner = self._found.base_of[node]
+        return partner >= 0 and partner not in self._found.moved
+
+    def _shape_differs(self, x: int, y: int) -> bool:
+        parts = self._labels.parts
+        return parts[self._base.label[x]].shape != parts[self._head.label[y]].shape
+
+    def _other_arity(self, mine: int, yours: int) -> Iterator[Change]:
+        """Yield that operands with a partner came or went; others are edits of their own."""
+        base, head = self._base, self._head
+        a, b = base.operands[mine], head.operands[yours]
+        partners = [self._found.head_of[x] for x in a if x >= 0 and self._has_place(x)]
+        left = dict.fromkeys(partners)
+        came = [y for y in b if y >= 0 and y not in left and self._has_partner(y)]
+        there = set(b)
+        went = [
+            x for x in a if x >= 0 and self._has_place(x) and self._found.head_of[x] not in there
+        ]
+        if came or went:
+            yield Change(what="operands", base=str(len(a)), head=str(len(b)))
+
+    # ---- called computations and control -------------------------------------------------------
+
+    def _call_changes(self, mine: int, yours: int) -> Iterator[Change]:
+        base, head, found = self._base, self._head, self._found
+        called, other = base.callees.get(mine, ()), head.callees.get(yours, ())
+        if len(called) != len(other):
+            if base.label[mine] == head.label[yours]:
+                yield Change(
+                    what="called computations", base=str(len(called)), head=str(len(other))
+                )
+            return
+        for (role, c), (_, d) in zip(called, other, strict=True):
+            is_same = found.head_computation[c] == d
+            if not is_same and found.base_content[c] != found.head_content[d]:
+                names = (base.module.computations[c].name, head.module.computations[d].name)
+                yield Change(what=role, base=names[0], head=names[1])
+
+    def _control_changes(self, mine: int, yours: int) -> Iterator[Change]:
+        base, head, found = self._base, self._head, self._found
+        before = {found.head_of[n]: n for n in base.controls.get(mine, ()) if self._has_place(n)}
+        after = {n for n in head.controls.get(yours, ()) if self._has_partner(n)}
+        gone = sorted(n for partner, n in before.items() if partner not in after)
+        new = sorted(n for n in after if n not in before)
+        if gone or new:
+            yield Change(
+                what="control-predecessors",
+                base=", ".join(_shown(base, n, ()) for n in gone) or None,
+                head=", ".join(_shown(head, n, ()) for n in new) or None,
+            )
+
+
+def _numbers(graph: ProgramGraph, computation: int | None = None) -> dict[int, int]:
+    """Return the numbers of the parameters of a computation, of the entry if none is given."""
+    if computation is None:
+        computation = graph.entry
+    found: dict[int, int] = {}
+    for node in graph.nodes[computation] if computation >= 0 else ():
+        parts = graph.labels.parts[graph.label[node]]
+        if parts.opcode == "parameter" and isinstance(parts.detail, int):
+            found[node] = parts.detail
+    return found
+
+
+def _shown(graph: ProgramGraph, node: int, index: tuple[int, ...]) -> str:
+    """Return an operand as text."""
+    if node < 0:
+        return "(not in the text)"
+    at = "".join(f"#{k}" for k in index)
+    return f"{graph.opcode(node)} {graph.instruction(node).name}{at}"
+
+
+# ---- labels ------------------------------------------------------------------------------------
+
+
+def label_changes(labels: Labels, mine: int, yours: int) -> Iterator[Change]:
+    """Yield what differs between two labels."""
+    a, b = labels.parts[mine], labels.parts[yours]
+    if a.opcode != b.opcode:
+        yield Change(what="opcode", base=a.opcode, head=b.opcode)
+    if a.shape != b.shape:
+        yield from shape_changes(labels.shapes[a.shape], labels.shapes[b.shape])
+    if a.detail != b.detail and a.opcode == b.opcode:
+        what = "parameter number" if a.opcode == "parameter" else "value"
+        yield Change(what=what, base=_cut(str(a.detail)), head=_cut(str(b.detail)))
+    if a.attributes != b.attributes:
+        yield from _attribute_changes(
+            labels.attributes[a.attributes], labels.attributes[b.attributes]
+        )
+    if a.config != b.config:
+        yield from _config_changes(labels, a.config, b.config)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def shape_changes(mine: Shape | str, yours: Shape | str) -> Iterator[Change]:
+    """Yield what differs between two shapes, in words: element type, dimensions, layout."""
+    if not isinstance(mine, Shape) or not isinstance(yours, Shape):
+        yield Change(what="shape", base=str(mine) or None, head=str(yours) or None)
+        return
+    if mine.is_tuple or yours.is_tuple:
+        yield from _tuple_changes(mine, yours)
+        return
+    if mine.element_type != yours.element_type:
+        yield Change(what="element type", base=mine.element_type, head=yours.element_type)
+    mine_sizes, your_sizes = _sizes(mine), _sizes(yours)
+    if mine_sizes != your_sizes:
+        yield Change(what="dimensions", base=mine_sizes, head=your_sizes)
+    if mine.memory_space != yours.memory_space:
+        yield Change(what="memory space", base=str(mine.memory_space), head=str(yours.memory_space))
+    if mine.rank == yours.rank and _layout(mine) != _layout(yours):
+        yield Change(what="layout", base=_layout(mine), head=_layout(yours))
+
+
+def _tuple_changes(mine: Shape, yours: Shape) -> Iterator[Change]:
+    """Yield what differs between the elements of two tuples; equal changes once."""
+    a, b = mine.tuple_shapes, yours.tuple_shapes
+    if mine.is_tuple != yours.is_tuple or len(a) != len(b):
+        yield Change(what="elements", base=_arity(mine), head=_arity(yours))
+        return
+    pairs = {(id(x), id(y)): (x, y) for x, y in zip(a, b, strict=True) if x is not y}
+    seen: dict[Change, None] = {}
+    for x, y in pairs.values():
+        if not x.is_tuple and not y.is_tuple:
+            seen.update(dict.fromkeys(shape_changes(x, y)))
+        elif x != y:
+            change = Change(what="elements", base=_cut(x.to_text()), head=_cut(y.to_text()))
+            seen[change] = None
+    yield from seen
+
+
+def _arity(shape: Shape) -> str:
+    return str(len(shape.tuple_shapes)) if shape.is_tuple else shape.to_text(layout=False)
+
+
+def _sizes(shape: Shape) -> str:
+    text = shape.to_text(layout=False)
+    return text[text.find("[") :] if "[" in text else text
+
+
+def _layout(shape: Shape) -> str | None:
+    """Return a layout without its memory space, which is told apart."""
+    text = "" if shape.layout is None else str(shape.layout)
+    return text.replace(f"S({shape.memory_space})", "").replace(":}", "}") or None
+
+
+def _attribute_changes(
+    mine: Mapping[str, tuple[object, str]], yours: Mapping[str, tuple[object, str]]
+) -> Iterator[Change]:
+    for name in dict.fromkeys((*mine, *yours)):
+        a, b = mine.get(name), yours.get(name)
+        if (a and a[0]) == (b and b[0]) and (a is None) == (b is None):
+            continue
+        yield Change(what=name, base=_value(a), head=_value(b))
+
+
+def _value(value: tuple[object, str] | None) -> str | None:
+    """Return an attribute as written; of a channel only that there is one."""
+    return None if value is None else _cut(value[1] or "yes")
+
+
+def _config_changes(labels: Labels, mine: int, yours: int) -> Iterator[Change]:
+    a, b = (None if n < 0 else labels.configs[n] for n in (mine, yours))
+    left, right = (None if side is None else side[0] for side in (a, b))
+    if isinstance(left, dict) and isinstance(right, dict):
+        flat, other = dict(_flat(left)), dict(_flat(right))
+        for path in dict.fromkeys((*flat, *other)):
+            if flat.get(path) != other.get(path):
+                before, after = flat.get(path), other.get(path)
+                yield Change(
+                    what=f"backend_config.{path}",
+                    base=None if before is None else _cut(before),
+                    head=None if after is None else _cut(after),
+                )
+        return
+    yield Change(
+        what="backend_config",
+        base=None if a is None else _cut(a[1]),
+        head=None if b is None else _cut(b[1]),
+    )
+
+
+def _flat(value: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield paths and values of a nested configuration; lists are values."""
+    stack: list[tuple[str, object]] = [(key, inner) for key, inner in reversed([*value.items()])]
+    while stack:
+        path, inner = stack.pop()
+        if isinstance(inner, dict) and inner:
+            stack.extend((f"{path}.{key}", part) for key, part in reversed(list(inner.items())))
+        else:
+            yield path, repr(inner) if not isinstance(inner, str) else inner

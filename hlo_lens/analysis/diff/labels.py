@@ -1,0 +1,361 @@
+"""What an instruction says, without names and spellings, as one number per distinct meaning.
+
+Both modules share the numbers, so that two instructions with equal labels compute the same from
+their operands. Left out are names, channel ids (whether there is one counts), metadata and origins;
+shardings, device groups and configurations count by what they mean, shapes with their layout, where
+a missing layout is the default one (xla/layout_util.cc, GetDefaultLayoutForRank).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from hlo_lens.model.hlo import CALLING_ATTRIBUTES
+from hlo_lens.model.shape import Layout
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping
+
+    from hlo_lens.model.hlo import HloReader
+    from hlo_lens.model.shape import Shape
+    from hlo_lens.model.sharding import HloSharding
+
+_NAMING = re.compile(
+    r"(?<=, )(?:(to_apply|calls|condition|body|true_computation|false_computation|select|scatter)"
+    r"=%?([\w.-]+)"
+    r"|(branch_computations|called_computations|calls|control-predecessors)=\{([^{}]*)\}"
+    r"|(channel_id)=(-?\d+|_))(?=,|$)"
+)
+"""Attributes whose values are names or channel ids, as XLA prints them."""
+
+_IRREGULAR = re.compile(r"[\"\n\r\t\f\\/]|  |= | ,")
+"""What XLA does not print between an operand list and the metadata, but for strings."""
+
+_METADATA = re.compile(
+    r', metadata=(\{(?:[^"{}]|"(?:[^"\\]|\\.)*+"|\{[^{}]*\})*+\})(?=, backend_config=|$)'
+)
+_STRING_OR_SPACE = re.compile(r'("(?:[^"\\]|\\.)*+")|/\*.*?\*/|//[^\n]*|\s+', re.DOTALL)
+_PAIR = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
+_CALLING = frozenset(CALLING_ATTRIBUTES)
+_NO_MEANING = frozenset({"metadata", "origin", "original_value", "backend_config"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributeText:
+    """The attribute list of an instruction, in parts.
+
+    Attributes:
+        key: Number of the meaning of all attributes but those below.
+        callees: Names of the computations that it calls, with the attribute that names each.
+        controls: Names of its control predecessors.
+        channel: Channel id as written; None for none.
+    """
+
+    key: int
+    callees: tuple[tuple[str, str], ...] = ()
+    controls: tuple[str, ...] = ()
+    channel: str | None = None
+
+
+class LabelParts(NamedTuple):
+    """What one label says; the numbers are keys into `Labels`.
+
+    Attributes:
+        opcode: Opcode as written.
+        shape: Number of the shape.
+        attributes: Number of the attributes.
+        config: Number of the backend config; -1 for none.
+        detail: Literal of a constant or number of a parameter; None for others.
+    """
+
+    opcode: str
+    shape: int
+    attributes: int
+    config: int
+    detail: Hashable
+
+
+class Labels:
+    """Numbers for meanings, the same for both modules.
+
+    Args:
+        with_layouts: Whether layouts count; not where one text prints none.
+        with_shapes: Whether shapes count at all.
+        with_literals: Whether literals of more than ten elements count; not where one text has
+            them as dots.
+    """
+
+    def __init__(
+        self, *, with_layouts: bool = True, with_shapes: bool = True, with_literals: bool = True
+    ) -> None:
+        self.with_layouts = with_layouts
+        self.with_shapes = with_shapes
+        self.with_literals = with_literals
+        self.parts: list[LabelParts] = []
+        self.shapes: list[Shape | str] = []
+        self.attributes: list[Mapping[str, tuple[Hashable, str]]] = []
+        self.configs: list[tuple[object, str]] = []
+        self._labels: dict[LabelParts, int] = {}
+        self._shape_texts: dict[str, int] = {}
+        self._shape_keys: dict[Hashable, int] = {}
+        self._attribute_keys: dict[Hashable, int] = {}
+        self._plain: dict[str, AttributeText] = {}
+        self._config_texts: dict[str, int] = {}
+        self._config_keys: dict[str, int] = {}
+        self._values: dict[tuple[str, str], Hashable] = {}
+
+    def label(self, parts: LabelParts) -> int:
+        """Return the number of a label."""
+        known = self._labels.get(parts)
+        if known is None:
+            known = self._labels[parts] = len(self.parts)
+            self.parts.append(parts)
+        return known
+
+    # ---- shapes --------------------------------------------------------------------------------
+
+    def shape(self, text: str, reader: HloReader) -> int:
+        """Return the number of the shape that a text prints."""
+        known = self._shape_texts.get(text)
+        if known is None:
+            known = self._shape_texts[text] = self._read_shape(text, reader)
+        return known
+
+    def _read_shape(self, text: str, reader: HloReader) -> int:
+        if not self.with_shapes:
+            text = ""
+        shape: Shape | str
+        try:
+            shape = self._plain_shape(reader.shape(text)) if text else ""
+        except DumpSyntaxError:
+            shape = squeezed(text)
+        known = self._shape_keys.setdefault(shape, len(self.shapes))
+        if known == len(self.shapes):
+            self.shapes.append(shape)
+        return known
+
+    def _plain_shape(self, shape: Shape) -> Shape:
+        return shape.with_leaves([self._leaf(leaf) for _, leaf in shape.leaves()])
+
+    def _leaf(self, leaf: Shape) -> Shape:
+        if not self.with_layouts:
+            return dataclasses.replace(leaf, layout=None)
+        if leaf.layout is None and leaf.dimensions:
+            order = tuple(range(len(leaf.dimensions) - 1, -1, -1))
+            return dataclasses.replace(leaf, layout=Layout(minor_to_major=order))
+        return leaf
+
+    # ---- literals ------------------------------------------------------------------------------
+
+    def literal(self, text: str) -> Hashable:
+        """Return the meaning of a constant's literal."""
+        plain = squeezed(text)
+        if not self.with_literals and (plain == "{...}" or plain.count(",") >= _LONG_LITERAL):
+            return "{...}"
+        return plain
+
+    # ---- attributes ----------------------------------------------------------------------------
+
+    def attribute_text(self, text: str, reader: HloReader) -> tuple[AttributeText, int]:
+        """Return the parts of an attribute list, and the number of its backend config."""
+        if not text:
+            return self._without_names(""), -1
+        head, _, config = split_attributes(text)
+        if head is None:
+            return self.attribute_list(reader.attributes(text), reader)
+        number = -1 if config is None else self.config(config, reader)
+        known = self._plain.get(head)
+        if known is not None:
+            return known, number
+        if "=" not in head or _NAMING.search(head) is None:
+            known = self._plain[head] = self._read(reader.attributes(head), reader)
+            return known, number
+        return self._with_names(head, reader), number
+
+    def _with_names(self, head: str, reader: HloReader) -> AttributeText:
+        """Return the parts of a list that names things; the rest is read once per distinct text."""
+        callees: list[tuple[str, str]] = []
+        controls: list[str] = []
+        channel: str | None = None
+        for match in _NAMING.finditer(head):
+            if match[1]:
+                callees.append((match[1], match[2]))
+            elif match[3] == "control-predecessors":
+                controls += reader.names(f"{{{match[4]}}}")
+            elif match[3]:
+                callees += [(match[3], name) for name in reader.names(f"{{{match[4]}}}")]
+            else:
+                channel = match[6]
+        rest = self._without_names(_NAMING.sub(_nameless, head), reader)
+        return AttributeText(
+            key=rest.key,
+            callees=(*callees, *rest.callees),
+            controls=(*controls, *rest.controls),
+            channel=channel or rest.channel,
+        )
+
+    def _without_names(self, head: str, reader: HloReader | None = None) -> AttributeText:
+        known = self._plain.get(head)
+        if known is None:
+            pairs = reader.attributes(head) if reader is not None and head else ()
+            known = self._plain[head] = self._read(pairs, reader)
+        return known
+
+    def attribute_list(
+        self, pairs: tuple[tuple[str, str], ...], reader: HloReader
+    ) -> tuple[AttributeText, int]:
+        """Return the same for a list that has been read."""
+        config = next((value for name, value in pairs if name == "backend_config"), None)
+        number = -1 if config is None else self.config(config, reader)
+        return self._read(pairs, reader), number
+
+    def _read(self, pairs: tuple[tuple[str, str], ...], reader: HloReader | None) -> AttributeText:
+        found: dict[str, tuple[Hashable, str]] = {}
+        callees: list[tuple[str, str]] = []
+        controls: list[str] = []
+        channel: str | None = None
+        for name, value in pairs:
+            if name in _NO_MEANING or name in found or reader is None:
+                continue
+            if name in _CALLING and value != "_":
+                callees += [(name, called) for called in reader.names(value)]
+            elif name == "control-predecessors" and value != "_":
+                controls += reader.names(value)
+            elif name in _CALLING or name == "control-predecessors":
+                continue
+            elif name == "channel_id":
+                channel = value
+                found[name] = ("", "")
+            else:
+                found[name] = (self._value(name, value, reader), value)
+        meaning = frozenset((name, value) for name, (value, _) in found.items())
+        key = self._attribute_keys.setdefault(meaning, len(self.attributes))
+        if key == len(self.attributes):
+            self.attributes.append(found)
+        return AttributeText(
+            key=key, callees=tuple(callees), controls=tuple(controls), channel=channel
+        )
+
+    def merged(self, outer: AttributeText, inner: AttributeText) -> AttributeText:
+        """Return the attributes of an operation that an async-start wraps, with the start's own."""
+        found = {**self.attributes[inner.key], **self.attributes[outer.key]}
+        meaning = frozenset((name, value) for name, (value, _) in found.items())
+        key = self._attribute_keys.setdefault(meaning, len(self.attributes))
+        if key == len(self.attributes):
+            self.attributes.append(found)
+        return AttributeText(
+            key=key, callees=inner.callees, controls=outer.controls, channel=inner.channel
+        )
+
+    def _value(self, name: str, value: str, reader: HloReader) -> Hashable:
+        known = self._values.get((name, value))
+        if known is None:
+            read = _READ.get(name)
+            try:
+                known = squeezed(value) if read is None else read(value, reader)
+            except (DumpSyntaxError, ValueError):
+                known = squeezed(value)
+            self._values[name, value] = known
+        return known
+
+    # ---- backend configs -----------------------------------------------------------------------
+
+    def config(self, text: str, reader: HloReader) -> int:
+        """Return the number of a backend config; the order of keys in JSON does not count."""
+        known = self._config_texts.get(text)
+        if known is None:
+            value, plain = _config_value(text, reader)
+            known = self._config_keys.setdefault(plain, len(self.configs))
+            if known == len(self.configs):
+                self.configs.append((value, plain))
+            self._config_texts[text] = known
+        return known
+
+
+_LONG_LITERAL = 10
+"""Literals of more elements are printed as dots. Source: literal printing in HloPrintOptions."""
+
+
+def _nameless(match: re.Match[str]) -> str:
+    """Return an attribute without its name: a mark for a called computation or a channel."""
+    return f"{match[1] or match[3] or match[5]}=_"
+
+
+def split_attributes(text: str) -> tuple[str | None, str, str | None]:
+    """Return an attribute list before the metadata, the metadata, and the backend config.
+
+    The first is None where the list is not as XLA prints it and needs to be read as a whole.
+    """
+    end = text.find(", metadata={")
+    if end < 0:
+        end = text.find(", backend_config=")
+        if end < 0:
+            return (None if _IRREGULAR.search(text) else text), "", None
+    head = text[:end]
+    if _IRREGULAR.search(head):
+        return None, "", None
+    metadata, after = "", end
+    match = _METADATA.match(text, end)
+    if match is not None:
+        metadata, after = match[1], match.end()
+    if after == len(text):
+        return head, metadata, None
+    if text.startswith(", backend_config=", after):
+        return head, metadata, text[after + len(", backend_config=") :]
+    return None, "", None
+
+
+def squeezed(text: str) -> str:
+    """Return a text without white space and comments, but for those in strings."""
+    if " " not in text and "\n" not in text and "/" not in text and "\t" not in text:
+        return text
+    return _STRING_OR_SPACE.sub(lambda match: match[1] or "", text)
+
+
+def _config_value(text: str, reader: HloReader) -> tuple[object, str]:
+    """Return a configuration as it was, and a text that is equal for equal ones."""
+    plain = reader.string(text.strip())
+    try:
+        value = json.loads(plain)
+        return value, json.dumps(value, sort_keys=True)
+    except (ValueError, RecursionError):
+        return plain, squeezed(plain)
+
+
+def _sharding(value: str, reader: HloReader) -> Hashable:
+    return _sharding_key(reader.sharding(value))
+
+
+def _sharding_key(sharding: HloSharding) -> Hashable:
+    if sharding.elements:
+        return tuple(_sharding_key(element) for element in sharding.elements)
+    return tuple(
+        tuple(sorted(part.items())) if isinstance(part, dict) else part
+        for part in sharding.meaning()
+    )
+
+
+def _device_list(value: str, reader: HloReader) -> Hashable:
+    return reader.device_list(value).flattened_replica_groups()
+
+
+def _pairs(value: str, reader: HloReader) -> Hashable:
+    del reader
+    return tuple(sorted((int(a), int(b)) for a, b in _PAIR.findall(value)))
+
+
+def _frontend(value: str, reader: HloReader) -> Hashable:
+    return frozenset(reader.frontend_attributes(value).items())
+
+
+_READ: Mapping[str, Callable[[str, HloReader], Hashable]] = {
+    "sharding": _sharding,
+    "replica_groups": _device_list,
+    "source_target_pairs": _pairs,
+    "frontend_attributes": _frontend,
+}

@@ -1,0 +1,651 @@
+"""Which instruction of one program is which of another: who is who, nothing more.
+
+Computations are matched by role, the entry first: what a matched instruction calls is matched with
+what its partner calls. In two matched computations the instructions are matched in this order, each
+step only among what is left:
+
+1. equal fingerprints up (what an instruction computes, from the parameters on) and down (what
+   becomes of it, to the results): equal subgraphs, in text order where there are several;
+2. a fingerprint up or down that is the only one of its kind on both sides, then their
+   neighbourhood: operands at one place and users of one kind of what is matched;
+3. what is left of equal fingerprints up, in order;
+4. one label and operation path, then one opcode and operation path, each first among neighbours of
+   what is matched, then where they are alone, then in order;
+5. another opcode at one place: same operands, same users, or the only ones of their path.
+
+What is left at the end is matched across computations: moved. Fingerprints are hashes; all that is
+matched is compared afterwards, so that a collision cannot hide a difference. Everything is linear
+in nodes and edges, sorting aside; the order of the arguments does not matter.
+
+The steps follow xla/hlo/tools/hlo_diff (GumTree), with hashing where that searches for candidates.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.hlo_query import COLLECTIVE_KINDS, split_phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+
+    from hlo_lens.analysis.diff.program_graph import ProgramGraph
+    from hlo_lens.model.shape import ShapeIndex
+
+_MASK = (1 << 61) - 1
+_WIDE = 16
+"""Operands beyond this many are not told apart by their place when users are matched."""
+
+_TRIVIAL_NAMES = """
+    parameter constant tuple get-tuple-element bitcast broadcast iota reshape transpose copy convert
+    after-all partition-id replica-id opt-barrier slice compare select
+"""
+_TRIVIAL = frozenset(_TRIVIAL_NAMES.split())
+"""Opcodes that are everywhere: two of them are no evidence that one moved."""
+
+
+@dataclass(slots=True, eq=False)
+class Matching:
+    """Who is who. Nodes and computations without a partner have -1.
+
+    Attributes:
+        head_of: For each node of the base, its partner.
+        base_of: For each node of the head, its partner.
+        head_computation: For each computation of the base, its partner.
+        base_computation: For each computation of the head, its partner.
+        base_up: Fingerprints of what each node of the base computes; one more for unknown operands.
+        head_up: The same of the head.
+        base_content: Fingerprints of whole computations of the base.
+        head_content: The same of the head.
+        moved: Nodes of the base whose partner is in a computation that is not its own's partner.
+    """
+
+    head_of: list[int]
+    base_of: list[int]
+    head_computation: list[int]
+    base_computation: list[int]
+    base_up: list[int]
+    head_up: list[int]
+    base_content: list[int]
+    head_content: list[int]
+    moved: set[int] = field(default_factory=set)
+
+    def mirrored(self) -> Matching:
+        """Return the same with base and head exchanged."""
+        return Matching(
+            head_of=self.base_of,
+            base_of=self.head_of,
+            head_computation=self.base_computation,
+            base_computation=self.head_computation,
+            base_up=self.head_up,
+            head_up=self.base_up,
+            base_content=self.head_content,
+            head_content=self.base_content,
+            moved={self.head_of[node] for node in self.moved},
+        )
+
+
+def matching(base: ProgramGraph, head: ProgramGraph) -> Matching:
+    """Return who is who in two programs, whose graphs share labels and hints."""
+    return _Matcher(base, head).result
+
+
+@dataclass(slots=True)
+class Fingerprints:
+    """Fingerprints of a graph.
+
+    Attributes:
+        up: Of what each node computes; the last is that of an unknown operand.
+        down: Of what becomes of each node within its computation.
+        content: Of each computation, dead code included.
+    """
+
+    up: list[int]
+    down: list[int]
+    content: list[int]
+
+
+def fingerprints(graph: ProgramGraph, tokens: dict[int, int] | None = None) -> Fingerprints:
+    """Return the fingerprints of a graph.
+
+    Args:
+        graph: The graph.
+        tokens: For parameters that are known by something better than their number: what to take.
+    """
+    size = len(graph)
+    up = [0] * (size + 1)
+    up[size] = hash(("unknown",))
+    content = [0] * len(graph.nodes)
+    labels, operands, indices, callees = graph.label, graph.operands, graph.indices, graph.callees
+    for computation in graph.callees_first():
+        total = 0
+        for node in graph.order(computation):
+            label: Hashable = labels[node]
+            if node in callees:
+                label = (label, *[(role, content[c]) for role, c in callees[node]])
+            elif tokens and node in tokens:
+                label = ("token", tokens[node])
+            taken = operands[node]
+            if node in indices:
+                pairs = zip(taken, indices[node], strict=True)
+                value = hash((label, *[hash((up[o], i)) if i else up[o] for o, i in pairs]))
+            elif len(taken) == 1:
+                value = hash((label, up[taken[0]]))
+            elif len(taken) == 2:
+                value = hash((label, up[taken[0]], up[taken[1]]))
+            else:
+                value = hash((label, *[up[o] for o in taken]))
+            up[node] = value
+            total += value
+        root = graph.roots[computation]
+        content[computation] = hash((up[root], total & _MASK, len(graph.nodes[computation])))
+    return Fingerprints(up=up, down=_down(graph), content=content)
+
+
+def _down(graph: ProgramGraph) -> list[int]:
+    """Return fingerprints of what becomes of each node: its label, and its users' down and place.
+
+    The shape of a tuple and the place in it do not count: an element more would change all others.
+    """
+    parts = graph.labels.parts
+    is_tuple = [part.opcode == "tuple" for part in parts]
+    found = [0] * len(graph)
+    from_users = [0] * len(graph)
+    roots = set(graph.roots)
+    operands, indices, labels = graph.operands, graph.indices, graph.label
+    for computation in range(len(graph.nodes)):
+        for node in reversed(graph.order(computation)):
+            label = labels[node]
+            taken = operands[node]
+            if is_tuple[label]:
+                value = found[node] = hash((-1, from_users[node] & _MASK, node in roots))
+                shares = [value] * len(taken)
+            else:
+                value = found[node] = hash((label, from_users[node] & _MASK, node in roots))
+                shares = _shares(value, len(taken), indices.get(node))
+            for operand, share in zip(taken, shares, strict=True):
+                if operand >= 0:
+                    from_users[operand] += share
+    return found
+
+
+def _shares(value: int, count: int, indices: tuple[ShapeIndex, ...] | None) -> list[int]:
+    """Return what each operand gets of its user's fingerprint: with its place and its element."""
+    if indices is None:
+        return [hash((value, place)) for place in range(count)]
+    return [hash((value, place, index)) for place, index in enumerate(indices)]
+
+
+# ---- matching ----------------------------------------------------------------------------------
+
+
+class _Matcher:
+    """Finds who is who. The two sides are called *mine* (the base) and *yours*."""
+
+    def __init__(self, base: ProgramGraph, head: ProgramGraph) -> None:
+        self.base = base
+        self.head = head
+        tokens = _entry_parameters(base, head)
+        self._mine = fingerprints(base, tokens[0])
+        self._yours = fingerprints(head, tokens[1])
+        self.result = Matching(
+            head_of=[-1] * len(base),
+            base_of=[-1] * len(head),
+            head_computation=[-1] * len(base.nodes),
+            base_computation=[-1] * len(head.nodes),
+            base_up=self._mine.up,
+            head_up=self._yours.up,
+            base_content=self._mine.content,
+            head_content=self._yours.content,
+        )
+        self._users: tuple[list[list[int]], list[list[int]]] | None = None
+        self._fresh: list[tuple[int, int]] = []
+        self._equal: deque[tuple[int, int]] = deque()
+        self._unequal: deque[tuple[int, int]] = deque()
+        mine, yours = tokens
+        partner = {token: node for node, token in yours.items()}
+        for node, token in mine.items():
+            self._match(node, partner[token])
+        if base.entry >= 0 and head.entry >= 0:
+            self._pair(base.entry, head.entry)
+        self._run()
+        self._pair_the_rest()
+        self._run()
+        self._across()
+
+    # ---- computations --------------------------------------------------------------------------
+
+    def _pair(self, mine: int, yours: int) -> None:
+        is_equal = self._mine.content[mine] == self._yours.content[yours]
+        (self._equal if is_equal else self._unequal).append((mine, yours))
+
+    def _run(self) -> None:
+        """Match the computations that wait, equal ones first, and what they lead to."""
+        result = self.result
+        while self._equal or self._unequal:
+            mine, yours = (self._equal or self._unequal).popleft()
+            if result.head_computation[mine] >= 0 or result.base_computation[yours] >= 0:
+                continue
+            result.head_computation[mine] = yours
+            result.base_computation[yours] = mine
+            self._within(mine, yours)
+            for node in self.base.nodes[mine]:
+                if node in self.base.callees and result.head_of[node] >= 0:
+                    self._pair_callees(node, result.head_of[node])
+
+    def _pair_callees(self, node: int, partner: int) -> None:
+        called = self.base.callees[node]
+        for place, (role, mine) in enumerate(called):
+            yours = self.head.callees.get(partner, ())
+            same = [c for r, c in yours if r == role]
+            if len(same) == len([r for r, _ in called if r == role]):
+                self._pair(
+                    mine, same[[k for k, c in enumerate(called) if c[0] == role].index(place)]
+                )
+            elif len(yours) == len(called):
+                self._pair(mine, yours[place][1])
+
+    def _pair_the_rest(self) -> None:
+        """Match computations that no matched instruction calls: by content, then by name."""
+        for mine, yours in (
+            (self._mine.content, self._yours.content),
+            (_computation_names(self.base), _computation_names(self.head)),
+        ):
+            mine_left = [c for c in self._unreached(self.base) if self._is_left(c, 0)]
+            yours_left = [c for c in self._unreached(self.head) if self._is_left(c, 1)]
+            for a, b in _by_key(mine_left, yours_left, mine.__getitem__, yours.__getitem__, "any"):
+                self._pair(a, b)
+            self._run()
+
+    def _is_left(self, computation: int, side: int) -> bool:
+        found = (self.result.head_computation, self.result.base_computation)[side]
+        return found[computation] < 0
+
+    def _unreached(self, graph: ProgramGraph) -> Iterator[int]:
+        reached = graph.reachable()
+        return (c for c in range(len(graph.nodes)) if c not in reached and graph.nodes[c])
+
+    # ---- within two computations ---------------------------------------------------------------
+
+    def _match(self, mine: int, yours: int) -> None:
+        self.result.head_of[mine] = yours
+        self.result.base_of[yours] = mine
+        self._fresh.append((mine, yours))
+
+    def _within(self, mine: int, yours: int) -> None:
+        """Match the instructions of two computations."""
+        self._trim(self.base.nodes[mine], self.head.nodes[yours])
+        left = _Left(self, mine, yours)
+        up, down = (self._mine.up, self._yours.up), (self._mine.down, self._yours.down)
+        both = [lambda n, s=s: (up[s][n], down[s][n]) for s in (0, 1)]
+        left.match(both[0], both[1], "any")
+        left.match(up[0].__getitem__, up[1].__getitem__, "unique")
+        left.match(down[0].__getitem__, down[1].__getitem__, "unique")
+        if not left:
+            self._fresh.clear()
+            return
+        self._spread(left, _same_label)
+        left.match(up[0].__getitem__, up[1].__getitem__, "any")
+        left.match(down[0].__getitem__, down[1].__getitem__, "equal")
+        self._spread(left, _same_label)
+        self._by_path(left)
+        self._replaced(left)
+        self._fresh.clear()
+
+    def _by_path(self, left: _Left) -> None:
+        """Match what is left by label and operation path, then by opcode and path."""
+        for key, accepts in ((_label_and_path, _same_label), (_opcode_and_path, _same_opcode)):
+            for mode in ("unique", "any", "equal"):
+                if not left:
+                    return
+                mine, yours = key(self.base), key(self.head)
+                if mode == "any":
+                    mine, yours = self._beside(0, mine), self._beside(1, yours)
+                left.match(mine, yours, mode)
+                self._spread(left, accepts)
+        left.match(_bare(self.base, "label"), _bare(self.head, "label"), "unique")
+        left.match(_bare(self.base, "opcode"), _bare(self.head, "opcode"), "unique")
+
+    def _trim(self, mine: range, yours: range) -> None:
+        """Match what is equal from the start on, and from the end on."""
+        a, b = mine.start, yours.start
+        self._same_run(a, b, 1, min(len(mine), len(yours)))
+        self._same_run(mine.stop - 1, yours.stop - 1, -1, min(len(mine), len(yours)))
+
+    def _same_run(self, a: int, b: int, step: int, most: int) -> None:
+        head_of, base_of = self.result.head_of, self.result.base_of
+        mine, yours = self._mine, self._yours
+        for _ in range(most):
+            if mine.up[a] != yours.up[b] or mine.down[a] != yours.down[b]:
+                return
+            if head_of[a] < 0 and base_of[b] < 0:
+                head_of[a], base_of[b] = b, a
+            elif head_of[a] != b:
+                return
+            a, b = a + step, b + step
+
+    # ---- neighbourhood -------------------------------------------------------------------------
+
+    @property
+    def users(self) -> tuple[list[list[int]], list[list[int]]]:
+        """Users of each node on both sides."""
+        if self._users is None:
+            self._users = (self.base.users(), self.head.users())
+        return self._users
+
+    def _spread(self, left: _Left, accepts: _Accepts) -> None:
+        """Match neighbours of what is matched: operands at one place, users of one kind."""
+        if not left:
+            self._fresh.clear()
+            return
+        users = self.users[0]
+        head_of = self.result.head_of
+        near: dict[int, None] = {}
+        for node in left.mine():
+            for other in (*self.base.operands[node], *users[node]):
+                if other >= 0 and head_of[other] >= 0:
+                    near[other] = None
+        self._fresh = [(node, head_of[node]) for node in near]
+        while self._fresh:
+            mine, yours = self._fresh.pop()
+            self._spread_to_operands(mine, yours, accepts)
+            self._spread_to_users(mine, yours, accepts)
+
+    def _spread_to_operands(self, mine: int, yours: int, accepts: _Accepts) -> None:
+        a, b = self.base.operands[mine], self.head.operands[yours]
+        if len(a) == len(b):
+            pairs: Iterable[tuple[int, int]] = zip(a, b, strict=True)
+        else:
+            pairs = [*zip(a, b, strict=False), *zip(reversed(a), reversed(b), strict=False)]
+        head_of, base_of = self.result.head_of, self.result.base_of
+        for x, y in pairs:
+            if x >= 0 and y >= 0 and head_of[x] < 0 and base_of[y] < 0:
+                key = accepts(self.base, x)
+                if key is not None and key == accepts(self.head, y):
+                    self._match(x, y)
+
+    def _spread_to_users(self, mine: int, yours: int, accepts: _Accepts) -> None:
+        head_of, base_of = self.result.head_of, self.result.base_of
+        my_users = [u for u in self.users[0][mine] if head_of[u] < 0]
+        if not my_users:
+            return
+        your_users = [u for u in self.users[1][yours] if base_of[u] < 0]
+
+        def mine_key(user: int) -> Hashable:
+            return _use(self.base, user, mine, accepts)
+
+        def yours_key(user: int) -> Hashable:
+            return _use(self.head, user, yours, accepts)
+
+        for x, y in _by_key(my_users, your_users, mine_key, yours_key, "unique"):
+            self._match(x, y)
+
+    def _beside(self, side: int, key: _Key) -> _Key:
+        """Return a key that also tells the partners of the operands; None where none has one."""
+        graph = (self.base, self.head)[side]
+        head_of, base_of = self.result.head_of, self.result.base_of
+
+        def both(node: int) -> Hashable:
+            inner = key(node)
+            taken = graph.operands[node]
+            if side == 0:
+                partners = [head_of[x] if x >= 0 else -1 for x in taken]
+            else:
+                partners = [x if x >= 0 and base_of[x] >= 0 else -1 for x in taken]
+            return None if inner is None or max(partners, default=-1) < 0 else (inner, *partners)
+
+        return both
+
+    # ---- another opcode in one place -----------------------------------------------------------
+
+    def _replaced(self, left: _Left) -> None:
+        """Match what took the place of something else: same operands or users, or same path."""
+        if not left:
+            return
+        left.match(_collective_and_path(self.base), _collective_and_path(self.head), "unique")
+        left.match(self._place_key(0), self._place_key(1), "unique")
+        left.match(_path_alone(self.base), _path_alone(self.head), "unique")
+
+    def _place_key(self, side: int) -> _Key:
+        """Return a key of what a node stands between: its matched operands and users."""
+        graph = (self.base, self.head)[side]
+        users = self.users[side]
+        partner = self.result.base_of
+
+        def named(other: int) -> int:
+            return other if side == 0 else partner[other]
+
+        def is_matched(other: int) -> bool:
+            found = self.result.head_of if side == 0 else partner
+            return other >= 0 and found[other] >= 0
+
+        def key(node: int) -> Hashable:
+            taken = graph.operands[node]
+            if not taken or not users[node] or graph.opcode(node) in _TRIVIAL:
+                return None
+            if not all(map(is_matched, taken)) or not any(map(is_matched, users[node])):
+                return None
+            uses = sorted(named(u) for u in users[node] if is_matched(u))
+            return tuple(map(named, taken)), uses[0]
+
+        return key
+
+    # ---- across computations -------------------------------------------------------------------
+
+    def _across(self) -> None:
+        """Match what is left in computations that are not partners: it moved."""
+        for key in (_moved_key(exact=True), _moved_key(exact=False)):
+            mine = [n for n, partner in enumerate(self.result.head_of) if partner < 0]
+            yours = [n for n, partner in enumerate(self.result.base_of) if partner < 0]
+            if not mine or not yours:
+                return
+            for a, b in _by_key(mine, yours, key(self.base), key(self.head), "any"):
+                self.result.head_of[a], self.result.base_of[b] = b, a
+                partner = self.result.head_computation[self.base.owner[a]]
+                if partner != self.head.owner[b]:
+                    self.result.moved.add(a)
+
+
+class _Left:
+    """What is not matched yet in two computations."""
+
+    def __init__(self, matcher: _Matcher, mine: int, yours: int) -> None:
+        self._matcher = matcher
+        self._result = matcher.result
+        self._mine: Sequence[int] = matcher.base.nodes[mine]
+        self._yours: Sequence[int] = matcher.head.nodes[yours]
+
+    def __bool__(self) -> bool:
+        return bool(self.mine() and self.yours())
+
+    def mine(self) -> Sequence[int]:
+        """Return what is left of the base."""
+        head_of = self._result.head_of
+        self._mine = [n for n in self._mine if head_of[n] < 0]
+        return self._mine
+
+    def yours(self) -> Sequence[int]:
+        """Return what is left of the head."""
+        base_of = self._result.base_of
+        self._yours = [n for n in self._yours if base_of[n] < 0]
+        return self._yours
+
+    def match(self, mine: _Key, yours: _Key, mode: str) -> None:
+        """Match what has equal keys; None is no key."""
+        if not self:
+            return
+        for a, b in _by_key(self._mine, self._yours, mine, yours, mode):
+            self._matcher._match(a, b)  # noqa: SLF001 # the two are one machine
+
+
+def _by_key(
+    mine: Sequence[int], yours: Sequence[int], my_key: _Key, your_key: _Key, mode: str
+) -> list[tuple[int, int]]:
+    """Return pairs of equal keys, in order.
+
+    Args:
+        mine: One side.
+        yours: The other.
+        my_key: Key of an item; None for none.
+        your_key: The same of the other side.
+        mode: ``unique`` for keys that are there once on both sides, ``equal`` for keys that are
+            there equally often, ``any`` for as many pairs as there are.
+    """
+    groups: dict[Hashable, list[int]] = {}
+    for item in yours:
+        groups.setdefault(your_key(item), []).append(item)
+    found: dict[Hashable, list[int]] = {}
+    for item in mine:
+        key = my_key(item)
+        if key is not None and key in groups:
+            found.setdefault(key, []).append(item)
+    pairs: list[tuple[int, int]] = []
+    for key, items in found.items():
+        others = groups[key]
+        if mode == "unique" and not len(items) == len(others) == 1:
+            continue
+        if mode == "equal" and len(items) != len(others):
+            continue
+        pairs.extend(zip(items, others, strict=False))
+    return pairs
+
+
+# ---- keys --------------------------------------------------------------------------------------
+
+
+def _same_label(graph: ProgramGraph, node: int) -> Hashable:
+    return graph.label[node]
+
+
+def _same_opcode(graph: ProgramGraph, node: int) -> Hashable:
+    return graph.opcode(node), graph.hint(node)
+
+
+def _use(graph: ProgramGraph, user: int, node: int, accepts: _Accepts) -> Hashable:
+    key = accepts(graph, user)
+    operands = graph.operands[user]
+    if key is None or len(operands) > _WIDE:
+        return key
+    place = operands.index(node)
+    return key, place, graph.indices[user][place] if user in graph.indices else ()
+
+
+def _label_and_path(graph: ProgramGraph) -> _Key:
+    return lambda node: (graph.label[node], graph.hint(node))
+
+
+def _opcode_and_path(graph: ProgramGraph) -> _Key:
+    return lambda node: (graph.opcode(node), graph.hint(node)) if graph.hint(node) else None
+
+
+def _bare(graph: ProgramGraph, by: str) -> _Key:
+    """Return a key without the operation path; by opcode alone only where there is no path."""
+
+    def key(node: int) -> Hashable:
+        if graph.opcode(node) in _TRIVIAL:
+            return None
+        if by == "label":
+            return graph.label[node]
+        return None if graph.hint(node) else graph.opcode(node)
+
+    return key
+
+
+def _collective_and_path(graph: ProgramGraph) -> _Key:
+    def key(node: int) -> Hashable:
+        kind, phase = split_phase(graph.opcode(node))
+        if kind not in COLLECTIVE_KINDS or phase in ("done", "update"):
+            return None
+        return graph.hint(node) or None
+
+    return key
+
+
+def _path_alone(graph: ProgramGraph) -> _Key:
+    def key(node: int) -> Hashable:
+        return None if graph.opcode(node) in _TRIVIAL else graph.hint(node) or None
+
+    return key
+
+
+def _moved_key(*, exact: bool) -> Callable[[ProgramGraph], _Key]:
+    """Return a key of what can be known again elsewhere: by label, or by kind of collective."""
+
+    def of(graph: ProgramGraph) -> _Key:
+        def key(node: int) -> Hashable:
+            opcode = graph.opcode(node)
+            if opcode in _TRIVIAL:
+                return None
+            hint = graph.hint(node)
+            kind, phase = split_phase(opcode)
+            is_collective = kind in COLLECTIVE_KINDS
+            if exact:
+                return (graph.label[node], hint) if hint or is_collective else None
+            return (kind, phase, hint) if hint and is_collective else None
+
+        return key
+
+    return of
+
+
+def _computation_names(graph: ProgramGraph) -> list[str]:
+    return [computation.name for computation in graph.module.computations]
+
+
+def _entry_parameters(
+    base: ProgramGraph, head: ProgramGraph
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Return tokens for the parameters of the entry that are partners: two nodes, one token.
+
+    By name, where the text gives names that are the only ones; then by number and shape, by shape
+    in order, and by number.
+    """
+    mine, yours = _parameters(base), _parameters(head)
+    pairs: list[tuple[int, int]] = []
+    for my_key, your_key in (
+        (_parameter_name(base, mine), _parameter_name(head, yours)),
+        (_parameter_number(base, shaped=True), _parameter_number(head, shaped=True)),
+        (_shape_of(base), _shape_of(head)),
+        (_parameter_number(base, shaped=False), _parameter_number(head, shaped=False)),
+    ):
+        my_left = [n for n in mine if n not in {a for a, _ in pairs}]
+        your_left = [n for n in yours if n not in {b for _, b in pairs}]
+        pairs += _by_key(my_left, your_left, my_key, your_key, "any")
+    return (
+        {node: token for token, (node, _) in enumerate(pairs)},
+        {node: token for token, (_, node) in enumerate(pairs)},
+    )
+
+
+def _parameters(graph: ProgramGraph) -> list[int]:
+    nodes = graph.nodes[graph.entry] if graph.entry >= 0 else range(0)
+    return [node for node in nodes if graph.opcode(node) == "parameter"]
+
+
+def _parameter_name(graph: ProgramGraph, nodes: Sequence[int]) -> _Key:
+    names = Counter(graph.hint(node) for node in nodes)
+
+    def key(node: int) -> Hashable:
+        name = graph.hint(node)
+        return name if name and names[name] == 1 else None
+
+    return key
+
+
+def _shape_of(graph: ProgramGraph) -> _Key:
+    return lambda node: graph.labels.parts[graph.label[node]].shape
+
+
+def _parameter_number(graph: ProgramGraph, *, shaped: bool) -> _Key:
+    def key(node: int) -> Hashable:
+        parts = graph.labels.parts[graph.label[node]]
+        return (parts.detail, parts.shape) if shaped else parts.detail
+
+    return key
+
+
+if TYPE_CHECKING:
+    _Key = Callable[[int], Hashable]
+    _Accepts = Callable[[ProgramGraph, int], Hashable]

@@ -1,0 +1,148 @@
+"""What changed about a whole module: its header.
+
+Donation is told by parameter, those that are partners counting as one, whatever their numbers; the
+index of the output counts only where both programs have equally many. Names of axes, fingerprints
+and the layouts that follow from parameters and results are not compared here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.diff.edits import Change
+from hlo_lens.analysis.diff.labels import squeezed
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hlo_lens.analysis.diff.matching import Matching
+    from hlo_lens.analysis.diff.program_graph import ProgramGraph
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.shape import ShapeIndex
+
+_COMPARED_ELSEWHERE = frozenset(
+    {
+        "input_output_alias",
+        "buffer_donor",
+        "entry_computation_layout",
+        "frontend_attributes",
+        "num_partitions",
+        "replica_count",
+        "is_scheduled",
+        "debug_attributes",
+        "origin_recovery_table",
+    }
+)
+_FINGERPRINTS = frozenset({"fingerprint_before_lhs"})
+"""Frontend attributes that say what the text is, not what the program does."""
+
+
+def module_changes(base: ProgramGraph, head: ProgramGraph, found: Matching) -> Iterator[Change]:
+    """Yield what changed about the module, donations first."""
+    mine, yours = base.module, head.module
+    yield from _donations(base, head, found)
+    for what in ("num_partitions", "replica_count", "is_scheduled"):
+        before, after = getattr(mine, what), getattr(yours, what)
+        if before != after:
+            yield Change(what=what, base=str(before).lower(), head=str(after).lower())
+    yield from _compared(_others(mine), _others(yours), "")
+    yield from _compared(_frontend(mine), _frontend(yours), "frontend_attributes.")
+
+
+def _compared(mine: Mapping[str, str], yours: Mapping[str, str], prefix: str) -> Iterator[Change]:
+    for name in dict.fromkeys((*mine, *yours)):
+        before, after = mine.get(name), yours.get(name)
+        if before != after:
+            yield Change(what=f"{prefix}{name}", base=before, head=after)
+
+
+def _others(module: HloModule) -> dict[str, str]:
+    return {
+        name: squeezed(value)
+        for name, value in module.header.items()
+        if name not in _COMPARED_ELSEWHERE
+    }
+
+
+def _frontend(module: HloModule) -> dict[str, str]:
+    try:
+        found = module.frontend_attributes
+    except DumpSyntaxError:
+        return {}
+    return {name: value for name, value in found.items() if name not in _FINGERPRINTS}
+
+
+def _donations(base: ProgramGraph, head: ProgramGraph, found: Matching) -> Iterator[Change]:
+    """Yield the buffers of parameters that outputs take over no longer, or now, or elsewhere."""
+    numbers = _parameter_numbers(base), _parameter_numbers(head)
+    partners = {
+        number: numbers[1][found.head_of[node]]
+        for node, number in numbers[0].items()
+        if found.head_of[node] in numbers[1]
+    }
+    with_output = _output_count(base.module) == _output_count(head.module)
+    names = _parameter_names(base), _parameter_names(head)
+    for what, read in (("input_output_alias", _aliases), ("buffer_donor", _donors)):
+        mine, yours = read(base.module, with_output), read(head.module, with_output)
+        matched: set[tuple[int, ShapeIndex]] = set()
+        for (number, index), text in mine.items():
+            key = (partners.get(number, -1), index)
+            matched.add(key)
+            if yours.get(key) != text:
+                after = yours.get(key)
+                label = names[0].get(number, f"parameter {number}")
+                yield Change(
+                    what=what,
+                    base=_donation(label, index, text),
+                    head=None if after is None else _donation(label, index, after),
+                )
+        for key, text in yours.items():
+            if key not in matched:
+                label = names[1].get(key[0], f"parameter {key[0]}")
+                yield Change(what=what, base=None, head=_donation(label, key[1], text))
+
+
+def _donation(label: str, index: ShapeIndex, text: str) -> str:
+    place = f"{{{','.join(map(str, index))}}}" if index else ""
+    return f"{label}{place}{text}"
+
+
+def _aliases(module: HloModule, with_output: bool) -> dict[tuple[int, ShapeIndex], str]:
+    found = {}
+    for alias in module.input_output_alias:
+        output = ",".join(map(str, alias.output_index))
+        place = f" in output {{{output}}}" if with_output else ""
+        kind = "" if alias.kind == "may-alias" else f", {alias.kind}"
+        found[alias.parameter_number, alias.parameter_index] = f"{place}{kind}"
+    return found
+
+
+def _donors(module: HloModule, with_output: bool) -> dict[tuple[int, ShapeIndex], str]:
+    del with_output
+    return dict.fromkeys(module.buffer_donor, "")
+
+
+def _output_count(module: HloModule) -> int:
+    root = module.entry.root
+    shape = None if root is None else root.shape
+    return 1 if shape is None or not shape.is_tuple else len(shape.tuple_shapes)
+
+
+def _parameter_numbers(graph: ProgramGraph) -> dict[int, int]:
+    found = {}
+    for node in graph.nodes[graph.entry] if graph.entry >= 0 else ():
+        number = graph.labels.parts[graph.label[node]].detail
+        if graph.opcode(node) == "parameter" and isinstance(number, int):
+            found[node] = number
+    return found
+
+
+def _parameter_names(graph: ProgramGraph) -> dict[int, str]:
+    """Return what a parameter is called by its number: by the framework, else by its number."""
+    found = {}
+    for node, number in _parameter_numbers(graph).items():
+        metadata = graph.instruction(node).metadata
+        name = "" if metadata is None or not metadata.op_name else f" {metadata.op_name}"
+        found[number] = f"parameter {number}{name}"
+    return found
