@@ -90,14 +90,31 @@ class Comparison:
         if len(a) != len(b):
             yield from self._other_arity(mine, yours)
             return
-        for place, (x, index) in enumerate(zip(a, mine_at, strict=True)):
+        differ = [
+            place
+            for place, operand in enumerate(zip(a, mine_at, strict=True))
+            if not self._same_operand(operand, (b[at := order.get(place, place)], yours_at[at]))
+        ]
+        moved = self._permutation(mine, yours) if len(differ) > 1 else None
+        if moved is not None:
+            numbers = ",".join(map(str, range(len(a))))
+            yield Change(what="order of operands", base=numbers, head=moved)
+            return
+        for place in differ:
             at = order.get(place, place)
-            if not self._same_operand((x, index), (b[at], yours_at[at])):
-                yield Change(
-                    what=f"operand {place}",
-                    base=_shown(base, x, index),
-                    head=_shown(head, b[at], yours_at[at]),
-                )
+            yield Change(
+                what=f"operand {place}",
+                base=_shown(base, a[place], mine_at[place]),
+                head=_shown(head, b[at], yours_at[at]),
+            )
+
+    def _permutation(self, mine: int, yours: int) -> str | None:
+        """Return which operands stand where the head has them, if they are all the same ones."""
+        a, b = self._base.operands[mine], self._head.operands[yours]
+        places = {self._found.head_of[x]: place for place, x in enumerate(a) if x >= 0}
+        if len(places) != len(a) or set(places) != set(b):
+            return None
+        return ",".join(str(places[y]) for y in b)
 
     def _order(self, mine: int, yours: int) -> Mapping[int, int]:
         """Return the place of each operand in the other instruction, as what they call has it."""

@@ -305,6 +305,7 @@ class _Matcher:
                     mine, yours = self._beside(0, mine), self._beside(1, yours)
                 left.match(mine, yours, mode)
                 self._spread(left, accepts)
+        left.match(_number(self.base), _number(self.head), "unique")
         left.match(_bare(self.base, "label"), _bare(self.head, "label"), "unique")
         left.match(_bare(self.base, "opcode"), _bare(self.head, "opcode"), "unique")
 
@@ -549,6 +550,16 @@ def _bare(graph: ProgramGraph, by: str) -> _Key:
         if by == "label":
             return graph.label[node]
         return None if graph.hint(node) else graph.opcode(node)
+
+    return key
+
+
+def _number(graph: ProgramGraph) -> _Key:
+    """Return a key of parameters: their number."""
+
+    def key(node: int) -> Hashable:
+        parts = graph.labels.parts[graph.label[node]]
+        return parts.detail if parts.opcode == "parameter" else None
 
     return key
 
