@@ -32,7 +32,7 @@ from hlo_lens.model.buffers import (
 from hlo_lens.syntax.buffer_lines import NAMES as LINE_NAMES
 from hlo_lens.syntax.buffer_lines import Node, find_all, optional_token
 from hlo_lens.syntax.grammar import grammar_text
-from hlo_lens.syntax.shape import SHAPE_NAMES
+from hlo_lens.syntax.shape_grammar import SHAPE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,10 +16,11 @@ from lark.exceptions import UnexpectedInput
 
 from hlo_lens.model.hlo import CALLING_ATTRIBUTES
 from hlo_lens.syntax.grammar import grammar_text
-from hlo_lens.syntax.replica_groups import DEVICE_LIST_NAMES
-from hlo_lens.syntax.shape import SHAPE_NAMES
-from hlo_lens.syntax.sharding import SHARDING_NAMES
-from hlo_lens.syntax.transform import MisplacedError, syntax_error
+from hlo_lens.syntax.misplaced import MisplacedError
+from hlo_lens.syntax.replica_groups_grammar import DEVICE_LIST_NAMES
+from hlo_lens.syntax.shape_grammar import SHAPE_NAMES
+from hlo_lens.syntax.sharding_grammar import SHARDING_NAMES
+from hlo_lens.syntax.transform import syntax_error
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Span
 

@@ -20,7 +20,6 @@ from hlo_lens.model.hlo import (
 )
 from hlo_lens.syntax import hlo_patterns as patterns
 from hlo_lens.syntax.hlo_attributes import AttributeCheck
-from hlo_lens.syntax.hlo_grammar import check_head, check_header, read_instruction, read_module
 from hlo_lens.syntax.hlo_reader import HloTextReader
 from hlo_lens.syntax.hlo_tables import read_tables
 from hlo_lens.syntax.hlo_text import parse_attributes
@@ -110,6 +109,8 @@ def parse_with_grammar(source: Source) -> HloModule:
     Raises:
         DumpSyntaxError: At the first place that the grammar does not allow.
     """
+    from hlo_lens.syntax.hlo_grammar import read_module
+
     read = read_module(source)
     scan = _Scan(source, None)
     module = scan.begin_module(read.name, 0)
@@ -241,6 +242,8 @@ class _Scan:
         return self._junk(position)
 
     def _head_gap(self, match: re.Match[str]) -> None:
+        from hlo_lens.syntax.hlo_grammar import check_head
+
         start, end = match.span()
         try:
             check_head(self.source, start, min(end, start + _GRAMMAR_LIMIT))
@@ -270,6 +273,8 @@ class _Scan:
 
     def _header_gap(self, position: int, start: int, end: int, message: str) -> None:
         if end - position <= _GRAMMAR_LIMIT:
+            from hlo_lens.syntax.hlo_grammar import check_header
+
             try:
                 check_header(self.source, position, end)
             except DumpSyntaxError as error:
@@ -484,6 +489,8 @@ class _Scan:
         if self._failed >= _MOST_EXPLAINED:
             self._add_gap(position, self._line_end(position), "expected an instruction")
             return end
+        from hlo_lens.syntax.hlo_grammar import read_instruction
+
         error: DumpSyntaxError | None = None
         for stop in self._stops(position, end):
             try:

@@ -1,36 +1,37 @@
-"""Rules that shardings and replica groups share: meshes, axes, iota, lists of ids."""
+"""What shardings and replica groups share: meshes, axes, iota, lists of ids."""
 
 from __future__ import annotations
 
 import math
 import re
-from typing import Any, NamedTuple
-
-from lark import Token, Transformer, v_args
+from typing import NamedTuple
 
 from hlo_lens.model.mesh import AxisRef, Mesh
 from hlo_lens.model.tile_assignment import TileAssignment
-from hlo_lens.syntax.transform import MisplacedError, present, whole_number
-
-MESH_NAMES = {
-    "MESH": "a mesh",
-    "MESH_OLD": "a mesh",
-    "MESH_MAXIMAL": "a mesh",
-    "MESH_AXIS": "an axis name",
-    "MESH_DEVICE_ID": "'device_id='",
-    "MESH_DEVICE_IDS": "', device_ids='",
-    "IOTA": "'<='",
-    "IOTA_T": "'T('",
-    "SHARDING_SIZE": "a number",
-    "SHARDING_ID": "a number",
-    "SHARDING_IDS": "device ids",
-    "LESSTHAN": "'<'",
-    "MORETHAN": "'>'",
-}
-"""What users call these terminals."""
+from hlo_lens.syntax.misplaced import MisplacedError, whole_number
 
 MAX_DEVICES = 1 << 20
 """More devices than this are taken for a broken text: their ids could not be listed."""
+
+NUMBERS = r"\d{1,9}(?:,\d{1,9})*+"
+"""Numbers of a size that devices have, as XLA prints a list of them."""
+
+IOTA = rf"\[({NUMBERS})\](?:T\(({NUMBERS})\))?+"
+"""An iota after its ``<=``. Groups: view, permutation."""
+
+_AXIS_REF = r"'[^'\\\n]*+'(?::\(\d{1,9}\)\d{1,9})?+"
+AXIS_REFS = rf"{_AXIS_REF}(?:, ?{_AXIS_REF})*+"
+"""Axes of a mesh, and parts of axes, as XLA prints a list of them."""
+
+_MESH_AXIS = r"'[^'\\\n]*+'=\d{1,9}"
+MESH = (
+    rf"mesh\[((?:{_MESH_AXIS}(?:,{_MESH_AXIS})*+)?+)\]"
+    rf"(?:, device_ids=\((?:{IOTA}|({NUMBERS}))\))?+"
+)
+"""A mesh with axes. Groups: axes; view and permutation of an iota, or ids."""
+
+_PRINTED_AXIS = re.compile(r"('[^']*+')=(\d++)")
+_PRINTED_REF = re.compile(r"('[^']*+')(?::\((\d++)\)(\d++))?+")
 
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
@@ -38,7 +39,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 class Sizes(NamedTuple):
     """Numbers, and the token of the first, for messages."""
 
-    token: Token
+    token: str
     values: tuple[int, ...]
 
 
@@ -52,83 +53,60 @@ class Iota(NamedTuple):
 class Axis(NamedTuple):
     """A mesh axis as printed, not yet looked up in its mesh."""
 
-    token: Token
+    token: str
     name: str
     pre_size: int | None
     size: int | None
 
 
-@v_args(inline=True)
-class MeshTransformer(Transformer[Any, Any]):
-    """The rules ``mesh``, ``axis_refs`` and ``iota`` of sharding.lark."""
-
-    def sharding_sizes(self, *sizes: Token) -> Sizes:
-        """Return sizes."""
-        return Sizes(sizes[0], tuple(map(whole_number, sizes)))
-
-    def sharding_ids(self, ids: Token) -> Sizes:
-        """Return device ids."""
-        return Sizes(ids, tuple(map(int, ids.split(","))))
-
-    def iota_permutation(self, _: Token, order: Sizes) -> Sizes:
-        """Return a permutation."""
-        if sorted(order.values) != list(range(len(order.values))):
-            message = f"expected a permutation of 0 to {len(order.values) - 1}"
-            raise MisplacedError.at_token(order.token, message)
-        return order
-
-    def iota(self, _: Token, view: Sizes, order: Sizes | None) -> Iota:
-        """Return view and permutation of an iota."""
-        return Iota(view, order)
-
-    def mesh_named(
-        self, start: Token, axes: list[tuple[str, int]], ids: Iota | Sizes | None
-    ) -> Mesh:
-        """Return a mesh with axes."""
-        names, sizes = zip(*axes, strict=True) if axes else ((), ())
-        if len(set(names)) != len(names):
-            raise MisplacedError.at_token(start, "two axes of the mesh have one name")
-        if math.prod(sizes) > MAX_DEVICES:
-            raise MisplacedError.at_token(start, f"more than {MAX_DEVICES} devices")
-        if ids is None:
-            return Mesh(axis_names=names, axis_sizes=sizes)
-        assignment = device_array(start, sizes, ids)
-        if assignment == TileAssignment(dimensions=sizes):
-            return Mesh(axis_names=names, axis_sizes=sizes)
-        return Mesh(axis_names=names, axis_sizes=sizes, device_assignment=assignment)
-
-    def mesh_axes(self, *axes: tuple[str, int] | None) -> list[tuple[str, int]]:
-        """Return names and sizes."""
-        return present(axes)
-
-    def mesh_axis(self, name: Token, size: Token) -> tuple[str, int]:
-        """Return name and size of an axis."""
-        return axis_name(name), positive(size)
-
-    def mesh_device_ids(self, _: Token, ids: Iota | Sizes) -> Iota | Sizes:
-        """Return the device ids of a mesh."""
-        return ids
-
-    def mesh_iota(self, view: Sizes, order: Sizes | None) -> Iota:
-        """Return the device ids of a mesh, written as an iota without ``<=``."""
-        return Iota(view, order)
-
-    def mesh_maximal(self, _start: Token, _key: Token, device: Token) -> Mesh:
-        """Return the mesh of one device."""
-        return Mesh.maximal(whole_number(device))
-
-    def axis_refs(self, *axes: Axis | None) -> list[Axis]:
-        """Return axes, not yet looked up in their mesh."""
-        return present(axes)
-
-    def axis_ref(self, name: Token, pre_size: Token | None, size: Token | None) -> Axis:
-        """Return an axis or a part of one, not yet looked up in its mesh."""
-        if pre_size is None or size is None:
-            return Axis(name, axis_name(name), None, None)
-        return Axis(name, axis_name(name), positive(pre_size), positive(size))
+def named_mesh(start: str, axes: list[tuple[str, int]], ids: Iota | Sizes | None) -> Mesh:
+    """Return a mesh with axes."""
+    names, sizes = zip(*axes, strict=True) if axes else ((), ())
+    if len(set(names)) != len(names):
+        raise MisplacedError.at_token(start, "two axes of the mesh have one name")
+    if math.prod(sizes) > MAX_DEVICES:
+        raise MisplacedError.at_token(start, f"more than {MAX_DEVICES} devices")
+    if ids is None:
+        return Mesh(axis_names=names, axis_sizes=sizes)
+    assignment = device_array(start, sizes, ids)
+    if assignment == TileAssignment(dimensions=sizes):
+        return Mesh(axis_names=names, axis_sizes=sizes)
+    return Mesh(axis_names=names, axis_sizes=sizes, device_assignment=assignment)
 
 
-def positive(token: Token) -> int:
+def printed_sizes(text: str) -> Sizes:
+    """Return numbers that match `NUMBERS`."""
+    return Sizes(text, tuple(map(int, text.split(","))))
+
+
+def printed_iota(view: str, order: str | None) -> Iota:
+    """Return an iota by the groups of `IOTA`; its permutation must be one."""
+    found = None if order is None else printed_sizes(order)
+    if found is not None and sorted(found.values) != list(range(len(found.values))):
+        message = f"expected a permutation of 0 to {len(found.values) - 1}"
+        raise MisplacedError.at_token(found.token, message)
+    return Iota(printed_sizes(view), found)
+
+
+def printed_mesh(axes: str, view: str | None, order: str | None, ids: str | None) -> Mesh:
+    """Return a mesh by the groups of `MESH`."""
+    named = [(name[1:-1], positive(size)) for name, size in _PRINTED_AXIS.findall(axes)]
+    if view is not None:
+        return named_mesh(axes, named, printed_iota(view, order))
+    return named_mesh(axes, named, None if ids is None else printed_sizes(ids))
+
+
+def printed_axes(text: str) -> list[Axis]:
+    """Return axes that match `AXIS_REFS`, not yet looked up in their mesh."""
+    return [
+        Axis(m[0], m[1][1:-1], None, None)
+        if m[2] is None
+        else Axis(m[0], m[1][1:-1], positive(m[2]), positive(m[3]))
+        for m in _PRINTED_REF.finditer(text)
+    ]
+
+
+def positive(token: str) -> int:
     """Return a number that is at least 1."""
     value = whole_number(token)
     if value < 1:
@@ -136,12 +114,12 @@ def positive(token: Token) -> int:
     return value
 
 
-def axis_name(token: Token) -> str:
+def axis_name(token: str) -> str:
     """Return the name of an axis without quotes and escapes."""
     return _ESCAPE.sub(r"\1", token[1:-1]) if token.startswith("'") else str(token)
 
 
-def device_array(at: Token, dimensions: tuple[int, ...], ids: Iota | Sizes) -> TileAssignment:
+def device_array(at: str, dimensions: tuple[int, ...], ids: Iota | Sizes) -> TileAssignment:
     """Return the array of these dimensions; the number of ids must fit."""
     if isinstance(ids, Sizes):
         tiles = TileAssignment(dimensions=dimensions, device_ids=ids.values)

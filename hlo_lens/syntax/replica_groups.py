@@ -1,32 +1,45 @@
-"""Text of ``replica_groups`` and ``source_target_pairs`` to objects of the model."""
+"""Text of ``replica_groups`` and ``source_target_pairs`` to objects of the model.
+
+The grammar is the definition (`parse_device_list_with_grammar`). `parse_device_list` gives the same
+result faster for what XLA prints most; the rest is left to the grammar, which also places the
+errors. It is loaded when it is first needed.
+"""
 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, cast
-
-from lark import v_args
+import re
+from typing import TYPE_CHECKING
 
 from hlo_lens.model.replica_groups import (
-    CollectiveDeviceList,
     IotaReplicaGroupList,
     MeshAxesReplicaGroupList,
     ReplicaGroups,
 )
-from hlo_lens.syntax.grammar import build_parser
-from hlo_lens.syntax.mesh import MESH_NAMES, MeshTransformer, device_array, positive, resolved
-from hlo_lens.syntax.transform import MisplacedError, parse_with, present
+from hlo_lens.syntax.mesh import (
+    AXIS_REFS,
+    IOTA,
+    MESH,
+    NUMBERS,
+    device_array,
+    positive,
+    printed_axes,
+    printed_iota,
+    printed_mesh,
+    resolved,
+)
+from hlo_lens.syntax.misplaced import MisplacedError
 from hlo_lens.text.errors import DumpSyntaxError, UsageError
 from hlo_lens.text.source import Source, Span
 
 if TYPE_CHECKING:
-    from lark import Lark, Token
+    from hlo_lens.model.replica_groups import CollectiveDeviceList
 
-    from hlo_lens.model.mesh import Mesh
-    from hlo_lens.syntax.mesh import Axis, Iota, Sizes
-
-DEVICE_LIST_NAMES = {"REPLICA_OPEN": "'['", **MESH_NAMES}
-"""What users call the terminals of replica_groups.lark."""
+_GROUP = rf"\{{(?:{NUMBERS})?+\}}"
+_LISTS = re.compile(rf"\{{(?:{_GROUP}(?:,{_GROUP})*+)?+\}}")
+_LIST = re.compile(r"\{([\d,]*+)\}")
+_IOTA = re.compile(rf"\[(\d{{1,9}}),(\d{{1,9}})\]<={IOTA}")
+_MESH = re.compile(rf"{MESH} \{{((?:{AXIS_REFS})?+)\}}")
 
 
 @functools.lru_cache(maxsize=1 << 12)
@@ -36,7 +49,36 @@ def parse_device_list(text: str) -> CollectiveDeviceList:
     Raises:
         DumpSyntaxError: If it is none; line and column are those within the text.
     """
-    return cast("CollectiveDeviceList", parse_with(_parser(), Source(text), DEVICE_LIST_NAMES))
+    try:
+        found = _printed(text)
+    except (MisplacedError, UsageError):
+        found = None
+    if found is None:
+        from hlo_lens.syntax.replica_groups_grammar import parse_device_list_with_grammar
+
+        return parse_device_list_with_grammar(text)
+    return found
+
+
+def _printed(text: str) -> CollectiveDeviceList | None:
+    """Return device groups as XLA prints most; None where it takes the grammar to tell."""
+    if _LISTS.fullmatch(text) is not None:
+        groups = (group.split(",") if group else () for group in _LIST.findall(text, 1))
+        return ReplicaGroups(groups=tuple(tuple(map(int, group)) for group in groups))
+    match = _IOTA.fullmatch(text)
+    if match is not None:
+        count, size, view, order = match.groups()
+        dimensions = (positive(count), positive(size))
+        assignment = device_array(count, dimensions, printed_iota(view, order))
+        return IotaReplicaGroupList(assignment=assignment)
+    match = _MESH.fullmatch(text)
+    if match is None:
+        return None
+    axes, view, order, ids, refs = match.groups()
+    mesh = printed_mesh(axes, view, order, ids)
+    found = resolved(mesh, printed_axes(refs))
+    mesh.split(found)
+    return MeshAxesReplicaGroupList(mesh=mesh, axes=found)
 
 
 def parse_source_target_pairs(text: str) -> tuple[tuple[int, int], ...]:
@@ -56,39 +98,3 @@ def parse_source_target_pairs(text: str) -> tuple[tuple[int, int], ...]:
             raise DumpSyntaxError.at(source, Span(0, len(text)), message)
         pairs.append((group[0], group[1]))
     return tuple(pairs)
-
-
-@v_args(inline=True)
-class DeviceListTransformer(MeshTransformer):
-    """Rules of replica_groups.lark to objects of the model."""
-
-    def replica_groups(self, *groups: tuple[int, ...] | None) -> ReplicaGroups:
-        """Return groups as a list of lists."""
-        return ReplicaGroups(groups=tuple(present(groups)))
-
-    def replica_group(self, ids: Sizes | None) -> tuple[int, ...]:
-        """Return the ids of one group."""
-        return ids.values if ids else ()
-
-    def replica_groups_iota(
-        self, _: Token, count: Token, size: Token, iota: Iota
-    ) -> IotaReplicaGroupList:
-        """Return groups as the rows of an iota."""
-        dimensions = (positive(count), positive(size))
-        return IotaReplicaGroupList(assignment=device_array(count, dimensions, iota))
-
-    def replica_groups_mesh(self, mesh: Mesh, axes: list[Axis]) -> MeshAxesReplicaGroupList:
-        """Return groups along mesh axes."""
-        found = resolved(mesh, axes)
-        try:
-            mesh.split(found)
-        except UsageError as error:
-            raise MisplacedError.at_token(axes[0].token, str(error)) from error
-        return MeshAxesReplicaGroupList(mesh=mesh, axes=found)
-
-
-@functools.cache
-def _parser() -> Lark:
-    """Return the parser of a device list alone."""
-    names = ("hlo_tokens", "sharding", "replica_groups")
-    return build_parser(*names, start="device_list", transformer=DeviceListTransformer())

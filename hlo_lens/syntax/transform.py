@@ -1,24 +1,23 @@
-"""What all transformers share: numbers, places, and Lark's exceptions as ours."""
+"""Parsing with an embedded transformer, and Lark's exceptions as ours."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
+from hlo_lens.syntax.misplaced import MisplacedError
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from lark import Lark, Token
+    from lark import Lark
     from lark.parsers.lalr_interactive_parser import InteractiveParser
 
     from hlo_lens.text.source import Source
-
-_Item = TypeVar("_Item")
 
 SHOWN_ALTERNATIVES = 4
 """How many alternatives one message names."""
@@ -46,42 +45,6 @@ COMMON_NAMES = {
 
 _FOUND = re.compile(r"-?[\w.]+|\S")
 _LONGEST_FOUND = 32
-_INT64_MAX = 2**63 - 1
-
-
-class MisplacedError(Exception):
-    """Raised by transformers: what stands there is well formed but makes no sense.
-
-    Attributes:
-        message: What is wrong, in house form.
-        start: Offset in the text that is parsed.
-        end: Offset after it.
-    """
-
-    def __init__(self, message: str, start: int, end: int) -> None:
-        super().__init__(message)
-        self.message = message
-        self.start = start
-        self.end = end
-
-    @classmethod
-    def at_token(cls, token: Token, message: str) -> MisplacedError:
-        """Return the error that points at a token."""
-        start = token.start_pos or 0
-        return cls(message, start, start + len(token))
-
-
-def whole_number(token: Token) -> int:
-    """Return the value of a number; raises MisplacedError if it takes more than 64 bits."""
-    value = int(token) if len(token) <= len(str(_INT64_MAX)) + 1 else _INT64_MAX + 1
-    if not -_INT64_MAX - 1 <= value <= _INT64_MAX:
-        raise MisplacedError.at_token(token, f"number too large, the largest is {_INT64_MAX}")
-    return value
-
-
-def present(items: Iterable[_Item | None]) -> list[_Item]:
-    """Return the items without the None that Lark puts where an optional part is absent."""
-    return [item for item in items if item is not None]
 
 
 def parse_with(

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hlo_lens.model.shape import Layout, Shape, SplitConfig, Tile
-from hlo_lens.syntax.shape import parse_shape, parse_shape_with_grammar
+from hlo_lens.syntax.shape import parse_shape
+from hlo_lens.syntax.shape_grammar import parse_shape_with_grammar
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:

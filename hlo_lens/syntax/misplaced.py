@@ -1,0 +1,51 @@
+"""What readers of small texts share: numbers, and the error of what is well formed but wrong.
+
+None of it needs Lark: it serves the readers by regular expressions, which leave what they do not
+take to the grammar, and the transformers of the grammars alike.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_Item = TypeVar("_Item")
+
+_INT64_MAX = 2**63 - 1
+
+
+class MisplacedError(Exception):
+    """What stands there is well formed but makes no sense.
+
+    Attributes:
+        message: What is wrong, in house form.
+        start: Offset in the text that is parsed.
+        end: Offset after it.
+    """
+
+    def __init__(self, message: str, start: int, end: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.start = start
+        self.end = end
+
+    @classmethod
+    def at_token(cls, token: str, message: str) -> MisplacedError:
+        """Return the error that points at a token of Lark; a plain text has no place."""
+        start = getattr(token, "start_pos", None) or 0
+        return cls(message, start, start + len(token))
+
+
+def whole_number(token: str) -> int:
+    """Return the value of a number; raises MisplacedError if it takes more than 64 bits."""
+    value = int(token) if len(token) <= len(str(_INT64_MAX)) + 1 else _INT64_MAX + 1
+    if not -_INT64_MAX - 1 <= value <= _INT64_MAX:
+        raise MisplacedError.at_token(token, f"number too large, the largest is {_INT64_MAX}")
+    return value
+
+
+def present(items: Iterable[_Item | None]) -> list[_Item]:
+    """Return the items without the None that Lark puts where an optional part is absent."""
+    return [item for item in items if item is not None]
