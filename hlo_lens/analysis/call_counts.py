@@ -88,6 +88,8 @@ class CallCounts:
         """Return the instructions that run a computation, in text order."""
         if computation in self._sites:
             return self._sites[computation]
+        if computation == self._table.module.entry.name:
+            return []
         if self._fusions is None:
             self._fusions = _fusion_sites(self._table)
         return self._fusions.get(computation, [])

@@ -82,7 +82,7 @@ class OverlapFinder:
             if not self._works(row):
                 continue
             count += 1
-            size += self._table.result_bytes[row] or 0
+            size += self._table.result_bytes(row) or 0
             more = self._flops_of(row)
             flops = None if flops is None or more is None else flops + more
         return Overlap(instructions=count, flops=flops, size_bytes=size)

@@ -207,9 +207,8 @@ def _parameter(
     donation: _Donation,
 ) -> Iterator[EntryValue]:
     """Yield the leaves of one parameter."""
-    attributes = instruction.attributes
-    name = _argument_name(instruction, attributes.get("metadata"))
-    shardings = _leaf_shardings(instruction, attributes.get("sharding"), leaves)
+    name = _argument_name(instruction, instruction.attribute("metadata"))
+    shardings = _leaf_shardings(instruction, instruction.attribute("sharding"), leaves)
     framework = instruction.computation.module.framework
     for leaf, sharding in zip(leaves, shardings, strict=True):
         kind, output = donation.get((number, leaf.index), (None, None))

@@ -13,6 +13,7 @@ operand's buffer; only a buffer assignment tells which. The sum is therefore no 
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar
@@ -80,7 +81,7 @@ def largest_instructions(table: InstructionTable) -> LargestInstructions:
     sizes = [-1 if size is None else size for size in table.produced_bytes]
     return LargestInstructions(
         table=table,
-        ranking=sorted(range(len(sizes)), key=sizes.__getitem__, reverse=True),
+        ranking=array("I", sorted(range(len(sizes)), key=sizes.__getitem__, reverse=True)),
         total_bytes=sum(size for size in table.produced_bytes if size is not None),
         unknown_sizes=sizes.count(-1),
         left_out_views=table.left_out_views,

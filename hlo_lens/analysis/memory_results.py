@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.memory_by import instructions_by_name, makers_of
-from hlo_lens.analysis.memory_estimate import memory_estimate
 from hlo_lens.analysis.memory_layout import DEFAULT_SPACE, MemoryLayout, layout_of_dump
 from hlo_lens.analysis.memory_statement import MemoryStatement, memory_statement
 from hlo_lens.analysis.peak_memory import PeakMemory, peak_memory
@@ -139,6 +138,8 @@ def _estimated(
     dump: ModuleDump, module: HloModule, backend: str | None, table: InstructionTable | None
 ) -> MemoryResults | None:
     """Return the estimate from HLO text; None where there is no schedule to go by."""
+    from hlo_lens.analysis.memory_estimate import memory_estimate  # not where XLA's own is there
+
     estimate = memory_estimate(table or tabulate(module), backend=backend)
     if estimate is None:
         return None

@@ -203,9 +203,9 @@ def _edges(devices: Sequence[int]) -> set[int]:
 def _sharding_edges(module: HloModule) -> set[int]:
     """Return the edges of the entry parameters' shardings, as far as they are iotas."""
     edges: set[int] = set()
-    for parameter in module.entry.parameters:
+    for text in {parameter.attribute("sharding") for parameter in module.entry.parameters}:
         try:
-            sharding = parameter.sharding
+            sharding = None if text is None else module.reader.sharding(text)
         except DumpSyntaxError:
             continue
         for leaf in (sharding.elements or (sharding,)) if sharding is not None else ():

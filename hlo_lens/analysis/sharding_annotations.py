@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _TARGETS = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"}
 _SHARDY = "xla.sdy."
+_TARGET_WORDS = ('target="Sharding"', 'target="SPMD', 'target="xla.sdy')
 _BODIES = (*shardy.MANUAL_BODIES, "shmap_body")
 _VALUES = (shardy.SHARDING, shardy.IN_SHARDINGS, shardy.OUT_SHARDINGS)
 
@@ -130,13 +131,16 @@ def _rows(table: InstructionTable) -> Iterator[int]:
     """Yield the rows whose attributes have a word of an annotation in them."""
     columns = table.module.columns
     text, spans = columns.source.text, columns.spans
-    pairs = zip(spans[OPERANDS_END::STRIDE], spans[END::STRIDE], strict=True)
-    for row, (start, end) in enumerate(pairs):
-        if table.opcodes[row] == "custom-call":
-            words = ('target="Sharding"', 'target="SPMD', 'target="xla.sdy', _SHARDY)
-            if any(text.find(word, start, end) >= 0 for word in words):
-                yield row
-        elif text.find(_SHARDY, start, end) >= 0:
+    targets = tuple(word for word in _TARGET_WORDS if word in text)
+    has_keys = _SHARDY in text
+    if not targets and not has_keys:
+        return
+    words = (*targets, *([_SHARDY] if has_keys else ()))
+    every = range(len(columns))
+    for row in every if has_keys else table.rows_of(frozenset({"custom-call"})):
+        start, end = spans[row * STRIDE + OPERANDS_END], spans[row * STRIDE + END]
+        wanted = words if table.opcodes[row] == "custom-call" else (_SHARDY,)
+        if any(text.find(word, start, end) >= 0 for word in wanted):
             yield row
 
 

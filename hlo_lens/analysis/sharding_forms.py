@@ -9,6 +9,7 @@ not Shardy's frontend attributes.
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -100,6 +101,27 @@ def _form(module: HloModule, text: str) -> str:
         return UNREADABLE
 
 
+def _rows_with_key(table: InstructionTable) -> Iterator[int]:
+    """Yield the rows in whose attributes the key may stand, in text order.
+
+    Rows stand in the order of the text but where it nests instructions; then each is looked at.
+    """
+    columns = table.module.columns
+    if columns.overlays:
+        yield from range(len(columns))
+        return
+    text, starts = columns.source.text, columns.spans[OPERANDS_END::STRIDE]
+    last = -1
+    place = text.find(_KEY, starts[0] if starts else len(text))
+    while place >= 0:
+        row = bisect.bisect_right(starts, place) - 1
+        if row != last:
+            yield row
+        last = row
+        following = starts[row + 1] if row + 1 < len(starts) else len(text)
+        place = text.find(_KEY, following)
+
+
 def _sharding_texts(table: InstructionTable) -> Iterator[tuple[int, str]]:
     """Yield row and sharding text of each instruction that has one.
 
@@ -109,7 +131,8 @@ def _sharding_texts(table: InstructionTable) -> Iterator[tuple[int, str]]:
     columns = table.module.columns
     text, spans = columns.source.text, columns.spans
     starts, ends = spans[OPERANDS_END::STRIDE], spans[END::STRIDE]
-    for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
+    for row in _rows_with_key(table):
+        start, end = starts[row], ends[row]
         place = text.find(_KEY, start, end)
         if place < 0:
             continue

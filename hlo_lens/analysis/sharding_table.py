@@ -222,9 +222,36 @@ class _Rows:
         self._other = found.before.values() if found.before is not None else {}
         self._specs: dict[str, tuple[PartitionSpec | None, Mesh | None]] = {}
         self._same: dict[tuple[str, str], bool] = {}
+        self._rows: dict[tuple[object, ...], ShardedValue] = {}
 
     def of(self, key: Key, value: EntryValue) -> ShardedValue:
         """Return one row."""
+        texts = [self._found.own, *([self._found.before] if self._found.before else [])]
+        said = [found.get(key) for text in texts for found in (text.shardings, text.shardy)]
+        other = self._other.get(key)
+        like = (
+            *(value.shape, value.layout),
+            *((other.shape, other.layout) if other is not None else ()),
+            *map(id, said),
+        )
+        known = self._rows.get(like)
+        if known is None:
+            known = self._rows[like] = self._new(key, value)
+            return known
+        return ShardedValue(
+            value=value,
+            global_shape=known.global_shape,
+            device_shape=known.device_shape,
+            is_upper_bound=known.is_upper_bound,
+            sharding=known.sharding,
+            source=known.source,
+            spec=known.spec,
+            mesh=known.mesh,
+            replication_factor=known.replication_factor,
+        )
+
+    def _new(self, key: Key, value: EntryValue) -> ShardedValue:
+        """Return a row that is like none before: of other shapes or shardings."""
         found = self._found
         own = _shape_of(found.own, value)
         other = self._other.get(key)

@@ -7,6 +7,7 @@ the module, and remembered per distinct text.
 
 from __future__ import annotations
 
+import bisect
 import functools
 from array import array
 from collections import Counter
@@ -86,6 +87,10 @@ class HloReader(Protocol):
         """Return names and values of an attribute list, in order, as written."""
         ...
 
+    def attribute(self, text: str, name: str) -> str | None:
+        """Return the first value of one name in an attribute list, as written; None without any."""
+        ...
+
     def string(self, text: str) -> str:
         """Return a quoted string without quotes and C escapes; any other text as it is."""
         ...
@@ -135,11 +140,18 @@ class Overlay:
 
 @dataclass(slots=True, eq=False)
 class InstructionColumns:
-    """Where the parts of every instruction stand in the text; one row per instruction."""
+    """Where the parts of every instruction stand in the text; one row per instruction.
+
+    Attributes:
+        source: The text.
+        spans: `STRIDE` offsets for each row.
+        roots: Rows that are marked ROOT, ascending.
+        overlays: What is known of single rows beside their spans.
+    """
 
     source: Source
     spans: array[int] = field(default_factory=lambda: array("I"))
-    roots: set[int] = field(default_factory=set)
+    roots: array[int] = field(default_factory=lambda: array("I"))
     overlays: dict[int, Overlay] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -156,6 +168,16 @@ class InstructionColumns:
         if overlay is not None and overlay.name is not None:
             return overlay.name
         return self.text(row, NAME, NAME_END)
+
+    def root_among(self, rows: Sequence[int], default: int) -> int:
+        """Return the last of some ascending rows that is marked ROOT, or a default."""
+        place = bisect.bisect_right(self.roots, default)
+        while place and self.roots[place - 1] >= rows[0]:
+            place -= 1
+            root = self.roots[place]
+            if rows[bisect.bisect_left(rows, root)] == root:
+                return root
+        return default
 
     def attributes_text(self, row: int) -> str:
         """Return all that stands after the operand list, with its leading comma."""
@@ -310,9 +332,13 @@ class HloInstruction:
 
     def attribute(self, name: str) -> str | None:
         """Return the value of one attribute as written, or None."""
-        if f"{name}=" not in self._columns.attributes_text(self._row):
+        text = self._columns.attributes_text(self._row)
+        if f"{name}=" not in text:
             return None
-        return self.attributes.get(name)
+        overlay = self._overlay
+        if overlay is not None and overlay.attributes is not None:
+            return self.attributes.get(name)
+        return self.computation.module.reader.attribute(text, name)
 
     @property
     def called_computations(self) -> tuple[str, ...]:
@@ -443,33 +469,99 @@ class _Instructions(Sequence[HloInstruction]):
         return f"<{len(self)} instructions>"
 
 
-@dataclass(slots=True, eq=False)
+_HALF = 40
+_MASK = (1 << _HALF) - 1
+
+
+def _packed(start: int, end: int) -> int:
+    """Return two numbers as one, 0 where nothing is between them: a tuple takes 120 bytes."""
+    return start << _HALF | end if end > start else 0
+
+
 class HloComputation:
     """A computation: a list of instructions, one of which is its result.
 
-    Attributes:
+    A large module has tens of thousands, so places are kept as one number each.
+
+    Args:
         module: The module that holds it.
         name: Name without ``%``; empty where the text prints none.
         is_entry: Whether the program starts here.
-        rows: Its rows in the module's columns, in text order.
-        signature_span: Where ``(parameters) -> shape`` stands; empty where it is not printed.
-        attributes_span: Where attributes stand after the closing brace, with the leading comma.
-        is_complete: Whether its closing brace was found.
-        is_inline: Whether its body is printed inside the instruction that calls it.
         start: Offset in the text where it begins.
+        is_complete: Whether its closing brace was found.
+
+    Attributes:
+        is_inline: Whether its body is printed inside the instruction that calls it.
     """
 
-    module: HloModule = field(repr=False)
-    name: str
-    is_entry: bool = False
-    rows: Sequence[int] = range(0)
-    signature_span: tuple[int, int] = (0, 0)
-    attributes_span: tuple[int, int] = (0, 0)
-    is_complete: bool = True
-    is_inline: bool = False
-    start: int = 0
-    _root_row: int | None = field(default=None, repr=False)
-    _row_by_name: dict[str, int] | None = field(default=None, repr=False)
+    __slots__ = (
+        "_attributes",
+        "_root_row",
+        "_row_by_name",
+        "_rows",
+        "_signature",
+        "is_complete",
+        "is_entry",
+        "is_inline",
+        "module",
+        "name",
+        "start",
+    )
+
+    def __init__(
+        self,
+        *,
+        module: HloModule,
+        name: str,
+        is_entry: bool = False,
+        start: int = 0,
+        is_complete: bool = True,
+    ) -> None:
+        self.module = module
+        self.name = name
+        self.is_entry = is_entry
+        self.start = start
+        self.is_complete = is_complete
+        self.is_inline = False
+        self._rows: int | tuple[int, ...] = 0
+        self._signature = 0
+        self._attributes = 0
+        self._root_row: int | None = None
+        self._row_by_name: dict[str, int] | None = None
+
+    def __repr__(self) -> str:
+        return f"<HloComputation {self.name} of {len(self.rows)} instructions>"
+
+    @property
+    def rows(self) -> Sequence[int]:
+        """Its rows in the module's columns, in text order."""
+        rows = self._rows
+        return range(rows >> _HALF, rows & _MASK) if isinstance(rows, int) else rows
+
+    @rows.setter
+    def rows(self, rows: Sequence[int]) -> None:
+        if isinstance(rows, range) and rows.step == 1:
+            self._rows = _packed(rows.start, rows.stop)
+        else:
+            self._rows = tuple(rows)
+
+    @property
+    def signature_span(self) -> tuple[int, int]:
+        """Where ``(parameters) -> shape`` stands; empty where it is not printed."""
+        return self._signature >> _HALF, self._signature & _MASK
+
+    @signature_span.setter
+    def signature_span(self, span: tuple[int, int]) -> None:
+        self._signature = _packed(*span)
+
+    @property
+    def attributes_span(self) -> tuple[int, int]:
+        """Where attributes stand after the closing brace, with the leading comma."""
+        return self._attributes >> _HALF, self._attributes & _MASK
+
+    @attributes_span.setter
+    def attributes_span(self, span: tuple[int, int]) -> None:
+        self._attributes = _packed(*span)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, HloComputation):
@@ -502,9 +594,9 @@ class HloComputation:
     def root_row(self) -> int:
         """Row of the result: the one marked ROOT, else the last; -1 for an empty computation."""
         if self._root_row is None:
-            roots = self.module.columns.roots
-            last = self.rows[-1] if self.rows else -1
-            self._root_row = next((row for row in reversed(self.rows) if row in roots), last)
+            rows = self.rows
+            last = rows[-1] if rows else -1
+            self._root_row = self.module.columns.root_among(rows, last)
         return self._root_row
 
     @property

@@ -11,6 +11,7 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo import OPCODE, OPCODE_END, SHAPE, SHAPE_END, STRIDE, HloInstruction
@@ -154,8 +155,8 @@ class InstructionTable:
     Attributes:
         module: The module.
         opcodes: Opcode as written.
-        result_bytes: `Shape.size_bytes` of the result, tuples as the sum of their leaves; None
-            where it is unknown.
+        opcode_sizes: How often each pair of an opcode and the bytes of a result (see
+            `result_bytes`) is there.
         producers: Rows that produce arrays of their own, in text order: no views (see
             `left_out_views`), nothing embedded (see `CONTROL_FLOW_OPCODES`).
         produced_bytes: For each of `producers` the bytes of these arrays; None where unknown.
@@ -169,16 +170,23 @@ class InstructionTable:
 
     module: HloModule
     opcodes: Sequence[str]
-    result_bytes: Sequence[int | None]
+    opcode_sizes: Mapping[tuple[str, int | None], int]
     producers: Sequence[int]
     produced_bytes: Sequence[int | None]
     left_out_views: int
     left_out_embedded: int
     owners: Sequence[int]
+    _sizes: _Sizes
+    _rows: Mapping[str, Sequence[int]]
+
+    def result_bytes(self, row: int) -> int | None:
+        """Return `Shape.size_bytes` of a row's result, of a tuple the sum over its leaves."""
+        return self._sizes[self.module.columns.text(row, SHAPE, SHAPE_END)]
 
     def rows_of(self, opcodes: frozenset[str]) -> list[int]:
         """Return the rows whose opcode is one of these, in text order."""
-        return [row for row, opcode in enumerate(self.opcodes) if opcode in opcodes]
+        found = [self._rows[opcode] for opcode in opcodes if opcode in self._rows]
+        return list(found[0]) if len(found) == 1 else sorted(chain.from_iterable(found))
 
     def instruction(self, row: int) -> HloInstruction:
         """Return the instruction of a row, with the computation that holds it."""
@@ -190,46 +198,50 @@ def tabulate(module: HloModule) -> InstructionTable:
     text, spans = module.columns.source.text, module.columns.spans
     names: dict[str, str] = {}
     intern = names.setdefault
-    opcodes = [
-        intern(opcode, opcode)
-        for opcode in [
-            text[start:end]
-            for start, end in zip(spans[OPCODE::STRIDE], spans[OPCODE_END::STRIDE], strict=True)
-        ]
-    ]
+    cut = text.__getitem__
+    places = map(slice, spans[OPCODE::STRIDE], spans[OPCODE_END::STRIDE])
+    opcodes = [intern(opcode, opcode) for opcode in map(cut, places)]
     sizes = _Sizes(module.reader)
-    result_bytes = [
-        sizes[text[start:end]]
-        for start, end in zip(spans[SHAPE::STRIDE], spans[SHAPE_END::STRIDE], strict=True)
-    ]
-    producers: list[int] = []
+    places = map(slice, spans[SHAPE::STRIDE], spans[SHAPE_END::STRIDE])
+    opcode_sizes: Counter[tuple[str, int | None]] = Counter()
+    for (opcode, shape), count in Counter(zip(opcodes, map(cut, places), strict=True)).items():
+        opcode_sizes[opcode, sizes[shape]] += count
+    producers = array("I")
     produced: list[int | None] = []
     parts = {opcode: _produced_part(opcode) for opcode in names}
     reached = control_flow_computations(module, opcodes)
     for computation in reached:
         for row in computation.rows:
             part = parts[opcodes[row]]
-            if part is _Part.ALL:
-                producers.append(row)
-                produced.append(result_bytes[row])
-            elif part is not _Part.NONE:
-                producers.append(row)
-                shape = text[spans[row * STRIDE + SHAPE] : spans[row * STRIDE + SHAPE_END]]
+            if part is _Part.NONE and not (computation.is_entry and opcodes[row] == "parameter"):
+                continue
+            producers.append(row)
+            shape = text[spans[row * STRIDE + SHAPE] : spans[row * STRIDE + SHAPE_END]]
+            if part in (_Part.ALL, _Part.NONE):
+                produced.append(sizes[shape])
+            else:
                 produced.append(sizes.element(shape, part.value - 1))
-            elif computation.is_entry and opcodes[row] == "parameter":
-                producers.append(row)
-                produced.append(result_bytes[row])
     shown = sum(len(computation.rows) for computation in reached)
     return InstructionTable(
         module=module,
         opcodes=opcodes,
-        result_bytes=result_bytes,
+        opcode_sizes=opcode_sizes,
         producers=producers,
         produced_bytes=produced,
         left_out_views=shown - len(producers),
         left_out_embedded=len(opcodes) - shown,
         owners=_owners(module),
+        _sizes=sizes,
+        _rows=_rows_by_opcode(opcodes),
     )
+
+
+def _rows_by_opcode(opcodes: Sequence[str]) -> dict[str, array[int]]:
+    found: dict[str, array[int]] = {opcode: array("I") for opcode in set(opcodes)}
+    append = {opcode: rows.append for opcode, rows in found.items()}
+    for row, opcode in enumerate(opcodes):
+        append[opcode](row)
+    return found
 
 
 def _owners(module: HloModule) -> array[int]:
@@ -301,8 +313,7 @@ def opcode_totals(table: InstructionTable) -> dict[str, tuple[int, int, int]]:
     count = Counter(table.opcodes)
     size: Counter[str] = Counter()
     unknown: Counter[str] = Counter()
-    groups = Counter(zip(table.opcodes, table.result_bytes, strict=True))
-    for (opcode, result_bytes), number in groups.items():
+    for (opcode, result_bytes), number in table.opcode_sizes.items():
         if result_bytes is None:
             unknown[opcode] += number
         else:

@@ -8,14 +8,14 @@ are not listed may hold anything: XLA gains attributes every month.
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.syntax.hlo_patterns import ATTRIBUTE, COMMENTS, LOOSE, SPACE
 from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.lazy_pattern import LazyPattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from hlo_lens.model.shape import Shape
     from hlo_lens.syntax.hlo_reader import HloTextReader
@@ -107,10 +107,13 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ),
 )
 
-FORMS: Mapping[str, Callable[[str], object]] = {
-    name: re.compile(pattern).fullmatch for names, pattern in _FORMS for name in names.split()
+FORMS: Mapping[str, LazyPattern] = {
+    name: form
+    for names, pattern in _FORMS
+    for form in [LazyPattern(pattern)]
+    for name in names.split()
 }
-"""Attribute name to what accepts its value; names that are not here are open."""
+"""Attribute name to the pattern of its value; names that are not here are open."""
 
 _OTHERS = """
     sharding replica_groups metadata backend_config frontend_attributes literal
@@ -126,7 +129,7 @@ Source: xla/hlo/parser/hlo_parser.cc, CreateInstruction and ParseHloModule.
 """
 
 _PARAMETER = rf"(?:\(unknown\):?|{_NAME}:?){SPACE}{LOOSE.shape}"
-_SIGNATURE = re.compile(
+_SIGNATURE = LazyPattern(
     rf"\({SPACE}(?:{_PARAMETER}{SPACE}(?:,{SPACE}{_PARAMETER}{SPACE})*+)?+\)"
     rf"{SPACE}->{SPACE}{LOOSE.shape}"
 )
@@ -142,12 +145,12 @@ _WORD = (
     r"|true|false"
 )
 _COMPLEX = rf"\(\s*+(?:{_WORD})\s*+,\s*+(?:{_WORD})\s*+\)"
-_SCALAR = re.compile(rf"\s*+(?:{_WORD}|{_COMPLEX}|unknown|undetermined)\s*+")
-_ELEMENTS = re.compile(rf"(?:{_WORD}|{_COMPLEX}|[{{}},\s]|\.\.\.)*+")
-_ELIDED = re.compile(r"\s*\{\s*\.\.\.\s*\}\s*")
-_WORDS = re.compile(r"[^{},\s]+")
-_BRACE = re.compile(r"[{}]")
-_DYNAMIC_SIZES = re.compile(r"\s*\([\d,\s]*\)(?=\s*\{)")
+_SCALAR = LazyPattern(rf"\s*+(?:{_WORD}|{_COMPLEX}|unknown|undetermined)\s*+")
+_ELEMENTS = LazyPattern(rf"(?:{_WORD}|{_COMPLEX}|[{{}},\s]|\.\.\.)*+")
+_ELIDED = LazyPattern(r"\s*\{\s*\.\.\.\s*\}\s*")
+_WORDS = LazyPattern(r"[^{},\s]+")
+_BRACE = LazyPattern(r"[{}]")
+_DYNAMIC_SIZES = LazyPattern(r"\s*\([\d,\s]*\)(?=\s*\{)")
 
 
 def _fits(text: str, shape: Shape) -> bool:
@@ -239,7 +242,7 @@ class AttributeCheck:
             name, value = match[1], match[2]
             form = FORMS.get(name)
             if form is not None:
-                if form(value) is None:
+                if form.fullmatch(value) is None:
                     return False
             elif name not in KNOWN:
                 self.unknown.add(name)
@@ -282,7 +285,7 @@ class AttributeCheck:
             if name not in KNOWN:
                 self.unknown.add(name)
             form = FORMS.get(name)
-            if form is not None and form(value) is None:
+            if form is not None and form.fullmatch(value) is None:
                 return name
             if name == "entry_computation_layout" and not self._is_program_shape(value):
                 return name

@@ -45,6 +45,7 @@ _LONG_LINE = 1 << 14
 """A line longer than this may hold many instructions."""
 
 _LARGEST_OFFSET = (1 << 32) - 1
+"""Longest text whose places fit into columns of 32 bits."""
 
 
 def parse_hlo(text: str | bytes, *, strict: bool = False, path: str = "<text>") -> HloModule:
@@ -326,10 +327,10 @@ class _Scan:
             module=module,
             name=match[2] or "",
             is_entry=match[1] is not None,
-            signature_span=(max(0, match.start(3)), max(0, match.end(3))),
             start=match.start(),
             is_complete=False,
         )
+        computation.signature_span = match.span(3)
         if computation.is_entry and self._has_entry:
             self._add_gap(match.start(1), match.start(1) + 5, "expected one ENTRY, found a second")
         self._has_entry |= computation.is_entry
@@ -384,7 +385,7 @@ class _Scan:
                         if rooted:
                             self._add_gap(root, root + 4, "expected one ROOT, found a second")
                         rooted = True
-                        roots.add(row)
+                        roots.append(row)
                     extend(
                         (
                             name,
@@ -401,9 +402,15 @@ class _Scan:
                     row += 1
                     position = end
                     continue
+            start = position
             position, ends = self._irregular(position, computation)
             if ends:
                 return position
+            if len(columns) > row and roots and roots[-1] == len(columns) - 1:
+                if rooted:
+                    start = self._blank(start)
+                    self._add_gap(start, start + 4, "expected one ROOT, found a second")
+                rooted = True
             row = len(columns)
 
     def _accepts(self, match: re.Match[str]) -> bool:
@@ -586,7 +593,7 @@ class _Scan:
     def _add_match(self, match: re.Match[str], *, attributes_end: int) -> None:
         columns = self._columns
         if match.start(1) >= 0:
-            columns.roots.add(len(columns))
+            columns.roots.append(len(columns))
         group = 5 if match.start(5) >= 0 else 6
         columns.spans.extend(
             (
@@ -655,7 +662,7 @@ class _Scan:
                     (name, self.text[start:end]) for name, start, end in read.attributes
                 )
             if current.is_root:
-                columns.roots.add(len(columns))
+                columns.roots.append(len(columns))
             columns.overlays[len(columns)] = overlay
             columns.spans.extend(_places(current))
 

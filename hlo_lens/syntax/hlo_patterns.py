@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from hlo_lens.text.lazy_pattern import LazyPattern
+
 NAME = r"(?:%(?=[\w.-])|(?=[A-Za-z_]))([\w.-]++)"
 """A name; the group leaves the ``%`` out."""
 
@@ -79,7 +81,7 @@ _OPERAND = r"(?:/\*index=\d++\*/)?+%?+[\w.-]++(?:#\d++)*+"
 _NO_NAMES = r"(?<!constant\()(?<!parameter\((?!\d*+\)))"
 _OPERANDS = rf"{_NO_NAMES}((?:{_OPERAND}(?:, {_OPERAND})*+)?+)"
 
-LINE_INSTRUCTION = re.compile(
+LINE_INSTRUCTION = LazyPattern(
     rf" *+(ROOT )?+{NAME} = ({LINE.shape}) ([a-z][a-z0-9_-]*+)"
     rf"\((?:{_OPERANDS}\)|((?:[^()\n\0]++|{LINE.parens})*+)\))"
     rf"((?:, {_GENERIC}{LINE.value})*+)((?:, (?:{_METADATA}|{_CONFIG}))*+)[ ]*+(?:\n|\Z)"
@@ -90,7 +92,7 @@ Groups: ROOT, name, shape, opcode, operands that are names, other operands (a li
 shapes), attributes before ``metadata`` and ``backend_config``, those two.
 """
 
-LOOSE_INSTRUCTION = re.compile(
+LOOSE_INSTRUCTION = LazyPattern(
     rf"{SPACE}(ROOT\b{SPACE})?+{_DEFINED}{SPACE}={SPACE}({LOOSE.shape}){SPACE}"
     rf"([a-z][a-z0-9_-]*+){SPACE}\((?:{_OPERANDS}\)|((?:[^()\0]++|{LOOSE.parens})*+)\))"
     rf"((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={SPACE}{LOOSE.value})*+)"
@@ -105,86 +107,86 @@ _NAMED_OPERAND = rf"{_ANY}(?:{SPACE}#{SPACE}\d++)*+"
 _TUPLE = rf"(?=\({SPACE}(?:[()]|b\(|[a-z]\w*+{SPACE}\[)){LOOSE.parens}"
 _OPERAND_SHAPE = rf"(?:b{LOOSE.parens}|{LOOSE.array}|{_TUPLE})"
 _TYPED_OPERAND = rf"(?:{_OPERAND_SHAPE}{SPACE}(?:{_NAMED_OPERAND})?+|{_NAMED_OPERAND}){SPACE}"
-TYPED_OPERANDS = re.compile(
+TYPED_OPERANDS = LazyPattern(
     rf"[,\s]*+(?:{SPACE}{_TYPED_OPERAND}(?:,[,\s]*+{SPACE}{_TYPED_OPERAND})*+)?+[,\s]*+"
 )
 """Operands with shapes. XLA's parser takes commas in excess, but none too few."""
 
-PARAMETER_NUMBER = re.compile(rf"{SPACE}(?:\d++{SPACE})?+")
+PARAMETER_NUMBER = LazyPattern(rf"{SPACE}(?:\d++{SPACE})?+")
 """What stands between the parentheses of a parameter."""
 
-NESTED_CALL = re.compile(r"(?<![A-Za-z0-9_.%-])(?!b\()(?!nan\()[a-z][a-z0-9_-]*+\s*+\(")
+NESTED_CALL = LazyPattern(r"(?<![A-Za-z0-9_.%-])(?!b\()(?!nan\()[a-z][a-z0-9_-]*+\s*+\(")
 """An instruction written inside an operand list."""
 
 _SIGNATURE = rf"({LINE.parens} -> {LINE.shape})"
-LINE_COMPUTATION = re.compile(rf"(ENTRY )?+(?:{NAME})?+ ?+(?:{_SIGNATURE} )?+\{{[ ]*+\n")
+LINE_COMPUTATION = LazyPattern(rf"(ENTRY )?+(?:{NAME})?+ ?+(?:{_SIGNATURE} )?+\{{[ ]*+\n")
 """First line of a printed computation. Groups: ENTRY, name, signature."""
 
-LOOSE_COMPUTATION = re.compile(
+LOOSE_COMPUTATION = LazyPattern(
     rf"{SPACE}(ENTRY\b{SPACE})?+(?:{NAME}(?!=))?+{SPACE}"
     rf"(?:({LOOSE.parens}{SPACE}->{SPACE}{LOOSE.shape}){SPACE})?+\{{"
 )
-LINE_CLOSE = re.compile(
+LINE_CLOSE = LazyPattern(
     rf"\}}((?:, [A-Za-z_][\w.-]*+={LINE.value})*+)(?: //[^\n]*+)?+(?:\n|\Z)\n*+"
 )
-LOOSE_CLOSE = re.compile(
+LOOSE_CLOSE = LazyPattern(
     rf"{SPACE}\}}((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={LOOSE.value})*+){SPACE}"
 )
-BLANK = re.compile(SPACE)
-COMMENTS = re.compile(rf"{COMMENT_OR_REST}|//[^\n]*+")
+BLANK = LazyPattern(SPACE)
+COMMENTS = LazyPattern(rf"{COMMENT_OR_REST}|//[^\n]*+")
 
-ATTRIBUTE = re.compile(rf"{SPACE},{SPACE}([A-Za-z_][\w.-]*+)={SPACE}({LOOSE.value})")
+ATTRIBUTE = LazyPattern(rf"{SPACE},{SPACE}([A-Za-z_][\w.-]*+)={SPACE}({LOOSE.value})")
 """One attribute of a list, with its leading comma. Groups: name, value."""
 
-HEADER = re.compile(
+HEADER = LazyPattern(
     rf"HloModule(?![\w.-])(?:[ \t]|{COMMENT})*+(?:(?!ENTRY\b){NAME}:?+)?+"
     rf"((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={SPACE}{LOOSE.value})*+)"
 )
-HEADER_START = re.compile(r"HloModule(?![\w.-])")
-HEADER_INSIDE = re.compile(
+HEADER_START = LazyPattern(r"HloModule(?![\w.-])")
+HEADER_INSIDE = LazyPattern(
     r"(?<![\w.\"'\\-])HloModule [A-Za-z_][\w.-]*+(?:, [a-z_]++=|,?[ \t]*+$)", re.MULTILINE
 )
 """A header that a log prints after other words on its line."""
 
-NEXT_HEADER = re.compile(r"^[ \t]*+HloModule[ ,]", re.MULTILINE)
+NEXT_HEADER = LazyPattern(r"^[ \t]*+HloModule[ ,]", re.MULTILINE)
 
-TABLE = re.compile(r"(FileNames|FunctionNames|FileLocations|StackFrames)[ \t]*+\n")
-TABLE_STRING = re.compile(rf"[ \t]*+(\d++)[ \t]++({LINE.string})[ \t]*+\n")
-TABLE_RECORD = re.compile(r"[ \t]*+(\d++)[ \t]++\{((?:[ ,]*+[a-z_]++=\d++)*+)[ ,]*+\}[ \t]*+\n")
-TABLE_FIELD = re.compile(r"([a-z_]++)=(\d++)")
+TABLE = LazyPattern(r"(FileNames|FunctionNames|FileLocations|StackFrames)[ \t]*+\n")
+TABLE_STRING = LazyPattern(rf"[ \t]*+(\d++)[ \t]++({LINE.string})[ \t]*+\n")
+TABLE_RECORD = LazyPattern(r"[ \t]*+(\d++)[ \t]++\{((?:[ ,]*+[a-z_]++=\d++)*+)[ ,]*+\}[ \t]*+\n")
+TABLE_FIELD = LazyPattern(r"([a-z_]++)=(\d++)")
 
-LINE_START = re.compile(
+LINE_START = LazyPattern(
     rf"^[ \t]*+(?:(?:ROOT[ \t]++)?+{_ANY}[ \t]++=\s|\}}|HloModule[ ,]"
     rf"|ENTRY[ \t][^\n]*\{{[ \t]*+$|{_ANY}[ \t]++(?:\([^\n]*)?\{{[ \t]*+$)",
     re.MULTILINE,
 )
 """A line where reading can begin anew after text that could not be read."""
 
-LENIENT_COMPUTATION = re.compile(
+LENIENT_COMPUTATION = LazyPattern(
     rf"(ENTRY\b[ \t]*+)?+(?:{NAME})?+(?=[ \t:({{])[^\n]*?()\{{[ \t]*+(?:\n|\Z)"
 )
 """A line that means to begin a computation, whatever is wrong with it. Groups as above."""
 
-INLINE_START = re.compile(
+INLINE_START = LazyPattern(
     rf"(?<=[ \t])(?:ROOT[ \t]++)?+{_ANY}[ \t]++=[ \t]++(?:{LINE.shape}[ \t]++)?+[a-z][a-z0-9_-]*+\("
 )
 """The same inside a line, for modules that stand on one."""
 
-KEYWORD = re.compile(rf"(?:ROOT|ENTRY)\b{SPACE}(?!ROOT\b|ENTRY\b)")
-INSTRUCTION_LIKE = re.compile(rf"{SPACE}(?:ROOT\b{SPACE})?+{_ANY}{SPACE}=")
-COMPUTATION_LIKE = re.compile(
+KEYWORD = LazyPattern(rf"(?:ROOT|ENTRY)\b{SPACE}(?!ROOT\b|ENTRY\b)")
+INSTRUCTION_LIKE = LazyPattern(rf"{SPACE}(?:ROOT\b{SPACE})?+{_ANY}{SPACE}=")
+COMPUTATION_LIKE = LazyPattern(
     r"(?:ENTRY\b|%?+[A-Za-z_][\w.-]*+[ \t]*+[({])[^\n]*\{[ \t]*+$", re.MULTILINE
 )
 
-BRACKET = re.compile(
+BRACKET = LazyPattern(
     rf'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|{COMMENT_OR_REST}|[(\[{{}})\]]|\n', re.DOTALL
 )
 """What decides where a text that is printed over several lines ends."""
 
-LOOSE_PROGRAM_SHAPE = re.compile(
+LOOSE_PROGRAM_SHAPE = LazyPattern(
     rf"\{{{SPACE}\(({SPACE}(?:{LOOSE.shape}{SPACE},?+{SPACE})*+)\){SPACE}->{SPACE}({LOOSE.shape}){SPACE}\}}"
 )
 """Value of ``entry_computation_layout``. Groups: parameter shapes, result shape."""
 
-SHAPE_ITEM = re.compile(rf"{SPACE}({LOOSE.shape}){SPACE}(?:,|\Z)")
+SHAPE_ITEM = LazyPattern(rf"{SPACE}({LOOSE.shape}){SPACE}(?:,|\Z)")
 """One shape of a comma-separated list."""

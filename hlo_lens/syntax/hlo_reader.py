@@ -63,6 +63,10 @@ class HloTextReader:
         """Return names and values of an attribute list."""
         return hlo_text.parse_attributes(text)
 
+    def attribute(self, text: str, name: str) -> str | None:
+        """Return the first value of one name in an attribute list; None without any."""
+        return hlo_text.parse_attribute(text, name)
+
     def string(self, text: str) -> str:
         """Return a quoted string without quotes and escapes."""
         return hlo_text.parse_string(text)

@@ -12,34 +12,35 @@ from typing import TYPE_CHECKING, Any
 from hlo_lens.model.hlo import HloOperand, InputOutputAlias
 from hlo_lens.model.metadata import OpMetadata
 from hlo_lens.syntax.hlo_patterns import ATTRIBUTE, COMMENTS, LOOSE, NAME, SPACE
+from hlo_lens.text.lazy_pattern import LazyPattern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hlo_lens.model.shape import ShapeIndex
 
-_ESCAPE = re.compile(r"((?:\\(?:[0-7]{1,3}|x[0-9a-fA-F]{2}))+)|\\(.)", re.DOTALL)
-_CODE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2}))")
+_ESCAPE = LazyPattern(r"((?:\\(?:[0-7]{1,3}|x[0-9a-fA-F]{2}))+)|\\(.)", re.DOTALL)
+_CODE = LazyPattern(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2}))")
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-_PLAIN_OPERAND = re.compile(r"%?([\w.-]+)((?:#\d+)*)")
-_OPERAND = re.compile(
+_PLAIN_OPERAND = LazyPattern(r"%?([\w.-]+)((?:#\d+)*)")
+_OPERAND = LazyPattern(
     rf"[,\s]*+{SPACE}(?:({LOOSE.shape}){SPACE})?+(?:{NAME}((?:{SPACE}#{SPACE}\d++)*+))?+{SPACE}(?:,|\Z)"
 )
-_METADATA_FIELD = re.compile(
+_METADATA_FIELD = LazyPattern(
     rf"([A-Za-z_]\w*+)={SPACE}(?:({LOOSE.string}|{LOOSE.quoted})|(\{{[^{{}}]*+\}}|[\w.+-]++))"
 )
-_FRONTEND = re.compile(
+_FRONTEND = LazyPattern(
     rf"{SPACE}([\w.-]++)={SPACE}(?:({LOOSE.string}|{LOOSE.quoted})|({LOOSE.braces})){SPACE}(?=,|\Z)"
 )
-_FRONTEND_LENIENT = re.compile(
+_FRONTEND_LENIENT = LazyPattern(
     r"\s*([\w.-]+)=(?:\"(.*?)\"|(\{.*?\}))\s*(?=,\s*[\w.-]+=[\"{]|\Z)", re.DOTALL
 )
-_INT = re.compile(r"-?\d+")
-_ALIAS = re.compile(
+_INT = LazyPattern(r"-?\d+")
+_ALIAS = LazyPattern(
     r"\{([\d,\s]*)\}\s*:\s*\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}\s*(?:,\s*(may-alias|must-alias)\s*)?\)"
 )
-_DONOR = re.compile(r"\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}\s*\)")
-_LIST_NAME = re.compile(r"%?([A-Za-z_%][\w.-]*)")
+_DONOR = LazyPattern(r"\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}\s*\)")
+_LIST_NAME = LazyPattern(r"%?([A-Za-z_%][\w.-]*)")
 _INTEGERS = frozenset(
     {"source_line", "source_end_line", "source_column", "source_end_column", "stack_frame_id"}
 )
@@ -95,6 +96,14 @@ def parse_attributes(text: str) -> tuple[tuple[str, str], ...]:
     return tuple((m[1], m[2]) for m in ATTRIBUTE.finditer(text))
 
 
+def parse_attribute(text: str, name: str) -> str | None:
+    """Return the first value of one name in an attribute list, without reading what follows it."""
+    for match in ATTRIBUTE.finditer(text):
+        if match[1] == name:
+            return match[2]
+    return None
+
+
 def parse_names(text: str) -> tuple[str, ...]:
     """Return the names in ``{%a, %b}`` or ``%a``, without ``%``; tuple indices are left out."""
     if text.startswith(("{", "%")) or "/" in text:
@@ -115,7 +124,8 @@ def parse_frontend_attributes(text: str) -> Mapping[str, str]:
         if quoted is None:
             found[key] = braced
         else:
-            found[key] = parse_string(quoted) if match.re is _FRONTEND else unescape(quoted)
+            is_strict = match.re is _FRONTEND.compiled
+            found[key] = parse_string(quoted) if is_strict else unescape(quoted)
         position = match.end() + 1
     return found
 

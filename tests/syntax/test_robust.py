@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hlo_lens.syntax import hlo_grammar, hlo_module
+from hlo_lens.syntax import hlo_grammar
 from hlo_lens.syntax.hlo_module import parse_hlo, parse_hlo_modules
 from hlo_lens.text.dump_files import sniff
 from hlo_lens.text.errors import HloLensError
@@ -210,7 +210,7 @@ def _work(monkeypatch: pytest.MonkeyPatch, text: str) -> tuple[int, int]:
         return read(source, start, end)  # type: ignore[arg-type] # it is the scanner's source
 
     with monkeypatch.context() as patch:
-        patch.setattr(hlo_module, "read_instruction", counted)
+        patch.setattr(hlo_grammar, "read_instruction", counted)
         parse_hlo(text)
     return len(asked), sum(asked)
 
