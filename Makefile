@@ -17,6 +17,7 @@ $(VENV)/.core: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m compileall -q hlo_lens
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.core

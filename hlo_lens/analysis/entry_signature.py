@@ -12,6 +12,7 @@ it was is not in this text.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
@@ -283,7 +284,7 @@ def _leaf_shardings(
 ) -> list[str | None]:
     """Return the sharding text of each leaf of an instruction's result."""
     if text is None or (len(leaves) == 1 and not leaves[0].index):
-        return [text] * len(leaves)
+        return [text and sys.intern(text)] * len(leaves)  # of thousands, few are different
     try:
         elements = instruction.computation.module.reader.sharding(text).elements
     except DumpSyntaxError:

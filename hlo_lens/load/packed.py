@@ -120,9 +120,9 @@ def unpacked(file: BinaryIO, path: str, cut: list[bool] | None = None) -> Iterat
     """
     head = file.read(CHUNK)
     if not is_packed(head):
-        yield head
-        if len(head) == CHUNK:
-            yield file.read()
+        while head:
+            yield head
+            head = file.read(CHUNK)
     else:
         yield from _unpack(file, head, path, cut)
 

@@ -84,8 +84,7 @@ def modules_of(
         DumpSyntaxError: If it holds no module.
     """
     opened = opened or Opened(file)
-    content = b"".join(opened.pieces)
-    source = source_of(content, file, is_cut=bool(opened.cut))
+    source = source_of(opened.pieces, file, opened.cut)
     kind = sniff(source.text)
     if kind is DumpKind.OTHER and (bare := cut_log_prefixes(source)) is not None:
         source, kind = bare, sniff(bare.text)  # a log whose prefixes begin late

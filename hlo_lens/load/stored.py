@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Protocol
 from hlo_lens.load.packed import CHUNK, unpacked
 from hlo_lens.text.dump_files import DumpKind, sniff, sniff_start
 from hlo_lens.text.errors import UnreadableError
-from hlo_lens.text.source import Source, clean, decode
+from hlo_lens.text.source import Source, clean, decode, decode_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import BinaryIO
 
 STDIN = "-"
@@ -105,14 +105,19 @@ def read_source(file: StoredFile | str) -> Source:
     """
     stored = DiskFile(file) if isinstance(file, str) else file
     cut: list[bool] = []
-    data = b"".join(chunks(stored, cut))
-    return source_of(data, stored, is_cut=bool(cut))
+    return source_of(chunks(stored, cut), stored, cut)
 
 
-def source_of(data: bytes, file: StoredFile, *, is_cut: bool = False) -> Source:
-    """Return the text of some bytes that a file holds."""
-    source = clean(decode(data), "<stdin>" if file.path == STDIN else file.path)
-    source.is_cut = is_cut
+def source_of(pieces: Iterable[bytes], file: StoredFile, cut: Sequence[bool] = ()) -> Source:
+    """Return the text of bytes that a file holds.
+
+    Args:
+        pieces: The bytes, piece by piece.
+        file: Where they are from.
+        cut: Holds an item, once all pieces are read, if the file is known to end too early.
+    """
+    source = clean(decode_pieces(pieces), "<stdin>" if file.path == STDIN else file.path)
+    source.is_cut = bool(cut)
     return source
 
 

@@ -138,10 +138,13 @@ COMMENTS = LazyPattern(rf"{COMMENT_OR_REST}|//[^\n]*+")
 ATTRIBUTE = LazyPattern(rf"{SPACE},{SPACE}([A-Za-z_][\w.-]*+)={SPACE}({LOOSE.value})")
 """One attribute of a list, with its leading comma. Groups: name, value."""
 
+_BEFORE_VALUE = rf"(?:[ \t]*+(?!/[*/])|{SPACE}(?!ENTRY\b|{_ANY}{SPACE}[({{=]))"
 HEADER = LazyPattern(
     rf"HloModule(?![\w.-])(?:[ \t]|{COMMENT})*+(?:(?!ENTRY\b){NAME}:?+)?+"
-    rf"((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={SPACE}{LOOSE.value})*+)"
+    rf"((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={_BEFORE_VALUE}{LOOSE.value})*+)"
 )
+"""A header. A value that is missing is not taken from the next line, where the body begins."""
+
 HEADER_START = LazyPattern(r"HloModule(?![\w.-])")
 HEADER_INSIDE = LazyPattern(
     r"(?<![\w.\"'\\-])HloModule [A-Za-z_][\w.-]*+(?:, [a-z_]++=|,?[ \t]*+$)", re.MULTILINE

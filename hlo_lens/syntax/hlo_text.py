@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hlo_lens.model.hlo import HloOperand, InputOutputAlias
@@ -47,6 +48,7 @@ _INTEGERS = frozenset(
 _LONGEST = 20
 """Digits of the largest number of 64 bits, and one."""
 
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _STRINGS = frozenset({"op_type", "op_name", "source_file", "scheduling_name", "deduplicated_name"})
 
 
@@ -130,7 +132,7 @@ def parse_frontend_attributes(text: str) -> Mapping[str, str]:
     return found
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=1024)
 def parse_metadata(text: str) -> OpMetadata:
     """Return what a ``metadata={...}`` value says; fields that it does not know are kept."""
     known: dict[str, Any] = {}
@@ -144,7 +146,7 @@ def parse_metadata(text: str) -> OpMetadata:
             known[name] = int(value)
         else:
             other[name] = value
-    return OpMetadata(**known, other=other)
+    return OpMetadata(**known, other=other or _NOTHING)
 
 
 def parse_aliasing(text: str) -> tuple[InputOutputAlias, ...]:

@@ -10,6 +10,10 @@ from __future__ import annotations
 import bisect
 import re
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 _LOG_PREFIX = re.compile(
@@ -37,6 +41,12 @@ _LOG_PREFIX_HINT = re.compile(
 )
 _HINT_LENGTH = 1 << 16
 """How far `clean` looks for log prefixes; whoever finds lines he cannot read looks further."""
+
+_GROWTH = 1 << 18
+"""By how many characters a text grows at least; a long one by a sixteenth of its length.
+
+Where the interpreter copies it to grow, that is not often.
+"""
 
 _ASTRAL = re.compile(rb"[\xf0-\xf7][\x80-\xbf]{3}")
 
@@ -103,6 +113,31 @@ def decode(data: bytes) -> str:
         return data.decode("utf-16", errors="replace")
     data = _ASTRAL.sub(lambda m: "".join(f"\\{b:03o}" for b in m[0]).encode(), data)
     return data.decode("utf-8", errors="backslashreplace")
+
+
+def decode_pieces(pieces: Iterable[bytes]) -> str:
+    """Return the text of bytes that come in pieces, as `decode` does.
+
+    Of ASCII, which almost all dumps are, no more than a piece is held beside the text: it grows in
+    place, because nothing else refers to it.
+    """
+    text = ""
+    waiting: list[bytes] = []
+    size = 0
+    rest = iter(pieces)
+    for piece in rest:
+        waiting.append(piece)
+        size += len(piece)
+        if not piece.isascii():
+            waiting[:0] = [text.encode("ascii")]
+            text = ""
+            return decode(b"".join([*waiting, *rest]))
+        if size >= max(_GROWTH, len(text) >> 4):
+            text += b"".join(waiting).decode("ascii")
+            waiting.clear()
+            size = 0
+    text += b"".join(waiting).decode("ascii")
+    return text
 
 
 def clean(text: str, path: str = "<text>") -> Source:

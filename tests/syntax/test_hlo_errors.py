@@ -500,3 +500,33 @@ def test_of_very_many_gaps_each_keeps_its_place() -> None:
     assert module.gaps[0].message == "expected ',', ')' or '#', found the end"
     assert module.gaps[-1].message == "expected an instruction"
     assert [i.name for i in module.instructions] == ["p", "r"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ENTRY e { ROOT a = f32[] constant(1) ROOT b = f32[] constant(1) }",
+        "ENTRY e {\n  ROOT a = f32[] constant(1)\n  ROOT b = f32[] constant(1)\n}\n",
+        "ENTRY e {\n  ROOT a = f32[] constant(1)\n  ROOT b =\n    f32[] constant(1)\n}\n",
+    ],
+    ids=["one line", "lines", "wrapped"],
+)
+def test_second_root_is_a_gap_however_it_is_written(text: str) -> None:
+    module = parse_hlo(text)
+    assert [gap.message for gap in module.gaps] == ["expected one ROOT, found a second"]
+    line, column = module.gaps[0].line, module.gaps[0].column
+    assert text.split("\n")[line - 1][column - 1 :].startswith("ROOT b")
+
+
+@pytest.mark.parametrize("end", ["", " ", "\n", " // note"])
+def test_header_attribute_without_value_hides_nothing(end: str) -> None:
+    module = parse_hlo(f"HloModule m, x={end}\n\nENTRY e {{\n  ROOT a = f32[] constant(1)\n}}\n")
+    assert [computation.is_entry for computation in module.computations] == [True]
+    assert [gap.line for gap in module.gaps] == [1]
+
+
+@pytest.mark.parametrize("value", ["\n  {1}", " 3", " /* note */ 3", "\n\n[1,2]"])
+def test_value_of_a_header_attribute_may_follow_white_space(value: str) -> None:
+    module = parse_hlo(f"HloModule m, x={value}\n\nENTRY e {{\n  ROOT a = f32[] constant(1)\n}}\n")
+    assert module.header["x"] == value.split("*/")[-1].strip()
+    assert not module.gaps

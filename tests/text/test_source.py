@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
+from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode, decode_pieces
 
 # ---- decode -------------------------------------------------------------------------------------
 
@@ -228,3 +228,23 @@ def test_places_after_cutting_are_those_of_the_file(
     assert source.text == "".join(char for char, _ in kept)
     for offset in data.draw(st.permutations(range(len(kept)))):
         assert source.line_column(offset) == kept[offset][1]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"plain",
+        b"a" * 5_000_000 + b"\n" + b"b" * 5_000_000,
+        "caf\u00e9 \U0001f600".encode() * 3,
+        b"\xef\xbb\xbfHloModule m",
+        "HloModule m".encode("utf-16"),
+        b"a" * 4_999_999 + "\u00e9".encode() + b"\xff" + b"b" * 100,
+    ],
+    ids=["empty", "ascii", "long", "utf-8", "mark", "utf-16", "late"],
+)
+@pytest.mark.parametrize("size", [1, 7, 1 << 20])
+def test_pieces_are_decoded_as_the_whole(data: bytes, size: int) -> None:
+    step = max(size, len(data) // 1000 + 1)
+    pieces = [data[k : k + step] for k in range(0, len(data), step)]
+    assert decode_pieces(pieces) == decode(data)
