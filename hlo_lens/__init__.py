@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.dump import Dump, ModuleDump
     from hlo_lens.model.hlo import HloComputation, HloInstruction, HloModule
     from hlo_lens.model.live_range import HloLiveRange
+    from hlo_lens.model.log import LogText
     from hlo_lens.model.memory_usage_report import MemoryUsageReport
     from hlo_lens.model.replica_groups import expand_replica_groups
     from hlo_lens.model.shape import Layout, Shape
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from hlo_lens.syntax.buffer_log import parse_buffer_log
     from hlo_lens.syntax.hlo_module import parse_hlo
     from hlo_lens.syntax.live_range import parse_live_range
+    from hlo_lens.syntax.log import parse_log
     from hlo_lens.syntax.memory_usage_report import parse_memory_usage_report
     from hlo_lens.text.errors import (
         DumpMismatchError,
@@ -76,6 +78,7 @@ __all__ = [
     "HloUse",
     "HloValue",
     "Layout",
+    "LogText",
     "MemoryUsageReport",
     "MissingDumpError",
     "MissingPackageError",
@@ -93,6 +96,7 @@ __all__ = [
     "parse_buffer_values",
     "parse_hlo",
     "parse_live_range",
+    "parse_log",
     "parse_memory_usage_report",
 ]
 
@@ -111,6 +115,7 @@ _HOMES = {
     "hlo_lens.model.dump": ("Dump", "ModuleDump"),
     "hlo_lens.model.hlo": ("HloComputation", "HloInstruction", "HloModule"),
     "hlo_lens.model.live_range": ("HloLiveRange",),
+    "hlo_lens.model.log": ("LogText",),
     "hlo_lens.model.memory_usage_report": ("MemoryUsageReport",),
     "hlo_lens.model.replica_groups": ("expand_replica_groups",),
     "hlo_lens.model.shape": ("Layout", "Shape"),
@@ -119,6 +124,7 @@ _HOMES = {
     "hlo_lens.syntax.buffer_log": ("parse_buffer_log",),
     "hlo_lens.syntax.hlo_module": ("parse_hlo",),
     "hlo_lens.syntax.live_range": ("parse_live_range",),
+    "hlo_lens.syntax.log": ("parse_log",),
     "hlo_lens.syntax.memory_usage_report": ("parse_memory_usage_report",),
     "hlo_lens.text.errors": (
         "DumpMismatchError",

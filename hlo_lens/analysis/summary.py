@@ -133,14 +133,16 @@ def summary(table: InstructionTable) -> Summary:
     )
 
 
-def coverage_of(module: HloModule | None, gaps: tuple[Gap, ...]) -> float:
+def coverage_of(module: HloModule | None, gaps: tuple[Gap, ...], *, other_lines: int = 0) -> float:
     """Return the share of a module that was understood, 0 to 1.
 
     Args:
         module: Its HLO text; None where there is none, and any gap means that nothing is sure.
         gaps: What could not be read, of all of its texts.
+        other_lines: Lines of a log that were understood; each counts as an instruction does.
     """
-    return coverage(0 if module is None else module.instruction_count, _gap_lines(gaps))
+    read = 0 if module is None else module.instruction_count
+    return coverage(read + other_lines, _gap_lines(gaps))
 
 
 def coverage(instructions: int, gap_lines: int) -> float:

@@ -124,7 +124,8 @@ class Reading:
             message = f"{len(gaps)} gap{'s' if len(gaps) > 1 else ''} in the input (--strict)"
             raise HloLensError(message)
         for module in modules:
-            share = 100 * coverage_of(module.hlo, module.gaps)
+            read = 0 if module.log is None else module.log.understood_lines
+            share = 100 * coverage_of(module.hlo, module.gaps, other_lines=read)
             if share < self.min_coverage:
                 message = f"{module.name}: {share:.4g}% understood, asked for {self.min_coverage}%"
                 raise HloLensError(message)

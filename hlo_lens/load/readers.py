@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.beside import FileBeside
 from hlo_lens.load.stored import chunks, name_of, source_of
-from hlo_lens.load.texts import BUFFER_KINDS, buffer_texts, lazy_module, log_texts
+from hlo_lens.load.texts import BUFFER_KINDS, buffer_texts, lazy_log, lazy_module
 from hlo_lens.model.dump import ModuleDump, given
 from hlo_lens.text.dump_files import DumpKind, sniff, split_file_name
 from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.log_words import has_log_words
 from hlo_lens.text.source import cut_log_prefixes
 
 if TYPE_CHECKING:
@@ -143,18 +145,37 @@ def _buffer_modules(content: Content) -> Iterator[ModuleDump]:
 
 
 def _log_modules(content: Content) -> Iterator[ModuleDump]:
-    """Yield what a log says of buffers."""
+    """Yield what a log says."""
     yield ModuleDump(
         name=name_of(content.file),
-        kind=content.kind,
+        kind=DumpKind.LOG,
         files=(content.source.path,),
-        buffers=log_texts(content.source),
+        log_text=lazy_log(content.source),
     )
 
 
+def _dumps_and_log(
+    read: Callable[[Content], Iterator[ModuleDump]], content: Content
+) -> Iterator[ModuleDump]:
+    """Yield the modules of a text, and what the text around them says as a log."""
+    yield from read(content)
+    if has_log_words(content.source.text, _log_start(content)):
+        yield from _log_modules(content)
+
+
+def _log_start(content: Content) -> int:
+    """Return where a log may begin in a text with dumps: after them if it begins with one."""
+    text = content.source.text
+    begins = text[:_HEAD].lstrip().startswith(("HloModule", "BufferAssignment:", "HloLiveRange "))
+    return max(0, text.rfind("\n}")) if begins and content.kind is DumpKind.HLO else 0
+
+
+_HEAD = 64
+
+
 READERS: Mapping[DumpKind, Callable[[Content], Iterator[ModuleDump]]] = {
-    DumpKind.HLO: _hlo_modules,
-    **dict.fromkeys(BUFFER_KINDS, _buffer_modules),
-    DumpKind.BUFFER_LOG: _log_modules,
+    DumpKind.HLO: partial(_dumps_and_log, _hlo_modules),
+    **dict.fromkeys(BUFFER_KINDS, partial(_dumps_and_log, _buffer_modules)),
+    DumpKind.LOG: _log_modules,
 }
 """What reads each kind of content; other kinds hold no module."""

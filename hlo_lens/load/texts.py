@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hlo_lens.load.stored import StoredFile
-    from hlo_lens.model.buffer_log import BufferLog
     from hlo_lens.model.buffers import BufferAssignment, BufferValues
     from hlo_lens.model.hlo import HloModule
     from hlo_lens.model.live_range import HloLiveRange
+    from hlo_lens.model.log import LogText
     from hlo_lens.model.memory_usage_report import MemoryUsageReport
     from hlo_lens.text.source import Source
 
@@ -85,9 +85,9 @@ def buffer_texts(parts: Mapping[str, StoredFile], source: Source | None = None) 
     return texts
 
 
-def log_texts(source: Source) -> BufferTexts:
-    """Return the reader of a log with buffer statistics."""
-    return BufferTexts(log=Lazy(partial(_parse_buffer_log, source)))
+def lazy_log(source: Source) -> Lazy[LogText]:
+    """Return the reader of a log."""
+    return Lazy(partial(_parse_log, source))
 
 
 def _parse_assignment(source: Source) -> BufferAssignment:
@@ -113,10 +113,10 @@ def _combined_live_range(source: Source) -> HloLiveRange | None:
     return _parse_live_range(source) if "\nHloLiveRange " in source.text else None
 
 
-def _parse_buffer_log(source: Source) -> BufferLog:
-    from hlo_lens.syntax.buffer_log import parse_buffer_log
+def _parse_log(source: Source) -> LogText:
+    from hlo_lens.syntax.log import parse_log
 
-    return parse_buffer_log(source)
+    return parse_log(source)
 
 
 def _parse_usage_report(source: Source) -> MemoryUsageReport:

@@ -92,11 +92,13 @@ class BufferLog:
         entries: In the order of the text.
         gaps: Lines inside the blocks that could not be read, in text order.
         path: Name of the file that it was read from.
+        spans: Offsets in its text where each block begins and ends.
     """
 
     entries: tuple[BufferLogEntry, ...] = ()
     gaps: tuple[Gap, ...] = field(default=(), repr=False, compare=False)
     path: str = field(default="<text>", compare=False)
+    spans: tuple[tuple[int, int], ...] = field(default=(), repr=False, compare=False)
 
     @property
     def is_complete(self) -> bool:

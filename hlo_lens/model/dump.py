@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.framework import Framework
     from hlo_lens.model.hlo import HloModule
     from hlo_lens.model.live_range import HloLiveRange
+    from hlo_lens.model.log import LogText
     from hlo_lens.model.memory_usage_report import MemoryUsageReport
     from hlo_lens.text.dump_files import DumpKind
     from hlo_lens.text.errors import Gap
@@ -60,7 +61,6 @@ class BufferTexts:
     values: Lazy[BufferValues] | None = None
     live_range: Lazy[HloLiveRange | None] | Lazy[HloLiveRange] | None = None
     usage_report: Lazy[MemoryUsageReport] | None = None
-    log: Lazy[BufferLog] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +104,7 @@ class ModuleDump:
         number: Number in the file names; None where they have none.
         folder: Folder of its files below what was loaded; empty for its top.
         stage_list: Finds its stages; None for a text of no stage.
+        log_text: Reads the log; None where the text is none.
     """
 
     name: str
@@ -114,6 +115,7 @@ class ModuleDump:
     module_text: Lazy[HloModule] | None = field(default=None, repr=False)
     before_text: Lazy[HloModule] | None = field(default=None, repr=False)
     buffers: BufferTexts = field(default_factory=BufferTexts, repr=False)
+    log_text: Lazy[LogText] | None = field(default=None, repr=False)
     framework: Framework | None = field(default=None, repr=False)
     number: int | None = None
     folder: str = ""
@@ -187,9 +189,14 @@ class ModuleDump:
         return None if self.buffers.usage_report is None else self.buffers.usage_report.get()
 
     @property
+    def log(self) -> LogText | None:
+        """What is understood of a log, or None where the text is none."""
+        return None if self.log_text is None else self.log_text.get()
+
+    @property
     def buffer_log(self) -> BufferLog | None:
-        """What a log says of buffers, or None where the text is no such log."""
-        return None if self.buffers.log is None else self.buffers.log.get()
+        """What a log says of buffers, or None where there is no log that does."""
+        return None if self.log is None else self.log.buffers
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -198,7 +205,9 @@ class ModuleDump:
         texts = self.buffers
         if self.hlo is None and texts.assignment is not None:
             texts.assignment.get()
-        lazies = (texts.assignment, texts.values, texts.live_range, texts.usage_report, texts.log)
+        if self.log is not None:
+            found = (*found, *self.log.gaps)
+        lazies = (texts.assignment, texts.values, texts.live_range, texts.usage_report)
         made = [lazy.made for lazy in lazies if lazy is not None]
         rest = [gap for text in made if text is not None for gap in text.gaps]
         return tuple(dict.fromkeys((*found, *rest)))

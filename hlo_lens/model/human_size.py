@@ -2,7 +2,8 @@
 
 Source: tsl/platform/numbers.cc, strings::HumanReadableNumBytes: whole bytes below 1024; above, the
 number is divided by 1024 without its remainder until less than 1024 * 1024 is left, and that is
-printed in units of 1024, with one decimal for KiB and two for the larger units.
+printed in units of 1024, with one decimal for KiB and two for the larger units. libtpu prints the
+same without ``iB``: ``12.50G``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
-_PRINTED = re.compile(r"(-?)(\d{1,19})(?:\.(\d{1,3}))?([KMGTPE]?)(?:i?)B")
+_PRINTED = re.compile(r"(-?)(\d{1,19})(?:\.(\d{1,3}))?(?:([KMGTPE])(?:i?B)?|i?B)")
 _UNITS = "KMGTPE"
 _LEAST, _MOST = 1024, 1024 * 1024 - 1
 """What is left after the divisions, in units that are printed divided by 1024."""

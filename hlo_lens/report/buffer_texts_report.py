@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.result import Column, Unit
-from hlo_lens.report.table import Section, Table
+from hlo_lens.report.log_report import gap_notes, log_sections
+from hlo_lens.report.log_tables import table_of
+from hlo_lens.report.table import Section
 from hlo_lens.report.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.analysis.result import Row
-    from hlo_lens.model.buffer_log import BufferLog, BufferLogEntry, BufferStats
     from hlo_lens.model.buffers import BufferValues
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.live_range import HloLiveRange
@@ -28,21 +29,8 @@ def texts_alone(dump: ModuleDump) -> Iterator[Section]:
         yield _live_range_section(dump.name, ranges)
     if values is not None:
         yield _values_section(dump.name, values)
-    if dump.buffer_log is not None:
-        yield from _log_sections(dump.name, dump.buffer_log)
-
-
-def _table(
-    name: str, title: str, columns: Sequence[Column], rows: list[Row], notes: tuple[str, ...] = ()
-) -> Table:
-    return Table(
-        name=name,
-        title=title,
-        columns=tuple(columns),
-        read_rows=lambda: rows,
-        row_count=len(rows),
-        notes=notes,
-    )
+    if dump.log is not None:
+        yield from log_sections(dump.name, dump.log)
 
 
 def _usage_section(name: str, usage: MemoryUsageReport) -> Section:
@@ -61,7 +49,7 @@ def _usage_section(name: str, usage: MemoryUsageReport) -> Section:
         title=f"{name}: memory-usage report",
         facts=(("total", f"{format_bytes(usage.total_bytes)} in all memory spaces"),),
         tables=(
-            _table(
+            table_of(
                 "usage-spaces",
                 "Memory spaces, under the names that XLA prints",
                 (
@@ -71,7 +59,7 @@ def _usage_section(name: str, usage: MemoryUsageReport) -> Section:
                 ),
                 spaces,
             ),
-            _table(
+            table_of(
                 "usage-rows",
                 "What begins at each offset, in the order of the report",
                 (
@@ -83,7 +71,7 @@ def _usage_section(name: str, usage: MemoryUsageReport) -> Section:
                 rows,
             ),
         ),
-        notes=_gaps(usage.gaps, usage.is_complete),
+        notes=gap_notes(usage.gaps, usage.is_complete),
     )
 
 
@@ -114,7 +102,7 @@ def _live_range_section(name: str, ranges: HloLiveRange) -> Section:
         title=f"{name}: live ranges",
         facts=tuple(facts),
         tables=(
-            _table(
+            table_of(
                 "live-at-printed-peak",
                 "Values alive where XLA prints the peak",
                 (
@@ -126,7 +114,7 @@ def _live_range_section(name: str, ranges: HloLiveRange) -> Section:
             ),
         ),
         notes=(
-            *_gaps(ranges.gaps, ranges.is_complete),
+            *gap_notes(ranges.gaps, ranges.is_complete),
             "with the buffer assignment of the same compile beside it, hlo-lens finds the true "
             "peak; XLA writes it with --xla_dump_to=DIR --xla_dump_hlo_as_text",
         ),
@@ -144,86 +132,5 @@ def _values_section(name: str, values: BufferValues) -> Section:
     return Section(
         title=f"{name}: used values",
         facts=tuple(facts),
-        notes=_gaps(values.gaps, values.is_complete),
+        notes=gap_notes(values.gaps, values.is_complete),
     )
-
-
-_STATS = (
-    ("parameter", "arguments"),
-    ("constant", "constants"),
-    ("maybe_live_out", "outputs, reused arguments included"),
-    ("preallocated_temp", "temporaries"),
-    ("preallocated_temp_fragmentation", "of them, in use at no time"),
-    ("total", "all allocations"),
-    ("total_fragmentation", "of them, not needed by this schedule"),
-)
-
-
-def _log_sections(name: str, log: BufferLog) -> Iterator[Section]:
-    for number, entry in enumerate(log.entries, 1):
-        what = "out of memory" if entry.is_oom else "buffer statistics"
-        facts = [("line", str(entry.line))]
-        if entry.requested_bytes is not None:
-            facts.append(("requested", format_bytes(entry.requested_bytes)))
-        yield Section(
-            title=f"{name}: {what}, {number} of {len(log.entries)}",
-            facts=tuple(facts),
-            tables=tuple(_log_tables(entry)),
-            notes=_gaps(log.gaps, entry.is_complete) if number == 1 else (),
-        )
-
-
-def _log_tables(entry: BufferLogEntry) -> Iterator[Table]:
-    if entry.stats is not None:
-        yield _stats_table(entry.stats)
-    if entry.peak_buffers:
-        rows: list[Row] = [
-            (
-                buffer.size.text,
-                buffer.label or ("parameter" if buffer.is_entry_parameter else None),
-                buffer.shape_text,
-                None if buffer.operator is None else buffer.operator.op_name,
-                None if buffer.operator is None else buffer.operator.source_file,
-                None if buffer.operator is None else buffer.operator.source_line,
-            )
-            for buffer in entry.peak_buffers
-        ]
-        yield _table(
-            "peak-buffers",
-            "Largest values at the peak, as XLA lists them",
-            (
-                Column("size", Unit.NONE, "bytes as printed"),
-                Column("opcode", Unit.NONE, "XLA's label"),
-                Column("shape", Unit.NONE, "shape without layout"),
-                Column("op_name", Unit.NONE, "operation path"),
-                Column("source_file", Unit.NONE, "file of the program"),
-                Column("source_line", Unit.NONE, "line in it"),
-            ),
-            rows,
-        )
-
-
-def _stats_table(stats: BufferStats) -> Table:
-    rows: list[Row] = []
-    for field, meaning in _STATS:
-        size = getattr(stats, field)
-        if size is not None:
-            rows.append((meaning, size.text))
-    return _table(
-        "buffer-stats",
-        "What the buffers are for, as XLA printed it",
-        (
-            Column("buffers", Unit.NONE, "which"),
-            Column("size", Unit.NONE, "bytes as printed"),
-        ),
-        rows,
-    )
-
-
-def _gaps(gaps: Sequence[object], is_complete: bool) -> tuple[str, ...]:
-    notes = []
-    if gaps:
-        notes.append(f"{plural(len(gaps), 'line')} that could not be read, the first: {gaps[0]}")
-    if not is_complete:
-        notes.append("the text is not complete")
-    return tuple(notes)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.summary import backend_of_text
 from hlo_lens.report.collectives_json import collectives_object
+from hlo_lens.report.log_json import log_object
 from hlo_lens.report.memory_json import memory_object
 from hlo_lens.report.sharding_json import sharding_rows
 
@@ -88,11 +89,12 @@ def object_without_hlo(dump: ModuleDump, memory: MemoryResults | None) -> Mappin
         "files": list(dump.files),
         "backend": backend_of_dump(dump),
         "memory": memory_object(memory),
+        "log": None if dump.log is None else log_object(dump.log),
     }
     keys = """
         name stage backend files is_scheduled num_partitions replica_count computations instructions
         opcodes unknown_opcodes unknown_attributes parameters coverage collectives memory sharding
-        parameter_rows output_rows largest_instructions source_bytes
+        parameter_rows output_rows largest_instructions source_bytes log
     """
     return {key: known.get(key) for key in keys.split()}
 

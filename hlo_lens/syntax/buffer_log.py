@@ -99,7 +99,9 @@ def parse_buffer_log(
         raise nothing_found(scan, "'BufferAssignment stats:' or 'Peak buffers:'")
     if strict and scan.gaps:
         raise scan.gaps[0].as_error()
-    return BufferLog(entries=tuple(scan.found), gaps=tuple(scan.gaps), path=path)
+    return BufferLog(
+        entries=tuple(scan.found), gaps=tuple(scan.gaps), path=path, spans=tuple(scan.spans)
+    )
 
 
 def parse_entry_with_grammar(source: Source) -> BufferLogEntry:
@@ -238,11 +240,13 @@ class LogScan(LineScan):
 
     Attributes:
         found: Blocks so far.
+        spans: Where they begin and end.
     """
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self.found: list[BufferLogEntry] = []
+        self.spans: list[tuple[int, int]] = []
         self._draft = _Draft()
 
     def run(self) -> None:
@@ -255,6 +259,7 @@ class LogScan(LineScan):
                 position = escaped.end()
             else:
                 position = self._block(match, position)
+            self.spans.append((match.start(), position))
 
     def _escaped(self, match: re.Match[str]) -> None:
         """Read a block that stands inside a string of JSON or Python, on one line."""

@@ -9,6 +9,8 @@ import enum
 import re
 from dataclasses import dataclass
 
+from hlo_lens.text.log_words import has_log_words
+
 
 class DumpKind(enum.Enum):
     """Kinds of text that XLA and the programs around it write."""
@@ -18,7 +20,7 @@ class DumpKind(enum.Enum):
     BUFFER_VALUES = "used values of a BufferAssignment"
     LIVE_RANGE = "HloLiveRange"
     MEMORY_USAGE_REPORT = "memory-usage report"
-    BUFFER_LOG = "log with buffer statistics"
+    LOG = "log of a compiler or of a program"
     MLIR = "MLIR"
     TEXTPROTO = "text proto"
     LLVM_IR = "LLVM IR"
@@ -55,9 +57,8 @@ _SIGNS: tuple[tuple[DumpKind, re.Pattern[str]], ...] = tuple(
 _HEADER_INSIDE = re.compile(r"(?<![\w.\"'\\-])HloModule [A-Za-z_][\w.-]*+, [a-z_]++=")
 """A header that a log prints after other words on its line."""
 
-_BUFFER_LOG = re.compile(
-    r"BufferAssignment (?:OOM Debugging|stats:)|^\s*Peak buffers:", re.MULTILINE
-)
+_WEAK = (DumpKind.TEXTPROTO, DumpKind.MLIR, DumpKind.LLVM_IR)
+"""Kinds whose signs a log may have too."""
 
 _SNIFFED = 1 << 16
 """How many characters decide the kind, unless a log holds the dump further down."""
@@ -80,12 +81,13 @@ def sniff(text: str) -> DumpKind:
     ]
     if found:
         kind = min(found)[2]
-        if kind is not DumpKind.TEXTPROTO or not _HEADER_INSIDE.search(text):
+        if kind not in _WEAK:
             return kind
-    if _BUFFER_LOG.search(text):
-        return DumpKind.BUFFER_LOG
-    further = _SIGNS[0][1].search(text) or _HEADER_INSIDE.search(text)
-    return DumpKind.HLO if further else DumpKind.OTHER
+        if not _HEADER_INSIDE.search(text) and not has_log_words(text):
+            return kind
+    if _SIGNS[0][1].search(text) or _HEADER_INSIDE.search(text):
+        return DumpKind.HLO
+    return DumpKind.LOG if has_log_words(text) else DumpKind.OTHER
 
 
 _STARTS = (

@@ -25,6 +25,8 @@ COMMANDS = {
     "loops_tpu_shard_map_collectives.txt": "loops sample_dumps/tpu/shard_map_collectives",
     "sharding_tpu_wasteful.txt": "sharding sample_dumps/tpu/wasteful --min-size 1KiB",
     "shard_uneven.txt": "shard {devices=[4,2]<=[8]} --shape 10,16 --mesh x=4,y=2",
+    "report_log_tpu_oom.txt": "report sample_dumps/logs/tpu_oom_libtpu_0_0_17.txt",
+    "report_log_tpu_oom.json": "report sample_dumps/logs/tpu_oom_libtpu_0_0_51.txt -f json",
     "report_cpu_jax_0_12_0.csv": "report sample_dumps/cpu_jax_0_12_0/tp_mlp -f csv",
 }
 

@@ -101,9 +101,7 @@ def test_what_stands_first_decides() -> None:
 
 def test_every_kind_has_words_for_messages() -> None:
     assert len({kind.value for kind in DumpKind}) == len(DumpKind)
-    assert {kind for kind, _ in KINDS.values()} | {DumpKind.BUFFER_LOG, DumpKind.ARCHIVE} == set(
-        DumpKind
-    )
+    assert {kind for kind, _ in KINDS.values()} | {DumpKind.LOG, DumpKind.ARCHIVE} == set(DumpKind)
 
 
 def test_random_bytes_are_binary() -> None:

@@ -1,0 +1,85 @@
+"""The JSON object of a log. A size that was printed rounded is a text and a range of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.memory_shortage import memory_shortage, missing_bytes, peak_buffer_groups
+from hlo_lens.model.human_size import HumanSize
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from hlo_lens.analysis.memory_shortage import MemoryShortage
+    from hlo_lens.model.buffer_log import BufferLogEntry
+    from hlo_lens.model.log import LogText
+    from hlo_lens.model.out_of_memory import CompileOutOfMemory
+
+
+def log_object(log: LogText) -> Mapping[str, object]:
+    """Return the JSON object of a log: what was found, kind by kind, and its coverage."""
+    entries = log.buffers.entries if log.buffers is not None else ()
+    return {
+        "compile_out_of_memory": [_compile_object(message) for message in log.compile_ooms],
+        "failed_allocations": [as_json(failure) for failure in log.failures],
+        "allocators": [as_json(state) for state in log.allocators],
+        "rematerialization_limits": [as_json(limit) for limit in log.limits],
+        "buffer_statistics": [_buffers_object(entry) for entry in entries],
+        "coverage": {
+            "lines": log.lines,
+            "understood_lines": log.understood_lines,
+            "passed_lines": log.passed_lines,
+            "gaps": len(log.gaps),
+            "gap_lines": sum(gap.lines for gap in log.gaps),
+            "rows": [
+                {"line": gap.line, "column": gap.column, "message": gap.message} for gap in log.gaps
+            ],
+        },
+    }
+
+
+def as_json(value: object) -> object:
+    """Return a value of the model as JSON has it: its fields by name, sizes with their ranges."""
+    if isinstance(value, HumanSize):
+        return {
+            "text": value.text,
+            "at_least_bytes": value.at_least,
+            "at_most_bytes": value.at_most,
+        }
+    if is_dataclass(value) and not isinstance(value, type):
+        return _fields(value)
+    if isinstance(value, (tuple, list)):
+        return [as_json(item) for item in value]
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _fields(value: DataclassInstance) -> dict[str, object]:
+    return {field.name: as_json(getattr(value, field.name)) for field in fields(value)}
+
+
+def _compile_object(message: CompileOutOfMemory) -> Mapping[str, object]:
+    missing = missing_bytes(message)
+    return {
+        **_fields(message),
+        "allocations": [
+            {**_fields(one), "instruction": one.instruction, "opcode": one.opcode}
+            for one in message.allocations
+        ],
+        "missing": None if missing is None else _range(missing),
+        "groups": _groups(memory_shortage(message)),
+    }
+
+
+def _buffers_object(entry: BufferLogEntry) -> Mapping[str, object]:
+    return {**_fields(entry), "groups": _groups(peak_buffer_groups(entry.peak_buffers))}
+
+
+def _groups(shortage: MemoryShortage) -> list[Mapping[str, object]]:
+    names = [column.name for column in shortage.COLUMNS]
+    return [dict(zip(names, row, strict=True)) for row in shortage.rows()]
+
+
+def _range(bounds: tuple[int, int]) -> Mapping[str, int]:
+    return {"at_least_bytes": bounds[0], "at_most_bytes": bounds[1]}

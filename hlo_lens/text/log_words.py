@@ -1,0 +1,39 @@
+"""Words that a log has only where it holds something that hlo-lens reads.
+
+They are searched for one by one, the fastest way there is to look through hundreds of megabytes;
+the readers then look at each place. A word here that no reader takes costs time and nothing else.
+"""
+
+from __future__ import annotations
+
+OUT_OF_MEMORY = (
+    "Ran out of memory in memory space ",
+    "Ran out of memory on ",
+    "would exceed memory (size=",
+    "TPU TensorCore Hbm usage: ",
+)
+FAILED_ALLOCATION = (
+    "ut of memory while trying to allocate ",
+    "ut of memory allocating ",
+    "ailed to allocate ",
+    "Attempting to allocate ",
+    "Attempting to reserve ",
+    "ran out of memory trying to allocate ",
+)
+ALLOCATOR_STATE = ("BFCAllocator dump for ", "Bin (256):", "Summary of in-use Chunks by size")
+REMATERIALIZATION_LIMIT = ("Can't reduce memory use below ",)
+BUFFERS = ("BufferAssignment OOM Debugging", "BufferAssignment stats:", "Peak buffers:")
+
+ALL = (
+    *OUT_OF_MEMORY,
+    *FAILED_ALLOCATION,
+    *ALLOCATOR_STATE,
+    *REMATERIALIZATION_LIMIT,
+    *BUFFERS,
+)
+"""All of them."""
+
+
+def has_log_words(text: str, start: int = 0) -> bool:
+    """Return whether any of the words stands in a text, from an offset on."""
+    return any(text.find(word, start) >= 0 for word in ALL)
