@@ -4,21 +4,17 @@ Counted are the instructions between start and end in a scheduled computation th
 own: no views (tuple, get-tuple-element, bitcast, parameter, constant), no starts and ends of other
 asynchronous operations, no other collectives. None of them: the collective is exposed.
 
-Arithmetic is that of dot, convolution and matrix products in custom calls, also inside fusions,
-calls and loops (times the trip count): two for each multiply and add, as in HloCostAnalysis
-(xla/service/hlo_cost_analysis.cc, HandleDot, HandleConvolution; padding is not taken off). Bytes
-are those of the results.
+Arithmetic is that of dot, convolution and matrix products in custom calls (see `flops`), also
+inside fusions, calls and loops (times the trip count). Bytes are those of the results.
 """
 
 from __future__ import annotations
 
-import math
-import re
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.scalars import operand_shape
+from hlo_lens.analysis.flops import flops_of
 from hlo_lens.model.hlo import NAME, STRIDE
 from hlo_lens.model.hlo_query import COLLECTIVE_KINDS, split_phase
 from hlo_lens.text.errors import DumpSyntaxError
@@ -29,18 +25,15 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.call_counts import CallCounts
     from hlo_lens.model.hlo import HloInstruction
     from hlo_lens.model.hlo_query import InstructionTable
-    from hlo_lens.model.shape import Shape
 
 _IDLE_NAMES = """
     add-dependency after-all bitcast constant domain get-tuple-element opt-barrier parameter
     partition-id replica-id tuple
 """
 _IDLE = frozenset((*_IDLE_NAMES.split(), *COLLECTIVE_KINDS))
+_PRODUCTS = frozenset({"dot", "scaled-dot", "convolution", "custom-call"})
+_ARITHMETIC = _PRODUCTS | {"fusion", "call", "while"}
 _ALLOCATES = 'custom_call_target="AllocateBuffer"'
-_DOTS = ("__cublas$gemm", "__cublas$lt$matmul", "__cublas$lt$matmul$f8")
-_LHS_CONTRACTING = re.compile(r'"lhs_contracting_dimensions":\[([^\]]*)\]')
-_NUMBER = re.compile(r"\d+")
-_LABELS = re.compile(r"\w+_(\w+)->(\w+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,10 +100,10 @@ class OverlapFinder:
 
     def _flops_of(self, row: int) -> int | None:
         opcode = self._table.opcodes[row]
-        if opcode not in ("dot", "convolution", "custom-call", "fusion", "call", "while"):
+        if opcode not in _ARITHMETIC:
             return 0
         instruction = self._table.instruction(row)
-        if opcode in ("dot", "convolution", "custom-call"):
+        if opcode in _PRODUCTS:
             try:
                 return flops_of(instruction)
             except DumpSyntaxError:
@@ -137,62 +130,3 @@ class OverlapFinder:
                 return None
             total += part
         return total
-
-
-def flops_of(instruction: HloInstruction) -> int | None:
-    """Return multiplications and additions of a dot, convolution or matrix product; 0 for others.
-
-    None where a shape or a dimension is not in the text.
-    """
-    if instruction.opcode == "dot":
-        return _dot(instruction, instruction.attribute("lhs_contracting_dims") or "")
-    if instruction.opcode == "convolution":
-        return _convolution(instruction)
-    if (instruction.attribute("custom_call_target") or "").strip('"') not in _DOTS:
-        return 0
-    config = (instruction.attribute("backend_config") or "").replace("\\", "").replace(" ", "")
-    contracting = _LHS_CONTRACTING.search(config)
-    return None if contracting is None else _dot(instruction, contracting[1])
-
-
-def _dot(instruction: HloInstruction, contracting: str) -> int | None:
-    left = _operand(instruction, 0)
-    result = _first_array(instruction.shape)
-    if left is None or result is None:
-        return None
-    places = [int(number) for number in _NUMBER.findall(contracting)]
-    if any(place >= len(left.dimensions) for place in places):
-        return None
-    return _product(2, *result.dimensions, *(left.dimensions[k] for k in places))
-
-
-def _convolution(instruction: HloInstruction) -> int | None:
-    kernel = _operand(instruction, 1)
-    result = _first_array(instruction.shape)
-    labels = _LABELS.search(instruction.attribute("dim_labels") or "")
-    if kernel is None or result is None or labels is None:
-        return None
-    if len(labels[1]) != len(kernel.dimensions):
-        return None
-    sizes = zip(labels[1], kernel.dimensions, strict=True)
-    return _product(2, *result.dimensions, *(size for label, size in sizes if label != "o"))
-
-
-def _product(*sizes: int | None) -> int | None:
-    """Return a product; None where a size is not known."""
-    known = [size for size in sizes if size is not None]
-    return math.prod(known) if len(known) == len(sizes) else None
-
-
-def _operand(instruction: HloInstruction, position: int) -> Shape | None:
-    operands = instruction.operands
-    if position >= len(operands):
-        return None
-    return operand_shape(instruction, operands[position])
-
-
-def _first_array(shape: Shape | None) -> Shape | None:
-    """Return a shape, or of a tuple its first element: a matrix product also returns workspace."""
-    if shape is None or not shape.is_tuple:
-        return shape
-    return shape.tuple_shapes[0] if shape.tuple_shapes else None

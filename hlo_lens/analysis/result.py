@@ -25,6 +25,7 @@ class Unit(Enum):
     BYTES = "bytes"
     COUNT = "count"
     RATIO = "ratio"
+    FLOPS = "flops"
 
 
 @dataclass(frozen=True, slots=True)

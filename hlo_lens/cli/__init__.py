@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 COMMANDS: Mapping[str, str] = {
     "report": "What a compiled program is, on one page.",
+    "ls": "Which modules a folder or archive holds, and which is the training step.",
     "memory": "What uses the memory, when, and because of which line.",
     "collectives": "Which collectives run, along which axis, how often, and why.",
     "loops": "Which loops run how often, and what they communicate.",

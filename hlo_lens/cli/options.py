@@ -18,6 +18,7 @@ from hlo_lens.text.errors import HloLensError, UnknownNameError, UsageError, sho
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from hlo_lens.analysis.module_facts import ModuleFacts
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.report.table import Report
 
@@ -125,10 +126,23 @@ class Reading:
             raise HloLensError(message)
         for module in modules:
             read = 0 if module.log is None else module.log.understood_lines
-            share = 100 * coverage_of(module.hlo, module.gaps, other_lines=read)
-            if share < self.min_coverage:
-                message = f"{module.name}: {share:.4g}% understood, asked for {self.min_coverage}%"
-                raise HloLensError(message)
+            share = coverage_of(module.hlo, module.gaps, other_lines=read)
+            self._judge_share(module.name, share)
+
+    def judge_facts(self, facts: Sequence[ModuleFacts]) -> None:
+        """Do the same for a listing, which shows what it could not read by itself."""
+        bad = [module for module in facts if module.gaps or module.problem]
+        if self.strict and bad:
+            message = f"{len(bad)} of {len(facts)} modules are not whole (--strict): {bad[0].key}"
+            raise HloLensError(message)
+        for module in facts:
+            self._judge_share(module.key, module.coverage or 0.0)
+
+    def _judge_share(self, name: str, coverage: float) -> None:
+        share = 100 * coverage
+        if share < self.min_coverage:
+            message = f"{name}: {share:.4g}% understood, asked for {self.min_coverage}%"
+            raise HloLensError(message)
 
 
 def _writable(out: TextIO) -> TextIO:

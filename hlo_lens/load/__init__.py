@@ -87,6 +87,9 @@ def _nothing_in(path: str, left: LeftAsides) -> UnreadableError:
     asides = left.all()
     kinds = [f"{aside.count} {aside.kind}" for aside in asides[:_ASIDES_SHOWN]]
     there = f"it holds {', '.join(kinds)}" if kinds else "it holds no file at all"
+    archive = next((aside.example for aside in asides if aside.kind == "archive"), None)
+    if archive is not None:
+        there += f"; an archive is read when it is named: hlo-lens ls {archive}"
     return UnreadableError(
         f"{path}: no HLO text in it; {there}; "
         'run the program with XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text", '

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from hlo_lens.load.stored import read_source
 from hlo_lens.model.dump import BufferTexts, Lazy
@@ -11,7 +11,7 @@ from hlo_lens.text.dump_files import DumpKind
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from hlo_lens.load.stored import StoredFile
     from hlo_lens.model.buffers import BufferAssignment, BufferValues
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from hlo_lens.model.log import LogText
     from hlo_lens.model.memory_usage_report import MemoryUsageReport
     from hlo_lens.text.source import Source
+
+T = TypeVar("T")
 
 BUFFER_KINDS = {
     DumpKind.BUFFER_ASSIGNMENT: "buffer-assignment",
@@ -63,26 +65,29 @@ def buffer_texts(parts: Mapping[str, StoredFile], source: Source | None = None) 
         parts: Kind of text to its file.
         source: One of these files, where it has been read already.
     """
-
-    def text(file: StoredFile) -> Source:
-        return source if source is not None and source.path == file.path else read_source(file)
-
     texts = BufferTexts()
     assignment = parts.get("buffer-assignment")
     if assignment is not None:
-        texts.assignment = Lazy(lambda: _parse_assignment(text(assignment)))
+        texts.assignment = Lazy(partial(_parsed, _parse_assignment, assignment, source))
     values = parts.get("buffer-assignment-values")
     if values is not None:
-        texts.values = Lazy(lambda: _parse_values(text(values)))
+        texts.values = Lazy(partial(_parsed, _parse_values, values, source))
     ranges = parts.get("live-range")
     if ranges is not None:
-        texts.live_range = Lazy(lambda: _parse_live_range(text(ranges)))
+        texts.live_range = Lazy(partial(_parsed, _parse_live_range, ranges, source))
     elif assignment is not None:
-        texts.live_range = Lazy(lambda: _combined_live_range(text(assignment)))
+        texts.live_range = Lazy(partial(_parsed, _combined_live_range, assignment, source))
     report = parts.get("memory-usage-report")
     if report is not None:
-        texts.usage_report = Lazy(lambda: _parse_usage_report(text(report)))
+        texts.usage_report = Lazy(partial(_parsed, _parse_usage_report, report, source))
     return texts
+
+
+def _parsed(parse: Callable[[Source], T], file: StoredFile, source: Source | None) -> T:
+    """Return what a file holds, read now unless it has been read already."""
+    if source is None or source.path != file.path:
+        source = read_source(file)
+    return parse(source)
 
 
 def lazy_log(source: Source) -> Lazy[LogText]:

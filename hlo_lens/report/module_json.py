@@ -9,7 +9,8 @@ from dataclasses import fields
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.summary import backend_of_text
+from hlo_lens.analysis.backend import backend_of as backend_of
+from hlo_lens.analysis.backend import backend_of_dump as backend_of_dump
 from hlo_lens.report.collectives_json import collectives_object
 from hlo_lens.report.log_json import log_object
 from hlo_lens.report.memory_json import memory_object
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.module_results import ModuleResults
     from hlo_lens.analysis.result import Result
     from hlo_lens.analysis.sharding_results import ShardingResults
-    from hlo_lens.analysis.summary import Summary
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo import HloModule
 
@@ -119,31 +119,3 @@ def _ranking(result: Result) -> Mapping[str, object]:
 
 def _value_object(value: EntryValue) -> Mapping[str, object]:
     return {field.name: getattr(value, field.name) for field in fields(value)}
-
-
-def backend_of(dump: ModuleDump, facts: Summary) -> str | None:
-    """Return the backend that framework or text tell, else the one in the names of the files."""
-    return _backend_told(dump) or facts.backend or _backend_of_names(dump)
-
-
-def backend_of_dump(dump: ModuleDump) -> str | None:
-    """Return the same where no facts are known yet."""
-    module = dump.hlo
-    told = _backend_told(dump)
-    if told is None and module is not None:
-        told = backend_of_text(module, range(len(module.columns)))
-    return told or _backend_of_names(dump)
-
-
-def _backend_told(dump: ModuleDump) -> str | None:
-    return None if dump.framework is None else dump.framework.backend
-
-
-def _backend_of_names(dump: ModuleDump) -> str | None:
-    """Return the backend of the stage's name; only libtpu's files have a change list in theirs."""
-    stage = dump.stage or ""
-    if "cpu_" in stage:
-        return "cpu"
-    if "gpu_" in stage:
-        return "gpu"
-    return "tpu" if any(".cl_" in file for file in dump.files) else None

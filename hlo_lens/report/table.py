@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TextIO, TypeAlias, overload
 
 from hlo_lens.analysis.result import Column, Row, Unit
-from hlo_lens.report.units import format_bytes, format_count, format_ratio
+from hlo_lens.report.units import format_bytes, format_count, format_flops, format_ratio
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.result import Cell, Result
@@ -236,6 +236,8 @@ def _format_number(number: float, unit: Unit) -> str:
         return format_ratio(number)
     if unit is Unit.BYTES:
         return format_bytes(round(number))
+    if unit is Unit.FLOPS:
+        return format_flops(round(number))
     if unit is Unit.COUNT and isinstance(number, int):
         return format_count(number)
     return str(number)

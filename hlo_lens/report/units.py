@@ -34,6 +34,21 @@ def format_count(count: int) -> str:
     return f"{count:,}"
 
 
+def format_flops(flops: int) -> str:
+    """Return an amount of arithmetic with three digits and a decimal prefix.
+
+    >>> format_flops(999), format_flops(33_822_867_456), format_flops(10**24)
+    ('999', '33.8G', '1.00Y')
+    """
+    number, prefix = float(flops), 0
+    while abs(number) >= 999.5 and prefix < len(_PREFIXES):
+        number, prefix = number / 1000, prefix + 1
+    if not prefix:
+        return str(flops)
+    decimals = 2 if abs(number) < 9.995 else 1 if abs(number) < 99.95 else 0
+    return f"{number:.{decimals}f}{_PREFIXES[prefix - 1]}"
+
+
 def format_ratio(ratio: float) -> str:
     """Return a share as percent with at most two decimals, never rounded up to 100%.
 

@@ -27,6 +27,7 @@ COMMANDS = {
     "shard_uneven.txt": "shard {devices=[4,2]<=[8]} --shape 10,16 --mesh x=4,y=2",
     "report_log_tpu_oom.txt": "report sample_dumps/logs/tpu_oom_libtpu_0_0_17.txt",
     "report_log_tpu_oom.json": "report sample_dumps/logs/tpu_oom_libtpu_0_0_51.txt -f json",
+    "ls_gpu.txt": "ls sample_dumps/gpu",
     "report_cpu_jax_0_12_0.csv": "report sample_dumps/cpu_jax_0_12_0/tp_mlp -f csv",
 }
 

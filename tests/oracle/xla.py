@@ -44,6 +44,15 @@ def _named(module: str, *path: str) -> Any:
     return found
 
 
+def flops(text: str) -> float:
+    """Return the arithmetic of a valid module, as XLA's cost analysis counts it."""
+    analyse = _named("jaxlib._jax", "hlo_module_cost_analysis")
+    parse = _named("jaxlib._hlo", "hlo_module_from_text")
+    devices = _named("jax", "devices")
+    found: dict[str, float] = analyse(devices("cpu")[0].client, parse(text))
+    return found.get("flops", 0)
+
+
 def version() -> str | None:
     """Return the version of the jaxlib that is installed, if one is."""
     try:

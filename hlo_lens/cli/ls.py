@@ -1,0 +1,53 @@
+"""``hlo-lens ls``: which modules a folder or archive of dumps holds, and which is the step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+import hlo_lens
+from hlo_lens.cli.options import output_options, reading_options
+from hlo_lens.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from hlo_lens.cli.options import Output, Reading
+
+_EXAMPLE = """\b
+Example:
+  hlo-lens ls DIR
+  hlo-lens ls dump.tar.gz --sort size -n 0
+  hlo-lens ls DIR --each -f json | jq '.modules[] | {key, peak_bytes, flops}'
+"""
+
+
+@click.command(epilog=_EXAMPLE)
+@click.argument("path", type=click.Path(allow_dash=True, readable=False))
+@click.option(
+    "--sort",
+    type=click.Choice(("peak", "size", "flops", "name")),
+    default="peak",
+    show_default=True,
+    help="Largest peak, most instructions or most arithmetic first, or by name.",
+)
+@click.option("--each", is_flag=True, help="A row for each compile, not for each function.")
+@reading_options
+@output_options
+def ls(path: str, sort: str, each: bool, reading: Reading, output: Output) -> None:
+    """List the modules of a folder or archive: compiles, stages, size, memory, arithmetic.
+
+    The likely training step is marked. Modules are read on all cores; folders of several processes
+    are compared. PATH is a folder, an archive (zip, tar, compressed or not), a file or -.
+    """
+    from hlo_lens.load import load
+    from hlo_lens.load.listing import facts_of
+    from hlo_lens.report.ls_report import Listing, ls_report
+
+    with progress_bar("listing files") as progress:
+        dump = load(path, progress=progress)
+        modules = reading.select(dump.modules)
+    with progress_bar("reading modules") as progress:
+        facts = facts_of(modules, progress=progress)
+    listing = Listing(dump=dump, modules=modules, facts=facts, sort=sort, is_grouped=not each)
+    output.write(ls_report(listing, tool_version=hlo_lens.__version__))
+    reading.judge_facts(facts)

@@ -1,0 +1,123 @@
+"""``hlo-lens ls``: what people and scripts see of a folder, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hlo_lens.cli import main
+from tests.corpus import SAMPLES
+from tests.test_load import STAGES, hlo, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def run(*arguments: str | Path) -> Result:
+    """Run ``hlo-lens ls``."""
+    runner = CliRunner(env={"COLUMNS": "120", "NO_COLOR": "1"})
+    return runner.invoke(main, ["ls", *map(str, arguments)], catch_exceptions=False)
+
+
+@pytest.fixture(name="job")
+def a_job(tmp_path: Path) -> Path:
+    """Return the dumps of two processes, of which the second has another step."""
+    for process in ("rank_0", "rank_1"):
+        for program in ("tp_mlp", "wasteful"):
+            for file in (SAMPLES / "tpu" / program).glob("module_*"):
+                name = file.name.replace("module_0000", f"module_000{len(program)}")
+                (tmp_path / process).mkdir(exist_ok=True)
+                shutil.copyfile(file, tmp_path / process / name)
+    changed = (
+        tmp_path / "rank_1" / "module_0006.jit_train_step.cl_1003875606.after_optimizations.txt"
+    )
+    changed.write_text(changed.read_text().replace(" add(", " subtract(", 1))
+    return tmp_path
+
+
+def test_processes_are_compared_and_the_step_is_marked(job: Path) -> None:
+    result = run(job)
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert "processes    2: rank_0, rank_1" in lines
+    assert (
+        "same on all  1 program the same; 1 program DIFFERENT (jit_train_step in rank_1)" in lines
+    )
+    table = lines[lines.index("Modules, largest peak first") + 2 :]
+    assert [line.split()[:3] for line in table[:2]] == [
+        ["step", "jit_train_step", "rank_0"],
+        ["step", "jit_train_step", "rank_1"],
+    ]
+    place = next(k for k, line in enumerate(lines) if "differ first at" in line)
+    assert " add(" in lines[place + 1]
+    assert " subtract(" in lines[place + 2]
+
+
+def test_json_has_every_module_and_every_file(job: Path) -> None:
+    write(job, {"rank_0/module_0006.debug_options": "xla_dump_to: 1\n", "notes.md": "words"})
+    data = json.loads(run(job, "-f", "json").stdout)
+    assert (data["kind"], data["files"], len(data["modules"])) == ("ls", 26, 4)
+    assert {(a["kind"], a["count"]) for a in data["left_aside"]} == {
+        ("text proto", 1),
+        ("text of no kind that XLA dumps", 1),
+    }
+    step = data["modules"][0]
+    assert (step["name"], step["key"]) == (
+        "jit_train_step",
+        "module_0006.jit_train_step.cl_1003875606",
+    )
+    assert (step["flops"], step["peak_bytes"], step["mark"]) == (206158430208, 159459328, "step")
+    assert [g["compiles"] for g in data["groups"]] == [1, 1, 1, 1]
+    verdicts = [row["verdict"] for row in data["across_processes"]["rows"]]
+    assert verdicts == ["different", "same"]
+
+
+def test_compiles_of_one_function_are_one_row_unless_each_is_asked_for(tmp_path: Path) -> None:
+    for k in range(3):
+        text = hlo("jit_f").replace("f32[8]", f"f32[{8 + k // 2}]")
+        write(tmp_path, {f"module_000{k}.jit_f.before_optimizations.txt": text})
+    data = json.loads(run(tmp_path, "-f", "json").stdout)
+    assert [(g["compiles"], g["signatures"]) for g in data["groups"]] == [(3, 2)]
+    assert "0: f32[8] -> f32[9]" in run(tmp_path).stdout
+    data = json.loads(run(tmp_path, "--each", "-f", "json").stdout)
+    assert [g["compiles"] for g in data["groups"]] == [1, 1, 1]
+
+
+def test_bad_module_is_listed_with_its_problem(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            **STAGES,
+            "module_0001.jit_g.before_optimizations.txt": "HloModule jit_g\n\n!!!\n",
+            "module_0002.jit_h.before_optimizations.txt": hlo("jit_h").replace("f32[8] n", "@@"),
+        },
+    )
+    result = run(tmp_path)
+    assert result.exit_code == 0
+    assert "modules  3 modules of 3 names" in result.stdout
+    assert "gaps in" in result.stdout
+    assert run(tmp_path, "--strict").exit_code == 4
+    assert run(tmp_path, "--min-coverage", "99").exit_code == 4
+    assert run(tmp_path, "--module", "jit_f", "--strict").exit_code == 0
+
+
+@pytest.mark.parametrize("sort", ["peak", "size", "flops", "name"])
+def test_every_order_can_be_asked_for(job: Path, sort: str) -> None:
+    data = json.loads(run(job, "--sort", sort, "-f", "json").stdout)
+    assert len(data["groups"]) == 4
+
+
+def test_single_file_can_be_listed(tmp_path: Path) -> None:
+    write(tmp_path, {"a.txt": hlo("a") + hlo("b", opcode="sine")})
+    data = json.loads(run(tmp_path / "a.txt", "-f", "json").stdout)
+    assert [m["name"] for m in data["modules"]] == ["a", "b"]
+
+
+def test_folder_of_nothing_is_unreadable(tmp_path: Path) -> None:
+    result = run(tmp_path)
+    assert result.exit_code == 3
+    assert "no HLO text in it; it holds no file at all" in result.stderr

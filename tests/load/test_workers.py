@@ -1,0 +1,129 @@
+"""Work on many modules: in order, on several processes, whatever happens to one of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hlo_lens import HloLensError, load
+from hlo_lens.load.listing import facts_of
+from hlo_lens.load.workers import map_modules
+from tests.corpus import ROOT
+from tests.test_load import hlo, write
+
+if TYPE_CHECKING:
+    from hlo_lens.model.dump import ModuleDump
+
+
+def many(folder: Path, count: int = 12) -> tuple[ModuleDump, ...]:
+    """Return modules, each with one more parameter than the one before."""
+    for k in range(count):
+        parameters = "".join(f"  p{n} = f32[8] parameter({n})\n" for n in range(k))
+        name = f"module_{k:04}.jit_f{k}.before_optimizations.txt"
+        write(folder, {name: hlo(f"jit_f{k}").replace("  p = ", f"{parameters}  p = ")})
+    return load(folder).modules
+
+
+def size(module: ModuleDump) -> int:
+    assert module.hlo is not None
+    return module.hlo.instruction_count
+
+
+def size_or_death(module: ModuleDump) -> int:
+    if module.number == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return size(module)
+
+
+def process(module: ModuleDump) -> int:
+    time.sleep(0.05)
+    return os.getpid()
+
+
+def refuse(module: ModuleDump) -> int:
+    message = f"no {module.name}"
+    raise HloLensError(message)
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_results_are_in_the_order_of_the_modules(tmp_path: Path, processes: int) -> None:
+    seen: list[tuple[int, int]] = []
+    found = map_modules(
+        size, many(tmp_path), processes=processes, progress=lambda *place: seen.append(place)
+    )
+    assert found == list(range(2, 14))
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert {count for _, count in seen} == {12}
+
+
+def test_several_processes_work(tmp_path: Path) -> None:
+    assert len(set(map_modules(process, many(tmp_path), processes=3))) == 3
+
+
+def test_little_work_stays_in_this_process(tmp_path: Path) -> None:
+    assert set(map_modules(process, many(tmp_path, 3))) == {os.getpid()}
+
+
+def test_no_modules_are_no_work() -> None:
+    assert map_modules(size, ()) == []
+
+
+def test_process_that_dies_takes_no_other_result_with_it(tmp_path: Path) -> None:
+    found = map_modules(size_or_death, many(tmp_path), processes=2)
+    assert found == [None if k == 5 else k + 2 for k in range(12)]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_errors_are_raised_here(tmp_path: Path, processes: int) -> None:
+    with pytest.raises(HloLensError, match="no module_0"):
+        map_modules(refuse, many(tmp_path), processes=processes)
+
+
+def test_bad_module_hides_no_other(tmp_path: Path) -> None:
+    modules = many(tmp_path)
+    Path(modules[3].files[0]).unlink()
+    Path(modules[4].files[0]).write_text("HloModule jit_x\n\nENTRY e {\n  @@@\n")
+    Path(modules[5].files[0]).write_text("words")
+    facts = facts_of(modules, processes=2)
+    assert [one.instructions for one in facts] == [
+        {3: None, 4: 0, 5: None}.get(k, k + 2) for k in range(12)
+    ]
+    assert [bool(one.problem or one.gaps) for one in facts] == [k in (3, 4, 5) for k in range(12)]
+    assert "no such file" in (facts[3].problem or "")
+
+
+def test_facts_are_the_same_from_one_process_and_from_several(tmp_path: Path) -> None:
+    modules = many(tmp_path)
+    assert facts_of(modules, processes=2) == facts_of(load(tmp_path).modules, processes=1)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of a terminal")
+def test_control_c_ends_all_processes_without_a_word(tmp_path: Path) -> None:
+    many(tmp_path, 20)
+    code = (
+        "import sys, time\n"
+        "import hlo_lens.analysis.module_facts as facts\n"
+        "def slow(dump, **options):\n    time.sleep(30)\n"
+        "slow.__module__, slow.__qualname__ = facts.__name__, 'module_facts'\n"
+        "facts.module_facts = slow\n"
+        "from hlo_lens.cli import main\n"
+        f"main(['ls', {str(tmp_path)!r}])\n"
+    )
+    run = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    time.sleep(2)
+    os.killpg(run.pid, signal.SIGINT)
+    out, err = run.communicate(timeout=10)
+    assert (run.returncode, out, err) == (130, b"", b"hlo-lens: interrupted\n")
