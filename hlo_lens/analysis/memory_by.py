@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Unit
-from hlo_lens.model.hlo import OPCODE, OPCODE_END, HloInstruction
+from hlo_lens.model.hlo import HloInstruction
+from hlo_lens.model.hlo_query import row_owners, rows_named, rows_of_opcode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -185,15 +186,14 @@ def makers_of(module: HloModule | None, values: tuple[LiveValue, ...]) -> dict[s
 
 
 def instructions_by_name(module: HloModule, names: set[str]) -> dict[str, HloInstruction]:
-    """Return the instructions of some names, in whatever computation; one pass over all names."""
-    found: dict[str, HloInstruction] = {}
-    name_of = module.columns.name
-    for computation in module.computations:
-        for row in computation.rows:
-            name = name_of(row)
-            if name in names:
-                found.setdefault(name, HloInstruction(computation, row))
-    return found
+    """Return the instructions of some names, of several the one in the first computation."""
+    owners = row_owners(module)
+    found: dict[str, tuple[int, int]] = {}
+    for row, name in rows_named(module, names):
+        place = (owners[row], row)
+        found[name] = min(found.get(name, place), place)
+    computations = module.computations
+    return {name: HloInstruction(computations[k], row) for name, (k, row) in found.items()}
 
 
 _DIGITS = re.compile(r"\d+")
@@ -202,13 +202,12 @@ _DIGITS = re.compile(r"\d+")
 def loop_of_body(module: HloModule) -> dict[str, HloInstruction]:
     """Return for each body and condition of a while loop the loop (one of them, if shared)."""
     found: dict[str, HloInstruction] = {}
-    columns = module.columns
-    for computation in module.computations:
-        for row in computation.rows:
-            if columns.text(row, OPCODE, OPCODE_END) == "while":
-                loop = HloInstruction(computation, row)
-                for name in loop.called_computations:
-                    found[name] = loop
+    rows = rows_of_opcode(module, "while")
+    owners = row_owners(module) if rows else ()
+    for row in rows:
+        loop = HloInstruction(module.computations[owners[row]], row)
+        for name in loop.called_computations:
+            found[name] = loop
     return found
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.occupancy import Occupant, occupied_bytes
+from hlo_lens.model.buffers import parse_index
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -168,6 +169,9 @@ class MemoryLayout:
         return sum(v.start is None and v.allocation in temps for v in self.values)
 
 
+_NO_RANGE: tuple[None, None] = (None, None)
+
+
 def layout_of_dump(
     assignment: BufferAssignment, live_range: HloLiveRange | None = None
 ) -> MemoryLayout:
@@ -191,18 +195,12 @@ def layout_of_dump(
         allocations.append(_laid(allocation))
         index = allocation.index
         for value in allocation.values:
-            start, end = ranges.get(value.name, (None, None))
+            instruction, place, offset, size, shape = value.facts()
+            name = instruction + (place or "{}")
+            start, end = ranges.get(name, _NO_RANGE)
             values.append(
                 LaidValue(
-                    value.name,
-                    value.instruction_name,
-                    value.index,
-                    index,
-                    value.offset,
-                    value.size,
-                    start,
-                    end,
-                    value.shape_text,
+                    name, instruction, parse_index(place), index, offset, size, start, end, shape
                 )
             )
     layout = MemoryLayout(

@@ -66,6 +66,7 @@ LARGEST_OFFSET = (1 << 31) - 1
 _NUMBER = re.compile(r"-?\d+")
 
 
+@functools.lru_cache(maxsize=4096)
 def parse_index(text: str) -> ShapeIndex:
     """Return the index that ``{1,0}`` prints, outermost first; () for ``{}`` and for no text."""
     return tuple(map(int, _NUMBER.findall(text)))
@@ -238,6 +239,22 @@ class AssignedValue(_Value):
     def shape(self) -> Shape:
         """Shape with layout."""
         return reader().shape(self.shape_text)
+
+    def facts(self) -> tuple[str, str, int, int, str]:
+        """Return instruction name, index as printed, offset, size and shape text, all at once."""
+        columns = self._columns
+        text, cells, base = columns.source.text, columns.cells, self._row * columns.stride
+        name_end = cells[base + NAME_END]
+        size, offset = cells[base + VALUE_SIZE], cells[base + VALUE_OFFSET]
+        size_match = _NUMBER.match(text, size) if size > 0 else None
+        offset_match = _NUMBER.match(text, offset) if offset > 0 else None
+        return (
+            text[cells[base + NAME] : name_end],
+            text[name_end : cells[base + INDEX_END]].strip(),
+            0 if offset_match is None else int(offset_match[0]),
+            0 if size_match is None else int(size_match[0]),
+            text[cells[base + VALUE_SHAPE] : cells[base + VALUE_END]],
+        )
 
 
 class ReusedValue(_Value):

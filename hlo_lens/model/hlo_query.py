@@ -14,11 +14,20 @@ from enum import Enum
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo import OPCODE, OPCODE_END, SHAPE, SHAPE_END, STRIDE, HloInstruction
+from hlo_lens.model.hlo import (
+    NAME,
+    NAME_END,
+    OPCODE,
+    OPCODE_END,
+    SHAPE,
+    SHAPE_END,
+    STRIDE,
+    HloInstruction,
+)
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from hlo_lens.model.hlo import HloComputation, HloModule, HloReader
     from hlo_lens.model.shape import Shape
@@ -230,7 +239,7 @@ def tabulate(module: HloModule) -> InstructionTable:
         produced_bytes=produced,
         left_out_views=shown - len(producers),
         left_out_embedded=len(opcodes) - shown,
-        owners=_owners(module),
+        owners=row_owners(module),
         _sizes=sizes,
         _rows=_rows_by_opcode(opcodes),
     )
@@ -244,8 +253,30 @@ def _rows_by_opcode(opcodes: Sequence[str]) -> dict[str, array[int]]:
     return found
 
 
-def _owners(module: HloModule) -> array[int]:
-    """Return for each row the position of its computation."""
+def rows_named(module: HloModule, names: Collection[str]) -> Iterator[tuple[int, str]]:
+    """Yield row and name of each instruction that has one of some names; all rows in one pass."""
+    columns = module.columns
+    spans = columns.spans
+    places = map(slice, spans[NAME::STRIDE], spans[NAME_END::STRIDE])
+    for row, name in enumerate(map(columns.source.text.__getitem__, places)):
+        if name in names:
+            yield row, name
+    for row, overlay in columns.overlays.items():
+        if overlay.name in names and overlay.name is not None:
+            yield row, overlay.name
+
+
+def rows_of_opcode(module: HloModule, opcode: str) -> list[int]:
+    """Return the rows of one opcode, in text order, without a table of the module."""
+    columns = module.columns
+    spans = columns.spans
+    places = map(slice, spans[OPCODE::STRIDE], spans[OPCODE_END::STRIDE])
+    cut = map(columns.source.text.__getitem__, places)
+    return [row for row, found in enumerate(cut) if found == opcode]
+
+
+def row_owners(module: HloModule) -> array[int]:
+    """Return for each row the position, in the module's list, of its computation."""
     owners = array("I", bytes(4 * len(module.columns)))
     for position, computation in enumerate(module.computations):
         rows = computation.rows
