@@ -192,8 +192,8 @@ def layout_of_dump(
     allocations: list[LaidAllocation] = []
     values: list[LaidValue] = []
     for allocation in assignment.allocations:
-        allocations.append(_laid(allocation))
         index = allocation.index
+        allocations.append(_laid(allocation, index))
         for value in allocation.values:
             instruction, place, offset, size, shape = value.facts()
             name = instruction + (place or "{}")
@@ -218,21 +218,22 @@ def layout_of_dump(
     return replace(layout, are_ranges_complete=is_whole)
 
 
-def _laid(allocation: BufferAllocation) -> LaidAllocation:
+def _laid(allocation: BufferAllocation, index: int) -> LaidAllocation:
+    number = allocation.parameter_number
     return LaidAllocation(
-        index=allocation.index,
+        index=index,
         size=allocation.size,
         color=allocation.color,
-        category=_category(allocation),
+        category=_category(allocation, number),
         is_output=allocation.maybe_live_out,
         is_constant=allocation.is_constant,
-        parameter_number=allocation.parameter_number,
+        parameter_number=number,
         parameter_index=allocation.param_shape_index or (),
     )
 
 
-def _category(allocation: BufferAllocation) -> str:
-    if allocation.is_entry_computation_parameter:
+def _category(allocation: BufferAllocation, number: int | None) -> str:
+    if number is not None:
         return "argument"
     if allocation.is_thread_local:
         return "thread-local"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.memory_by import instructions_by_name, makers_of
+from hlo_lens.analysis.memory_by import makers_of
 from hlo_lens.analysis.memory_layout import DEFAULT_SPACE, MemoryLayout, layout_of_dump
 from hlo_lens.analysis.memory_statement import MemoryStatement, memory_statement
 from hlo_lens.analysis.peak_memory import PeakMemory, peak_memory
-from hlo_lens.model.hlo_query import tabulate
+from hlo_lens.model.hlo import OPCODE, OPCODE_END
+from hlo_lens.model.hlo_query import rows_named, tabulate
 from hlo_lens.text.errors import DumpMismatchError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -258,9 +260,13 @@ def _opcodes(
     if module is None:
         return 0, None
     names = {value.instruction_name for value in layout.values}
-    found = instructions_by_name(module, names)
-    unknown = sum(value.instruction_name not in found for value in layout.values)
-    return unknown, {name: instruction.opcode for name, instruction in found.items()}
+    opcodes: dict[str, str] = {}
+    text = module.columns.text
+    for row, name in rows_named(module, names):
+        if name not in opcodes:
+            opcodes[name] = sys.intern(text(row, OPCODE, OPCODE_END))
+    unknown = sum(value.instruction_name not in opcodes for value in layout.values)
+    return unknown, opcodes
 
 
 def _is_exact(dump: ModuleDump) -> bool:
