@@ -9,7 +9,6 @@ not Shardy's frontend attributes.
 
 from __future__ import annotations
 
-import bisect
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.model.hlo import END, OPERANDS_END, STRIDE
+from hlo_lens.model.hlo_query import rows_with_attribute_text
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
@@ -101,27 +101,6 @@ def _form(module: HloModule, text: str) -> str:
         return UNREADABLE
 
 
-def _rows_with_key(table: InstructionTable) -> Iterator[int]:
-    """Yield the rows in whose attributes the key may stand, in text order.
-
-    Rows stand in the order of the text but where it nests instructions; then each is looked at.
-    """
-    columns = table.module.columns
-    if columns.overlays:
-        yield from range(len(columns))
-        return
-    text, starts = columns.source.text, columns.spans[OPERANDS_END::STRIDE]
-    last = -1
-    place = text.find(_KEY, starts[0] if starts else len(text))
-    while place >= 0:
-        row = bisect.bisect_right(starts, place) - 1
-        if row != last:
-            yield row
-        last = row
-        following = starts[row + 1] if row + 1 < len(starts) else len(text)
-        place = text.find(_KEY, following)
-
-
 def _sharding_texts(table: InstructionTable) -> Iterator[tuple[int, str]]:
     """Yield row and sharding text of each instruction that has one.
 
@@ -131,11 +110,9 @@ def _sharding_texts(table: InstructionTable) -> Iterator[tuple[int, str]]:
     columns = table.module.columns
     text, spans = columns.source.text, columns.spans
     starts, ends = spans[OPERANDS_END::STRIDE], spans[END::STRIDE]
-    for row in _rows_with_key(table):
+    for row in rows_with_attribute_text(table.module, _KEY):
         start, end = starts[row], ends[row]
         place = text.find(_KEY, start, end)
-        if place < 0:
-            continue
         match = _BRACES.match(text, place + len(_KEY), end)
         if match is not None and text.count('"', start, place) % 2 == 0:
             yield row, match[0]

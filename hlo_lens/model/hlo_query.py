@@ -6,6 +6,7 @@ for each row, its opcode and the bytes of its result; a shape is read once per d
 
 from __future__ import annotations
 
+import bisect
 import functools
 from array import array
 from collections import Counter
@@ -15,10 +16,12 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo import (
+    END,
     NAME,
     NAME_END,
     OPCODE,
     OPCODE_END,
+    OPERANDS_END,
     SHAPE,
     SHAPE_END,
     STRIDE,
@@ -264,6 +267,30 @@ def rows_named(module: HloModule, names: Collection[str]) -> Iterator[tuple[int,
     for row, overlay in columns.overlays.items():
         if overlay.name in names and overlay.name is not None:
             yield row, overlay.name
+
+
+def rows_with_attribute_text(module: HloModule, word: str) -> Iterator[int]:
+    """Yield the rows whose attributes have a word in them, in text order.
+
+    Rows stand in the order of the text but where it nests instructions; then each is looked at.
+    """
+    columns = module.columns
+    text, spans = columns.source.text, columns.spans
+    if not spans:
+        return
+    starts, ends = spans[OPERANDS_END::STRIDE], spans[END::STRIDE]
+    if columns.overlays:
+        for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
+            if text.find(word, start, end) >= 0:
+                yield row
+        return
+    place = text.find(word, starts[0])
+    while place >= 0:
+        row = bisect.bisect_right(starts, place) - 1
+        if place + len(word) <= ends[row]:
+            yield row
+        following = starts[row + 1] if row + 1 < len(starts) else len(text)
+        place = text.find(word, following)
 
 
 def rows_of_opcode(module: HloModule, opcode: str) -> list[int]:
