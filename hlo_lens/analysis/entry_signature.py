@@ -231,8 +231,8 @@ def _parameter(
 
 def _argument_name(instruction: HloInstruction, metadata: str | None) -> str:
     """Return the framework's name of an argument, else the instruction's."""
-    read = None if metadata is None else instruction.computation.module.reader.metadata(metadata)
-    return read.op_name if read is not None and read.op_name else instruction.name
+    reader = instruction.computation.module.reader
+    return (metadata and reader.metadata_string(metadata, "op_name")) or instruction.name
 
 
 def _donation(module: HloModule) -> _Donation:

@@ -79,6 +79,10 @@ class HloReader(Protocol):
         """Return what a ``metadata`` value prints."""
         ...
 
+    def metadata_string(self, text: str, name: str) -> str | None:
+        """Return one field of a ``metadata`` value that is text, the last of that name, or None."""
+        ...
+
     def operands(self, text: str) -> tuple[HloOperand, ...]:
         """Return the operands between an instruction's parentheses."""
         ...

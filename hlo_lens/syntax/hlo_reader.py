@@ -55,6 +55,10 @@ class HloTextReader:
         """Return what a ``metadata`` value prints."""
         return hlo_text.parse_metadata(text)
 
+    def metadata_string(self, text: str, name: str) -> str | None:
+        """Return one field of a ``metadata`` value that is text, the last of that name, or None."""
+        return hlo_text.parse_metadata_string(text, name)
+
     def operands(self, text: str) -> tuple[HloOperand, ...]:
         """Return the operands between an instruction's parentheses."""
         return hlo_text.parse_operands(text)

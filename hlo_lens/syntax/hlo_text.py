@@ -132,6 +132,15 @@ def parse_frontend_attributes(text: str) -> Mapping[str, str]:
     return found
 
 
+def parse_metadata_string(text: str, name: str) -> str | None:
+    """Return one field of a ``metadata={...}`` value that is text, as `parse_metadata` has it."""
+    found = None
+    for match in _METADATA_FIELD.finditer(text):
+        if match[1] == name:
+            found = match[2] or match[3]
+    return None if found is None else parse_string(found)
+
+
 @functools.lru_cache(maxsize=1024)
 def parse_metadata(text: str) -> OpMetadata:
     """Return what a ``metadata={...}`` value says; fields that it does not know are kept."""
