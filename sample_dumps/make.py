@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 from pathlib import Path
 
@@ -33,6 +34,9 @@ COMPILED_TEXT = {("cpu", "tp_mlp"), ("cpu_jax_0_12_0", "tp_mlp")}
 
 GZIPPED = {("tpu", "fsdp_transformer", "-buffer-assignment-values.txt")}
 """Files that are kept compressed: name, program, end of the file name."""
+
+PASSES = {("tpu", "tp_mlp")}
+"""The compiles of which the texts after every pass are kept too, as one archive."""
 
 DUMP_FLAGS = "--xla_dump_to={dump_dir} --xla_dump_hlo_as_text"
 BACKEND_FLAGS = {"cpu": " --xla_force_host_platform_device_count=8", "tpu": "", "gpu": ""}
@@ -91,6 +95,30 @@ def make(backend: str, program: str, name: str, out: Path) -> None:
                 keep(source, folder / source.name, compress=compress)
 
 
+def make_passes(backend: str, program: str, out: Path) -> None:
+    """Compiles one program with a dump after each pass: `<out>/passes/<backend>_<program>.tar.xz`.
+
+    Raises:
+        subprocess.CalledProcessError: The compile failed; its messages are on stderr.
+    """
+    with tempfile.TemporaryDirectory() as temporary:
+        dump_dir = Path(temporary) / "dump"
+        dump_dir.mkdir()
+        variables = environment(backend, dump_dir)
+        variables["XLA_FLAGS"] += " --xla_dump_hlo_pass_re=.*"
+        command = [sys.executable, str(HERE / "compile_program.py")]
+        command += [program, backend, str(dump_dir), temporary]
+        subprocess.run(command, env=variables, check=True)
+        (out / "passes").mkdir(exist_ok=True)
+        with tarfile.open(out / "passes" / f"{backend}_{program}.tar.xz", "w:xz") as tar:
+            for path in sorted(dump_dir.rglob("*")):
+                info = tarfile.TarInfo(str(path.relative_to(dump_dir.parent)))
+                if path.is_file():
+                    info.size = path.stat().st_size
+                    with path.open("rb") as file:
+                        tar.addfile(info, file)
+
+
 def main() -> None:
     """Remakes the samples named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -102,6 +130,8 @@ def main() -> None:
     for backend in BACKENDS if options.backend == "all" else (options.backend,):
         for program in options.programs:
             make(backend, program, options.name or backend, options.out.resolve())
+            if (options.name or backend, program) in PASSES:
+                make_passes(backend, program, options.out.resolve())
 
 
 if __name__ == "__main__":

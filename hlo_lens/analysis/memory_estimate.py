@@ -168,19 +168,24 @@ class MemoryEstimate(Result):
         return len(self.live)
 
 
-def why_no_estimate(module: HloModule) -> str | None:
-    """Return why nothing can be estimated from a module's text, or None."""
+def why_no_estimate(module: HloModule, *, in_text_order: bool = False) -> str | None:
+    """Return why nothing can be estimated from a module's text, or None.
+
+    Args:
+        module: The module.
+        in_text_order: Whether a text that is not scheduled is taken to run in its own order.
+    """
     if not module.computations or not module.entry.rows:
         return "the text has no entry computation"
     if module.is_truncated:
         return "the text is cut off: what is not there uses memory too"
-    if not module.is_scheduled:
+    if not module.is_scheduled and not in_text_order:
         return "the instructions are not in execution order (no is_scheduled=true)"
     return None
 
 
 def memory_estimate(
-    table: InstructionTable, *, backend: str | None = None
+    table: InstructionTable, *, backend: str | None = None, in_text_order: bool = False
 ) -> MemoryEstimate | None:
     """Return the memory that a module takes, or None where `why_no_estimate` says why not.
 
@@ -188,9 +193,11 @@ def memory_estimate(
         table: The module.
         backend: ``cpu``, ``gpu`` or ``tpu`` where the caller knows it, say from a file's name; it
             is taken from the text where that tells, and else as ``cpu``.
+        in_text_order: Whether a text that is not scheduled is taken to run in its own order, in
+            which every instruction stands after its operands; a bound from no side.
     """
     module = table.module
-    if why_no_estimate(module) is not None:
+    if why_no_estimate(module, in_text_order=in_text_order) is not None:
         return None
     told = summary(table).backend or backend
     rules = _rules(module, told)

@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "ls": "Which modules a folder or archive holds, and which is the training step.",
     "memory": "What uses the memory, when, and because of which line.",
     "collectives": "Which collectives run, along which axis, how often, and why.",
+    "passes": "In which pass of the compiler something appears or disappears.",
     "loops": "Which loops run how often, and what they communicate.",
     "sharding": "How parameters and outputs lie over the devices, and what that costs.",
     "shard": "Which device holds which slice, drawn, in all spellings.",

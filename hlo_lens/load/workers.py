@@ -110,6 +110,7 @@ def _in_pool(
     progress: Progress | None,
 ) -> None:
     """Put what a function makes of some of the modules into `found`; raises BrokenProcessPool."""
+    others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(count, mp_context=_context(), initializer=_begin)
     futures: dict[Future[R], int] = {}
     try:
@@ -123,8 +124,12 @@ def _in_pool(
     except BrokenProcessPool:
         _take_finished(futures, found)
         raise
+    except BaseException:
+        for child in set(multiprocessing.active_children()) - others:
+            child.terminate()
+        raise
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _take_finished(futures: dict[Future[R], int], found: dict[int, R]) -> None:

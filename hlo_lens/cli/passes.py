@@ -1,0 +1,55 @@
+"""``hlo-lens passes``: in which pass of the compiler something appears or disappears."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+import hlo_lens
+from hlo_lens.cli.options import output_options, reading_options
+from hlo_lens.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from hlo_lens.cli.options import Output, Reading
+
+_EXAMPLE = """\b
+Example:
+  hlo-lens passes DIR --track all-gather
+  hlo-lens passes dump.tar.gz --track alias --track temp
+  hlo-lens passes DIR --module train_step --track fusion.12 -f json
+"""
+
+
+@click.command(epilog=_EXAMPLE)
+@click.argument("path", type=click.Path(allow_dash=True, readable=False))
+@click.option(
+    "--track",
+    "words",
+    metavar="WHAT",
+    multiple=True,
+    required=True,
+    help="A kind of collective, an opcode such as copy, temp, alias, or the name of an "
+    "instruction; may be given several times.",
+)
+@reading_options
+@output_options
+def passes(path: str, words: tuple[str, ...], reading: Reading, output: Output) -> None:
+    """Find the pass after which a collective, a copy, a buffer or an alias appears or disappears.
+
+    PATH is a folder or archive with the texts that XLA writes after each pass, with
+    XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=.*".
+    """
+    from hlo_lens.analysis.pass_track import subject_of
+    from hlo_lens.load import load
+    from hlo_lens.load.tracking import modules_with_passes, track
+    from hlo_lens.report.passes_report import TrackedModule, passes_report
+
+    subjects = [subject_of(word) for word in dict.fromkeys(words)]
+    modules = modules_with_passes(reading.select(load(path).modules))
+    with progress_bar("reading passes") as progress:
+        tracked = [
+            TrackedModule(dump=module, tracks=track(module, subjects, progress=progress))
+            for module in modules
+        ]
+    output.write(passes_report(tracked, tool_version=hlo_lens.__version__))
