@@ -24,6 +24,7 @@ PROGRAMS = ("tp_mlp", "fsdp_transformer", "shard_map_collectives", "wasteful")
 
 KEPT = re.compile(
     r"""\.before_optimizations\.txt$
+    | [._]after_optimizations\.hlo\.pb$
     | [._]after_optimizations
       (-buffer-assignment(-values)? | -live-range | -memory-usage-report)?\.txt$""",
     re.VERBOSE,
@@ -32,6 +33,9 @@ KEPT = re.compile(
 COMPILED_TEXT = {("cpu", "tp_mlp"), ("cpu_jax_0_12_0", "tp_mlp")}
 """The compiles whose `Compiled.as_text()` is kept too."""
 
+PROTOS = {("cpu", "tp_mlp"), ("gpu", "tp_mlp"), ("tpu", "tp_mlp")}
+"""The compiles whose proto is kept too, compressed."""
+
 GZIPPED = {("tpu", "fsdp_transformer", "-buffer-assignment-values.txt")}
 """Files that are kept compressed: name, program, end of the file name."""
 
@@ -39,10 +43,11 @@ PASSES = {("tpu", "tp_mlp")}
 """The compiles of which the texts after every pass are kept too, as one archive."""
 
 DUMP_FLAGS = "--xla_dump_to={dump_dir} --xla_dump_hlo_as_text"
+PROTO_FLAG = " --xla_dump_hlo_as_proto"
 BACKEND_FLAGS = {"cpu": " --xla_force_host_platform_device_count=8", "tpu": "", "gpu": ""}
 
 
-def environment(backend: str, dump_dir: Path) -> dict[str, str]:
+def environment(backend: str, dump_dir: Path, *, with_proto: bool) -> dict[str, str]:
     """Returns the environment of one compile; JAX's and XLA's own settings are not inherited."""
     inherited = {
         name: value
@@ -50,7 +55,9 @@ def environment(backend: str, dump_dir: Path) -> dict[str, str]:
         if not name.startswith(("JAX_", "XLA_", "TPU_", "LIBTPU_", "PYTHON"))
     }
     return inherited | {
-        "XLA_FLAGS": DUMP_FLAGS.format(dump_dir=dump_dir) + BACKEND_FLAGS[backend],
+        "XLA_FLAGS": DUMP_FLAGS.format(dump_dir=dump_dir)
+        + PROTO_FLAG * with_proto
+        + BACKEND_FLAGS[backend],
         "JAX_PLATFORMS": "cpu",
         # Source paths in the dumps are made relative to this folder or to site-packages.
         "JAX_HLO_SOURCE_FILE_CANONICALIZATION_REGEX": f"{re.escape(str(HERE))}/|.*/site-packages/",
@@ -85,10 +92,11 @@ def make(backend: str, program: str, name: str, out: Path) -> None:
         command += [program, backend, str(dump_dir), str(folder)]
         if (name, program) in COMPILED_TEXT:
             command.append("--compiled-text")
-        subprocess.run(command, env=environment(backend, dump_dir), check=True)
+        settings = environment(backend, dump_dir, with_proto=(name, program) in PROTOS)
+        subprocess.run(command, env=settings, check=True)
         for source in sorted(dump_dir.iterdir()):
             if KEPT.search(source.name):
-                compress = any(
+                compress = source.suffix == ".pb" or any(
                     (name, program) == (where, what) and source.name.endswith(end)
                     for where, what, end in GZIPPED
                 )

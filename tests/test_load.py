@@ -325,7 +325,7 @@ def test_file_that_may_not_be_read_is_unreadable(
         (gzip.compress(b"", mtime=0), "the file is empty"),
         (
             bytes(range(256)) * 20,
-            "this is binary data, not text; dump text with --xla_dump_hlo_as_text",
+            "this is binary data, neither text nor a proto of XLA; dump text with ",
         ),
         (b"module @jit_f {\n}\n", "this is MLIR; "),
         (b"; ModuleID = 'x'\n", "this is LLVM IR, not HLO"),

@@ -207,6 +207,19 @@ def memory_estimate(
     return _figures(flow, rules, layout, laid)
 
 
+def sizes_of(
+    table: InstructionTable, backend: str | None = None
+) -> tuple[Callable[[Shape], int | None], Callable[[Shape], int]]:
+    """Return what measures shapes in bytes on a module's backend, and what tells their spaces.
+
+    Args:
+        table: The module.
+        backend: As for `memory_estimate`.
+    """
+    rules = _rules(table.module, summary(table).backend or backend)
+    return rules.measure, rules.color
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rules:
     """What differs between backends and their versions."""

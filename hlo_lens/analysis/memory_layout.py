@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.occupancy import Occupant, occupied_bytes
 from hlo_lens.model.buffers import parse_index
+from hlo_lens.model.live_range import LiveRanges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -173,13 +174,20 @@ _NO_RANGE: tuple[None, None] = (None, None)
 
 
 def layout_of_dump(
-    assignment: BufferAssignment, live_range: HloLiveRange | None = None
+    assignment: BufferAssignment, live_range: HloLiveRange | LiveRanges | None = None
 ) -> MemoryLayout:
-    """Return the layout that a BufferAssignment prints, with live ranges where there are any."""
+    """Return the layout that a BufferAssignment prints, with live ranges where there are any.
+
+    Args:
+        assignment: The text.
+        live_range: That of the same compile, or what takes its place.
+    """
     ranges: dict[str, tuple[int, int]] = {}
     schedule: Sequence[str] | None = None
     peak: tuple[int, int] | None = None
-    if live_range is not None and live_range.is_available:
+    if isinstance(live_range, LiveRanges):
+        schedule, ranges = tuple(live_range.schedule), dict(live_range.ranges)
+    elif live_range is not None and live_range.is_available:
         schedule = tuple(live_range.flattened_instruction_sequence)
         last = max(len(schedule), live_range.schedule_end_time or 0)
         ranges = {
@@ -214,7 +222,8 @@ def layout_of_dump(
     )
     if schedule is None or live_range is None:
         return layout
-    is_whole = live_range.is_complete and not live_range.gaps and not layout.unplaced
+    gaps = () if isinstance(live_range, LiveRanges) else live_range.gaps
+    is_whole = live_range.is_complete and not gaps and not layout.unplaced
     return replace(layout, are_ranges_complete=is_whole)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo import HloInstruction, HloModule
     from hlo_lens.model.hlo_query import InstructionTable
+    from hlo_lens.model.live_range import LiveRanges
     from hlo_lens.model.memory_usage_report import MemoryUsageReport
 
 ESTIMATE = (
@@ -101,7 +102,11 @@ def _results(
         if module is None or len(module.columns) > (most_estimated or len(module.columns)):
             return None
         return _estimated(dump, module, backend, table)
-    layout = layout_of_dump(assignment, dump.live_range)
+    given = dump.live_range
+    found = None
+    if given is None or not given.is_available:
+        found = _computed_ranges(dump, backend, table, most_estimated)
+    layout = layout_of_dump(assignment, given if found is None else found)
     _check_total(layout, dump)
     report = dump.memory_usage_report
     if report is not None and layout.is_complete:
@@ -123,6 +128,8 @@ def _results(
     statement = memory_statement(
         layout, backend=backend, opcodes=opcodes, is_exact_tpu=_is_exact(dump)
     )
+    if found is not None:
+        statement = replace(statement, notes=(*statement.notes, found.source))
     peak = peak_memory(layout)
     return MemoryResults(
         layout=layout,
@@ -134,6 +141,24 @@ def _results(
         unknown_values=unknown,
         missing=_missing(dump),
     )
+
+
+def _computed_ranges(
+    dump: ModuleDump,
+    backend: str | None,
+    table: InstructionTable | None,
+    most_estimated: int | None,
+) -> LiveRanges | None:
+    """Return live ranges by the schedule, where no text has them; None where there is no schedule.
+
+    Large modules are left to those who have the time.
+    """
+    from hlo_lens.analysis.live_ranges import live_ranges  # as below
+
+    module = dump.hlo
+    if module is None or len(module.columns) > (most_estimated or len(module.columns)):
+        return None
+    return live_ranges(table or tabulate(module), backend=backend, traces=dump.heap_traces)
 
 
 def _estimated(

@@ -24,12 +24,20 @@ from hlo_lens.jax_bridge.values import (
 from hlo_lens.model.dump import BufferTexts, Lazy, ModuleDump, given
 from hlo_lens.model.framework import Framework
 from hlo_lens.text.dump_files import DumpKind
-from hlo_lens.text.errors import MissingDumpError, UsageError
+from hlo_lens.text.errors import (
+    DumpSyntaxError,
+    MissingDumpError,
+    MissingPackageError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from hlo_lens.model.buffers import BufferAssignment
+    from hlo_lens.model.heap_trace import HeapTrace
     from hlo_lens.model.hlo import HloModule
+    from hlo_lens.syntax.proto import ProtoTexts
 
 BEFORE = "before_optimizations"
 AFTER = "after_optimizations"
@@ -144,7 +152,8 @@ def dump_of(program: Program) -> ModuleDump:
         stage=f"{prefix}{AFTER}",
         module_text=given(module),
         before_text=before,
-        buffers=BufferTexts(),
+        buffers=_buffers(program),
+        parts={"buffer-assignment": "the executable's buffer assignment"},
         framework=facts,
     )
 
@@ -206,6 +215,54 @@ def _before(read: Callable[[], str], facts: Framework) -> HloModule:
 
 def _first_line(error: BaseException) -> str:
     return next(iter(str(error).splitlines()), "") or type(error).__name__
+
+
+# ---- buffers -----------------------------------------------------------------------------------
+
+_ASSIGNMENTS = (
+    ("serialized_buffer_assignment_proto", "BufferAssignmentProto"),
+    ("serialized_hlo_proto", "HloProto"),
+    ("serialized_buffer_assignment", "BufferAssignmentProto"),
+)
+"""Where CompiledMemoryStats has had the buffer assignment, and as what; a TPU leaves it empty."""
+
+
+def _buffers(program: Program) -> BufferTexts:
+    """Return readers of the buffer assignment that the executable carries, if it does."""
+    texts = Lazy(partial(_proto_texts, program))
+
+    def assignment() -> BufferAssignment | None:
+        from hlo_lens.syntax.buffer_assignment import parse_buffer_assignment
+
+        found = texts.get()
+        if found is None or found.assignment is None:
+            return None
+        return parse_buffer_assignment(found.assignment)
+
+    def traces() -> tuple[HeapTrace, ...]:
+        found = texts.get()
+        return () if found is None else found.traces
+
+    return BufferTexts(assignment=Lazy(assignment), traces=Lazy(traces))
+
+
+def _proto_texts(program: Program) -> ProtoTexts | None:
+    """Return the texts of the executable's protos; None where it or protobuf is not there."""
+    from hlo_lens.syntax.proto import assignment_texts
+
+    try:
+        stats = program.source.memory_analysis()
+        found = [(getattr(stats, name, None), kind) for name, kind in _ASSIGNMENTS]
+        data, kind = next((pair for pair in found if pair[0]), (b"", ""))
+        if not data:
+            return None
+        executable = getattr(program.executable, "xla_executable", None)
+        if executable is None:
+            executable = program.source.runtime_executable()
+        (proto, *_) = executable.hlo_modules()
+        return assignment_texts(proto.as_serialized_hlo_module_proto(), data, kind)
+    except (*FAILURES, MissingPackageError, DumpSyntaxError):
+        return None
 
 
 # ---- what jax knows ----------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.load.stored import STDIN, DiskFile, head_kind, name_of
 from hlo_lens.load.texts import part_of
 from hlo_lens.model.dump import Lazy
-from hlo_lens.text.dump_files import DumpKind, split_file_name
+from hlo_lens.text.dump_files import PROTO, split_file_name
 
 if TYPE_CHECKING:
     from hlo_lens.load.stored import StoredFile
@@ -51,12 +51,14 @@ class FileBeside:
         """Return the HLO text from before optimizations; None for a file of that stage."""
         if self._own is None or self._name.stage == BEFORE:
             return None
+        found: dict[str, StoredFile] = {}
         for path in self._files(f"{BEFORE}."):
             other = split_file_name(path.name)
             file = DiskFile(str(path))
-            if (other.stage, other.part) == (BEFORE, "") and head_kind(file) is DumpKind.HLO:
-                return file
-        return None
+            if other.stage == BEFORE and other.part in ("", PROTO):
+                found.setdefault(other.part, file)
+        texts = (found.get(part) for part in ("", PROTO))
+        return next((f for f in texts if f and part_of(head_kind(f)) in ("", PROTO)), None)
 
     def stages(self) -> Lazy[tuple[Stage, ...]] | None:
         """Return what finds all stages of the module; None for a file of no stage."""

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 from hlo_lens.load.beside import BEFORE
 from hlo_lens.load.readers import modules_of
 from hlo_lens.load.stored import DiskFile, head_kind, head_of, name_of, read_source
-from hlo_lens.load.texts import buffer_texts, lazy_module, part_of
+from hlo_lens.load.texts import buffer_texts, lazy_module, part_of, proto_texts
 from hlo_lens.model.dump import Lazy, LeftAside, ModuleDump, Stage
-from hlo_lens.text.dump_files import DumpFileName, DumpKind, split_file_name, title_of
+from hlo_lens.text.dump_files import PROTO, DumpFileName, DumpKind, split_file_name, title_of
 from hlo_lens.text.errors import UnreadableError
 
 if TYPE_CHECKING:
@@ -235,10 +235,16 @@ def module_at(group: ModuleFiles, stage: str | None, *, strict: bool = False) ->
     stages = group.stages
     if stage is None:
         ordered = sorted(stages, key=lambda name: (-rank(name), name))
-        stage = next((name for name in ordered if "" in stages[name]), ordered[0])
-    text = stages[stage].get("")
-    parts = {part: file for part, file in stages[stage].items() if part}
-    before = None if stage == BEFORE else stages.get(BEFORE, {}).get("")
+        stage = next((name for name in ordered if _hlo(stages[name])), ordered[0])
+    text, proto = stages[stage].get(""), stages[stage].get(PROTO)
+    parts = {part: file for part, file in stages[stage].items() if part not in ("", PROTO)}
+    before = None if stage == BEFORE else _hlo(stages.get(BEFORE, {}))
+    buffers = buffer_texts(parts)
+    if text is None and proto is not None:
+        text = proto
+        if "buffer-assignment" not in parts:
+            buffers = proto_texts(proto)
+            parts = {"buffer-assignment": proto}
     return ModuleDump(
         name=group.key,
         kind=DumpKind.HLO if text else DumpKind.BUFFER_ASSIGNMENT,
@@ -247,11 +253,16 @@ def module_at(group: ModuleFiles, stage: str | None, *, strict: bool = False) ->
         parts={part: file.path for part, file in parts.items()},
         module_text=lazy_module(text, strict=strict),
         before_text=lazy_module(before),
-        buffers=buffer_texts(parts),
+        buffers=buffers,
         number=group.number,
         folder=group.folder,
         stage_list=Lazy(partial(_stages, group)),
     )
+
+
+def _hlo(parts: Mapping[str, StoredFile]) -> StoredFile | None:
+    """Return the HLO text of a stage, else its proto."""
+    return parts.get("", parts.get(PROTO))
 
 
 def _stages(group: ModuleFiles) -> tuple[Stage, ...]:
@@ -260,7 +271,7 @@ def _stages(group: ModuleFiles) -> tuple[Stage, ...]:
             name=name,
             files=_paths(group.stages[name]),
             dump=Lazy(partial(module_at, group, name)),
-            is_hlo="" in group.stages[name],
+            is_hlo=_hlo(group.stages[name]) is not None,
         )
         for name in group.names
         if name

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.beside import FileBeside
+from hlo_lens.load.protos import proto_module
 from hlo_lens.load.stored import chunks, name_of, source_of
 from hlo_lens.load.texts import BUFFER_KINDS, buffer_texts, lazy_log, lazy_module
 from hlo_lens.model.dump import ModuleDump, given
-from hlo_lens.text.dump_files import DumpKind, sniff, split_file_name
+from hlo_lens.text.dump_files import (
+    PROTO,
+    PROTO_HEAD,
+    DumpKind,
+    proto_message,
+    sniff,
+    split_file_name,
+)
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.log_words import has_log_words
 from hlo_lens.text.source import cut_log_prefixes
@@ -25,7 +34,8 @@ if TYPE_CHECKING:
 
 _HINTS = {
     DumpKind.EMPTY: "the file is empty",
-    DumpKind.BINARY: "this is binary data, not text; dump text with --xla_dump_hlo_as_text",
+    DumpKind.BINARY: "this is binary data, neither text nor a proto of XLA; dump text with "
+    "--xla_dump_hlo_as_text",
     DumpKind.MLIR: "this is MLIR; HLO text is in *before_ and *after_optimizations.txt",
     DumpKind.LLVM_IR: "this is LLVM IR, not HLO",
     DumpKind.PTX: "this is PTX, not HLO",
@@ -86,7 +96,13 @@ def modules_of(
         DumpSyntaxError: If it holds no module.
     """
     opened = opened or Opened(file)
-    source = source_of(opened.pieces, file, opened.cut)
+    head = next(opened.pieces, b"")
+    pieces = itertools.chain((head,), opened.pieces)
+    if proto_message(head[:PROTO_HEAD]) is not None:  # bytes, which are not decoded as text
+        beside = FileBeside(None if alone else file)
+        yield proto_module(file, b"".join(pieces), beside, progress)
+        return
+    source = source_of(pieces, file, opened.cut)
     kind = sniff(source.text)
     if kind is DumpKind.OTHER and (bare := cut_log_prefixes(source)) is not None:
         source, kind = bare, sniff(bare.text)  # a log whose prefixes begin late
@@ -108,7 +124,7 @@ def _hlo_modules(content: Content) -> Iterator[ModuleDump]:
     name = split_file_name(name_of(content.file))
     modules = parse_hlo_modules(source, progress=report)
     beside = content.beside if len(modules) == 1 else FileBeside(None)
-    parts = {part: file for part, file in beside.same_stage().items() if part}
+    parts = {k: file for k, file in beside.same_stage().items() if k not in ("", PROTO)}
     before = beside.before()
     for module in modules:
         yield ModuleDump(
@@ -129,7 +145,8 @@ def _buffer_modules(content: Content) -> Iterator[ModuleDump]:
     """Yield the module that a buffer-side text belongs to, with the other texts of the same."""
     name = split_file_name(name_of(content.file))
     parts = {**content.beside.same_stage(), BUFFER_KINDS[content.kind]: content.file}
-    hlo = parts.pop("", None)
+    proto = parts.pop(PROTO, None)
+    hlo = parts.pop("", proto)
     yield ModuleDump(
         name=name.module,
         kind=content.kind,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hlo_lens.load.stored import read_source
 from hlo_lens.model.dump import BufferTexts, Lazy
-from hlo_lens.text.dump_files import DumpKind
+from hlo_lens.text.dump_files import PROTO, DumpKind
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from hlo_lens.load.stored import StoredFile
     from hlo_lens.model.buffers import BufferAssignment, BufferValues
+    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.heap_trace import HeapTrace
     from hlo_lens.model.hlo import HloModule
     from hlo_lens.model.live_range import HloLiveRange
     from hlo_lens.model.log import LogText
@@ -34,6 +36,8 @@ BUFFER_KINDS = {
 
 def part_of(kind: DumpKind | None) -> str | None:
     """Return what a text of a kind is to its module: empty for HLO; None for none of its texts."""
+    if kind is DumpKind.HLO_PROTO:
+        return PROTO
     return "" if kind is DumpKind.HLO else BUFFER_KINDS.get(kind) if kind else None
 
 
@@ -93,6 +97,31 @@ def _parsed(parse: Callable[[Source], T], file: StoredFile, source: Source | Non
 def lazy_log(source: Source) -> Lazy[LogText]:
     """Return the reader of a log."""
     return Lazy(partial(_parse_log, source))
+
+
+def proto_texts(file: StoredFile) -> BufferTexts:
+    """Return readers of what a proto says of buffers; nothing is read before one is asked."""
+    from hlo_lens.load.readers import modules_of
+
+    def read() -> ModuleDump:
+        (module,) = modules_of(file, alone=True)
+        return module
+
+    module = Lazy(read)
+
+    def buffers() -> BufferTexts:
+        found = module.get()
+        return BufferTexts() if found is None else found.buffers
+
+    def assignment() -> BufferAssignment | None:
+        found = buffers().assignment
+        return None if found is None else found.get()
+
+    def traces() -> tuple[HeapTrace, ...] | None:
+        found = buffers().traces
+        return None if found is None else found.get()
+
+    return BufferTexts(assignment=Lazy(assignment), traces=Lazy(traces))
 
 
 def _parse_assignment(source: Source) -> BufferAssignment:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.buffer_log import BufferLog
     from hlo_lens.model.buffers import BufferAssignment, BufferValues
     from hlo_lens.model.framework import Framework
+    from hlo_lens.model.heap_trace import HeapTrace
     from hlo_lens.model.hlo import HloModule
     from hlo_lens.model.live_range import HloLiveRange
     from hlo_lens.model.log import LogText
@@ -57,10 +58,11 @@ def given(value: T) -> Lazy[T]:
 class BufferTexts:
     """The buffer-side texts of one module, each None where there is no such file."""
 
-    assignment: Lazy[BufferAssignment] | None = None
+    assignment: Lazy[BufferAssignment | None] | Lazy[BufferAssignment] | None = None
     values: Lazy[BufferValues] | None = None
     live_range: Lazy[HloLiveRange | None] | Lazy[HloLiveRange] | None = None
     usage_report: Lazy[MemoryUsageReport] | None = None
+    traces: Lazy[tuple[HeapTrace, ...] | None] | Lazy[tuple[HeapTrace, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +199,12 @@ class ModuleDump:
     def buffer_log(self) -> BufferLog | None:
         """What a log says of buffers, or None where there is no log that does."""
         return None if self.log is None else self.log.buffers
+
+    @property
+    def heap_traces(self) -> tuple[HeapTrace, ...]:
+        """The simulations that the allocations were made by, which only protos have."""
+        traces = None if self.buffers.traces is None else self.buffers.traces.get()
+        return traces or ()
 
     @property
     def gaps(self) -> tuple[Gap, ...]:

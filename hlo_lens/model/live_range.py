@@ -17,7 +17,7 @@ from hlo_lens.model.buffers import LARGEST_OFFSET, parse_index
 from hlo_lens.model.rows import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hlo_lens.model.shape import ShapeIndex
     from hlo_lens.text.errors import Gap
@@ -285,3 +285,22 @@ class HloLiveRange:
             children = [node for d in sorted(deeper) for node in reversed(waiting.pop(d))]
             waiting.setdefault(depth, []).append(columns.node(row, children))
         return tuple(node for d in sorted(waiting) for node in reversed(waiting[d]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveRanges:
+    """When the values of a module live, where no text says so: computed from its schedule.
+
+    Attributes:
+        schedule: Names of the instructions in the order of execution, flattened.
+        ranges: Value (``add.2{}``) to first and last instant, both inclusive.
+        moved: Values whose end the heap traces changed.
+        source: Where they are from, in words.
+        is_complete: Whether nothing is known that was not modelled.
+    """
+
+    schedule: Sequence[str] = field(repr=False)
+    ranges: Mapping[str, tuple[int, int]] = field(repr=False)
+    moved: tuple[str, ...] = ()
+    source: str = "live ranges follow from the schedule by XLA's rules: no text or proto has them"
+    is_complete: bool = True

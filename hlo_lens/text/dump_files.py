@@ -26,6 +26,7 @@ class DumpKind(enum.Enum):
     LLVM_IR = "LLVM IR"
     PTX = "PTX"
     ARCHIVE = "archive"
+    HLO_PROTO = "HLO proto"
     BINARY = "binary data"
     EMPTY = "empty"
     OTHER = "text of no kind that XLA dumps"
@@ -105,6 +106,8 @@ def sniff_start(head: bytes) -> DumpKind | None:
     """
     if archive_form(head) is not None:
         return DumpKind.ARCHIVE
+    if proto_message(head) is not None:
+        return DumpKind.HLO_PROTO
     begin = head.lstrip()
     return next((kind for sign, kind in _STARTS if begin.startswith(sign)), None)
 
@@ -131,7 +134,7 @@ _PACKED = r"(?:\.(?:gz|xz|bz2|zst))?"
 _STAGES = re.compile(
     rf"""(?P<module>.*)\.(?P<stage>{_KNOWN} | {_PASS} | {_PASS_STEP})
     (?P<part>-buffer-assignment-values|-buffer-assignment|-live-range|-memory-usage-report)?
-    \.(?:txt|hlo){_PACKED}$""",
+    \.(?:txt|hlo|(?P<proto>hlo\.pb)){_PACKED}$""",
     re.VERBOSE | re.DOTALL,
 )
 """Module names and stages have dots both; the longest module name before a stage is right, for no
@@ -157,7 +160,7 @@ class DumpFileName:
         module: All before the stage: time stamp, module number, module name, change list.
         number: Module number, None where the name holds none.
         stage: Stage such as ``cpu_after_optimizations``, None where the name holds none.
-        part: ``buffer-assignment`` and so on; empty for the HLO text.
+        part: ``buffer-assignment`` and so on, ``hlo-proto``; empty for the HLO text.
     """
 
     module: str
@@ -204,12 +207,54 @@ def split_file_name(name: str) -> DumpFileName:
     if found is not None and (inside := _INSIDE_PASS.search(module)) is not None:
         module, found = module[: inside.start()], f"{module[inside.start() + 1 :]}.{found}"
     number = _NUMBERED.search(module)
+    text = (stage["part"] or "").removeprefix("-") if stage else ""
     return DumpFileName(
         module=module,
         number=int(number[1]) if number else None,
         stage=found,
-        part=(stage["part"] or "").removeprefix("-") if stage else "",
+        part=PROTO if stage and stage["proto"] and not text else text,
     )
+
+
+PROTO = "hlo-proto"
+"""What a ``.hlo.pb`` is to its module."""
+
+PROTO_MESSAGES = ("HloModuleProto", "HloProto", "HloSnapshot")
+"""By how many messages the module is inside of."""
+
+PROTO_HEAD = 1 << 13
+"""How many bytes tell a proto."""
+
+_FIRST_FIELD, _SECOND_FIELD = b"\x0a", b"\x12"
+_PROTO_NAME = re.compile(rb"[\x21-\x7e]{1,4096}")
+
+
+def proto_message(head: bytes) -> str | None:
+    """Return which proto some bytes are, or the beginning of; None if they are none of XLA's.
+
+    Messages do not say what they are. Each of these begins with its first field, which is a message
+    inside, or the module's name, behind which comes the name of the entry computation.
+    """
+    position = 0
+    for message in PROTO_MESSAGES:
+        if head[position : position + 1] != _FIRST_FIELD:
+            return None
+        length, position = _varint(head, position + 1)
+        end = position + length
+        is_name = _PROTO_NAME.fullmatch(head, position, min(end, len(head)))
+        if is_name and head[end : end + 1] == _SECOND_FIELD:
+            return message
+    return None
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """Return a number of a proto and the position behind it; 0 where it is cut off or too long."""
+    number = 0
+    for place, byte in enumerate(data[position : position + 10]):
+        number |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return number, position + place + 1
+    return 0, len(data)
 
 
 _TAR_CHECKSUM = slice(148, 156)

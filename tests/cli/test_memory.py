@@ -59,15 +59,29 @@ def test_what_is_missing_is_said_with_its_flag(copied: Path) -> None:
     result = run(copied / f"{STEM}.txt")
     assert "not there: live ranges" in result.stdout
     assert "--xla_dump_buffer_assignment_analysis" in result.stdout
+    assert memory_of(copied / f"{STEM}.txt")["memory"]["missing"] == ["live ranges"]
+
+
+def test_without_live_ranges_the_schedule_tells_the_peak(copied: Path) -> None:
+    whole = memory_of(copied / f"{STEM}.txt")["memory"]["peak"]
+    (copied / f"{STEM}-live-range.txt").unlink()
+    assert memory_of(copied / f"{STEM}.txt")["memory"]["peak"] == whole
+    assert "live ranges follow from the schedule" in run(copied / f"{STEM}.txt").stdout
+
+
+def test_without_live_ranges_and_schedule_the_peak_is_not_known(copied: Path) -> None:
+    (copied / f"{STEM}-live-range.txt").unlink()
+    text = (copied / f"{STEM}.txt").read_text()
+    (copied / f"{STEM}.txt").write_text(text.replace(", is_scheduled=true", ""))
     memory = memory_of(copied / f"{STEM}.txt")["memory"]
     assert memory["peak"] is None
     assert memory["spaces"][0]["peak_bytes"] is None
-    assert memory["missing"] == ["live ranges"]
 
 
 def test_without_hlo_text_sums_are_the_same(copied: Path) -> None:
     whole = memory_of(copied / f"{STEM}.txt")["memory"]
     (copied / f"{STEM}.txt").unlink()
+    (copied / f"{STEM}.hlo.pb.gz").unlink()
     alone = memory_of(copied / f"{STEM}-buffer-assignment.txt")["memory"]
     assert alone["temp_bytes"] == whole["temp_bytes"]
     assert alone["peak"]["bytes"] == whole["peak"]["bytes"]

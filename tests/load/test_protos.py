@@ -1,0 +1,199 @@
+"""Protos as users have them: the same report as from text, and what is said of damaged ones."""
+
+from __future__ import annotations
+
+import builtins
+import gzip
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hlo_lens
+from hlo_lens.analysis.live_ranges import TRACES
+from hlo_lens.analysis.memory_results import memory_results
+from hlo_lens.model.heap_trace import HeapEventKind
+from hlo_lens.syntax.proto import schema
+from hlo_lens.text.dump_files import DumpKind, proto_message
+from hlo_lens.text.errors import DumpSyntaxError, HloLensError, MissingPackageError
+from tests.commands import output_of
+from tests.protos import PAIRS, text_beside, unpacked
+
+pytest.importorskip("google.protobuf", reason="protobuf is not installed")
+
+CPU, TPU = (next(p for p in PAIRS if p.parts[-3] == backend) for backend in ("cpu", "tpu"))
+
+
+def report_of(path: Path) -> Any:
+    (module,) = json.loads(output_of(["report", str(path), "-f", "json"]))["modules"]
+    return module
+
+
+def alone(proto: Path, folder: Path) -> Path:
+    """Return a copy of a proto with nothing beside it."""
+    return Path(shutil.copy(proto, folder / proto.name))
+
+
+@pytest.mark.parametrize("proto", PAIRS, ids=lambda p: p.parts[-3])
+def test_the_report_is_that_of_the_text_of_the_same_compile(proto: Path, tmp_path: Path) -> None:
+    before = next(proto.parent.glob("*before_optimizations.txt"))
+    shutil.copy(before, tmp_path)
+    ours, theirs = report_of(alone(proto, tmp_path)), report_of(text_beside(proto))
+    for one in (ours, theirs):
+        del one["files"], one["memory"]["missing"]
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("proto", PAIRS, ids=lambda p: p.parts[-3])
+def test_heap_traces_take_and_give_back_values_of_the_assignment(proto: Path) -> None:
+    (dump,) = hlo_lens.load(proto).modules
+    assert dump.buffer_assignment is not None
+    assert dump.heap_traces
+    names = {value.name for value in dump.buffer_assignment.assigned_values}
+    for trace in dump.heap_traces:
+        taken = [e.value for e in trace.events if e.kind is not HeapEventKind.FREE]
+        freed = [e.value for e in trace.events if e.kind is HeapEventKind.FREE]
+        assert set(taken) <= names
+        assert sorted(taken) == sorted(freed)
+
+
+def test_the_peak_is_said_to_come_from_the_heap_trace() -> None:
+    (dump,) = hlo_lens.load(CPU).modules
+    results = memory_results(dump, backend="cpu")
+    assert results is not None
+    assert TRACES in results.statement.notes
+    assert results.peak is not None
+
+
+def wrapped(data: bytes) -> bytes:
+    """Return a HloSnapshot with a HloProto inside, and a platform behind it."""
+    length, size = len(data), b""
+    while True:
+        size += bytes((length & 0x7F | (0x80 if length > 0x7F else 0),))
+        length >>= 7
+        if not length:
+            return b"\x0a" + size + data + b"\x22\x03CPU"
+
+
+def inner(data: bytes) -> bytes:
+    """Return the HloModuleProto of a HloProto."""
+    found: bytes = schema.message_class("HloProto").FromString(data).hlo_module.SerializeToString()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [("HloModuleProto", inner), ("HloProto", bytes), ("HloSnapshot", wrapped)],
+    ids=["module", "proto", "snapshot"],
+)
+def test_each_kind_of_message_is_told_by_its_content(name: str, make: Any, tmp_path: Path) -> None:
+    data = make(unpacked(CPU))
+    assert proto_message(data) == name
+    assert proto_message(data[:200]) == name
+    file = tmp_path / "some name"
+    file.write_bytes(data)
+    (dump,) = hlo_lens.load(file).modules
+    assert dump.kind is DumpKind.HLO_PROTO
+    assert dump.name == "jit_train_step"
+    assert dump.hlo is not None
+    assert dump.hlo.instruction_count == 355
+    assert (dump.buffer_assignment is None) == (name == "HloModuleProto")
+
+
+def test_a_folder_of_protos_is_read_like_one_of_texts(tmp_path: Path) -> None:
+    (tmp_path / CPU.name.removesuffix(".gz")).write_bytes(unpacked(CPU))
+    (dump,) = hlo_lens.load(tmp_path).modules
+    assert (dump.stage, dump.number) == ("cpu_after_optimizations", 0)
+    assert dump.hlo is not None
+    results = memory_results(dump, backend="cpu")
+    assert results is not None
+    assert results.statement.source == "buffer-assignment"
+    assert results.peak is not None
+
+
+def test_text_goes_before_the_proto_beside_it() -> None:
+    (dump,) = hlo_lens.load(TPU.parent).modules
+    assert str(text_beside(TPU)) in dump.files
+    assert str(TPU) not in dump.files
+
+
+def test_a_proto_that_is_cut_off_says_so(tmp_path: Path) -> None:
+    data = unpacked(CPU)
+    file = tmp_path / "cut.hlo.pb"
+    for length in (40, 1000, len(data) // 2, len(data) - 1):
+        file.write_bytes(data[:length])
+        with pytest.raises(DumpSyntaxError, match="damaged or cut off"):
+            hlo_lens.load(file)
+
+
+def test_damaged_protos_give_a_result_or_an_error_of_ours(tmp_path: Path) -> None:
+    data, chance = unpacked(CPU), random.Random(7)
+    file = tmp_path / "damaged.hlo.pb"
+    for _ in range(60):
+        damaged = bytearray(data)
+        for _ in range(chance.choice((1, 3, 30))):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        file.write_bytes(damaged)
+        try:
+            for dump in hlo_lens.load(file).modules:
+                memory_results(dump, backend="cpu")
+        except HloLensError:
+            continue
+
+
+def test_bytes_that_only_begin_like_a_proto_are_no_proto() -> None:
+    assert proto_message(b"") is None
+    assert proto_message(b"\x0a") is None
+    assert proto_message(b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff") is None
+    assert proto_message(b"\n\nHloModule m\n") is None
+    assert proto_message(b"\x0a\x03abc\x1a") is None
+
+
+def test_a_proto_whose_parts_are_missing_says_what(tmp_path: Path) -> None:
+    message = schema.message_class("HloProto").FromString(unpacked(CPU))
+    entry = message.hlo_module.computations[-1]
+    entry.instructions[-1].operand_ids.append(1 << 50)
+    file = tmp_path / "contradiction.hlo.pb"
+    file.write_bytes(message.SerializeToString())
+    with pytest.raises(DumpSyntaxError, match="instruction 1125899906842624 is an operand"):
+        hlo_lens.load(file)
+
+
+def test_tuples_nested_without_end_are_refused(tmp_path: Path) -> None:
+    message = schema.message_class("HloProto").FromString(unpacked(CPU))
+    shape = message.hlo_module.computations[-1].instructions[-1].shape
+    for _ in range(150):
+        outer = schema.message_class("ShapeProto")(element_type=13)
+        outer.tuple_shapes.add().CopyFrom(shape)
+        shape.CopyFrom(outer)
+    file = tmp_path / "deep.hlo.pb"
+    file.write_bytes(message.SerializeToString())
+    with pytest.raises(DumpSyntaxError, match="cannot be decoded"):
+        hlo_lens.load(file)
+
+
+def test_without_protobuf_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = builtins.__import__
+
+    def refuse(name: str, *rest: Any, **named: Any) -> Any:
+        if name.startswith("google"):
+            raise ImportError(name)
+        return original(name, *rest, **named)
+
+    schema._classes.cache_clear()
+    schema.message_class.cache_clear()
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(MissingPackageError, match=r"pip install 'hlo-lens\[proto\]'"):
+        hlo_lens.load(alone(CPU, tmp_path))
+
+
+def test_a_compressed_proto_that_is_cut_off_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "cut.hlo.pb.gz"
+    file.write_bytes(gzip.compress(unpacked(CPU))[:5000])
+    with pytest.raises(DumpSyntaxError, match="damaged or cut off"):
+        hlo_lens.load(file)
