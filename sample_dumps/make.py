@@ -127,15 +127,26 @@ def make_passes(backend: str, program: str, out: Path) -> None:
                         tar.addfile(info, file)
 
 
+def make_trace(out: Path) -> None:
+    """Traces `programs/traced` and replaces `<out>/logs/traced_dtensor.txt`."""
+    command = [sys.executable, str(HERE / "trace_calls.py")]
+    tree = subprocess.run(command, check=True, capture_output=True)
+    (out / "logs").mkdir(parents=True, exist_ok=True)
+    (out / "logs" / "traced_dtensor.txt").write_bytes(tree.stdout)
+
+
 def main() -> None:
     """Remakes the samples named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--backend", choices=(*BACKENDS, "all"), default="all")
+    parser.add_argument("--backend", choices=(*BACKENDS, "trace", "all"), default="all")
     parser.add_argument("--out", type=Path, default=HERE)
     parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=PROGRAMS)
     parser.add_argument("--name", help="folder below OUT; the backend's name unless given")
     options = parser.parse_args()
-    for backend in BACKENDS if options.backend == "all" else (options.backend,):
+    if options.backend in ("trace", "all"):
+        make_trace(options.out.resolve())
+    chosen = BACKENDS if options.backend == "all" else (options.backend,)
+    for backend in (backend for backend in chosen if backend in BACKENDS):
         for program in options.programs:
             make(backend, program, options.name or backend, options.out.resolve())
             if (options.name or backend, program) in PASSES:

@@ -10,26 +10,16 @@ instructions, so its bytes go to that line. What names no place is in two residu
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from hlo_lens.analysis.instruction_places import InstructionPlaces
 from hlo_lens.analysis.result import Column, Result, Row, Unit
-from hlo_lens.model.hlo import END, OPERANDS_END, STRIDE
-from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hlo_lens.model.hlo import HloModule
     from hlo_lens.model.hlo_query import InstructionTable
-
-_FRAME = "stack_frame_id="
-_FILE = 'source_file="'
-_FRAME_VALUE = re.compile(_FRAME + r"(\d+)[ }\w]*")
-_FILE_VALUE = re.compile(_FILE + r'((?:[^"\\]|\\.)*)"(?:,? source_line=(\d+))?[^"]*')
-
-_Place = tuple[str, int | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,14 +73,14 @@ class SourceBytes(Result):
 
 def source_bytes(table: InstructionTable) -> SourceBytes:
     """Return the source lines of a module by the bytes they produce, then by file and line."""
-    places = _Places(table.module)
-    found: dict[_Place, list[int]] = {}
+    places = InstructionPlaces(table.module)
+    found: dict[tuple[str, int | None], list[int]] = {}
     parameters = [0, 0]
     unattributed = [0, 0]
     for row, size in zip(table.producers, table.produced_bytes, strict=True):
-        place = places.of(row)
+        place = places.innermost(row)
         if place is not None:
-            entry = found.setdefault(place, [0, 0])
+            entry = found.setdefault((place.file, place.line), [0, 0])
         elif table.opcodes[row] == "parameter":
             entry = parameters
         else:
@@ -104,48 +94,3 @@ def source_bytes(table: InstructionTable) -> SourceBytes:
         unattributed=(unattributed[0], unattributed[1]),
         unknown_sizes=list(table.produced_bytes).count(None),
     )
-
-
-class _Places:
-    """Finds the place of a row without reading its whole metadata; each distinct text once.
-
-    The last ``stack_frame_id=`` or ``source_file="`` of a row is that of its metadata: what follows
-    metadata (backend_config) quotes its strings, and JSON has no such key.
-    """
-
-    def __init__(self, module: HloModule) -> None:
-        self._module = module
-        self._text = module.columns.source.text
-        self._spans = module.columns.spans
-        self._known: dict[str, _Place | None] = {}
-
-    def of(self, row: int) -> _Place | None:
-        """Return file and line, or None where the row names none."""
-        base = row * STRIDE
-        start, end = self._spans[base + OPERANDS_END], self._spans[base + END]
-        text = self._text
-        place = text.rfind(_FRAME, start, end)
-        if place < 0:
-            place = text.rfind(_FILE, start, end)
-            if place < 0:
-                return None
-        stop = text.find("}", place, end)
-        key = text[place : stop if stop >= 0 else end]
-        if key not in self._known:
-            self._known[key] = self._read(key)
-        return self._known[key]
-
-    def _read(self, key: str) -> _Place | None:
-        """Return the place that the end of a metadata value names."""
-        match = _FRAME_VALUE.match(key)
-        if match is not None:
-            location = self._module.stack_frames.location(int(match[1]))
-            return None if location is None else (location.file, location.line)
-        match = _FILE_VALUE.match(key)
-        if match is None:
-            return None
-        try:
-            file = self._module.reader.string(f'"{match[1]}"')
-        except DumpSyntaxError:
-            file = match[1]
-        return (file, int(match[2]) if match[2] else None) if file else None

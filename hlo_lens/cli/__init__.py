@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, str] = {
     "passes": "In which pass of the compiler something appears or disappears.",
     "loops": "Which loops run how often, and what they communicate.",
     "sharding": "How parameters and outputs lie over the devices, and what that costs.",
+    "tree": "What called what: a trace, or the Python stacks of a module, with bytes.",
     "shard": "Which device holds which slice, drawn, in all spellings.",
 }
 """Name of each command, which is that of its module in this package, and what it is for."""

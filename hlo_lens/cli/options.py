@@ -153,7 +153,7 @@ def _writable(out: TextIO) -> TextIO:
     return out
 
 
-def _pattern(
+def regular_expression(
     ctx: click.Context, parameter: click.Parameter, value: str | None
 ) -> re.Pattern[str] | None:
     """Return an option's value as a regular expression."""
@@ -217,7 +217,7 @@ def reading_options(command: Callable[..., R]) -> Callable[..., R]:
         "--module",
         "module_pattern",
         metavar="REGEX",
-        callback=_pattern,
+        callback=regular_expression,
         help="Only modules in whose name this is found.",
     )
     @click.option(

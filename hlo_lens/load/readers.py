@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from hlo_lens.load.beside import FileBeside
 from hlo_lens.load.protos import proto_module
 from hlo_lens.load.stored import chunks, name_of, source_of
-from hlo_lens.load.texts import BUFFER_KINDS, buffer_texts, lazy_log, lazy_module
+from hlo_lens.load.texts import BUFFER_KINDS, buffer_texts, lazy_log, lazy_module, lazy_trees
 from hlo_lens.model.dump import ModuleDump, given
 from hlo_lens.text.dump_files import (
     PROTO,
     PROTO_HEAD,
     DumpKind,
+    call_tree_start,
     proto_message,
     sniff,
     split_file_name,
@@ -174,8 +175,11 @@ def _log_modules(content: Content) -> Iterator[ModuleDump]:
 def _dumps_and_log(
     read: Callable[[Content], Iterator[ModuleDump]], content: Content
 ) -> Iterator[ModuleDump]:
-    """Yield the modules of a text, and what the text around them says as a log."""
+    """Yield the modules of a text, and what the text around them says as a log or draws."""
     yield from read(content)
+    text = content.source.text
+    if content.kind is DumpKind.HLO and not text.isascii() and call_tree_start(text) is not None:
+        yield from _tree_modules(content)
     if has_log_words(content.source.text, _log_start(content)):
         yield from _log_modules(content)
 
@@ -190,9 +194,27 @@ def _log_start(content: Content) -> int:
 _HEAD = 64
 
 
+def _tree_modules(content: Content) -> Iterator[ModuleDump]:
+    """Yield the call trees that a text draws."""
+    yield ModuleDump(
+        name=name_of(content.file),
+        kind=DumpKind.CALL_TREE,
+        files=(content.source.path,),
+        trees=lazy_trees(content.source),
+    )
+
+
+def _log_and_trees(content: Content) -> Iterator[ModuleDump]:
+    """Yield what a log says, and the call trees that it draws."""
+    yield from _log_modules(content)
+    if call_tree_start(content.source.text) is not None:
+        yield from _tree_modules(content)
+
+
 READERS: Mapping[DumpKind, Callable[[Content], Iterator[ModuleDump]]] = {
     DumpKind.HLO: partial(_dumps_and_log, _hlo_modules),
     **dict.fromkeys(BUFFER_KINDS, partial(_dumps_and_log, _buffer_modules)),
-    DumpKind.LOG: _log_modules,
+    DumpKind.LOG: _log_and_trees,
+    DumpKind.CALL_TREE: partial(_dumps_and_log, _tree_modules),
 }
 """What reads each kind of content; other kinds hold no module."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.load.stored import StoredFile
     from hlo_lens.model.buffers import BufferAssignment, BufferValues
+    from hlo_lens.model.call_tree import CallTrees
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.heap_trace import HeapTrace
     from hlo_lens.model.hlo import HloModule
@@ -122,6 +123,17 @@ def proto_texts(file: StoredFile) -> BufferTexts:
         return None if found is None else found.get()
 
     return BufferTexts(assignment=Lazy(assignment), traces=Lazy(traces))
+
+
+def lazy_trees(source: Source) -> Lazy[CallTrees]:
+    """Return the reader of the call trees in a text."""
+    return Lazy(partial(_parse_call_trees, source))
+
+
+def _parse_call_trees(source: Source) -> CallTrees:
+    from hlo_lens.syntax.call_tree import parse_call_trees
+
+    return parse_call_trees(source)
 
 
 def _parse_assignment(source: Source) -> BufferAssignment:

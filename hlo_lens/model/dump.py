@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.model.buffer_log import BufferLog
     from hlo_lens.model.buffers import BufferAssignment, BufferValues
+    from hlo_lens.model.call_tree import CallTrees
     from hlo_lens.model.framework import Framework
     from hlo_lens.model.heap_trace import HeapTrace
     from hlo_lens.model.hlo import HloModule
@@ -118,6 +119,7 @@ class ModuleDump:
     before_text: Lazy[HloModule] | None = field(default=None, repr=False)
     buffers: BufferTexts = field(default_factory=BufferTexts, repr=False)
     log_text: Lazy[LogText] | None = field(default=None, repr=False)
+    trees: Lazy[CallTrees] | None = field(default=None, repr=False)
     framework: Framework | None = field(default=None, repr=False)
     number: int | None = None
     folder: str = ""
@@ -207,6 +209,11 @@ class ModuleDump:
         return traces or ()
 
     @property
+    def call_trees(self) -> CallTrees | None:
+        """The call trees that the text draws, or None."""
+        return None if self.trees is None else self.trees.get()
+
+    @property
     def gaps(self) -> tuple[Gap, ...]:
         """What could not be read: of the HLO text, and of the buffer-side texts read so far."""
         found = () if self.hlo is None else self.hlo.gaps
@@ -218,6 +225,7 @@ class ModuleDump:
         lazies = (texts.assignment, texts.values, texts.live_range, texts.usage_report)
         made = [lazy.made for lazy in lazies if lazy is not None]
         rest = [gap for text in made if text is not None for gap in text.gaps]
+        rest += () if self.call_trees is None else self.call_trees.gaps
         return tuple(dict.fromkeys((*found, *rest)))
 
 

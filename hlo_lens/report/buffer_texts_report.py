@@ -31,6 +31,10 @@ def texts_alone(dump: ModuleDump) -> Iterator[Section]:
         yield _values_section(dump.name, values)
     if dump.log is not None:
         yield from log_sections(dump.name, dump.log)
+    if dump.trees is not None:
+        from hlo_lens.report.call_tree_report import texts_drawn  # a report on HLO needs it not
+
+        yield from texts_drawn(dump)
 
 
 def _usage_section(name: str, usage: MemoryUsageReport) -> Section:

@@ -96,7 +96,12 @@ def object_without_hlo(dump: ModuleDump, memory: MemoryResults | None) -> Mappin
         opcodes unknown_opcodes unknown_attributes parameters coverage collectives memory sharding
         parameter_rows output_rows largest_instructions source_bytes log
     """
-    return {key: known.get(key) for key in keys.split()}
+    found: dict[str, object] = {key: known.get(key) for key in keys.split()}
+    if dump.call_trees is not None:
+        from hlo_lens.report.call_tree_report import trees_object
+
+        found["call_trees"] = trees_object(dump.call_trees)
+    return found
 
 
 def _objects(result: Result) -> list[Mapping[str, object]]:

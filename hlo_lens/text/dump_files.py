@@ -21,6 +21,7 @@ class DumpKind(enum.Enum):
     LIVE_RANGE = "HloLiveRange"
     MEMORY_USAGE_REPORT = "memory-usage report"
     LOG = "log of a compiler or of a program"
+    CALL_TREE = "call tree"
     MLIR = "MLIR"
     TEXTPROTO = "text proto"
     LLVM_IR = "LLVM IR"
@@ -30,6 +31,34 @@ class DumpKind(enum.Enum):
     BINARY = "binary data"
     EMPTY = "empty"
     OTHER = "text of no kind that XLA dumps"
+
+
+_BOX_LINE = (
+    r"[ \t\xa0\u2502\u2503\u2551]*+[\u251c\u2523\u2560\u2514\u2517\u255a\u2570]"
+    r"[\u2500\u2501\u2550]+\u252c?[ \t\xa0]*+[^\s\u2500-\u257f][^\n]*+"
+)
+_ASCII_LINE = r"(?:[ \t]|\|(?!-))*+[|+`\\]-{1,4}+[ \t][^\s|+`\\-][^\n]*+"
+_CALL_TREE = re.compile(
+    rf"^(?:[^\s|\u2500-\u257f][^\n|\u2500-\u257f]{{0,119}}?[\]:>-] ?)?{_BOX_LINE}\n"
+    rf"(?:[^\n]*+\n)??[^\n\u2500-\u257f]{{0,121}}{_BOX_LINE}$"
+    rf"|^{_ASCII_LINE}(?<=[\d)\]])[^\S\n]*+\n{_ASCII_LINE}$",
+    re.MULTILINE,
+)
+"""Two branches with names; in ASCII also a place at the end of the first."""
+
+_BRANCHES = (
+    *("\u251c\u2500", "\u2514\u2500", "\u2570\u2500", "\u2523\u2501", "\u2517\u2501"),
+    *("\u2560\u2550", "\u255a\u2550", "|-", "+-", "`-", "\\-"),
+)
+"""What a call tree has at least one of; a text without any need not be searched for one."""
+
+
+def call_tree_start(text: str) -> int | None:
+    """Return where a text begins to draw a call tree, or None."""
+    if not any(branch in text for branch in _BRANCHES):
+        return None
+    match = _CALL_TREE.search(text)
+    return None if match is None else match.start()
 
 
 _SHAPE = r"(?:\(|b\(|[a-z][a-z0-9]*\[)"
@@ -80,6 +109,10 @@ def sniff(text: str) -> DumpKind:
         for rank, (kind, sign) in enumerate(_SIGNS)
         if (m := sign.search(head)) is not None
     ]
+    tree = call_tree_start(head)
+    if tree is not None:
+        found = [one for one in found if one[2] not in _WEAK]
+        found.append((tree, len(_SIGNS), DumpKind.CALL_TREE))
     if found:
         kind = min(found)[2]
         if kind not in _WEAK:
@@ -88,7 +121,9 @@ def sniff(text: str) -> DumpKind:
             return kind
     if _SIGNS[0][1].search(text) or _HEADER_INSIDE.search(text):
         return DumpKind.HLO
-    return DumpKind.LOG if has_log_words(text) else DumpKind.OTHER
+    if has_log_words(text):
+        return DumpKind.LOG
+    return DumpKind.OTHER if call_tree_start(text) is None else DumpKind.CALL_TREE
 
 
 _STARTS = (

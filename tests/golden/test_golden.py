@@ -28,6 +28,8 @@ COMMANDS = {
     "report_log_tpu_oom.txt": "report sample_dumps/logs/tpu_oom_libtpu_0_0_17.txt",
     "report_log_tpu_oom.json": "report sample_dumps/logs/tpu_oom_libtpu_0_0_51.txt -f json",
     "ls_gpu.txt": "ls sample_dumps/gpu",
+    "report_call_tree.txt": "report sample_dumps/logs/traced_dtensor.txt",
+    "tree_tpu_wire_bytes.txt": "tree sample_dumps/tpu/tp_mlp --measure wire-bytes",
     "report_cpu_jax_0_12_0.csv": "report sample_dumps/cpu_jax_0_12_0/tp_mlp -f csv",
 }
 

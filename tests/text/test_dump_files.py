@@ -57,6 +57,18 @@ KINDS = {
         DumpKind.MEMORY_USAGE_REPORT,
         "Total bytes used: 12 (12B)\n\nAllocations sorted by size:\n",
     ),
+    "call tree": (DumpKind.CALL_TREE, "└── main, a.py:1\n    └── f, a.py:2\n"),
+    "call tree in a log": (
+        DumpKind.CALL_TREE,
+        "step: 1\nINFO - ├── main, a.py:1\nINFO - │   ├── f, a.py:2\n",
+    ),
+    "call tree in ascii": (DumpKind.CALL_TREE, "main\n|-- f, a.py:1\n`-- g\n"),
+    "call tree far down": (
+        DumpKind.CALL_TREE,
+        "log line\n" * 9000 + "├── main, a.py:1\n└── f, a.py:2\n",
+    ),
+    "boxes": (DumpKind.OTHER, "┌───────┐\n│ CPU 0 │\n├───────┤\n│ CPU 1 │\n└───────┘\n"),
+    "table": (DumpKind.OTHER, "+----+\n| a1 |\n|----|\n| 12 |\n+----+\n"),
     "stablehlo": (DumpKind.MLIR, "module @jit_f attributes {mhlo.num_partitions = 8 : i32} {\n"),
     "mlir locations": (DumpKind.MLIR, '#loc = loc(unknown)\n#loc1 = loc("x")\nmodule @m {\n'),
     "llvm": (DumpKind.LLVM_IR, "; ModuleID = 'x'\nsource_filename = \"x\"\n"),

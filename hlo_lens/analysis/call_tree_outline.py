@@ -1,0 +1,201 @@
+"""The part of a call tree that people look at first: its largest nodes, as a tree.
+
+Of identical subtrees that follow one another one is shown, with their number. From the outside in,
+the node that counts most with all below it is shown next, until there are enough; what is left out
+below a node is counted there.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.result import Column, Result, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.model.call_tree import CallTree
+
+OTHERS = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutlineLine:
+    """A line of the outline.
+
+    Attributes:
+        node: First of the identical nodes that it stands for; `OTHERS` for what is left out.
+        depth: Lines above it: 0 for outermost ones.
+        is_last: Whether it is the last below its parent.
+        times: How many identical nodes it stands for, each time that the line above it happens;
+            of `OTHERS`, how many there are.
+        own: What they count themselves; of `OTHERS` 0.
+        total: What they count with all below.
+        unknown: How many things with all below have an amount that is not known.
+    """
+
+    node: int
+    depth: int
+    is_last: bool
+    times: int
+    own: int
+    total: int
+    unknown: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallTreeOutline(Result):
+    """Lines of the outline, in the order of the tree.
+
+    Attributes:
+        tree: The tree.
+        lines: The lines.
+    """
+
+    KIND: ClassVar[str] = "call-tree-outline"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("total", Unit.NONE, "amount of all that the line stands for, with all below"),
+        Column("own", Unit.NONE, "amount without what is below"),
+        Column("times", Unit.COUNT, "how many identical subtrees, or nodes left out"),
+        Column("depth", Unit.NONE, "0 for outermost ones"),
+        Column("function", Unit.NONE, "function"),
+        Column("file", Unit.NONE, "file as written"),
+        Column("line", Unit.NONE, "line in it"),
+    )
+    tree: CallTree
+    lines: tuple[OutlineLine, ...]
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the lines."""
+        for line in self.lines:
+            head = (line.total, line.own, line.times, line.depth)
+            if line.node == OTHERS:
+                yield (*head, f"[{line.times} others]", None, None)
+            else:
+                frame = self.tree.frame(line.node)
+                yield (*head, frame.function, frame.file, frame.line)
+
+    def totals(self) -> Mapping[str, int]:
+        """Return nothing: a line counts what the lines below it count."""
+        return {}
+
+
+@dataclass(slots=True)
+class _Run:
+    """Identical subtrees that follow one another below one node.
+
+    Amounts are of all nodes that the run stands for: it is below the first node of the run above,
+    so that each of its nodes stands for `factor`.
+    """
+
+    node: int
+    times: int
+    total: int
+    own: int
+    unknown: int
+    factor: int = 1
+    shown: list[_Run] = field(default_factory=list)
+    hidden: list[_Run] = field(default_factory=list)
+
+
+def call_tree_outline(
+    tree: CallTree, shapes: Sequence[int], *, lines: int = 0, depth: int | None = None
+) -> CallTreeOutline:
+    """Return the outline of a tree.
+
+    Args:
+        tree: The tree.
+        shapes: Of `call_tree_repeats.subtree_shapes`.
+        lines: How many nodes to show at most; 0 for all.
+        depth: Levels to show at most; None for all.
+    """
+    roots = _runs(tree, shapes, tree.roots, 1)
+    top = _Run(-1, 1, 0, 0, 0)
+    heap = [(-run.total, run.node, 0, run, top) for run in roots]
+    heapq.heapify(heap)
+    room = lines or len(tree)
+    while heap and room:
+        _, _, level, run, parent = heapq.heappop(heap)
+        room -= 1
+        parent.shown.append(run)
+        below = _runs(tree, shapes, _children(tree, run.node), run.factor * run.times)
+        if depth is not None and level + 1 >= depth:
+            run.hidden = below
+            continue
+        for child in below:
+            heapq.heappush(heap, (-child.total, child.node, level + 1, child, run))
+    for _, _, _, run, parent in heap:
+        parent.hidden.append(run)
+    return CallTreeOutline(tree=tree, lines=tuple(_lines(top)))
+
+
+def _children(tree: CallTree, node: int) -> Iterator[int]:
+    child, end = node + 1, tree.ends[node]
+    while child < end:
+        yield child
+        child = tree.ends[child]
+
+
+def _runs(tree: CallTree, shapes: Sequence[int], nodes: Iterable[int], factor: int) -> list[_Run]:
+    """Return siblings, those that follow one another with equal subtrees together."""
+    runs: list[_Run] = []
+    unknown = tree.unknown_totals
+    for node in nodes:
+        total, own = factor * tree.totals[node], factor * tree.own[node]
+        missing = factor * unknown[node] if unknown else 0
+        if runs and shapes[runs[-1].node] == shapes[node]:
+            last = runs[-1]
+            last.times += 1
+            last.total += total
+            last.own += own
+            last.unknown += missing
+        else:
+            runs.append(_Run(node, 1, total, own, missing, factor))
+    return runs
+
+
+def _lines(top: _Run) -> Iterator[OutlineLine]:
+    """Yield the lines below a run, in the order of the tree."""
+    stack = _below(top, 0)
+    while stack:
+        item, depth, is_last = stack.pop()
+        if isinstance(item, OutlineLine):
+            yield item
+            continue
+        yield OutlineLine(
+            node=item.node,
+            depth=depth,
+            is_last=is_last,
+            times=item.times,
+            own=item.own,
+            total=item.total,
+            unknown=item.unknown,
+        )
+        stack.extend(_below(item, depth + 1))
+
+
+def _below(run: _Run, depth: int) -> list[tuple[_Run | OutlineLine, int, bool]]:
+    """Return what stands below a run, last first: shown runs and one line for those left out.
+
+    Where nothing below is shown, the amount with all below says enough.
+    """
+    found: list[tuple[_Run | OutlineLine, int, bool]] = []
+    if len(run.hidden) == 1 and run.shown:
+        run.shown.extend(run.hidden)
+    elif run.hidden and run.shown:
+        others = OutlineLine(
+            node=OTHERS,
+            depth=depth,
+            is_last=True,
+            times=sum(hidden.times for hidden in run.hidden),
+            own=0,
+            total=sum(hidden.total for hidden in run.hidden),
+            unknown=sum(hidden.unknown for hidden in run.hidden),
+        )
+        found.append((others, depth, True))
+    shown = sorted(run.shown, key=lambda child: child.node, reverse=True)
+    found.extend((child, depth, not found and not k) for k, child in enumerate(shown))
+    return found

@@ -1,0 +1,126 @@
+"""``hlo-lens tree``: a trace of calls, or the Python stacks of a module, as a tree."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+import hlo_lens
+from hlo_lens.cli import exit_codes
+from hlo_lens.cli.options import output_options, reading_options, regular_expression
+from hlo_lens.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable
+
+    from hlo_lens.cli.options import Output, Reading
+    from hlo_lens.report.call_tree_report import TreeView
+
+R = TypeVar("R")
+
+_MEASURES = ("calls", "memory", "wire-bytes", "count")
+_BY = ("function", "file", "package", "communication", "repeats")
+
+_EXAMPLE = """\b
+Example:
+  hlo-lens tree trace.txt
+  hlo-lens tree trace.txt --by communication --find 'my_exchange'
+  hlo-lens tree DIR --measure wire-bytes
+  hlo-lens tree trace.txt --folded - | flamegraph.pl > calls.svg
+  hlo-lens tree new.txt --against old.txt --exit-code
+"""
+
+
+def _view_options(command: Callable[..., R]) -> Callable[..., R]:
+    """Add the options about what is shown; the command gets them as ``view``."""
+
+    @click.option("--by", type=click.Choice(_BY), help="Show one table: groups of these.")
+    @click.option(
+        "--sort",
+        type=click.Choice(["own", "total"]),
+        default="own",
+        show_default=True,
+        help="Order of groups: what they count themselves, or with all below them.",
+    )
+    @click.option(
+        "--find",
+        metavar="REGEX",
+        callback=regular_expression,
+        help="Count functions as communication in whose 'function, file:line' this is found.",
+    )
+    @click.option(
+        "--program",
+        metavar="REGEX",
+        callback=regular_expression,
+        help="Your own files; told by their folders if not given.",
+    )
+    @click.option("--depth", type=click.IntRange(min=1), help="Levels of the tree to show.")
+    @functools.wraps(command)
+    def with_view(
+        *args: object,
+        by: str | None,
+        sort: str,
+        find: re.Pattern[str] | None,
+        program: re.Pattern[str] | None,
+        depth: int | None,
+        output: Output,
+        **kwargs: object,
+    ) -> R:
+        from hlo_lens.report.call_tree_report import TreeView
+
+        lines = output.options.rows
+        view = TreeView(by=by, sort=sort, find=find, program=program, lines=lines, depth=depth)
+        return command(*args, view=view, output=output, **kwargs)
+
+    return with_view
+
+
+@click.command(epilog=_EXAMPLE)
+@click.argument("path", type=click.Path(allow_dash=True, readable=False))
+@click.option(
+    "--measure",
+    type=click.Choice(_MEASURES),
+    help="What nodes count: calls of a trace; of a module the bytes alive at the peak (memory), "
+    "that leave each device in one run (wire-bytes), or instructions (count).",
+)
+@click.option("--folded", metavar="FILE", help="Write folded stacks for flame graphs; - for here.")
+@click.option("--against", metavar="BASE", help="Show what differs from the tree of this input.")
+@click.option("--exit-code", is_flag=True, help="With --against: exit with 1 if anything differs.")
+@reading_options
+@output_options
+@_view_options
+def tree(
+    path: str,
+    measure: str | None,
+    folded: str | None,
+    against: str | None,
+    exit_code: bool,
+    view: TreeView,
+    reading: Reading,
+    output: Output,
+) -> None:
+    """Show a call tree: what called what, how often, and which calls communicate.
+
+    PATH is a trace that draws its calls with branches, or a log with such in it; or any dump of a
+    module, whose Python call stacks are the tree then.
+    """
+    from hlo_lens.load import load
+    from hlo_lens.report import tree_report as reports
+
+    with progress_bar("reading") as progress:
+        modules = reading.select(load(path, progress=progress).modules)
+        trees = reports.named_trees(modules, measure)
+        if folded is not None:
+            reports.write_folded(trees, folded, depth=view.depth)
+        elif against is None:
+            output.write(reports.tree_report(trees, view, tool_version=hlo_lens.__version__))
+        else:
+            base = reports.named_trees(reading.select(load(against).modules), measure)
+            built = reports.tree_diff_report(base, trees, tool_version=hlo_lens.__version__)
+            output.write(built)
+            if exit_code and reports.has_changes(built):
+                click.get_current_context().exit(exit_codes.RULE_FAILED)
+    reading.judge(modules)

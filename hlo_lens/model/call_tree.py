@@ -1,0 +1,177 @@
+"""CallTree: what called what, how often, and what each call costs.
+
+A tree is flat columns in preorder, one entry a node, so that its depth has no limit and a million
+nodes take little. Where it comes from does not matter: a trace of a Python program that was printed
+with branches, or the call stacks in the tables of an HLO module.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.text.errors import Gap
+
+NO_PARENT = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallFrame:
+    """A function in a place.
+
+    Attributes:
+        function: Name as printed; empty where only the place is known.
+        file: File, None where it is not told.
+        line: 1-based line in it: where the function begins, or where it calls the next one.
+    """
+
+    function: str
+    file: str | None = None
+    line: int | None = None
+
+    @property
+    def place(self) -> str | None:
+        """``file:line``, or None."""
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+    def __str__(self) -> str:
+        return ", ".join(part for part in (self.function, self.place) if part)
+
+
+@dataclass(kw_only=True)
+class CallTree:
+    """A forest of calls in preorder: every node stands before all that it calls.
+
+    Attributes:
+        frames: The distinct functions.
+        frame_ids: Index in `frames` of each node.
+        parents: Node that called each node, `NO_PARENT` for outermost ones; always smaller than the
+            node itself.
+        own: What each node counts itself, without what it calls: 1 for a call that is drawn once,
+            more where the text says that it is repeated; or bytes.
+        lines: 1-based line of the file that draws each node; empty where no text draws them.
+        measure: What `own` counts: ``calls``, ``memory``, ``wire-bytes`` or ``count``.
+        unknown: Of each node, how many things it has whose amount is not known; empty for none.
+        residuals: Bracketed label and amount of what no node has.
+        residual_unknown: How many things no node has whose amount is not known.
+        title: What the text calls the tree.
+        missing_calls: How many branches announce a further call that is not there.
+        is_cut: Whether its text is known to begin late or to end early.
+    """
+
+    frames: Sequence[CallFrame]
+    frame_ids: Sequence[int]
+    parents: Sequence[int]
+    own: Sequence[int]
+    lines: Sequence[int] = ()
+    measure: str = "calls"
+    unknown: Sequence[int] = ()
+    residuals: tuple[tuple[str, int], ...] = ()
+    residual_unknown: int = 0
+    title: str = ""
+    missing_calls: int = 0
+    is_cut: bool = False
+
+    def __len__(self) -> int:
+        return len(self.frame_ids)
+
+    def frame(self, node: int) -> CallFrame:
+        """Return the function of a node."""
+        return self.frames[self.frame_ids[node]]
+
+    @cached_property
+    def ends(self) -> Sequence[int]:
+        """Where the subtree of each node ends: the first node after it that is not below it."""
+        ends = array("i", range(1, len(self) + 1))
+        for node in range(len(self) - 1, -1, -1):
+            parent = self.parents[node]
+            if parent >= 0 and ends[parent] < ends[node]:
+                ends[parent] = ends[node]
+        return ends
+
+    @cached_property
+    def depths(self) -> Sequence[int]:
+        """Calls above each node: 0 for outermost ones."""
+        depths = array("i", bytes(4 * len(self)))
+        for node, parent in enumerate(self.parents):
+            if parent >= 0:
+                depths[node] = depths[parent] + 1
+        return depths
+
+    @cached_property
+    def totals(self) -> Sequence[int]:
+        """What each node counts with all below it."""
+        return _summed(self.own, self.parents)
+
+    @cached_property
+    def unknown_totals(self) -> Sequence[int]:
+        """How many things of unknown amount each node has with all below it; empty for none."""
+        return _summed(self.unknown, self.parents) if self.unknown else ()
+
+    @property
+    def roots(self) -> list[int]:
+        """The outermost nodes."""
+        return [node for node, parent in enumerate(self.parents) if parent < 0]
+
+    def children(self) -> list[list[int]]:
+        """Return the nodes that each node calls, in order; made anew at each call."""
+        found: list[list[int]] = [[] for _ in range(len(self))]
+        for node, parent in enumerate(self.parents):
+            if parent >= 0:
+                found[parent].append(node)
+        return found
+
+    def stack(self, node: int) -> list[int]:
+        """Return a node and all that lead to it, outermost first."""
+        found = []
+        while node >= 0:
+            found.append(node)
+            node = self.parents[node]
+        return found[::-1]
+
+    @property
+    def total(self) -> int:
+        """Sum over all nodes and residuals."""
+        return sum(self.own) + sum(amount for _, amount in self.residuals)
+
+    @property
+    def unknown_total(self) -> int:
+        """How many things have an amount that is not known."""
+        return sum(self.unknown) + self.residual_unknown
+
+
+def _summed(own: Sequence[int], parents: Sequence[int]) -> list[int]:
+    """Return own amounts with those of all below."""
+    totals = list(own)
+    for node in range(len(totals) - 1, -1, -1):
+        parent = parents[node]
+        if parent >= 0:
+            totals[parent] += totals[node]
+    return totals
+
+
+@dataclass(kw_only=True)
+class CallTrees:
+    """All call trees that a text draws.
+
+    Attributes:
+        trees: In text order.
+        gaps: Lines inside the trees that could not be read.
+        passed_over: First line and number of lines of each stretch that belongs to no tree.
+        path: Name of the file that they were read from.
+    """
+
+    trees: tuple[CallTree, ...] = ()
+    gaps: tuple[Gap, ...] = field(default=(), repr=False, compare=False)
+    passed_over: tuple[tuple[int, int], ...] = field(default=(), repr=False, compare=False)
+    path: str = field(default="<text>", compare=False)
+
+    @property
+    def passed_lines(self) -> int:
+        """Number of lines, blank ones left out, that belong to no tree."""
+        return sum(lines for _, lines in self.passed_over)

@@ -1,0 +1,78 @@
+r"""The compiled regular expressions of the call tree scanner: shadows of `call_tree.lark`.
+
+A text that does not match is left after one pass over it: repetitions are possessive, or end where
+the next one begins.
+"""
+
+from __future__ import annotations
+
+import re
+
+BAR = "│┃║┆┊╎¦|"
+"""What continues a branch on the lines below it."""
+
+FORK = "├┝┞┟┠┡┢┣╞╟╠+"
+"""Begins a branch that others follow."""
+
+FORKS = FORK.replace("+", "|")
+"""Branches that are never the last: ASCII ``+`` may be."""
+
+CORNER = "└┕┖┗╘╙╚╰`\\"
+"""Begins the last branch of a node."""
+
+_BLANK = r"[ \t\xa0]"
+_BOX_BRANCH = "[├┝┞┟┠┡┢┣╞╟╠└┕┖┗╘╙╚╰][─━═╌┄┈╴-]++[┬┳╦┐╮>▶]?+"
+_ASCII_BRANCH = r"[|+`\\](?:-{1,4}+|_{1,3}+)(?=[ \t\xa0]|[\w<(\[*{])"
+BRANCH = rf"(?:{_BOX_BRANCH}|{_ASCII_BRANCH})"
+_MARKS = f"{BAR}{FORK}{CORNER}".replace("\\", "\\\\")
+PREFIX = rf"[^\s{_MARKS}][^\n{_MARKS}]{{0,119}}?(?<=[\]:>\-]) ?+"
+"""What a log puts before the text of a line; it ends with a mark."""
+
+_INDENT = rf"(?:[{BAR[:-1]} \t\xa0]|\|(?![-_]))*+"
+_LABEL = r"[^\s\u2500-\u257f|+`\\-][^\n]*+"
+
+TREE_LINE = re.compile(
+    rf"^((?:{PREFIX})?)({_INDENT})({BRANCH}){_BLANK}*+({_LABEL})?+$", re.MULTILINE
+)
+"""A line of a tree. Groups: prefix, indentation with bars, branch, label (None if missing)."""
+
+NOT_BLANK = re.compile(r"[^\s][^\n]*+")
+"""What stands on a line that is not blank."""
+
+# ---- labels ------------------------------------------------------------------------------------
+
+_WORD_FILE = r"(?:[A-Za-z]:(?=[\\/]))?+[^\s:,()\[\]]++"
+_PATH_FILE = r"(?=[^\s:]*[./\\<])" + _WORD_FILE
+_ANY_FILE = r"(?:[A-Za-z]:(?=[\\/]))?+(?!\s)[^:,\n]*[^:,\s]"
+_INNER_FILE = r"(?:[A-Za-z]:(?=[\\/]))?+(?!\s)[^:,\n()\[\]]*[^:,\s()\[\]]"
+_LINE = r":(\d{1,9})"
+_TIMES = (
+    r"(?:\s+(?:[x\u00d7] ?(\d{1,9})|\([x\u00d7] ?(\d{1,9})\)|\((\d{1,9}) calls?\)"
+    r"|\[[x\u00d7] ?(\d{1,9})\]))?\s*$"
+)
+SECONDS = re.compile(r"\d+\.\d+(?:[num]?s)?\s+(?=\S)")
+
+LABELS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (order, re.compile(pattern + _TIMES))
+    for order, pattern in (
+        ("function first", rf"(.*\S)\s*,\s+({_ANY_FILE}){_LINE}"),
+        ("function first", rf"(.*\S)\s*[(\[]({_INNER_FILE}){_LINE}[)\]]"),
+        ("function first", rf"(.*\S)\s+(?:at|@|in|from)\s+({_WORD_FILE}){_LINE}"),
+        ("place first", r'File "([^"\n]+)", line (\d{1,9}), in (\S.*?)'),
+        ("place first", rf"({_PATH_FILE}){_LINE}\s*\((\S.*)\)"),
+        ("place first", rf"({_PATH_FILE}){_LINE}(?::|\s)\s*(\S.*?)"),
+        ("function first", rf"(.*\S)\s+({_PATH_FILE}){_LINE}"),
+        ("place only", rf"({_PATH_FILE}){_LINE}"),
+    )
+)
+"""Forms of a label that names a place, in the order in which they are tried.
+
+Groups: function, file and line in the order that is told, then the number of repeats, in one of
+four groups.
+"""
+
+NAME_ONLY = re.compile(
+    r"(.*?\S)(?:\s{2,}[x\u00d7] ?(\d{1,9})|\s+\([x\u00d7] ?(\d{1,9})\)|\s+\((\d{1,9}) calls?\)"
+    r"|\s+\[[x\u00d7] ?(\d{1,9})\])?\s*$"
+)
+"""A label without a place; a number of repeats stands apart from it."""
