@@ -6,8 +6,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.archive import archive_files
-from hlo_lens.load.folder import LeftAsides, files_of, folder_modules, sort_files
 from hlo_lens.load.readers import Opened, modules_of
 from hlo_lens.load.stored import STDIN, DiskFile, MemoryFile, read_source
 from hlo_lens.model.dump import Dump
@@ -17,6 +15,7 @@ from hlo_lens.text.errors import UnreadableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from hlo_lens.load.folder import LeftAsides
     from hlo_lens.load.stored import StoredFile
 
     Progress = Callable[[int, int], None]
@@ -45,12 +44,17 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
     """
     name = str(path)
     if name != STDIN and _is_folder(path):
+        from hlo_lens.load.folder import LeftAsides, files_of
+
         return _folder_dump(name, files_of(Path(path)), LeftAsides(), strict=strict)
     file = DiskFile(name)
     opened = Opened(file)
     head = next(opened.pieces, b"")
     form = archive_form(head)
     if form is not None:
+        from hlo_lens.load.archive import archive_files
+        from hlo_lens.load.folder import LeftAsides
+
         archive: StoredFile = file
         if name == STDIN:
             archive = MemoryFile("<stdin>", data=b"".join((head, *opened.pieces)))
@@ -65,6 +69,8 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
 
 def _folder_dump(path: str, files: Iterable[StoredFile], left: LeftAsides, *, strict: bool) -> Dump:
     """Return what the files of a folder or archive hold."""
+    from hlo_lens.load.folder import folder_modules, sort_files
+
     groups = sort_files(files, left)
     if not groups:
         raise _nothing_in(path, left)

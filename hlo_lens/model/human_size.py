@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass
-from fractions import Fraction
 
 _PRINTED = re.compile(r"(-?)(\d{1,19})(?:\.(\d{1,3}))?(?:([KMGTPE])(?:i?B)?|i?B)")
 _UNITS = "KMGTPE"
@@ -68,11 +67,10 @@ def _bounds(text: str) -> tuple[int, int] | tuple[None, None]:
 def _scaled_bounds(whole: str, decimals: str, power: int) -> tuple[int, int] | None:
     """Return the bounds of a number in units of 1024 to the power of one more than `power`."""
     places = len(decimals)
-    value = Fraction(int(whole + decimals), 10**places)
-    half = Fraction(1, 2 * 10**places)
+    twice, scale = 2 * int(whole + decimals), 10**places  # the bounds are half a last digit away
     printed = f"{whole}.{decimals}" if places else whole
-    least = max(_LEAST, int((value - half) * 1024) - 1)
-    most = min(_MOST, int((value + half) * 1024) + 1)
+    least = max(_LEAST, (twice - 1) * 512 // scale - 1)
+    most = min(_MOST, (twice + 1) * 512 // scale + 1)
     # Ties are rounded to even, which is easier seen by printing than derived.
     while least <= most and _print(least, places) != printed:
         least += 1

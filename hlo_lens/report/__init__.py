@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
-
-from hlo_lens.report.to_csv import render_csv
-from hlo_lens.report.to_json import render_json
-from hlo_lens.report.to_markdown import render_markdown
-from hlo_lens.report.to_text import render_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import TextIO
 
-    from hlo_lens.report.table import Renderer
+    from hlo_lens.report.table import Renderer, RenderOptions, Report
+
+
+def _render(name: str, report: Report, out: TextIO, options: RenderOptions) -> None:
+    """Write a report by the renderer of a format, imported when it is first used."""
+    renderer: Renderer = getattr(import_module(f"hlo_lens.report.to_{name}"), f"render_{name}")
+    renderer(report, out, options)
+
 
 RENDERERS: Mapping[str, Renderer] = {
-    "text": render_text,
-    "json": render_json,
-    "md": render_markdown,
-    "csv": render_csv,
+    "text": partial(_render, "text"),
+    "json": partial(_render, "json"),
+    "md": partial(_render, "markdown"),
+    "csv": partial(_render, "csv"),
 }
 """Output format to what writes it."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.collectives import collectives
 from hlo_lens.analysis.collectives_by import collectives_by, source_of, times_of
 from hlo_lens.analysis.result import Column, Unit
-from hlo_lens.analysis.why import find_collectives, why
 from hlo_lens.model.hlo_query import tabulate
 from hlo_lens.report.collectives_json import collectives_object, rows_of
 from hlo_lens.report.module_json import SCHEMA_VERSION
@@ -103,6 +102,8 @@ def _reasons(
 ) -> list[Why]:
     if name is None:
         return []
+    from hlo_lens.analysis.why import find_collectives, why  # a report does not ask
+
     chosen = find_collectives(found, name)
     before = dump.before if chosen else None
     return [why(module, collective, found, before) for collective in chosen]

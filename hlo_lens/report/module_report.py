@@ -7,21 +7,18 @@ instructions and the source lines that own the most bytes; then the lists that a
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.entry_signature import EntrySignature
-from hlo_lens.analysis.memory_results import memory_results
 from hlo_lens.analysis.module_results import module_results
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.analysis.sharding_results import sharding_results
-from hlo_lens.report.buffer_texts_report import texts_alone
 from hlo_lens.report.collectives_report import (
     collectives_table,
     collectives_text,
     groups_table,
     movement_tables,
 )
-from hlo_lens.report.memory_report import memory_facts, memory_notes, memory_tables
 from hlo_lens.report.module_json import (
     SCHEMA_VERSION,
     backend_of,
@@ -76,6 +73,9 @@ def module_report(
             progress(done, len(modules))
         module = dump.hlo
         if module is None:
+            from hlo_lens.analysis.memory_results import memory_results
+            from hlo_lens.report.buffer_texts_report import texts_alone
+
             memory = memory_results(dump, backend=backend_of_dump(dump))
             if memory is None and (alone := tuple(texts_alone(dump))):
                 sections.extend(alone)
@@ -84,12 +84,7 @@ def module_report(
             makers.append(partial(object_without_hlo, dump, memory))
         else:
             results = module_results(module, before=partial(_before, dump))
-            memory = memory_results(
-                dump,
-                backend=backend_of(dump, results.summary),
-                table=results.table,
-                most_estimated=MOST_ESTIMATED,
-            )
+            memory = _memory(dump, module, results)
             devices = results.summary.evident_partitions or results.summary.num_partitions
             shardings = sharding_results(
                 dump, read_before=devices > 1, known=(results.table, results.signature)
@@ -103,6 +98,23 @@ def module_report(
         "modules": Objects(makers),
     }
     return Report(kind="report", sections=tuple(sections), data=data)
+
+
+def _memory(dump: ModuleDump, module: HloModule, results: ModuleResults) -> MemoryResults | None:
+    """Return what is known of a module's memory, as far as the first page says it.
+
+    Where nothing will be, the passes for it are not even imported: that takes a fifth of the time.
+    """
+    if dump.buffers.assignment is None and len(module.columns) > MOST_ESTIMATED:
+        return None
+    from hlo_lens.analysis.memory_results import memory_results
+
+    return memory_results(
+        dump,
+        backend=backend_of(dump, results.summary),
+        table=results.table,
+        most_estimated=MOST_ESTIMATED,
+    )
 
 
 def _before(dump: ModuleDump) -> HloModule | None:
@@ -121,9 +133,10 @@ def _section(
     shardings: ShardingResults | None,
 ) -> Section:
     """Return head and tables of a module."""
+    parts = _memory_parts(memory)
     tables = (
         Table.of(results.summary, title="Summary", is_data_only=True),
-        *(() if memory is None else memory_tables(memory)),
+        *(() if parts is None else parts.tables),
         groups_table(results.collectives, "kind and axis"),
         _largest_table(results.largest),
         _sources_table(results.sources),
@@ -140,13 +153,13 @@ def _section(
         facts=(
             *_facts(dump, results),
             *(() if shardings is None else sharding_facts(shardings)),
-            *(() if memory is None else memory_facts(memory)),
+            *(() if parts is None else parts.facts),
         ),
         tables=tables,
         notes=(
             *_notes(results, module),
             *_framework_notes(dump.framework),
-            *_memory_notes(module, memory),
+            *(_memory_notes(module) if parts is None else parts.notes),
         ),
     )
 
@@ -164,12 +177,13 @@ def _framework_notes(framework: Framework | None) -> Iterator[str]:
 
 def _section_without_hlo(dump: ModuleDump, memory: MemoryResults | None) -> Section:
     facts: tuple[tuple[str, str], ...] = (("files", ", ".join(dump.files)),)
-    if memory is not None:
+    parts = _memory_parts(memory)
+    if parts is not None:
         return Section(
             title=dump.name,
-            facts=(*facts, *memory_facts(memory)),
-            tables=tuple(memory_tables(memory)),
-            notes=tuple(memory_notes(memory)),
+            facts=(*facts, *parts.facts),
+            tables=parts.tables,
+            notes=parts.notes,
         )
     return Section(
         title=dump.name,
@@ -260,11 +274,29 @@ def _collectives_text(results: ModuleResults) -> str:
     return f"{collectives_text(found)}: {kinds}"
 
 
-def _memory_notes(module: HloModule, memory: MemoryResults | None) -> Iterator[str]:
-    """Yield what belongs to the memory of a module, or why nothing is said of it."""
-    if memory is not None:
-        yield from memory_notes(memory)
-    elif not module.is_scheduled:
+class _MemoryParts(NamedTuple):
+    """What the report says of a module's memory."""
+
+    facts: tuple[tuple[str, str], ...]
+    tables: tuple[Table, ...]
+    notes: tuple[str, ...]
+
+
+def _memory_parts(memory: MemoryResults | None) -> _MemoryParts | None:
+    if memory is None:
+        return None
+    from hlo_lens.report.memory_report import memory_facts, memory_notes, memory_tables
+
+    return _MemoryParts(
+        facts=tuple(memory_facts(memory)),
+        tables=tuple(memory_tables(memory)),
+        notes=tuple(memory_notes(memory)),
+    )
+
+
+def _memory_notes(module: HloModule) -> Iterator[str]:
+    """Yield why nothing is said of a module's memory."""
+    if not module.is_scheduled:
         yield "memory not known: no buffer assignment beside this text, and no schedule in it"
     elif len(module.columns) > MOST_ESTIMATED:
         yield (
