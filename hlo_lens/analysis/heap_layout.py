@@ -27,12 +27,15 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.analysis.dataflow import NODES, PHI_ORDER
+from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
+from hlo_lens.analysis.buffer_assignment.values import PHI_ORDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from hlo_lens.analysis.dataflow import BufferSharing, Dataflow, Part
+    from hlo_lens.analysis.buffer_assignment.buffer_sharing import BufferSharing
+    from hlo_lens.analysis.buffer_assignment.shape_tree import Part
+    from hlo_lens.analysis.buffer_assignment.values import Dataflow
 
 MANY = 5000
 """Chunks above which a second try must promise something."""

@@ -2,7 +2,7 @@
 
 The live-range text that XLA dumps is the third file of a module, which protos and programs at hand
 do not have. Schedule, values and aliases follow from the HLO text by XLA's own rules
-(`hlo_lens.analysis.dataflow`).
+(`hlo_lens.analysis.buffer_assignment.dataflow`).
 
 A heap trace says more: which values XLA's simulation held at the same time. Its events carry no
 time of their own, but a value is taken when the instruction that defines it runs, so that a value
@@ -18,7 +18,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.dataflow import NODES, dataflow
+from hlo_lens.analysis.buffer_assignment.dataflow import dataflow
+from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
 from hlo_lens.analysis.memory_estimate import sizes_of, why_no_estimate
 from hlo_lens.model.heap_trace import HeapEventKind
 from hlo_lens.model.live_range import LiveRanges

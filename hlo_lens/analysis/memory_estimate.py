@@ -2,7 +2,7 @@
 
 What most users have is `compiled.as_text()`, or one ``after_optimizations.txt``. Where the text
 is in the order of execution, the values, their live ranges and their places follow by XLA's own
-rules: `hlo_lens.analysis.dataflow` and `hlo_lens.analysis.heap_layout`. Always an estimate: flags
+rules: `hlo_lens.analysis.buffer_assignment`. Always an estimate: flags
 that change the rules, and a few facts of the chip, are not in the text.
 
 Figures as in CompiledMemoryStats (xla/pjrt/compiled_memory_stats.cc), over allocations, host
@@ -28,7 +28,9 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.dataflow import NODES, BufferSharing, dataflow
+from hlo_lens.analysis.buffer_assignment.buffer_sharing import BufferSharing
+from hlo_lens.analysis.buffer_assignment.dataflow import dataflow
+from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
 from hlo_lens.analysis.heap_layout import LayoutRules, heap_layout, pack_in_time
 from hlo_lens.analysis.memory_layout import (
     DEFAULT_SPACE,
@@ -43,7 +45,7 @@ from hlo_lens.analysis.summary import summary
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from hlo_lens.analysis.dataflow import Dataflow
+    from hlo_lens.analysis.buffer_assignment.values import Dataflow
     from hlo_lens.analysis.heap_layout import Allocation, HeapLayout
     from hlo_lens.model.hlo import HloModule
     from hlo_lens.model.hlo_query import InstructionTable

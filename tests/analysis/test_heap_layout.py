@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hlo_lens.analysis import heap_layout as module
-from hlo_lens.analysis.dataflow import BufferSharing, dataflow
+from hlo_lens.analysis.buffer_assignment.buffer_sharing import BufferSharing
+from hlo_lens.analysis.buffer_assignment.dataflow import dataflow
 from hlo_lens.analysis.heap_layout import (
     BusyTimes,
     Chunk,
@@ -19,7 +20,7 @@ from hlo_lens.analysis.heap_layout import (
     pack,
     pack_in_time,
 )
-from tests.analysis.test_dataflow import name_of, size_of
+from tests.analysis.buffer_assignment.flows import name_of, size_of
 from tests.analysis.texts import LOOP, entry_of, table_of
 
 EVENTS = 300

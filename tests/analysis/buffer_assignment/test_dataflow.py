@@ -7,26 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hlo_lens.analysis.dataflow import NODES, BufferSharing, Dataflow, dataflow
+from tests.analysis.buffer_assignment.flows import flow_of, name_of
 from tests.analysis.texts import LOOP, entry_of, table_of
 
 if TYPE_CHECKING:
-    from hlo_lens.model.hlo_query import InstructionTable
-    from hlo_lens.model.shape import Shape
-
-
-def size_of(shape: Shape) -> int | None:
-    return 8 * len(shape.tuple_shapes) if shape.is_tuple else shape.size_bytes
-
-
-def flow_of(table: InstructionTable) -> Dataflow:
-    return dataflow(table, size_of)
-
-
-def name_of(flow: Dataflow, value: int) -> str:
-    row, node = divmod(flow.values.places[value], NODES)
-    index = ",".join(map(str, flow.tree(row).index(node)))
-    return f"{flow.table.module.columns.name(row)}{{{index}}}"
+    from hlo_lens.analysis.buffer_assignment.values import Dataflow
 
 
 def buffers_of(flow: Dataflow) -> list[list[str]]:
@@ -254,22 +239,6 @@ def test_a_permute_of_several_operands_has_values_where_xla_has() -> None:
   ROOT done = f32[8]{0} collective-permute-done(start)""")
     )
     assert buffers_of(flow) == [["a{}"], ["p{}"], ["start{1}"], ["start{}"]]
-
-
-def test_elementwise_results_may_lie_in_an_operand_of_their_shape() -> None:
-    flow = flow_of(
-        entry_of("""  p = f32[8]{0} parameter(0)
-  a = f32[8]{0} negate(p)
-  b = f32[8]{0} add(a, p)
-  c = bf16[8]{0} convert(b)
-  ROOT d = bf16[8]{0} reverse(c), dimensions={0}""")
-    )
-    sharing = BufferSharing(flow, "cpu")
-    places = {name_of(flow, value): flow.values.last_places[value] for value in range(5)}
-    rows = {name: place // NODES for name, place in places.items()}
-    assert sharing.may_share(places["a{}"], rows["b{}"], 0)
-    assert not sharing.may_share(places["b{}"], rows["c{}"], 0)
-    assert not sharing.may_share(places["c{}"], rows["d{}"], 0)
 
 
 @pytest.mark.parametrize("depth", [50, 500])

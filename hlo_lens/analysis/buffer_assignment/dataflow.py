@@ -1,0 +1,132 @@
+"""Values of a scheduled module: who defines them, which must share a buffer, when they live.
+
+Definitions, all XLA's:
+
+* A *value* is what an instruction writes: its result, or a part of it at a shape index. Tuples have
+  a value of their own (the table of pointers); bitcast, get-tuple-element, call and the like define
+  none and pass their operands' values on (hlo_dataflow_analysis.cc). What reaches the parameter of
+  a loop or the result of a branch by two ways is a value too, a *phi*, unless a loop only carries
+  it round (phi_graph.cc).
+* Values that must lie in the same bytes form a *buffer*: the state of a loop, the results of
+  branches, what is updated in place, donated parameters and their outputs (hlo_alias_analysis.cc).
+* *Instants* number the instructions in execution order, flattened: computations of calls, loops
+  (condition, then body), branches and async operations stand once, before the instruction that
+  calls them. A value lives from the instant that defines it (a parameter: from the start of its
+  computation) to its last use or position, both ends inclusive; what a computation returns lives to
+  the end of that computation, and entry parameters that are not donated to the end of the program
+  (hlo_live_range.cc).
+
+Sources: xla/hlo/analysis/hlo_dataflow_analysis.cc, hlo_alias_analysis.cc, alias_info.cc,
+xla/hlo/utils/hlo_live_range.cc, as of August 2026.
+
+Limits: a computation that is called twice (XLA clones such before it assigns buffers) is read once.
+The get-tuple-elements that a compact text leaves out are taken to stand right behind the tuple.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.buffer_assignment import async_operations, control_flow, forwarding
+from hlo_lens.analysis.buffer_assignment.aliasing import (
+    join_donated,
+    merged_buffers,
+    normalise_ranges,
+)
+from hlo_lens.analysis.buffer_assignment.shape_tree import ShapeTrees
+from hlo_lens.analysis.buffer_assignment.values import Dataflow
+from hlo_lens.analysis.buffer_assignment.walk import Walk
+from hlo_lens.model.hlo_query import split_phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from hlo_lens.analysis.buffer_assignment.walk import Rule
+    from hlo_lens.model.hlo_query import InstructionTable
+    from hlo_lens.model.shape import Shape
+
+_RULES: Mapping[str, Rule | None] = {
+    "parameter": forwarding.parameter,
+    "get-tuple-element": forwarding.element,
+    "tuple": forwarding.table,
+    "bitcast": forwarding.forward,
+    "opt-barrier": forwarding.forward,
+    "domain": forwarding.forward,
+    "add-dependency": forwarding.forward,
+    "copy": forwarding.copy,
+    "while": control_flow.loop,
+    "conditional": control_flow.conditional,
+    "call": control_flow.computation_call,
+    "async-start": async_operations.async_start,
+    "async-update": async_operations.async_update,
+    "async-done": async_operations.async_done,
+    "copy-start": async_operations.copy_start,
+    "copy-done": async_operations.copy_done,
+    "all-gather-start": async_operations.two_sided_start,
+    "collective-permute-start": async_operations.two_sided_start,
+    "all-reduce-start": None,
+    "all-reduce-done": forwarding.forward,
+    "recv-done": async_operations.recv_done,
+    "recv-start": None,
+    "send": async_operations.send,
+    "send-done": None,
+    "send-start": None,
+}
+"""Opcode to what finds an instruction's values; None where it defines its whole result."""
+
+_SUGAR: Mapping[str, Rule] = {
+    "start": async_operations.sugared_start,
+    "update": async_operations.async_update,
+    "done": async_operations.async_done,
+}
+"""The same by the ending of all other async opcodes, as of ``slice-start``."""
+
+
+def dataflow(
+    table: InstructionTable,
+    measure: Callable[[Shape], int | None],
+    color: Callable[[Shape], int] = operator.attrgetter("memory_space"),
+) -> Dataflow:
+    """Return values, buffers and live ranges of a module.
+
+    Args:
+        table: A module whose text is in execution order and that has an entry.
+        measure: Bytes of an array, or of the table of a tuple; None where they are not known.
+        color: Memory space of an array or a table.
+    """
+    opcodes = {opcode for opcode, _ in table.opcode_sizes}
+    rules = {opcode: rule for opcode in opcodes if (rule := _rule(opcode)) is not None}
+    walk = Walk(table, ShapeTrees(table.module, measure, color), rules)
+    result = walk.computation(table.module.entry, None).root
+    values, find = walk.values, walk.merged.find
+    donated = join_donated(walk, result)
+    end = len(walk.schedule)
+    for listed in walk.parameters.values():
+        for value in listed:
+            if value not in donated:
+                values.ends[value] = end
+    buffers = merged_buffers(walk)
+    normalise_ranges(values, buffers)
+    return Dataflow(
+        table=table,
+        trees=walk.trees,
+        values=values,
+        buffers=buffers,
+        buffer_of={value: k for k, buffer in enumerate(buffers) for value in buffer},
+        value_lists=walk.value_lists,
+        operands=walk.operands,
+        schedule=walk.schedule,
+        output_values=[find(value) for value in result],
+        parameter_values=walk.parameters,
+        donated=frozenset(donated),
+        carried=find,
+        numbers=walk.numbers,
+        bodies=walk.fusions,
+        skipped=tuple(f"{what} ({count} times)" for what, count in walk.skipped.items()),
+    )
+
+
+def _rule(opcode: str) -> Rule | None:
+    """Return what finds the values of an opcode; None where it defines its whole result."""
+    return _RULES[opcode] if opcode in _RULES else _SUGAR.get(split_phase(opcode)[1])

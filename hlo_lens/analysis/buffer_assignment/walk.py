@@ -1,0 +1,378 @@
+"""The walk over a scheduled module that finds its values, and what it knows on the way.
+
+Each computation is gone over when its caller is reached, before the caller itself: that is the
+flattened schedule. What an instruction's values are, its *rule* says (`hlo_lens.analysis.
+buffer_assignment.dataflow` has them by opcode); without one it defines its whole result.
+
+Sources: hlo_dataflow_analysis.cc, hlo_live_range.cc (FlattenSchedule), hlo_value.cc
+(MayUseOperandValue), as of August 2026.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from hlo_lens.analysis.buffer_assignment.fused_bodies import DEEPEST, FusedBodies
+from hlo_lens.analysis.buffer_assignment.in_place import IN_PLACE, aliasing_pairs, in_place_pairs
+from hlo_lens.analysis.buffer_assignment.post_order import COMPUTATION, post_order
+from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
+from hlo_lens.analysis.buffer_assignment.values import PHI_ORDER, DisjointSets, Values
+from hlo_lens.model.hlo import (
+    END,
+    NAME,
+    NAME_END,
+    OPERANDS,
+    OPERANDS_END,
+    SHAPE,
+    SHAPE_END,
+    STRIDE,
+    HloInstruction,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hlo_lens.analysis.buffer_assignment.shape_tree import Part, ShapeTree, ShapeTrees
+    from hlo_lens.model.hlo import HloComputation
+    from hlo_lens.model.hlo_query import InstructionTable
+    from hlo_lens.model.shape import ShapeIndex
+
+_PASSED_ON = frozenset({"tuple", "domain", "while", "call"})
+"""A while uses its operand at its body's parameter, a call where the computation uses it."""
+
+
+@dataclass(slots=True, eq=False)
+class Invocation:
+    """A computation with what it is called with.
+
+    Attributes:
+        computation: The computation.
+        position: Its position in the text.
+        start: Instant of its first instruction.
+        arguments: Values of each parameter; None for an entry, whose parameters define theirs.
+        parameter_instant: Instant of its parameter 0.
+        root: Values of its result; empty until all of it has been gone over.
+    """
+
+    computation: HloComputation
+    position: int
+    start: int
+    arguments: list[list[int]] | None
+    parameter_instant: int
+    root: list[int] = field(default_factory=list)
+
+
+class Walk:
+    """Goes once over the flattened schedule.
+
+    Args:
+        table: The module.
+        trees: Shapes of its instructions.
+        rules: Opcode to what finds an instruction's values; all others define their own.
+
+    Attributes:
+        values: The values found so far.
+        merged: Values that are one, as a loop only carries them round.
+        joined: Values that lie in the same bytes.
+        value_lists: Row to the values at each node of its shape.
+        operands: Row to the places of its operands.
+        schedule: Rows in execution order, flattened; the position is the instant.
+        done: Name of a computation to its invocation.
+        parameters: Number of an entry parameter to the values at each node of it.
+        numbers: Row to XLA's number, which orders a computation's instructions.
+        aliasing: Rows whose ``output_to_operand_aliasing`` says what they write into.
+        fusions: The computations of fusions.
+        async_values: Row of an async operation to the values of its computation.
+        wrapped: Row of an async-start to its computation; None once that has been gone over.
+        chain: Row of an async-update to that of its start.
+        skipped: What was not understood, and how often.
+    """
+
+    def __init__(
+        self, table: InstructionTable, trees: ShapeTrees, rules: Mapping[str, Rule]
+    ) -> None:
+        self.table = table
+        self.module = table.module
+        self.opcodes = table.opcodes
+        self.trees = trees
+        self.values = Values()
+        self.merged = DisjointSets()
+        self.joined = DisjointSets()
+        self.value_lists: dict[int, list[int]] = {}
+        self.operands: dict[int, list[int]] = {}
+        self.schedule: list[int] = []
+        self.done: dict[str, Invocation] = {}
+        self.parameters: dict[int, list[int]] = {}
+        self.numbers: dict[int, int] = {}
+        self.fusions = FusedBodies(table)
+        self.async_values: dict[int, range] = {}
+        self.wrapped: dict[int, HloComputation | None] = {}
+        self.chain: dict[int, int] = {}
+        self.skipped: dict[str, int] = {}
+        self._rules = rules
+        self._columns = table.module.columns
+        self._text = self._columns.source.text
+        self._spans = self._columns.spans
+        self._positions = {c.name: k for k, c in enumerate(table.module.computations)}
+        self._instants: dict[int, int] = {}
+        self._phis = 0
+        self._depth = 0
+        self.aliasing = self._rows_with("output_to_operand_aliasing=")
+        self._controls = self._rows_with("control-predecessors=")
+
+    # ---- text ----------------------------------------------------------------------------------
+
+    def _rows_with(self, what: str) -> set[int]:
+        """Return the rows whose text holds a word; one search over the whole text."""
+        text, starts = self._text, self._spans[NAME::STRIDE]
+        found = set()
+        position = text.find(what)
+        while position >= 0:
+            found.add(bisect.bisect_right(starts, position) - 1)
+            position = text.find(what, position + len(what))
+        return found
+
+    def text(self, row: int, first: int, last: int) -> str:
+        """Return the text between two columns of a row."""
+        base = row * STRIDE
+        return self._text[self._spans[base + first] : self._spans[base + last]]
+
+    def tree(self, row: int) -> ShapeTree:
+        """Return the shape of a row's result."""
+        base = row * STRIDE
+        spans = self._spans
+        return self.trees.of(self._text[spans[base + SHAPE] : spans[base + SHAPE_END]])
+
+    def called(self, call: Invocation, row: int) -> list[HloComputation]:
+        """Return the computations that a row calls."""
+        names = HloInstruction(call.computation, row).called_computations
+        found = [self.module.computation(name) for name in names]
+        return [computation for computation in found if computation is not None]
+
+    def _rows_by_name(self, computation: HloComputation) -> dict[str, int]:
+        columns, spans, text = self._columns, self._spans, self._text
+        if columns.overlays:
+            return {columns.name(row): row for row in computation.rows}
+        bases = ((row, row * STRIDE) for row in computation.rows)
+        return {text[spans[at + NAME] : spans[at + NAME_END]]: row for row, at in bases}
+
+    def _operand_places(self, row: int, rows: Mapping[str, int]) -> list[int]:
+        """Return the places of a row's operands; those that name nothing are left out."""
+        overlay = self._columns.overlays.get(row)
+        text = self.text(row, OPERANDS, OPERANDS_END)
+        found: list[int] = []
+        if overlay is None and not any(mark in text for mark in "[(#/"):
+            for name in text.replace("%", "").split(","):
+                operand = rows.get(name.strip())
+                if operand is not None:
+                    found.append(operand * NODES)
+                elif name.strip():
+                    self.skip("operand that names nothing")
+            return found
+        if overlay is not None and overlay.operands is not None:
+            operands = overlay.operands
+        else:
+            operands = self.module.reader.operands(text)
+        for item in operands:
+            operand = rows.get(item.name)
+            node = None if operand is None else self.tree(operand).at(item.index)
+            if operand is None or node is None:
+                self.skip("operand that names nothing")
+                continue
+            found.append(operand * NODES + node)
+        return found
+
+    def skip(self, what: str) -> None:
+        """Note something that was not understood."""
+        self.skipped[what] = self.skipped.get(what, 0) + 1
+
+    # ---- computations --------------------------------------------------------------------------
+
+    def enter(self, computation: HloComputation, arguments: list[list[int]]) -> Invocation:
+        """Go over a computation, but for one that is called a second time."""
+        known = self.done.get(computation.name)
+        if known is not None:
+            self.skip("computation that is called twice")
+            return known
+        return self.computation(computation, arguments)
+
+    def computation(
+        self, computation: HloComputation, arguments: list[list[int]] | None
+    ) -> Invocation:
+        """Go over a computation, and before each instruction over what that calls."""
+        start = len(self.schedule)
+        position = self._positions[computation.name]
+        call = Invocation(computation, position, start, arguments, start)
+        self.done[computation.name] = call
+        if self._depth == DEEPEST:
+            self.skip("computation that is nested too deep")
+            return call
+        self._read_operands(call)
+        self._depth += 1
+        for row in computation.rows:
+            self._visit(call, row)
+        self._depth -= 1
+        root = computation.root_row
+        call.root = self.value_lists.get(root, [])
+        self._hold(call.root, root, len(self.schedule))
+        return call
+
+    def _read_operands(self, call: Invocation) -> None:
+        """Find the operands of a computation's rows, and number the rows."""
+        computation, operands, opcodes = call.computation, self.operands, self.opcodes
+        row_of = self._rows_by_name(computation)
+        for row in computation.rows:
+            operands[row] = (
+                []
+                if opcodes[row] in ("parameter", "constant")
+                else self._operand_places(row, row_of)
+            )
+        controls: dict[int, list[int]] = {}
+        for row in self._controls.intersection(computation.rows):
+            names = HloInstruction(computation, row).control_predecessors
+            controls[row] = [row_of[name] for name in names if name in row_of]
+        order = post_order(computation.rows, operands, controls)
+        self.numbers.update(zip(order, itertools.count(call.position * COMPUTATION)))
+
+    def _visit(self, call: Invocation, row: int) -> None:
+        """Find the values of one row, and what its operands' values are used for."""
+        opcode = self.opcodes[row]
+        rule = self._rules.get(opcode)
+        found = self.define_all(row) if rule is None else rule(self, call, row)
+        instant = len(self.schedule)
+        self.schedule.append(row)
+        self._instants[row] = instant
+        self.value_lists[row] = found
+        self._hold(found, row, instant)
+        self.use(opcode, self.operands[row], instant)
+        if opcode in IN_PLACE or row in self.aliasing:
+            self.join_in_place(row, found, opcode)
+
+    def _hold(self, found: Sequence[int], row: int, instant: int) -> None:
+        """Let a row's values have a position there up to an instant."""
+        values, find = self.values, self.merged.find
+        position_ends, last_places, ends = values.position_ends, values.last_places, values.ends
+        base = row * NODES
+        for node, value in enumerate(found):
+            held = find(value)
+            if instant > position_ends[held]:
+                position_ends[held] = instant
+                last_places[held] = base + node
+                if instant > ends[held]:
+                    ends[held] = instant
+
+    def use(self, opcode: str, operands: Sequence[int], instant: int) -> None:
+        """Let the operands' values live to an instant. Source: hlo_value.cc, MayUseOperandValue."""
+        passed = opcode in _PASSED_ON
+        top_only = opcode in ("get-tuple-element", "copy")
+        ends = self.values.ends
+        find = self.merged.find
+        for place in operands:
+            row, node = divmod(place, NODES)
+            listed = self.value_lists.get(row)
+            if not listed:
+                continue
+            if node:
+                listed = self._hidden_element(row, node, listed)
+            if passed:
+                continue
+            for value in listed[:1] if top_only else listed:
+                held = find(value)
+                if instant > ends[held]:
+                    ends[held] = instant
+
+    def _hidden_element(self, row: int, node: int, listed: list[int]) -> list[int]:
+        """Return a part of a result, as by a get-tuple-element right behind it."""
+        values = self.values
+        find = self.merged.find
+        chosen = listed[node : node + self.tree(row).sizes[node]]
+        top = find(listed[0])
+        after = self._instants[row] + 1
+        values.ends[top] = max(values.ends[top], after)
+        for value in chosen:
+            held = find(value)
+            if values.position_ends[held] < after:
+                values.position_ends[held] = max(values.position_ends[held], after - 1)
+                values.last_places[held] = -1 - (row * NODES + node)
+            values.ends[held] = max(values.ends[held], after)
+        return chosen
+
+    # ---- values of one row ---------------------------------------------------------------------
+
+    def define(self, row: int, node: int, part: Part, start: int | None = None) -> int:
+        """Return a new value of a row, which lives from here on or from an instant before."""
+        instant = len(self.schedule)
+        place = row * NODES + node
+        begins = instant if start is None else start
+        return self.values.add(place, part, self.numbers[row] * NODES + node, begins, instant)
+
+    def define_all(self, row: int) -> list[int]:
+        """Return new values for all nodes of a row's result."""
+        parts = self.tree(row).parts
+        if len(parts) == 1:
+            return [self.define(row, 0, parts[0])]
+        return [self.define(row, node, part) for node, part in enumerate(parts)]
+
+    def define_phi(self, row: int, node: int, part: Part, start: int) -> int:
+        """Return a new phi."""
+        self._phis += 1
+        instant = len(self.schedule)
+        order = PHI_ORDER + self._phis
+        return self.values.add(row * NODES + node, part, order, start, instant)
+
+    def fill(self, row: int, given: Callable[[int], int | None]) -> list[int]:
+        """Return a value for each node: the given one, else one that the row defines."""
+        found = []
+        for node, part in enumerate(self.tree(row).parts):
+            value = given(node)
+            found.append(self.define(row, node, part) if value is None else value)
+        return found
+
+    def operand(self, row: int, number: int) -> list[int]:
+        """Return the values of an operand at each node of it; empty for one that is not known."""
+        places = self.operands[row]
+        if number >= len(places):
+            return []
+        source, node = divmod(places[number], NODES)
+        listed = self.value_lists.get(source, [])
+        if node == 0:
+            return listed
+        return listed[node : node + self.tree(source).sizes[node]]
+
+    def arguments(self, row: int) -> list[list[int]]:
+        """Return the values of all operands."""
+        return [self.operand(row, number) for number in range(len(self.operands[row]))]
+
+    def join_in_place(
+        self, row: int, found: Sequence[int], opcode: str, prefix: ShapeIndex = ()
+    ) -> None:
+        """Put the outputs that a row updates in place into the buffers of their operands.
+
+        Args:
+            row: The instruction.
+            found: Its values.
+            opcode: What it does.
+            prefix: Where in its shape the outputs of that are.
+        """
+        tree, find, places = self.tree(row), self.merged.find, self.operands[row]
+        said = aliasing_pairs(self.text(row, OPERANDS_END, END)) if row in self.aliasing else ()
+        fused = self.fusions.in_place(row) if opcode == "fusion" else ()
+        of_opcode = in_place_pairs(opcode, len(places), tree)
+        for number, index, output in itertools.chain(said, fused, of_opcode):
+            if number >= len(places):
+                continue
+            source, base = divmod(places[number], NODES)
+            part = self.tree(source)
+            node = part.at((*part.index(base), *index))
+            target = tree.at((*prefix, *output))
+            listed = self.value_lists.get(source)
+            if node is None or target is None or not listed:
+                continue
+            self.joined.union(find(listed[node]), find(found[target]))
+
+
+Rule: TypeAlias = Callable[[Walk, Invocation, int], list[int]]
