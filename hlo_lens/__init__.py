@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         HloUse,
         HloValue,
     )
+    from hlo_lens.model.call_tree import CallFrame, CallTree, CallTrees
     from hlo_lens.model.dump import Dump, ModuleDump
     from hlo_lens.model.hlo import HloComputation, HloInstruction, HloModule
     from hlo_lens.model.live_range import HloLiveRange
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.sharding import HloSharding
     from hlo_lens.syntax.buffer_assignment import parse_buffer_assignment, parse_buffer_values
     from hlo_lens.syntax.buffer_log import parse_buffer_log
+    from hlo_lens.syntax.call_tree import parse_call_trees
     from hlo_lens.syntax.hlo_module import parse_hlo
     from hlo_lens.syntax.live_range import parse_live_range
     from hlo_lens.syntax.log import parse_log
@@ -63,6 +65,9 @@ __all__ = [
     "BufferAssignment",
     "BufferLog",
     "BufferValues",
+    "CallFrame",
+    "CallTree",
+    "CallTrees",
     "Capture",
     "Dump",
     "DumpMismatchError",
@@ -94,6 +99,7 @@ __all__ = [
     "parse_buffer_assignment",
     "parse_buffer_log",
     "parse_buffer_values",
+    "parse_call_trees",
     "parse_hlo",
     "parse_live_range",
     "parse_log",
@@ -112,6 +118,7 @@ _HOMES = {
         "HloUse",
         "HloValue",
     ),
+    "hlo_lens.model.call_tree": ("CallFrame", "CallTree", "CallTrees"),
     "hlo_lens.model.dump": ("Dump", "ModuleDump"),
     "hlo_lens.model.hlo": ("HloComputation", "HloInstruction", "HloModule"),
     "hlo_lens.model.live_range": ("HloLiveRange",),
@@ -122,6 +129,7 @@ _HOMES = {
     "hlo_lens.model.sharding": ("HloSharding",),
     "hlo_lens.syntax.buffer_assignment": ("parse_buffer_assignment", "parse_buffer_values"),
     "hlo_lens.syntax.buffer_log": ("parse_buffer_log",),
+    "hlo_lens.syntax.call_tree": ("parse_call_trees",),
     "hlo_lens.syntax.hlo_module": ("parse_hlo",),
     "hlo_lens.syntax.live_range": ("parse_live_range",),
     "hlo_lens.syntax.log": ("parse_log",),

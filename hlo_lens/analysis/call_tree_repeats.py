@@ -30,11 +30,10 @@ def subtree_shapes(tree: CallTree) -> Sequence[int]:
     """Return a number for each node, the same for two nodes if and only if their subtrees are."""
     shapes = array("i", bytes(4 * len(tree)))
     known: dict[tuple[int, ...], int] = {}
-    ends, frame_ids, parents, own = tree.ends, tree.frame_ids, tree.parents, tree.own
+    ends, frame_ids, own = tree.ends, tree.frame_ids, tree.own
     is_calls = tree.measure == "calls"
     for node in range(len(tree) - 1, -1, -1):
-        parent = parents[node]
-        amount = own[node] // own[parent] if is_calls and parent >= 0 else own[node]
+        amount = tree.repeats(node) if is_calls else own[node]
         below: list[int] = []
         child, end = node + 1, ends[node]
         while child < end:

@@ -266,10 +266,13 @@ def _short(frame: CallFrame | None) -> str | None:
 
 
 def _outermost_nodes(tree: CallTree, kinds: Sequence[str | None]) -> list[int]:
-    """Return the nodes that communicate and stand below no other that does, in order."""
+    """Return the nodes that communicate and stand below no other that does, in order.
+
+    A node that counts nothing itself only tells what is counted elsewhere.
+    """
     found, end = [], 0
     for node, frame in enumerate(tree.frame_ids):
-        if node >= end and kinds[frame]:
+        if node >= end and kinds[frame] and tree.own[node]:
             found.append(node)
             end = tree.ends[node]
     return found

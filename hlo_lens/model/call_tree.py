@@ -134,6 +134,15 @@ class CallTree:
             node = self.parents[node]
         return found[::-1]
 
+    def repeats(self, node: int) -> int:
+        """Return how often a call is repeated each time that its caller runs, 1 for once.
+
+        Callers that count nothing themselves, such as modules around calls, stand for one.
+        """
+        parent = self.parents[node]
+        above = self.own[parent] if parent >= 0 else 1
+        return self.own[node] // max(1, above)
+
     @property
     def total(self) -> int:
         """Sum over all nodes and residuals."""

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.call_tree_outline import CallTreeOutline, OutlineLine
-    from hlo_lens.model.call_tree import CallTree
 
 _WIDTH = 100
 _LEAST = 30
@@ -67,16 +66,8 @@ def _label(outline: CallTreeOutline, line: OutlineLine, places: Places) -> str:
         return f"[{format_count(line.times)} other{'' if line.times == 1 else 's'}]"
     text = places.text(outline.tree.frame(line.node))
     shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-    times = line.times * _repeats(outline.tree, line.node)
+    times = line.times * (outline.tree.repeats(line.node) if outline.tree.measure == "calls" else 1)
     return f"{shown}  x{times}" if times > 1 else shown
-
-
-def _repeats(tree: CallTree, node: int) -> int:
-    """Return how often a node is said to be repeated below its caller."""
-    if tree.measure != "calls":
-        return 1
-    parent = tree.parents[node]
-    return tree.own[node] // tree.own[parent] if parent >= 0 else tree.own[node]
 
 
 def _joined(bars: str, branch: str, label: str, depth: int) -> str:

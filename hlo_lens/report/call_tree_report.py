@@ -167,7 +167,8 @@ def _tables(
         yield _groups(tree, "function", view.sort)
     if by == "file":
         yield _groups(tree, "file", view.sort)
-    if by in (None, "package") and (is_trace or by):
+    has_files = any(frame.file is not None for frame in tree.frames)
+    if by == "package" or (by is None and is_trace and has_files):
         yield _groups(tree, "package", view.sort)
     if is_trace and by in (None, "repeats"):
         repeats = call_tree_repeats(tree, shapes)

@@ -17,9 +17,10 @@ from lark import Lark, Token
 from hlo_lens.model.call_tree import NO_PARENT, CallFrame, CallTree, CallTrees
 from hlo_lens.syntax import call_tree_patterns as patterns
 from hlo_lens.syntax.buffer_lines import LineScan, find_all, grammar_tree
+from hlo_lens.syntax.comm_debug import Table, find_tables
 from hlo_lens.syntax.grammar import grammar_text
 from hlo_lens.text.errors import DumpSyntaxError
-from hlo_lens.text.source import Source, clean, decode
+from hlo_lens.text.source import Source, Span, clean, decode
 
 if TYPE_CHECKING:
     import re
@@ -320,17 +321,22 @@ class TreeScan(LineScan):
         self.passed_over: list[tuple[int, int]] = []
         self._read_label = read_label
         self._draft = _Draft()
+        self._tables: list[Table] = []
         self._line = 1
         self._counted = 0
 
     def run(self) -> None:
-        """Read the whole text."""
+        """Read the whole text; tables of CommDebugMode come after the trees."""
+        self._tables = list(
+            find_tables(self.text, lambda at: self.source.line_column(at)[0], self._gap)
+        )
         position = 0
         for match in patterns.TREE_LINE.finditer(self.text):
             if match.start() != position or not self._follows(match):
                 self._take(_tree_line(match, match.start(), match.end(), match[4] or ""), position)
             position = match.end() + 1
         self._end(position)
+        self.found.extend(table.tree for table in self._tables)
 
     def follow(self, lines: Iterable[TreeLine]) -> None:
         """Read the lines of trees, and what stands between them."""
@@ -404,12 +410,15 @@ class TreeScan(LineScan):
             self.found.append(self._draft.done())
         self._draft = _Draft()
 
+    def _gap(self, span: Span, message: str) -> None:
+        self.add_gap(span.start, span.end, message)
+
     # ---- other lines ---------------------------------------------------------------------------
 
     def _between(self, start: int, line: TreeLine) -> None:
         """Read the lines before a line of a tree: a root, a title, a gap, or nothing of ours."""
         end = line.start
-        count = sum(1 for _ in patterns.NOT_BLANK.finditer(self.text, start, end))
+        count = self._count(start, end)
         if not count:
             return
         root = self._root(start, line)
@@ -423,9 +432,9 @@ class TreeScan(LineScan):
         self._close()
         if root is None:
             self._draft.title = self._title(end)
-            self._pass_over(start, end, count)
+            self._pass_over(start, end)
             return
-        self._pass_over(start, root.start, count - 1)
+        self._pass_over(start, root.start)
         number, times = self._draft.label(root.label, self._read_label)
         key = 2 * root.column - 1
         self._draft.add(key, self._line_of(root.start), number, times, root.branch)
@@ -450,25 +459,35 @@ class TreeScan(LineScan):
         lines = self.text[max(0, end - _LONGEST_ROOT) : end].split("\n")
         return next((text.strip() for text in reversed(lines) if text.strip()), "").rstrip(":")
 
-    def _pass_over(self, start: int, end: int, count: int) -> None:
-        """Count lines that belong to no tree."""
-        if not count:
+    def _pass_over(self, start: int, end: int) -> None:
+        """Count lines that belong to no tree and no table."""
+        for table in self._tables:
+            if start <= table.span.start < end:
+                self._pass_over_stretch(start, table.span.start)
+                start = table.span.end
+        self._pass_over_stretch(start, end)
+
+    def _pass_over_stretch(self, start: int, end: int) -> None:
+        first = patterns.NOT_BLANK.search(self.text, start, end)
+        if first is None:
             return
+        count = self._count(start, end)
         if len(self.passed_over) >= _MOST_STRETCHES:
-            first, lines = self.passed_over[-1]
-            self.passed_over[-1] = (first, lines + count)
+            line, lines = self.passed_over[-1]
+            self.passed_over[-1] = (line, lines + count)
             return
-        first_match = patterns.NOT_BLANK.search(self.text, start, end)
-        at = start if first_match is None else first_match.start()
-        self.passed_over.append((self._line_of(at), count))
+        self.passed_over.append((self._line_of(first.start()), count))
+
+    def _count(self, start: int, end: int) -> int:
+        """Return how many lines are not blank."""
+        return sum(1 for _ in patterns.NOT_BLANK.finditer(self.text, start, end))
 
     def _end_of_text(self, position: int) -> None:
         """Count the lines after the last tree; say if that is cut off."""
         text = self.text
-        count = sum(1 for _ in patterns.NOT_BLANK.finditer(text, position))
-        self._pass_over(position, len(text), count)
+        self._pass_over(position, len(text))
         draft = self._draft
-        if count or not draft.frame_ids or text.endswith("\n"):
+        if text[position:].strip() or not draft.frame_ids or text.endswith("\n"):
             return
         last = draft.frames[draft.frame_ids[-1]]
         if last.file is None and any(f.file is not None for f in draft.frames[:-1]):

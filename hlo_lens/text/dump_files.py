@@ -38,17 +38,21 @@ _BOX_LINE = (
     r"[\u2500\u2501\u2550]+\u252c?[ \t\xa0]*+[^\s\u2500-\u257f][^\n]*+"
 )
 _ASCII_LINE = r"(?:[ \t]|\|(?!-))*+[|+`\\]-{1,4}+[ \t][^\s|+`\\-][^\n]*+"
+_ANY_LINE = rf"(?:{_BOX_LINE}|{_ASCII_LINE})"
+_TABLE_LINES = r"[ \t]*+(?:FORWARD|BACKWARD) PASS[ \t]*+\n[ \t]++\*{1,2}\S"
 _CALL_TREE = re.compile(
     rf"^(?:[^\s|\u2500-\u257f][^\n|\u2500-\u257f]{{0,119}}?[\]:>-] ?)?{_BOX_LINE}\n"
     rf"(?:[^\n]*+\n)??[^\n\u2500-\u257f]{{0,121}}{_BOX_LINE}$"
+    rf"|^[^\n]*+(?<=[\d)\]])[^\S\n]*+\n{_ANY_LINE}(?<=[\d)\]])$|^{_TABLE_LINES}"
     rf"|^{_ASCII_LINE}(?<=[\d)\]])[^\S\n]*+\n{_ASCII_LINE}$",
     re.MULTILINE,
 )
-"""Two branches with names; in ASCII also a place at the end of the first."""
+"""Two branches with names; in ASCII also a place at the end of the first; or a place and a branch
+with one; or what PyTorch's CommDebugMode prints."""
 
 _BRANCHES = (
     *("\u251c\u2500", "\u2514\u2500", "\u2570\u2500", "\u2523\u2501", "\u2517\u2501"),
-    *("\u2560\u2550", "\u255a\u2550", "|-", "+-", "`-", "\\-"),
+    *("\u2560\u2550", "\u255a\u2550", "|-", "+-", "`-", "\\-", " PASS"),
 )
 """What a call tree has at least one of; a text without any need not be searched for one."""
 

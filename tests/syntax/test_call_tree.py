@@ -14,6 +14,7 @@ from hlo_lens.syntax.call_tree import (
     parse_call_trees,
     parse_call_trees_with_grammar,
 )
+from hlo_lens.syntax.comm_debug import rows_with_grammar, rows_with_scanner
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 from hlo_lens.text.source import clean
 from tests.corpus import SAMPLES, SHARED
@@ -315,3 +316,52 @@ def test_damaged_texts_give_a_result_or_an_error_of_ours() -> None:
         if not number % 10:
             source = clean(damaged)
             assert parse_call_trees_with_grammar(source) == parse_call_trees(source), damaged
+
+
+TABLE = """\
+Global
+  FORWARD PASS
+    *c10d_functional.all_reduce: 3
+    *c10d_functional.all_gather_into_tensor: 1
+    Model
+    *module type: <class 'm.Model'>
+    *Parameter List
+     *weight: (Shard(dim=0),)
+      FORWARD PASS
+        *c10d_functional.all_reduce: 3
+        **aten.addmm.default
+          shape: [torch.Size([8, 10])]
+          sharding: [(Shard(dim=0),)]
+          device mesh: DeviceMesh([0, 1])
+      BACKWARD PASS
+        *c10d_functional.all_reduce: 2
+        Model.net1
+        Model.net2
+          FORWARD PASS
+            *c10d_functional.all_reduce: 2
+            **aten.addmm.default
+            **aten.relu.default
+"""
+
+
+def test_table_of_comm_debug_mode_counts_each_collective_in_its_innermost_module() -> None:
+    found = parse_call_trees(f"run\n{TABLE}\x1b[0mdone\n")
+    (tree,) = found.trees
+    assert found.passed_over == ((1, 1), (24, 1))
+    own = {
+        tuple(tree.frame(at).function for at in tree.stack(node)): tree.own[node]
+        for node in range(len(tree))
+    }
+    reduce = "c10d_functional.all_reduce"
+    assert own["Global", "Global (forward)", reduce] == 0
+    assert own["Global", "Model", "Model (forward)", reduce] == 1
+    assert own["Global", "Model", "Model (backward)", reduce] == 2
+    assert own["Global", "Model", "Model.net2", "Model.net2 (forward)", reduce] == 2
+    assert own["Global", "Global (forward)", "c10d_functional.all_gather_into_tensor"] == 1
+    assert tree.total == 3 + 2 + 1 + 3
+    assert tree.lines[0] == 2
+
+
+def test_table_rows_are_those_of_the_grammar() -> None:
+    assert rows_with_scanner(TABLE) == rows_with_grammar(TABLE)
+    assert len(rows_with_scanner(TABLE)) == 22

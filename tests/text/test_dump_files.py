@@ -63,6 +63,11 @@ KINDS = {
         "step: 1\nINFO - ├── main, a.py:1\nINFO - │   ├── f, a.py:2\n",
     ),
     "call tree in ascii": (DumpKind.CALL_TREE, "main\n|-- f, a.py:1\n`-- g\n"),
+    "call tree of two lines": (DumpKind.CALL_TREE, "main, a.py:1\n+-- f (a.py:2)\n"),
+    "collectives of modules": (
+        DumpKind.CALL_TREE,
+        "Global\n  FORWARD PASS\n    *c10d_functional.all_reduce: 1\n    MLPModule\n",
+    ),
     "call tree far down": (
         DumpKind.CALL_TREE,
         "log line\n" * 9000 + "├── main, a.py:1\n└── f, a.py:2\n",
