@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.model.buffer_log import BufferLog
+    from hlo_lens.model.jax_values import ShardingLog
     from hlo_lens.model.out_of_memory import (
         AllocatorState,
         CompileOutOfMemory,
@@ -29,6 +30,7 @@ class LogText:
         failures: Pieces of memory that running programs did not get.
         allocators: States of allocators.
         limits: Programs that rematerialization did not make small enough.
+        shardings: Meshes, shardings, types and drawings; None where there are none.
         buffers: Statistics of buffers and the largest of them; None where there are none.
         understood_lines: Lines of the file that what is listed here was read from.
         gaps: Lines inside of it that could not be read, in text order.
@@ -40,6 +42,7 @@ class LogText:
     failures: tuple[FailedAllocation, ...] = ()
     allocators: tuple[AllocatorState, ...] = ()
     limits: tuple[RematerializationLimit, ...] = ()
+    shardings: ShardingLog | None = None
     buffers: BufferLog | None = None
     understood_lines: int = 0
     gaps: tuple[Gap, ...] = field(default=(), repr=False, compare=False)
@@ -47,12 +50,14 @@ class LogText:
     @property
     def is_empty(self) -> bool:
         """Whether nothing was found."""
-        return not any(self._found()) and self.buffers is None
+        return not any(self._found()) and self.buffers is None and self.shardings is None
 
     @property
     def passed_lines(self) -> int:
-        """Lines of the file that belong to nothing that is listed here."""
-        return max(0, self.lines - self.understood_lines - sum(gap.lines for gap in self.gaps))
+        """Lines of the file that belong to nothing that is listed here, nor to dumps of objects."""
+        dumps = 0 if self.shardings is None else self.shardings.dump_lines
+        gaps = sum(gap.lines for gap in self.gaps)
+        return max(0, self.lines - self.understood_lines - gaps - dumps)
 
     def _found(self) -> Iterator[tuple[object, ...]]:
         yield from (self.compile_ooms, self.failures, self.allocators, self.limits)

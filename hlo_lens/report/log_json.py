@@ -6,16 +6,22 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.drawn_shardings import drawn_shardings
+from hlo_lens.analysis.logged_arrays import logged_arrays
 from hlo_lens.analysis.memory_shortage import memory_shortage, missing_bytes, peak_buffer_groups
+from hlo_lens.analysis.sharding_trail import sharding_trail, value_cells
 from hlo_lens.model.human_size import HumanSize
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from hlo_lens.analysis.memory_shortage import MemoryShortage
+    from hlo_lens.analysis.result import Result
     from hlo_lens.model.buffer_log import BufferLogEntry
+    from hlo_lens.model.jax_values import ShardingLog
     from hlo_lens.model.log import LogText
     from hlo_lens.model.out_of_memory import CompileOutOfMemory
+    from hlo_lens.model.shape import Shape
 
 
 def log_object(log: LogText) -> Mapping[str, object]:
@@ -27,6 +33,7 @@ def log_object(log: LogText) -> Mapping[str, object]:
         "allocators": [as_json(state) for state in log.allocators],
         "rematerialization_limits": [as_json(limit) for limit in log.limits],
         "buffer_statistics": [_buffers_object(entry) for entry in entries],
+        "shardings": None if log.shardings is None else _shardings_object(log.shardings),
         "coverage": {
             "lines": log.lines,
             "understood_lines": log.understood_lines,
@@ -76,9 +83,70 @@ def _buffers_object(entry: BufferLogEntry) -> Mapping[str, object]:
     return {**_fields(entry), "groups": _groups(peak_buffer_groups(entry.peak_buffers))}
 
 
+def _shardings_object(log: ShardingLog) -> Mapping[str, object]:
+    trail = sharding_trail(log)
+    return {
+        "trail": _rows(trail),
+        "changes": [
+            {
+                "line": change.before.line,
+                "said": change.before.text,
+                "by": change.before_function,
+                "next_line": change.after.line,
+                "then": change.after.text,
+                "next_by": change.after_function,
+                "places_alike": change.places_alike,
+            }
+            for change in trail.changes
+        ],
+        "device_shapes": [
+            {
+                "line": check.line,
+                "name": check.name,
+                "printed": _shape_text(check.printed),
+                "expected": _shape_text(check.expected),
+                "agrees": check.agrees,
+            }
+            for check in trail.checks
+        ],
+        "drawings": [
+            {
+                **_fields(drawing.boxes),
+                "sharding": None if drawing.sharding is None else drawing.sharding.text,
+                "spec": drawing.spec,
+                "agrees_with_lines": [value.line for value in drawing.agrees_with],
+            }
+            for drawing in drawn_shardings(log).drawings
+        ],
+        "arrays": _rows(logged_arrays(log)),
+        "values": [
+            {
+                "line": value.line,
+                "label": value.label,
+                "text": value.text,
+                **dict(zip(_VALUE_KEYS, value_cells(value), strict=True)),
+            }
+            for value in log.values
+        ],
+        "python_objects": {"count": log.dumps, "lines": log.dump_lines},
+        "code_calls": log.code_calls,
+    }
+
+
+_VALUE_KEYS = ("kind", "value", "shape", "device_shape", "sharding")
+
+
+def _shape_text(shape: Shape | None) -> str | None:
+    return None if shape is None else shape.to_text(layout=False)
+
+
+def _rows(result: Result) -> list[Mapping[str, object]]:
+    names = [column.name for column in result.COLUMNS]
+    return [dict(zip(names, row, strict=True)) for row in result.rows()]
+
+
 def _groups(shortage: MemoryShortage) -> list[Mapping[str, object]]:
-    names = [column.name for column in shortage.COLUMNS]
-    return [dict(zip(names, row, strict=True)) for row in shortage.rows()]
+    return _rows(shortage)
 
 
 def _range(bounds: tuple[int, int]) -> Mapping[str, int]:

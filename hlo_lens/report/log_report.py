@@ -8,6 +8,7 @@ from hlo_lens.analysis.memory_shortage import peak_buffer_groups
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.log_tables import table_of
 from hlo_lens.report.memory_messages_report import memory_sections
+from hlo_lens.report.sharding_log_report import sharding_log_sections
 from hlo_lens.report.table import Section, Table
 from hlo_lens.report.units import format_bytes, format_count, plural
 
@@ -25,6 +26,8 @@ def log_sections(name: str, log: LogText) -> Iterator[Section]:
     yield from memory_sections(name, log)
     if log.buffers is not None:
         yield from buffer_log_sections(name, log.buffers)
+    if log.shardings is not None:
+        yield from sharding_log_sections(name, log.shardings)
 
 
 def _head(name: str, log: LogText) -> Section:
@@ -37,6 +40,14 @@ def _head(name: str, log: LogText) -> Section:
             f"{format_count(gaps)} in gaps, {format_count(log.passed_lines)} passed over",
         ),
     ]
+    if log.shardings is not None and log.shardings.dumps:
+        count, lines = log.shardings.dumps, log.shardings.dump_lines
+        facts.append(
+            (
+                "objects",
+                f"{plural(count, 'Python object')} dumped over {lines:,} lines, passed over",
+            )
+        )
     facts.append(("found", "; ".join(_found(log)) or "nothing"))
     return Section(title=f"{name}: log", facts=tuple(facts), notes=gap_notes(log.gaps, True))
 
@@ -52,6 +63,12 @@ def _found(log: LogText) -> Iterator[str]:
     ):
         if things:
             yield _many(len(things), noun)
+    if log.shardings is not None:
+        shardings = log.shardings
+        if shardings.values:
+            yield f"{format_count(len(shardings.values))} shardings, meshes and types"
+        if shardings.boxes:
+            yield plural(len(shardings.boxes), "drawing")
 
 
 _PLURALS = {

@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hlo_lens.model.log import LogText
 from hlo_lens.syntax.allocation_failures import read_allocator, read_failure, read_limit
-from hlo_lens.syntax.buffer_lines import source_of
 from hlo_lens.syntax.buffer_log import parse_buffer_log
 from hlo_lens.syntax.log_text import find_anchors
 from hlo_lens.syntax.out_of_memory import find_start, read_compile_oom
+from hlo_lens.syntax.sharding_log import read_shardings
 from hlo_lens.text import log_words
 from hlo_lens.text.errors import DumpSyntaxError, Gap
-from hlo_lens.text.source import Source, cut_log_prefixes
+from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hlo_lens.model.buffer_log import BufferLog
+    from hlo_lens.model.jax_values import ShardingLog
     from hlo_lens.model.out_of_memory import AllocatorState, CompileOutOfMemory
 
 T = TypeVar("T")
@@ -34,7 +35,10 @@ def parse_log(text: str | bytes | Source, *, strict: bool = False, path: str = "
     Raises:
         DumpSyntaxError: If there is nothing in it, or, when strict, at the first gap.
     """
-    source = source_of(text, path)
+    if isinstance(text, Source):
+        source = text
+    else:  # not as buffer-side texts are decoded: drawings need their lines
+        source = clean(decode(text) if isinstance(text, bytes) else text, path)
     if not source.cut_offsets and (bare := cut_log_prefixes(source)) is not None:
         source = bare
     found = _Scan(source).log()
@@ -63,6 +67,7 @@ class _Scan:
         states = self._all(log_words.ALLOCATOR_STATE, self._allocator)
         limits = self._all(log_words.REMATERIALIZATION_LIMIT, self._without_gaps(read_limit))
         buffers = self._buffers()
+        shardings = self._shardings()
         text = self.source.text
         lines = text.count("\n") + (not text.endswith("\n") and text != "")
         return LogText(
@@ -72,6 +77,7 @@ class _Scan:
             failures=tuple(failures),
             allocators=tuple(states),
             limits=tuple(limits),
+            shardings=shardings,
             buffers=buffers,
             understood_lines=max(0, self._covered() - sum(gap.lines for gap in self.gaps)),
             gaps=tuple(sorted(self.gaps, key=lambda gap: (gap.line, gap.column))),
@@ -123,6 +129,15 @@ class _Scan:
         self.gaps += log.gaps
         self.spans += log.spans
         return log
+
+    def _shardings(self) -> ShardingLog | None:
+        """Return what the log says of shardings."""
+        found, spans = read_shardings(self.source)
+        self.gaps += found.gaps
+        if not (found.values or found.boxes):
+            return None
+        self.spans += spans
+        return found
 
     def _covered(self) -> int:
         """Return how many lines of the file the spans cover."""

@@ -24,12 +24,50 @@ ALLOCATOR_STATE = ("BFCAllocator dump for ", "Bin (256):", "Summary of in-use Ch
 REMATERIALIZATION_LIMIT = ("Can't reduce memory use below ",)
 BUFFERS = ("BufferAssignment OOM Debugging", "BufferAssignment stats:", "Peak buffers:")
 
+SHARDINGS = (
+    "NamedSharding(",
+    "PartitionSpec(",
+    "ShapeDtypeStruct(",
+    "ShapedArray(",
+    "SingleDeviceSharding(",
+    "GSPMDSharding(",
+    "PositionalSharding(",
+    "Mesh(",
+    " => ",
+    "{devices=[",
+    "P(",
+    "@",
+)
+"""Words of lines with shardings as JAX prints them; the last ones are also in other lines."""
+
+BOXES = ("┌──", "+---")
+"""Left upper corners of drawings."""
+
+_SHARDING_SIGNS = (
+    "NamedSharding(",
+    "PartitionSpec(",
+    "ShapedArray(",
+    "ShapeDtypeStruct(",
+    "SingleDeviceSharding(",
+    "GSPMDSharding(",
+    "PositionalSharding(",
+    "Mesh('",
+    'Mesh("',
+    "Mesh(device_ids=",
+    "Mesh(axis_sizes=",
+)
+"""Words that tell a log with shardings from other texts."""
+
+_BOX_WALLS = ("│ GPU ", "│ CPU ", "│ TPU ", "│GPU ", "│CPU ", "│TPU ")
+
 ALL = (
     *OUT_OF_MEMORY,
     *FAILED_ALLOCATION,
     *ALLOCATOR_STATE,
     *REMATERIALIZATION_LIMIT,
     *BUFFERS,
+    *_SHARDING_SIGNS,
+    *_BOX_WALLS,
 )
 """All of them."""
 

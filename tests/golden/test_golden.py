@@ -27,6 +27,9 @@ COMMANDS = {
     "shard_uneven.txt": "shard {devices=[4,2]<=[8]} --shape 10,16 --mesh x=4,y=2",
     "report_log_tpu_oom.txt": "report sample_dumps/logs/tpu_oom_libtpu_0_0_17.txt",
     "report_log_tpu_oom.json": "report sample_dumps/logs/tpu_oom_libtpu_0_0_51.txt -f json",
+    "report_log_custom_partitioning.txt": (
+        "report sample_dumps/logs/custom_partitioning_jax_0_6_2.txt"
+    ),
     "ls_gpu.txt": "ls sample_dumps/gpu",
     "report_call_tree.txt": "report sample_dumps/logs/traced_dtensor.txt",
     "tree_tpu_wire_bytes.txt": "tree sample_dumps/tpu/tp_mlp --measure wire-bytes",
