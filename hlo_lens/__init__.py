@@ -20,6 +20,15 @@ from hlo_lens.load import load  # bound now, or the submodule of that name would
 from hlo_lens.model.reader import Reader, use_reader
 
 if TYPE_CHECKING:
+    from hlo_lens.api import (
+        collectives,
+        loops,
+        memory,
+        modules_of,
+        report_on,
+        shardings,
+        signature,
+    )
     from hlo_lens.jax_bridge import Capture, capture, from_compiled, from_lowered
     from hlo_lens.model.buffer_log import BufferLog
     from hlo_lens.model.buffers import (
@@ -33,6 +42,9 @@ if TYPE_CHECKING:
     )
     from hlo_lens.model.call_tree import CallFrame, CallTree, CallTrees
     from hlo_lens.model.dump import Dump, ModuleDump
+    from hlo_lens.model.framework import Framework, FrameworkValue
+    from hlo_lens.model.graph import call_graph, def_use_graph
+    from hlo_lens.model.graph_export import to_dot, to_graphml
     from hlo_lens.model.hlo import HloComputation, HloInstruction, HloModule
     from hlo_lens.model.live_range import HloLiveRange
     from hlo_lens.model.log import LogText
@@ -54,7 +66,9 @@ if TYPE_CHECKING:
         HloLensError,
         MissingDumpError,
         MissingPackageError,
+        UnknownNameError,
         UnreadableError,
+        UsageError,
     )
 
 __version__ = "0.1.0"
@@ -72,6 +86,8 @@ __all__ = [
     "Dump",
     "DumpMismatchError",
     "DumpSyntaxError",
+    "Framework",
+    "FrameworkValue",
     "Gap",
     "HloComputation",
     "HloInstruction",
@@ -89,13 +105,21 @@ __all__ = [
     "MissingPackageError",
     "ModuleDump",
     "Shape",
+    "UnknownNameError",
     "UnreadableError",
+    "UsageError",
     "__version__",
+    "call_graph",
     "capture",
+    "collectives",
+    "def_use_graph",
     "expand_replica_groups",
     "from_compiled",
     "from_lowered",
     "load",
+    "loops",
+    "memory",
+    "modules_of",
     "parse_buffer_assignment",
     "parse_buffer_log",
     "parse_buffer_values",
@@ -104,9 +128,23 @@ __all__ = [
     "parse_live_range",
     "parse_log",
     "parse_memory_usage_report",
+    "report_on",
+    "shardings",
+    "signature",
+    "to_dot",
+    "to_graphml",
 ]
 
 _HOMES = {
+    "hlo_lens.api": (
+        "collectives",
+        "loops",
+        "memory",
+        "modules_of",
+        "report_on",
+        "shardings",
+        "signature",
+    ),
     "hlo_lens.jax_bridge": ("Capture", "capture", "from_compiled", "from_lowered"),
     "hlo_lens.model.buffer_log": ("BufferLog",),
     "hlo_lens.model.buffers": (
@@ -120,6 +158,9 @@ _HOMES = {
     ),
     "hlo_lens.model.call_tree": ("CallFrame", "CallTree", "CallTrees"),
     "hlo_lens.model.dump": ("Dump", "ModuleDump"),
+    "hlo_lens.model.framework": ("Framework", "FrameworkValue"),
+    "hlo_lens.model.graph": ("call_graph", "def_use_graph"),
+    "hlo_lens.model.graph_export": ("to_dot", "to_graphml"),
     "hlo_lens.model.hlo": ("HloComputation", "HloInstruction", "HloModule"),
     "hlo_lens.model.live_range": ("HloLiveRange",),
     "hlo_lens.model.log": ("LogText",),
@@ -141,7 +182,9 @@ _HOMES = {
         "HloLensError",
         "MissingDumpError",
         "MissingPackageError",
+        "UnknownNameError",
         "UnreadableError",
+        "UsageError",
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import shlex
 
@@ -40,3 +41,13 @@ def test_readme_shows_what_the_program_prints() -> None:
 @pytest.mark.parametrize("command", sorted(main.list_commands(None)))  # type: ignore[arg-type] # no context needed
 def test_every_command_is_in_the_readme(command: str) -> None:
     assert f"hlo-lens {command}" in README.read_text("utf-8")
+
+
+def test_the_section_on_python_shows_what_python_prints() -> None:
+    section = README.read_text("utf-8").partition("## Python\n")[2].partition("\n## ")[0]
+    text = "".join(re.findall(r"```pycon\n(.*?)```", section, re.DOTALL))
+    test = doctest.DocTestParser().get_doctest(text, {}, "README.md", str(README), 0)
+    assert len(test.examples) > 5
+    failures: list[str] = []
+    doctest.DocTestRunner().run(test, out=failures.append)
+    assert failures == []

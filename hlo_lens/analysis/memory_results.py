@@ -18,6 +18,8 @@ from hlo_lens.text.errors import DumpMismatchError, UnknownNameError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pandas as pd
+
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo import HloInstruction, HloModule
     from hlo_lens.model.hlo_query import InstructionTable
@@ -64,6 +66,23 @@ class MemoryResults:
     missing: tuple[tuple[str, str], ...] = ()
     stated: Mapping[str, int] = field(default_factory=dict)
     mismatches: tuple[tuple[str, int, int], ...] = ()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the statement, a row for each memory space, as a pandas frame."""
+        return self.statement.to_frame()
+
+    def to_dict(self) -> dict[str, object]:
+        """Return statement and peak, each as a dictionary; None for a peak that is not known."""
+        peak = None if self.peak is None else self.peak.to_dict()
+        return {"statement": self.statement.to_dict(), "peak": peak}
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        results = (self.statement, *(() if self.peak is None else (self.peak,)))
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.statement.notes)
+        tables = "".join(result._repr_html_() for result in results)  # notebooks' name
+        return f"{tables}<ul>{notes}</ul>" if notes else tables
 
 
 def memory_results(

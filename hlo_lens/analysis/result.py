@@ -17,6 +17,8 @@ Cell: TypeAlias = Union[str, int, float, bool, "tuple[Cell, ...]", None]
 
 Row: TypeAlias = tuple[Cell, ...]
 
+_HTML_ROWS = 20
+
 
 class Unit(Enum):
     """What the numbers of a column count."""
@@ -92,3 +94,15 @@ class Result(ABC):
 
         names = [column.name for column in self.COLUMNS]
         return pd.DataFrame.from_records(list(self.rows()), columns=names)
+
+    def _repr_html_(self) -> str:
+        """Return the result for a notebook: its name, its first and last rows, its totals."""
+        from html import escape
+
+        lead = (type(self).__doc__ or "").strip().partition("\n")[0]
+        frame = self.to_frame().to_html(max_rows=_HTML_ROWS, escape=True, border=0)
+        totals = "".join(
+            f"<li>{escape(name)}: {total:,}</li>" for name, total in self.totals().items()
+        )
+        sums = f"<p>Totals, all rows and residuals:</p><ul>{totals}</ul>" if totals else ""
+        return f"<p><b>{escape(self.KIND)}</b> {escape(lead)}</p>{frame}{sums}"

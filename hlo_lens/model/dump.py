@@ -260,6 +260,9 @@ class LeftAside:
     example: str
 
 
+_HTML_MODULES = 50
+
+
 @dataclass(frozen=True, slots=True)
 class Dump:
     """All modules that a path holds.
@@ -280,3 +283,20 @@ class Dump:
     def gaps(self) -> tuple[Gap, ...]:
         """What could not be read, in all modules."""
         return tuple(gap for module in self.modules for gap in module.gaps)
+
+    def _repr_html_(self) -> str:
+        """Return the modules for a notebook: name, stage and files of each."""
+        from html import escape
+
+        shown = self.modules[:_HTML_MODULES]
+        rows = "".join(
+            f"<tr><td>{escape(one.name)}</td><td>{escape(one.stage or '')}</td>"
+            f"<td>{escape(', '.join(one.files))}</td></tr>"
+            for one in shown
+        )
+        rest = len(self.modules) - len(shown)
+        more = f"<p>and {rest:,} more</p>" if rest else ""
+        return (
+            f"<p><b>{escape(self.path)}</b>: {len(self.modules):,} modules</p><table>"
+            f"<tr><th>name</th><th>stage</th><th>files</th></tr>{rows}</table>{more}"
+        )

@@ -639,6 +639,9 @@ class HloComputation:
         return self.module.callers.get(self.name, ())
 
 
+_HTML_OPCODES = 10
+
+
 @dataclass(eq=False)
 class HloModule:
     """A program as XLA prints it.
@@ -681,6 +684,23 @@ class HloModule:
         )
 
     __hash__ = object.__hash__
+
+    def _repr_html_(self) -> str:
+        """Return the module for a notebook: its name, what it is, its opcodes."""
+        from html import escape
+
+        facts = (
+            f"{self.num_partitions} partitions x {self.replica_count} replicas",
+            "scheduled" if self.is_scheduled else "not scheduled",
+            f"{self.instruction_count:,} instructions in {len(self.computations):,} computations",
+            f"{len(self.gaps):,} gaps" if self.gaps else "no gaps",
+        )
+        counts = self.opcode_counts().most_common(_HTML_OPCODES)
+        rows = "".join(f"<tr><td>{escape(name)}</td><td>{n:,}</td></tr>" for name, n in counts)
+        return (
+            f"<p><b>HloModule {escape(self.name)}</b>: {escape(', '.join(facts))}</p>"
+            f"<table><tr><th>opcode</th><th>instructions</th></tr>{rows}</table>"
+        )
 
     @property
     def path(self) -> str:

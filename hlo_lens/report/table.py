@@ -153,6 +153,45 @@ class Report:
     sections: tuple[Section, ...]
     data: Mapping[str, object]
 
+    def __str__(self) -> str:
+        from hlo_lens.report.to_text import render_text
+
+        return self._rendered(render_text)
+
+    def __repr__(self) -> str:
+        titles = ", ".join(section.title for section in self.sections)
+        return f"<Report {self.kind} on {titles}>"
+
+    def to_markdown(self) -> str:
+        """Return it as Markdown, for a pull request."""
+        from hlo_lens.report.to_markdown import render_markdown
+
+        return self._rendered(render_markdown)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return `data` made whole: plain dictionaries, lists, text and numbers."""
+        import json
+
+        from hlo_lens.report.to_json import render_json
+
+        made: dict[str, object] = json.loads(self._rendered(render_json))
+        return made
+
+    def _repr_html_(self) -> str:
+        from hlo_lens.report.to_html import render_html
+
+        return self._rendered(render_html)
+
+    def _rendered(self, render: Renderer) -> str:
+        import io
+
+        out = io.StringIO()
+        render(self, out, RenderOptions(color="never", width=_WIDTH))
+        return out.getvalue()
+
+
+_WIDTH = 100
+"""Columns of a report that is made a text."""
 
 Renderer: TypeAlias = Callable[[Report, TextIO, RenderOptions], None]
 

@@ -1,0 +1,194 @@
+"""The functions for notebooks: what they take, what they refuse, what notebooks show."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+
+import hlo_lens
+from tests.commands import output_of
+from tests.corpus import ROOT, SAMPLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hlo_lens.analysis.result import Result
+
+TPU = SAMPLES / "tpu" / "tp_mlp"
+TEXT = SAMPLES / "cpu" / "tp_mlp" / "compiled.txt"
+EVIL = """HloModule m, is_scheduled=true
+ENTRY e {
+  p = f32[8]{0} parameter(0), metadata={op_name="<script>1</script><img src=x onerror=alert(2)>"}
+  ROOT n = f32[8]{0} negate(p), metadata={op_name="a&b\\"<b>" source_file="<i>.py" source_line=1}
+}
+"""
+VOID = {"br", "img"}
+
+
+class Tags(HTMLParser):
+    """Collects the tags of a fragment; fails where they do not nest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        assert all(not name.startswith("on") for name, _ in attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def tags_of(shown: Any) -> set[str]:
+    """Return the tags that a notebook gets of an object."""
+    html = shown._repr_html_()
+    tags = Tags()
+    tags.feed(html)
+    tags.close()
+    assert tags.open == []
+    return tags.seen
+
+
+def test_all_that_there_is_is_taken() -> None:
+    module = hlo_lens.parse_hlo(TEXT.read_text("utf-8"))
+    dump = hlo_lens.load(TEXT)
+    programs = (str(TEXT), TEXT, TEXT.read_text("utf-8"), module, dump, dump.modules[0])
+    counts = [hlo_lens.collectives(program).row_count for program in programs]
+    assert counts == [4] * len(programs)
+
+
+def test_what_is_nothing_of_these_is_refused() -> None:
+    with pytest.raises(hlo_lens.UsageError, match="found int; compiled programs"):
+        hlo_lens.memory(7)  # type: ignore[arg-type] # that is the point
+
+
+def test_of_several_modules_one_must_be_named() -> None:
+    folder = SAMPLES / "cpu"
+    with pytest.raises(hlo_lens.UsageError, match="say which with module="):
+        hlo_lens.memory(folder)
+    names = [module.name for module in hlo_lens.modules_of(folder, module="collectives")]
+    assert len(names) == 1
+    assert hlo_lens.memory(folder, module="collectives").statement.temp_bytes > 0
+    with pytest.raises(hlo_lens.UnknownNameError, match="no module matches 'nothing'"):
+        hlo_lens.modules_of(folder, module="nothing")
+    with pytest.raises(hlo_lens.UsageError, match="not a regular expression"):
+        hlo_lens.modules_of(folder, module="(")
+
+
+def test_memory_that_is_not_known_is_an_error_and_no_zero() -> None:
+    with pytest.raises(hlo_lens.MissingDumpError, match="memory is not known"):
+        hlo_lens.memory("HloModule m\nENTRY e { ROOT p = f32[8] parameter(0) }\n")
+
+
+def test_a_mesh_names_the_axes() -> None:
+    found = hlo_lens.collectives(TEXT, mesh={"a": 2, "b": 4})
+    assert {one.axes for one in found.collectives} == {("a",), ("b",)}
+    table = hlo_lens.shardings(TEXT, mesh={"a": 2, "b": 4})
+    assert "P(None, None, 'b')" in [value.spec_text for value in table.values]
+
+
+RESULTS: tuple[Callable[..., Result | None], ...] = (
+    hlo_lens.collectives,
+    hlo_lens.loops,
+    hlo_lens.shardings,
+    hlo_lens.signature,
+    lambda program: hlo_lens.memory(program).statement,
+    lambda program: hlo_lens.memory(program).peak,
+)
+
+
+@pytest.mark.parametrize("question", RESULTS)
+def test_results_have_frames_dictionaries_and_html(
+    question: Callable[..., Result | None],
+) -> None:
+    result = question(TPU)
+    assert result is not None
+    frame = result.to_frame()
+    assert isinstance(frame, pd.DataFrame)
+    assert len(frame) == result.row_count
+    assert list(frame.columns) == [column.name for column in result.COLUMNS]
+    rows = json.loads(json.dumps(result.to_dict()))["rows"]
+    assert len(rows) == result.row_count
+    assert "table" in tags_of(result)
+
+
+def test_memory_and_reports_are_shown_in_notebooks() -> None:
+    memory = hlo_lens.memory(TPU)
+    assert {"table", "b"} <= tags_of(memory)
+    assert memory.to_frame()["space"].tolist()[0] == "HBM"
+    assert json.dumps(memory.to_dict())
+    assert {"h3", "h4", "table"} <= tags_of(hlo_lens.report_on(TPU))
+    dump = hlo_lens.load(TPU)
+    assert "table" in tags_of(dump)
+    assert "table" in tags_of(dump.modules[0].hlo)
+
+
+def test_no_html_of_a_dump_reaches_the_page() -> None:
+    module = hlo_lens.parse_hlo(EVIL)
+    shown = (
+        module,
+        hlo_lens.report_on(module),
+        hlo_lens.signature(module),
+        hlo_lens.memory(module),
+        hlo_lens.load(TPU),
+    )
+    for one in shown:
+        assert tags_of(one) & {"script", "img", "i"} == set()
+
+
+def test_a_report_prints_as_the_command_does() -> None:
+    report = hlo_lens.report_on(TPU)
+    assert str(report) == output_of(["report", str(TPU)])
+    assert report.to_markdown() == output_of(["report", str(TPU), "-f", "md"])
+    assert report.to_dict() == json.loads(output_of(["report", str(TPU), "-f", "json"]))
+    assert len(repr(report)) < 100
+
+
+def public_names() -> list[str]:
+    return [name for name in hlo_lens.__all__ if name != "__version__"]
+
+
+def test_every_public_name_is_there_and_has_a_docstring() -> None:
+    for name in public_names():
+        assert getattr(hlo_lens, name).__doc__, name
+    assert set(hlo_lens.__all__) <= set(dir(hlo_lens))
+
+
+def test_every_public_name_is_in_the_readme_and_no_other() -> None:
+    section = (ROOT / "README.md").read_text("utf-8").partition("## Python\n")[2]
+    table = section.partition("\n## ")[0]
+    cells = re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE)
+    listed = {name for cell in cells for name in re.findall(r"`([A-Za-z_]\w*)", cell)}
+    assert listed == set(public_names())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "memory",
+        "collectives",
+        "loops",
+        "shardings",
+        "signature",
+        "report_on",
+        "to_dot",
+        "to_graphml",
+    ],
+)
+def test_functions_for_notebooks_have_examples(name: str) -> None:
+    assert ">>> " in (getattr(hlo_lens, name).__doc__ or "")
+
+
+def test_paths_and_strings_mean_the_same() -> None:
+    one, other = hlo_lens.signature(str(TEXT)), hlo_lens.signature(Path(TEXT))
+    assert one == other
