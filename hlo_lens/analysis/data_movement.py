@@ -105,7 +105,7 @@ def data_movement(table: InstructionTable, calls: CallCounts) -> DataMovement:
     opcodes = set(table.opcodes)
     wanted = {o for o in opcodes if split_phase(o)[0] in _MOVES and split_phase(o)[1] != "done"}
     copies: list[HostCopy] = []
-    if "S(5)" in table.module.columns.source.text:
+    if any("S(5)" in text for text in table.shape_texts):
         for row in table.rows_of(frozenset(wanted)):
             copies.extend(_host_copy(table.instruction(row), calls))
     asking = opcodes.intersection({"custom-call", "infeed", "outfeed"})

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hlo_lens.analysis.module_shardings import custom_call_target
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.model import shardy
+from hlo_lens.model.hlo import END, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo_query import rows_with_attribute_text
 from hlo_lens.model.partition_spec import partition_spec_text
 from hlo_lens.text.errors import DumpSyntaxError
@@ -130,12 +131,14 @@ def sharding_annotations(table: InstructionTable, given: Mesh | None = None) -> 
 def _rows(table: InstructionTable) -> Iterator[int]:
     """Yield the rows whose attributes have a word of an annotation in them."""
     columns = table.module.columns
-    found = set(rows_with_attribute_text(table.module, _SHARDY))
-    if any(word in columns.source.text for word in _TARGET_WORDS):
-        for row in table.rows_of(frozenset({"custom-call"})):
-            attributes = columns.attributes_text(row)
-            if any(word in attributes for word in _TARGET_WORDS):
-                found.add(row)
+    text, spans = columns.source.text, columns.spans
+    found: set[int] = set()
+    if table.module.mentions_shardy:
+        found.update(rows_with_attribute_text(table.module, _SHARDY))
+    for row in table.rows_of(frozenset({"custom-call"})):
+        start, end = spans[row * STRIDE + OPERANDS_END], spans[row * STRIDE + END]
+        if any(text.find(word, start, end) >= 0 for word in _TARGET_WORDS):
+            found.add(row)
     yield from sorted(found)
 
 

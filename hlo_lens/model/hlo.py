@@ -611,7 +611,12 @@ class HloComputation:
     @property
     def parameters(self) -> tuple[HloInstruction, ...]:
         """Parameters by number; those that print no number come last, in text order."""
-        found = [(i.parameter_number, i) for i in self.instructions if i.opcode == "parameter"]
+        text, spans = self.module.columns.source.text, self.module.columns.spans
+        likely = (r for r in self.rows if text.startswith("parameter", spans[r * STRIDE + OPCODE]))
+        those = (
+            i for i in (HloInstruction(self, row) for row in likely) if i.opcode == "parameter"
+        )
+        found = [(i.parameter_number, i) for i in those]
         return tuple(i for _, i in sorted(found, key=lambda item: (item[0] is None, item[0] or 0)))
 
     @property
@@ -761,6 +766,11 @@ class HloModule:
             for name in dict.fromkeys(instruction.called_computations):
                 found.setdefault(name, []).append(instruction)
         return {name: tuple(sites) for name, sites in found.items()}
+
+    @functools.cached_property
+    def mentions_shardy(self) -> bool:
+        """Whether any text of Shardy may be in it; looked for once, in the whole source."""
+        return "sdy." in self.columns.source.text
 
     @property
     def is_scheduled(self) -> bool:

@@ -191,6 +191,11 @@ class InstructionTable:
     _sizes: _Sizes
     _rows: Mapping[str, Sequence[int]]
 
+    @property
+    def shape_texts(self) -> Collection[str]:
+        """The different texts of result shapes, as written."""
+        return self._sizes.keys()
+
     def result_bytes(self, row: int) -> int | None:
         """Return `Shape.size_bytes` of a row's result, of a tuple the sum over its leaves."""
         return self._sizes[self.module.columns.text(row, SHAPE, SHAPE_END)]
