@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, str] = {
     "sharding": "How parameters and outputs lie over the devices, and what that costs.",
     "tree": "What called what: a trace, or the Python stacks of a module, with bytes.",
     "shard": "Which device holds which slice, drawn, in all spellings.",
+    "doctor": "Which flags to set, why a folder is empty, what a dump lacks.",
 }
 """Name of each command, which is that of its module in this package, and what it is for."""
 

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
     from hlo_lens.load.folder import LeftAsides
     from hlo_lens.load.stored import StoredFile
+    from hlo_lens.model.dump import LeftAside
 
     Progress = Callable[[int, int], None]
 
-__all__ = ["STDIN", "load", "read_source"]
+__all__ = ["STDIN", "EmptyDumpError", "load", "read_source"]
 
 _LONGEST_NAME = 200
 
@@ -88,7 +89,19 @@ def _folder_dump(path: str, files: Iterable[StoredFile], left: LeftAsides, *, st
 _ASIDES_SHOWN = 4
 
 
-def _nothing_in(path: str, left: LeftAsides) -> UnreadableError:
+class EmptyDumpError(UnreadableError):
+    """A folder or archive holds no text of a module.
+
+    Attributes:
+        left_aside: What it holds instead.
+    """
+
+    def __init__(self, message: str, left_aside: tuple[LeftAside, ...]) -> None:
+        super().__init__(message)
+        self.left_aside = left_aside
+
+
+def _nothing_in(path: str, left: LeftAsides) -> EmptyDumpError:
     """Return the error for a folder or archive without a dump, with what is in it instead."""
     asides = left.all()
     kinds = [f"{aside.count} {aside.kind}" for aside in asides[:_ASIDES_SHOWN]]
@@ -96,11 +109,12 @@ def _nothing_in(path: str, left: LeftAsides) -> UnreadableError:
     archive = next((aside.example for aside in asides if aside.kind == "archive"), None)
     if archive is not None:
         there += f"; an archive is read when it is named: hlo-lens ls {archive}"
-    return UnreadableError(
+    message = (
         f"{path}: no HLO text in it; {there}; "
         'run the program with XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text", '
         f"or ask hlo-lens doctor {path}"
     )
+    return EmptyDumpError(message, asides)
 
 
 def _is_folder(path: str | Path) -> bool:

@@ -1,0 +1,293 @@
+"""What is wrong with XLA_FLAGS, as far as dumps are concerned.
+
+How XLA reads the variable (tsl/util/parse_flags_from_env.cc): flags are separated by white space,
+each is ``--name=value`` or ``--name``; where the text does not begin with ``--`` it names a file of
+flags. One unknown flag ends the process. What the flags do was tried with jaxlib 0.10.2; their
+names are those of jaxlib 0.4.30 to 0.12.0 and libtpu 0.0.51.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+from dataclasses import dataclass
+
+ERROR = "error"
+WARNING = "warning"
+NOTE = "note"
+FINE = "fine"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a user should know.
+
+    Attributes:
+        level: ``error`` (no dump, or no program, comes of it), ``warning``, ``note`` or ``fine``.
+        what: What it is.
+        remedy: What to do; empty where nothing has to be done.
+    """
+
+    level: str
+    what: str
+    remedy: str = ""
+
+
+_STRING_FLAGS = (
+    "xla_dump_to",
+    "xla_dump_hlo_module_re",
+    "xla_dump_hlo_pass_re",
+    "xla_dump_hlo_pipeline_re",
+    "xla_dump_emitter_re",
+)
+_NUMBER_FLAGS = ("xla_dump_max_hlo_modules",)
+_FORMATS = (
+    "xla_dump_hlo_as_proto",
+    "xla_dump_hlo_as_dot",
+    "xla_dump_hlo_as_html",
+    "xla_dump_hlo_as_url",
+    "xla_dump_hlo_as_riegeli",
+    "xla_dump_hlo_snapshots",
+)
+_BOOL_FLAGS = (
+    *_FORMATS,
+    "xla_dump_hlo_as_text",
+    "xla_dump_hlo_as_long_text",
+    "xla_dump_buffer_assignment_analysis",
+    "xla_dump_compact_gte",
+    "xla_dump_compress_protos",
+    "xla_dump_disable_metadata",
+    "xla_dump_enable_mlir_pretty_form",
+    "xla_dump_full_hlo_config",
+    "xla_dump_fusion_visualization",
+    "xla_dump_hlo_memory_schedule_info",
+    "xla_dump_hlo_to_subfolder",
+    "xla_dump_hlo_unoptimized_snapshots",
+    "xla_dump_include_timestamp",
+    "xla_dump_large_constants",
+    "xla_dump_latency_hiding_schedule",
+    "xla_dump_module_metadata",
+)
+DUMP_FLAGS = (*_STRING_FLAGS, *_NUMBER_FLAGS, *_BOOL_FLAGS)
+"""Flags of XLA about dumps, of all versions."""
+
+_NOT_EVERYWHERE = {
+    "xla_dump_compact_gte": "only jaxlib 0.12 and libtpu have it",
+    "xla_dump_hlo_memory_schedule_info": "not all versions have it",
+    "xla_dump_hlo_as_riegeli": "only jaxlib 0.12 and libtpu have it",
+}
+_TRUE = ("true", "1", "")
+_FALSE = ("false", "0")
+
+
+def check_flags(text: str | None, *, variable: str = "XLA_FLAGS") -> list[Finding]:
+    """Return what is to be said of a variable's text, the worst first.
+
+    Args:
+        text: Its text; None where it is not set.
+        variable: Its name, for the words.
+    """
+    if text is None or not text.strip():
+        return [
+            Finding(
+                NOTE,
+                f"{variable} is not set here: a program started from here writes no dump",
+                'export XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text"',
+            )
+        ]
+    text = text.strip()
+    if not text.startswith("--"):
+        return [_no_flags(text, variable)]
+    flags, findings = _split(text, variable)
+    for name, value in flags:
+        findings.extend(_check_flag(name, value))
+    findings.extend(_contradictions(dict(flags)))
+    findings.extend(_repeated(flags))
+    if not any(finding.level in (ERROR, WARNING) for finding in findings):
+        target = dict(flags).get("xla_dump_to")
+        if target:
+            findings.append(Finding(FINE, f"{variable} writes HLO text to {target}"))
+    return sorted(findings, key=lambda f: (ERROR, WARNING, NOTE, FINE).index(f.level))
+
+
+def _no_flags(text: str, variable: str) -> Finding:
+    if text.startswith(("'", '"')):
+        return Finding(
+            ERROR,
+            f"{variable} begins with a quote, which XLA takes for the name of a file",
+            "let the shell take the quotes away: XLA_FLAGS='--a --b', not XLA_FLAGS=\"'--a --b'\"",
+        )
+    word = text.split()[0]
+    if word.lstrip("-").startswith("xla_"):
+        return Finding(
+            ERROR,
+            f"{word} does not begin with two hyphens; XLA takes it for the name of a file",
+            f"write --{word.lstrip('-')}",
+        )
+    return Finding(
+        NOTE,
+        f"{variable} names a file of flags, {word}: what is in it was not checked",
+        f"hlo-lens doctor with {variable} set to its content checks it",
+    )
+
+
+def _split(text: str, variable: str) -> tuple[list[tuple[str, str]], list[Finding]]:
+    """Return the flags as name and value, and what no flag could be made of."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return [], [Finding(ERROR, f"{variable} has a quote without an end", "close it")]
+    flags: list[tuple[str, str]] = []
+    findings: list[Finding] = []
+    for word in words:
+        if not word.startswith("--"):
+            before = f" after --{flags[-1][0]}" if flags else ""
+            remedy = f"write --{flags[-1][0]}={word}" if flags and not flags[-1][1] else "remove it"
+            if word.lstrip("-").startswith("xla_"):
+                remedy = f"write --{word.lstrip('-')}"
+            findings.append(
+                Finding(ERROR, f"{word}{before} is no flag; XLA ends the process", remedy)
+            )
+            continue
+        name, _, value = word[2:].partition("=")
+        flags.append((name, value))
+    return flags, findings
+
+
+def _check_flag(name: str, value: str) -> list[Finding]:
+    """Return what is wrong with one flag alone."""
+    found: list[Finding] = []
+    if name.startswith(("xla_tpu_", "xla_jf_", "xla_sc_")):
+        remedy = f'export LIBTPU_INIT_ARGS="--{name}={value}"'
+        found.append(
+            Finding(ERROR, f"--{name} is a flag of libtpu; jaxlib does not know it", remedy)
+        )
+    elif "dump" in name and name not in DUMP_FLAGS and not name.startswith("xla_gpu_"):
+        near = difflib.get_close_matches(name, DUMP_FLAGS, n=1)
+        remedy = f"write --{near[0]}" if near else "remove it"
+        found.append(
+            Finding(ERROR, f"--{name} is no flag of XLA; an unknown flag ends the process", remedy)
+        )
+    elif name not in DUMP_FLAGS:
+        near = difflib.get_close_matches(name, DUMP_FLAGS, n=1, cutoff=0.9)
+        if near:
+            found.append(Finding(ERROR, f"--{name} is no flag of XLA", f"write --{near[0]}"))
+    elif name in _BOOL_FLAGS and value.lower() not in (*_TRUE, *_FALSE):
+        found.append(
+            Finding(ERROR, f"--{name}={value}: neither true nor false", f"write --{name}=true")
+        )
+    elif name.endswith("_re"):
+        found.extend(_check_pattern(name, value))
+    if name in _NOT_EVERYWHERE and not found:
+        found.append(Finding(WARNING, f"--{name}: {_NOT_EVERYWHERE[name]}; others end the process"))
+    if name == "xla_dump_to":
+        found.extend(_check_target(value))
+    return found
+
+
+def _check_pattern(name: str, value: str) -> list[Finding]:
+    try:
+        re.compile(value)
+    except re.error as error:
+        what = f"--{name}={value} is no regular expression ({error}): XLA then matches nothing"
+        return [Finding(ERROR, what, f"write --{name}=.* for everything")]
+    return []
+
+
+def _check_target(value: str) -> list[Finding]:
+    if not value:
+        return [Finding(ERROR, "--xla_dump_to without a folder", "write --xla_dump_to=DIR")]
+    if value.startswith("~"):
+        what = f"--xla_dump_to={value}: XLA does not know ~ and makes a folder of that name"
+        return [
+            Finding(ERROR, what, 'write $HOME inside double quotes: "--xla_dump_to=$HOME/dump"')
+        ]
+    if ",--" in value or ";" in value:
+        what = f"--xla_dump_to={value}: what follows the comma became part of the folder's name"
+        return [Finding(ERROR, what, "separate flags by blanks")]
+    if value == "-":
+        return [
+            Finding(
+                NOTE,
+                "--xla_dump_to=- prints the dump on standard output",
+                "hlo-lens reads such a log",
+            )
+        ]
+    if not value.startswith("/"):
+        return [Finding(NOTE, f"--xla_dump_to={value} is relative to where the program runs")]
+    return []
+
+
+def _is_true(flags: dict[str, str], name: str) -> bool:
+    return name in flags and flags[name].lower() in _TRUE
+
+
+def _contradictions(flags: dict[str, str]) -> list[Finding]:
+    """Return what is wrong with flags together, the last of each name deciding."""
+    found: list[Finding] = []
+    dumping = [name for name in flags if name in DUMP_FLAGS]
+    if dumping and "xla_dump_to" not in flags:
+        found.append(_without_target(flags, dumping[0]))
+    if not dumping:
+        remedy = "add --xla_dump_to=DIR --xla_dump_hlo_as_text"
+        found.append(Finding(NOTE, "no flag asks for a dump", remedy))
+    others = [name for name in _FORMATS if _is_true(flags, name)]
+    text = flags.get("xla_dump_hlo_as_text")
+    if others and not _is_true(flags, "xla_dump_hlo_as_text"):
+        what = f"--{others[0]} without --xla_dump_hlo_as_text: XLA then writes no text"
+        found.append(Finding(ERROR, what, "add --xla_dump_hlo_as_text"))
+    elif text is not None and text.lower() in _FALSE:
+        found.append(
+            Finding(ERROR, "--xla_dump_hlo_as_text=false: no text is written", "remove it")
+        )
+    for name, what, remedy in _LOSSES:
+        value = flags.get(name)
+        if value is not None and (value.lower() in _FALSE) == (name in _LOSS_BY_FALSE):
+            found.append(Finding(WARNING, f"--{name}={value}: {what}", remedy))
+    return found
+
+
+def _without_target(flags: dict[str, str], name: str) -> Finding:
+    if _is_true(flags, "xla_dump_hlo_as_text"):
+        what = "--xla_dump_hlo_as_text without --xla_dump_to prints the dump on standard output"
+        return Finding(WARNING, what, "add --xla_dump_to=DIR")
+    return Finding(ERROR, f"--{name} without --xla_dump_to writes nothing", "add --xla_dump_to=DIR")
+
+
+_LOSS_BY_FALSE = ("xla_dump_buffer_assignment_analysis",)
+_LOSSES = (
+    (
+        "xla_dump_buffer_assignment_analysis",
+        "no live ranges are written, so that nobody knows what is alive at the peak",
+        "remove it",
+    ),
+    ("xla_dump_disable_metadata", "no source lines and no names of operations", "remove it"),
+    (
+        "xla_dump_hlo_module_re",
+        "only modules whose name matches are written",
+        "remove it if the one you look for is not there",
+    ),
+    (
+        "xla_dump_max_hlo_modules",
+        "XLA stops to dump after so many modules, without a word",
+        "remove it if the one you look for is not there",
+    ),
+)
+
+
+def _repeated(flags: list[tuple[str, str]]) -> list[Finding]:
+    values: dict[str, list[str]] = {}
+    for name, value in flags:
+        values.setdefault(name, []).append(value)
+    return [
+        Finding(WARNING, f"--{name} stands {len(some)} times; the last counts: {some[-1]}")
+        for name, some in values.items()
+        if len(set(some)) > 1
+    ]
+
+
+def flags_of_debug_options(text: str) -> str:
+    """Return the dump flags that a ``debug_options`` file says were set, as XLA_FLAGS has them."""
+    found = re.findall(r"^(xla_dump_\w+): (.*)$", text, re.MULTILINE)
+    return " ".join(f"--{name}={value.strip().strip(chr(34))}" for name, value in found)

@@ -1,0 +1,110 @@
+"""``hlo-lens doctor``: this machine, a dump, and a folder with nothing to read."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+
+import hlo_lens
+from hlo_lens.cli import main
+from tests.corpus import ROOT, SAMPLES
+from tests.test_load import STAGES, hlo, write
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+def run(*arguments: str | Path, env: Mapping[str, str] | None = None) -> Result:
+    """Run ``hlo-lens doctor``."""
+    runner = CliRunner(env={"COLUMNS": "120", "NO_COLOR": "1", "XLA_FLAGS": None, **(env or {})})
+    return runner.invoke(main, ["doctor", *map(str, arguments)], catch_exceptions=False)
+
+
+def findings(path: Path) -> list[tuple[str, str]]:
+    """Return level and text of what is found in a folder."""
+    data = json.loads(run(path, "-f", "json").stdout)
+    return [(one["level"], one["what"]) for one in data["findings"]]
+
+
+def test_machine_is_told_with_versions_flags_and_recipes() -> None:
+    result = run(env={"XLA_FLAGS": "--xla_dump_hlo_as_txt --xla_dump_to=/tmp/d"})
+    assert result.exit_code == 0
+    assert f"hlo-lens  {hlo_lens.__version__}" in result.stdout
+    assert "write --xla_dump_hlo_as_text" in result.stdout
+    assert "PyTorch/XLA" in result.stdout
+    data = json.loads(run("-f", "json", env={"JAX_COMPILATION_CACHE_DIR": "/c"}).stdout)
+    assert set(data["versions"]) >= {"hlo-lens", "Python", "system", "jax", "jaxlib"}
+    assert [one["level"] for one in data["variables"]] == ["note", "warning"]
+
+
+def test_whole_dump_is_fine() -> None:
+    path = SAMPLES / "tpu" / "tp_mlp"
+    assert findings(path) == [("fine", "every module has the texts that hlo-lens reads")]
+    data = json.loads(run(path, "-f", "json").stdout)
+    texts = {row["text"]: (row["modules"], row["of"]) for row in data["texts"]}
+    assert texts["live-range"] == (1, 1)
+    assert texts["texts of passes"] == (0, 1)
+
+
+def test_what_is_missing_is_told(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            **STAGES,
+            "module_0001.jit_g.before_optimizations.txt": hlo("jit_g"),
+            "module_0001.jit_h.before_optimizations.txt": hlo("jit_h"),
+            "module_0000.jit_f.debug_options": "xla_dump_max_hlo_modules: 2\n",
+            "x.tar": b"PK\3\4",
+        },
+    )
+    texts = " | ".join(what for _, what in findings(tmp_path))
+    assert "2 of 3 modules have no final text, such as module_0001.jit_g" in texts
+    assert "1 of 1 modules have no buffer assignment" in texts
+    assert "module number 0001 has 2 names (jit_g, jit_h) in one folder" in texts
+    assert "made with --xla_dump_max_hlo_modules=2: XLA stops to dump" in texts
+    assert "1 archives inside are not opened" in texts
+
+
+@pytest.mark.parametrize(
+    ("files", "what"),
+    [
+        ({}, "XLA reads XLA_FLAGS once"),
+        ({"module_0000.jit_f/module.mlir": "module @jit_f {\n}\n"}, "no module matched"),
+        ({"module_0000.jit_f.after_optimizations.pb": b"\0\1" * 99}, "binary files: protos"),
+        ({"a.zip": b"PK\3\4"}, "it holds archives"),
+    ],
+)
+def test_folder_of_nothing_says_why(
+    tmp_path: Path, files: Mapping[str, str | bytes], what: str
+) -> None:
+    result = run(write(tmp_path, files))
+    assert result.exit_code == 3
+    assert any(what in text for _, text in findings(tmp_path)), findings(tmp_path)
+    assert "nothing to read" in result.stderr
+    assert "no run at all" in result.stdout
+
+
+def test_path_that_is_not_there_is_told(tmp_path: Path) -> None:
+    assert findings(tmp_path / "none")[0] == (
+        "error",
+        "it does not exist; XLA makes it at the first compile",
+    )
+    (tmp_path / "a.txt").write_text("words")
+    assert findings(tmp_path / "a.txt")[0][0] == "error"
+
+
+def test_nothing_of_jax_is_imported() -> None:
+    code = (
+        "import sys\nfrom hlo_lens.cli import main\n"
+        "try:\n    main(['doctor'])\nfinally:\n"
+        "    heavy = {'jax', 'jaxlib', 'lark', 'pandas'}\n"
+        "    print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stderr == "[]\n"
