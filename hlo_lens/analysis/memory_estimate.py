@@ -2,8 +2,8 @@
 
 What most users have is `compiled.as_text()`, or one ``after_optimizations.txt``. Where the text
 is in the order of execution, the values, their live ranges and their places follow by XLA's own
-rules: `hlo_lens.analysis.buffer_assignment`. Always an estimate: flags
-that change the rules, and a few facts of the chip, are not in the text.
+rules: `hlo_lens.analysis.buffer_assignment`. Always an estimate: flags that change the rules, and a
+few facts of the chip, are not in the text.
 
 Figures as in CompiledMemoryStats (xla/pjrt/compiled_memory_stats.cc), over allocations, host
 memory (space 5) apart: arguments are the allocations of entry parameters, outputs those that may
@@ -12,26 +12,25 @@ constants. On TPU only space 0 counts as temporary, rounded up to 16 KiB, and no
 holds nothing but tables of tuples and integer scalars, which never are in memory (observed with
 libtpu 0.0.51; older ones say up to twice as much).
 
-Sizes: CPU and GPU give an array its elements and a tuple 8 bytes an element
-(cpu_executable.cc, gpu_compiler.cc: ShapeSizeBytes). TPU gives an array its tiles; without tiles it
-counts 1024 elements at a time, but for semaphores (space 2); a tuple 4 bytes an element, in steps
-that depend on the chip.
-
 Limits: places in VMEM and CMEM (spaces 1 and 3) come of memory space assignment, which is not
 modelled; their totals are a layout by best fit.
 """
 
 from __future__ import annotations
 
-import operator
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from hlo_lens.analysis.buffer_assignment.backend_rules import (
+    TPU_PAGE,
+    BackendRules,
+    backend_rules,
+    round_up,
+)
 from hlo_lens.analysis.buffer_assignment.buffer_sharing import BufferSharing
 from hlo_lens.analysis.buffer_assignment.dataflow import dataflow
+from hlo_lens.analysis.buffer_assignment.heap_layout import heap_layout
 from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
-from hlo_lens.analysis.heap_layout import LayoutRules, heap_layout, pack_in_time
 from hlo_lens.analysis.memory_layout import (
     DEFAULT_SPACE,
     HOST_SPACE,
@@ -45,26 +44,12 @@ from hlo_lens.analysis.summary import summary
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from hlo_lens.analysis.buffer_assignment.allocations import Allocation, HeapLayout
     from hlo_lens.analysis.buffer_assignment.values import Dataflow
-    from hlo_lens.analysis.heap_layout import Allocation, HeapLayout
     from hlo_lens.model.hlo import HloModule
     from hlo_lens.model.hlo_query import InstructionTable
     from hlo_lens.model.shape import Shape, ShapeIndex
 
-TPU_PAGE = 16384
-"""Alignment of a TPU heap; what Compiled.memory_analysis() rounds temporaries up to."""
-
-SEMAPHORES = 2
-"""Memory space of the words that asynchronous operations wait for."""
-
-_SPARSE_SPACES = range(7, 16)
-"""Memory spaces of SparseCores."""
-
-_TPU_STEPS = {SEMAPHORES: 4, 6: 512, **dict.fromkeys(_SPARSE_SPACES, 4)}
-"""Alignment in other memory spaces than HBM and VMEM: semaphores, scalars (observed)."""
-
-POINTER = 8
-"""Bytes of a pointer in a tuple's table on CPU and GPU."""
 
 _CATEGORIES = {
     "parameter": "argument",
@@ -202,7 +187,7 @@ def memory_estimate(
     if why_no_estimate(module, in_text_order=in_text_order) is not None:
         return None
     told = summary(table).backend or backend
-    rules = _rules(module, told)
+    rules = backend_rules(module, told)
     flow = dataflow(table, rules.measure, rules.color)
     layout = heap_layout(flow, BufferSharing(flow, rules.backend), rules.layout)
     laid = _laid(flow, layout.allocations, rules.notes)
@@ -218,139 +203,12 @@ def sizes_of(
         table: The module.
         backend: As for `memory_estimate`.
     """
-    rules = _rules(table.module, summary(table).backend or backend)
+    rules = backend_rules(table.module, summary(table).backend or backend)
     return rules.measure, rules.color
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rules:
-    """What differs between backends and their versions."""
-
-    backend: str
-    measure: Callable[[Shape], int | None]
-    layout: LayoutRules
-    color: Callable[[Shape], int] = operator.attrgetter("memory_space")
-    notes: tuple[str, ...] = ()
-
-
-def _rules(module: HloModule, told: str | None) -> _Rules:
-    """Return the rules for a module, by what its text shows of compiler and chip."""
-    text = module.columns.source.text
-    if told == "tpu":
-        step, note = _table_step(module)
-        return _Rules(
-            backend="tpu",
-            measure=lambda shape: _tpu_bytes(shape, step),
-            color=_tpu_color,
-            layout=LayoutRules(
-                alignment=TPU_PAGE,
-                alignments=_TPU_STEPS,
-                pack=pack_in_time,
-                reuses_outputs=_is_old_libtpu(text),
-            ),
-            notes=note,
-        )
-    if told == "gpu":
-        # kXlaAllocatedBufferAlignBytes went from 128 to 256 when device_type was first printed
-        is_old = '"operation_queue_id"' in text and '"device_type"' not in text
-        return _Rules(
-            backend="gpu", measure=_bytes, layout=LayoutRules(alignment=128 if is_old else 256)
-        )
-    note = () if told else ("the text does not tell its backend; taken as cpu",)
-    layout = LayoutRules(alignment=16 if _is_old_cpu(text) else 64)
-    return _Rules(backend="cpu", measure=_bytes, layout=layout, notes=note)
-
-
-_NUMBERED_FUSION = re.compile(r"^ *(?:ROOT )?%?fusion[\w.]* = ", re.MULTILINE)
-_NAMED_FUSION = re.compile(r"^ *(?:ROOT )?%?[\w.\-]+_fusion[\w.]* = ", re.MULTILINE)
-
-
-def _is_old_cpu(text: str) -> bool:
-    """Whether a CPU text is of jaxlib 0.4.30 or before, which aligned to 16 bytes.
-
-    By how fusions are named: by number alone, in 0.4.35 after what they do (observed).
-    """
-    return _NAMED_FUSION.search(text) is None and _NUMBERED_FUSION.search(text) is not None
-
-
-_NEW_LIBTPU = ('{"aliasing_operands"', '"dma_priority"', '"buffering_level"')
-"""Keys of backend configs since libtpu 0.0.50; the first is sorted first in dumps only."""
-
-
-def _is_old_libtpu(text: str) -> bool:
-    """Whether a TPU text is of libtpu 0.0.42 or before, by keys of its backend configs."""
-    return '"flag_configs":[' in text and not any(key in text for key in _NEW_LIBTPU)
-
-
-_OTHER_CHIPS = 256
-"""Devices of the largest v5e slice."""
-
-_CUBE = 64
-"""Devices of the smallest v5p slice of more than one host rack: taken as v5p rather than v5e."""
-
-_V5P_MARKS = ('"megacore_config"', "S(8)}", "S(11)}", '"sparsecore"')
-"""The first stands only in what ``Compiled.as_text()`` says; the others name its SparseCores."""
-
-
-def _table_step(module: HloModule) -> tuple[int, tuple[str, ...]]:
-    """Return in what steps a TPU chip allocates tables of tuples, and a note where that is a guess.
-
-    Observed: v3 1024 bytes (its scalars have tiles of 256), v4 (with CMEM, space 3) and v5e 512,
-    v5p and v6e 32; nothing tells v6e from v5e.
-    """
-    text = module.columns.source.text
-    if "f32[]{:T(256)" in text or "s32[]{:T(256)" in text:
-        return 1024, ()
-    if "S(3)}" in text:
-        return 512, ()
-    if any(mark in text for mark in _V5P_MARKS):
-        return 32, ()
-    devices = module.num_partitions * module.replica_count
-    if devices == _CUBE or devices > _OTHER_CHIPS:
-        return 32, ("the chip is taken to be v5p, by the number of devices",)
-    return 512, ("tables of tuples are taken to be of 512 bytes, as on v4 and v5e, not 32",)
-
-
-def _bytes(shape: Shape) -> int | None:
-    """Return the bytes of an array or a table on CPU and GPU."""
-    if shape.is_tuple:
-        return POINTER * len(shape.tuple_shapes)
-    if shape.is_opaque:
-        return POINTER
-    size = shape.size_bytes
-    if size is not None and any(shape.dynamic_dimensions):
-        size += 4 * shape.rank  # the sizes of its dimensions are stored behind it
-    return size
-
-
-def _tpu_color(shape: Shape) -> int:
-    """Return the memory space of an array; ``Compiled.as_text()`` does not print a semaphore's."""
-    if shape.element_type == "u32" and shape.layout is None and not shape.rank:
-        return SEMAPHORES
-    return shape.memory_space
-
-
-def _tpu_bytes(shape: Shape, step: int) -> int | None:
-    """Return the bytes of an array or a table on TPU."""
-    if shape.is_tuple:
-        return _round_up(4 * len(shape.tuple_shapes), step)
-    layout = shape.layout
-    if shape.is_token or shape.is_opaque or _tpu_color(shape) in (SEMAPHORES, *_SPARSE_SPACES):
-        return shape.size_bytes
-    count, size = shape.element_count, shape.size_bytes
-    if layout is not None and layout.tiles:
-        return shape.padded_size_bytes
-    if not count or size is None:
-        return size
-    return _round_up(count, 1024) * (size // count)
-
-
-def _round_up(number: int, multiple: int) -> int:
-    return -(-number // multiple) * multiple
-
-
 def _figures(
-    flow: Dataflow, rules: _Rules, layout: HeapLayout, laid: MemoryLayout
+    flow: Dataflow, rules: BackendRules, layout: HeapLayout, laid: MemoryLayout
 ) -> MemoryEstimate:
     """Return the sums over all allocations, and the peak."""
     allocations = layout.allocations
@@ -396,7 +254,7 @@ def _is_parameter(allocation: Allocation) -> bool:
     return allocation.kind == "parameter"
 
 
-def _temp_bytes(flow: Dataflow, rules: _Rules, layout: HeapLayout) -> int:
+def _temp_bytes(flow: Dataflow, rules: BackendRules, layout: HeapLayout) -> int:
     """Return the temporaries that XLA would report."""
     if rules.backend != "tpu":
         return sum(a.size for a in layout.allocations if a.is_temp and a.color != HOST_SPACE)
@@ -406,7 +264,7 @@ def _temp_bytes(flow: Dataflow, rules: _Rules, layout: HeapLayout) -> int:
     allocation = layout.allocations[number]
     if not any(_is_in_memory(flow, value) for value, _ in allocation.values):
         return 0
-    return _round_up(allocation.size, TPU_PAGE)
+    return round_up(allocation.size, TPU_PAGE)
 
 
 def _is_in_memory(flow: Dataflow, value: int) -> bool:

@@ -1,0 +1,181 @@
+"""What buffer assignment takes from the backend: bytes of shapes, alignments, how heaps are packed.
+
+Sizes: CPU and GPU give an array its elements and a tuple 8 bytes an element
+(cpu_executable.cc, gpu_compiler.cc: ShapeSizeBytes). TPU gives an array its tiles; without tiles it
+counts 1024 elements at a time, but for semaphores (space 2); a tuple 4 bytes an element, in steps
+that depend on the chip. Compiler version and chip are told by what the text shows of them.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.buffer_assignment.allocations import LayoutRules
+from hlo_lens.analysis.buffer_assignment.packing import pack_in_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.shape import Shape
+
+TPU_PAGE = 16384
+"""Alignment of a TPU heap; what Compiled.memory_analysis() rounds temporaries up to."""
+
+SEMAPHORES = 2
+"""Memory space of the words that asynchronous operations wait for."""
+
+_SPARSE_SPACES = range(7, 16)
+"""Memory spaces of SparseCores."""
+
+_TPU_STEPS = {SEMAPHORES: 4, 6: 512, **dict.fromkeys(_SPARSE_SPACES, 4)}
+"""Alignment in other memory spaces than HBM and VMEM: semaphores, scalars (observed)."""
+
+POINTER = 8
+"""Bytes of a pointer in a tuple's table on CPU and GPU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendRules:
+    """What differs between backends and their versions.
+
+    Attributes:
+        backend: ``cpu``, ``gpu`` or ``tpu``.
+        measure: Bytes of an array or of the table of a tuple; None where they are not known.
+        layout: How its heaps are laid out.
+        color: Memory space of an array.
+        notes: What of it is a guess, in words.
+    """
+
+    backend: str
+    measure: Callable[[Shape], int | None]
+    layout: LayoutRules
+    color: Callable[[Shape], int] = operator.attrgetter("memory_space")
+    notes: tuple[str, ...] = ()
+
+
+def backend_rules(module: HloModule, told: str | None) -> BackendRules:
+    """Return the rules for a module, by what its text shows of compiler and chip.
+
+    Args:
+        module: The module.
+        told: ``cpu``, ``gpu`` or ``tpu``; None where nobody knows, which is taken as ``cpu``.
+    """
+    text = module.columns.source.text
+    if told == "tpu":
+        step, note = _table_step(module)
+        return BackendRules(
+            backend="tpu",
+            measure=lambda shape: _tpu_bytes(shape, step),
+            color=_tpu_color,
+            layout=LayoutRules(
+                alignment=TPU_PAGE,
+                alignments=_TPU_STEPS,
+                pack=pack_in_time,
+                reuses_outputs=_is_old_libtpu(text),
+            ),
+            notes=note,
+        )
+    if told == "gpu":
+        # kXlaAllocatedBufferAlignBytes went from 128 to 256 when device_type was first printed
+        is_old = '"operation_queue_id"' in text and '"device_type"' not in text
+        return BackendRules(
+            backend="gpu",
+            measure=_plain_bytes,
+            layout=LayoutRules(alignment=128 if is_old else 256),
+        )
+    note = () if told else ("the text does not tell its backend; taken as cpu",)
+    layout = LayoutRules(alignment=16 if _is_old_cpu(text) else 64)
+    return BackendRules(backend="cpu", measure=_plain_bytes, layout=layout, notes=note)
+
+
+_NUMBERED_FUSION = re.compile(r"^ *(?:ROOT )?%?fusion[\w.]* = ", re.MULTILINE)
+_NAMED_FUSION = re.compile(r"^ *(?:ROOT )?%?[\w.\-]+_fusion[\w.]* = ", re.MULTILINE)
+
+
+def _is_old_cpu(text: str) -> bool:
+    """Whether a CPU text is of jaxlib 0.4.30 or before, which aligned to 16 bytes.
+
+    By how fusions are named: by number alone, in 0.4.35 after what they do (observed).
+    """
+    return _NAMED_FUSION.search(text) is None and _NUMBERED_FUSION.search(text) is not None
+
+
+_NEW_LIBTPU = ('{"aliasing_operands"', '"dma_priority"', '"buffering_level"')
+"""Keys of backend configs since libtpu 0.0.50; the first is sorted first in dumps only."""
+
+
+def _is_old_libtpu(text: str) -> bool:
+    """Whether a TPU text is of libtpu 0.0.42 or before, by keys of its backend configs."""
+    return '"flag_configs":[' in text and not any(key in text for key in _NEW_LIBTPU)
+
+
+_OTHER_CHIPS = 256
+"""Devices of the largest v5e slice."""
+
+_CUBE = 64
+"""Devices of the smallest v5p slice of more than one host rack: taken as v5p rather than v5e."""
+
+_V5P_MARKS = ('"megacore_config"', "S(8)}", "S(11)}", '"sparsecore"')
+"""The first stands only in what ``Compiled.as_text()`` says; the others name its SparseCores."""
+
+
+def _table_step(module: HloModule) -> tuple[int, tuple[str, ...]]:
+    """Return in what steps a TPU chip allocates tables of tuples, and a note where that is a guess.
+
+    Observed: v3 1024 bytes (its scalars have tiles of 256), v4 (with CMEM, space 3) and v5e 512,
+    v5p and v6e 32; nothing tells v6e from v5e.
+    """
+    text = module.columns.source.text
+    if "f32[]{:T(256)" in text or "s32[]{:T(256)" in text:
+        return 1024, ()
+    if "S(3)}" in text:
+        return 512, ()
+    if any(mark in text for mark in _V5P_MARKS):
+        return 32, ()
+    devices = module.num_partitions * module.replica_count
+    if devices == _CUBE or devices > _OTHER_CHIPS:
+        return 32, ("the chip is taken to be v5p, by the number of devices",)
+    return 512, ("tables of tuples are taken to be of 512 bytes, as on v4 and v5e, not 32",)
+
+
+def _plain_bytes(shape: Shape) -> int | None:
+    """Return the bytes of an array or a table on CPU and GPU."""
+    if shape.is_tuple:
+        return POINTER * len(shape.tuple_shapes)
+    if shape.is_opaque:
+        return POINTER
+    size = shape.size_bytes
+    if size is not None and any(shape.dynamic_dimensions):
+        size += 4 * shape.rank  # the sizes of its dimensions are stored behind it
+    return size
+
+
+def _tpu_color(shape: Shape) -> int:
+    """Return the memory space of an array; ``Compiled.as_text()`` does not print a semaphore's."""
+    if shape.element_type == "u32" and shape.layout is None and not shape.rank:
+        return SEMAPHORES
+    return shape.memory_space
+
+
+def _tpu_bytes(shape: Shape, step: int) -> int | None:
+    """Return the bytes of an array or a table on TPU."""
+    if shape.is_tuple:
+        return round_up(4 * len(shape.tuple_shapes), step)
+    layout = shape.layout
+    if shape.is_token or shape.is_opaque or _tpu_color(shape) in (SEMAPHORES, *_SPARSE_SPACES):
+        return shape.size_bytes
+    count, size = shape.element_count, shape.size_bytes
+    if layout is not None and layout.tiles:
+        return shape.padded_size_bytes
+    if not count or size is None:
+        return size
+    return round_up(count, 1024) * (size // count)
+
+
+def round_up(number: int, multiple: int) -> int:
+    """Return the least multiple that is not below a number."""
+    return -(-number // multiple) * multiple

@@ -1,0 +1,292 @@
+"""Where buffers lie: allocations of their own, reused outputs, and the heap of temporaries.
+
+XLA's buffer assignment, in the order in which it works:
+
+1. Buffers by decreasing size, those that live out of the program first. Parameters and constants
+   get allocations of their own. So do tables of tuples. Any other buffer takes the allocation of an
+   operand, else the smallest allocation that it fits in, of those of donated parameters and of
+   outputs, if nothing in there lives when it does. What remains and is an output gets an allocation
+   of its own; the rest waits for the heap.
+2. The waiting ones are laid out per memory space: see `packing` and `heap_simulation`.
+3. Temporary allocations of one memory space (the heap, tables of tuples) are put end to end, each
+   aligned.
+
+Source: xla/service/buffer_assignment.cc (BufferAssigner), as of August 2026.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.buffer_assignment.allocations import Allocation, HeapLayout
+from hlo_lens.analysis.buffer_assignment.heap_simulation import HeapSimulation
+from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
+from hlo_lens.analysis.buffer_assignment.thread_local import thread_local_allocations
+from hlo_lens.analysis.buffer_assignment.time_trees import BusyTimes
+from hlo_lens.analysis.buffer_assignment.values import PHI_ORDER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hlo_lens.analysis.buffer_assignment.allocations import LayoutRules
+    from hlo_lens.analysis.buffer_assignment.buffer_sharing import BufferSharing
+    from hlo_lens.analysis.buffer_assignment.values import Dataflow
+
+
+def heap_layout(flow: Dataflow, sharing: BufferSharing, rules: LayoutRules) -> HeapLayout:
+    """Return where each buffer of a module lies.
+
+    Args:
+        flow: Values, buffers and live ranges.
+        sharing: Which results may be written over operands.
+        rules: Those of the backend.
+    """
+    return _Assigner(flow, sharing, rules).run()
+
+
+class _Assigner:
+    """Assigns one buffer after the other."""
+
+    def __init__(self, flow: Dataflow, sharing: BufferSharing, rules: LayoutRules) -> None:
+        self._flow = flow
+        self._rules = rules
+        self._values = flow.values
+        self._sharing = sharing
+        self._allocations: list[Allocation] = []
+        self._allocation_of: dict[int, int] = {}
+        self._reusable: list[int] = []
+        self._bits_of_color: dict[int, int] = defaultdict(int)
+        self._busy = BusyTimes(2 * flow.end + 2)
+        self._held: list[list[tuple[int, int, int]]] = []
+        self._outputs = {flow.buffer_of[v] for v in flow.output_values}
+        self._entry_places = {
+            self._values.places[value]: (number, node)
+            for number, values in flow.parameter_values.items()
+            for node, value in enumerate(values)
+        }
+        self._waiting: list[int] = []
+
+    def run(self) -> HeapLayout:
+        """Return all allocations."""
+        flow = self._flow
+        sizes = [
+            max(self._values.parts[value].size_bytes for value in buffer) for buffer in flow.buffers
+        ]
+        order = sorted(
+            range(len(flow.buffers)),
+            key=lambda k: (-sizes[k], k not in self._outputs, self._post_order(k), k),
+        )
+        for buffer in order:
+            self._assign(buffer, sizes[buffer])
+        heaps = self._heaps(sizes)
+        for buffer in self._outputs:
+            number = self._allocation_of.get(flow.buffers[buffer][0])
+            if number is not None:
+                self._allocations[number].is_output = True
+        return self._combined(heaps)
+
+    def _post_order(self, buffer: int) -> tuple[int, int]:
+        """Return where XLA's order of computations, callers first, has a buffer's first value."""
+        return min(self._place_order(value) for value in self._flow.buffers[buffer])
+
+    def _place_order(self, value: int) -> tuple[int, int]:
+        order = self._values.orders[value]
+        if order < PHI_ORDER:
+            number = order // NODES
+        else:
+            number = self._flow.numbers.get(self._values.places[value] // NODES, 0)
+        return -(number >> 32), number & 0xFFFFFFFF
+
+    def _new(self, buffer: int, size: int, kind: str) -> int:
+        """Make an allocation for a buffer."""
+        members = self._flow.buffers[buffer]
+        color = self._values.parts[members[0]].color
+        self._allocations.append(Allocation(size, color, kind, is_output=buffer in self._outputs))
+        self._held.append([])
+        number = len(self._allocations) - 1
+        self._put(buffer, number)
+        return number
+
+    def _put(self, buffer: int, number: int) -> None:
+        """Put a buffer at the start of an allocation."""
+        allocation = self._allocations[number]
+        for value in self._flow.buffers[buffer]:
+            allocation.values.append((value, 0))
+            self._allocation_of[value] = number
+            start, end = self._values.starts[value], self._values.ends[value]
+            bisect.insort(self._held[number], (start, end, value))
+            if allocation.is_reusable:
+                self._busy.add(1 << self._reusable.index(number), 2 * start, 2 * end)
+        if buffer in self._outputs:
+            allocation.is_output = True
+
+    def _offer(self, number: int) -> None:
+        """Let later buffers be put into an allocation."""
+        allocation = self._allocations[number]
+        allocation.is_reusable = True
+        bit = 1 << len(self._reusable)
+        self._reusable.append(number)
+        self._bits_of_color[allocation.color] |= bit
+        for start, end, _ in self._held[number]:
+            self._busy.add(bit, 2 * start, 2 * end)
+
+    def _assign(self, buffer: int, size: int) -> None:
+        """Give a buffer its allocation, or let it wait. Source: AssignSingleHloBuffer."""
+        members = self._flow.buffers[buffer]
+        values = self._values
+        opcodes = self._flow.table.opcodes
+        for value in members:
+            place = values.places[value]
+            if opcodes[place // NODES] == "constant":
+                self._new(buffer, size, "constant")
+                return
+            parameter = self._entry_places.get(place)
+            if parameter is not None:
+                number = self._new(buffer, size, "parameter")
+                self._allocations[number].parameter = parameter
+                if value in self._flow.donated:
+                    self._offer(number)
+                return
+        for value in members:
+            if values.parts[value].is_tuple:
+                self._new(buffer, size, "tuple")
+                return
+            if values.places[value] % NODES == 0 and self._reuse_operand(buffer, value, size):
+                return
+        if self._rules.reuses_outputs and self._reuse_any(buffer, size):
+            return
+        if buffer in self._outputs:
+            self._offer(self._new(buffer, size, "output"))
+        else:
+            self._waiting.append(buffer)
+
+    def _reuse_operand(self, buffer: int, value: int, size: int) -> bool:
+        """Put a buffer into the allocation of an operand of one of its values, if possible."""
+        row = self._values.places[value] // NODES
+        for place in self._flow.operands.get(row, ()):
+            listed = self._flow.values_at(place)
+            number = self._allocation_of.get(listed[0]) if listed else None
+            if number is None or not self._allocations[number].is_reusable:
+                continue
+            if self._fits(buffer, size, number):
+                self._put(buffer, number)
+                return True
+        return False
+
+    def _reuse_any(self, buffer: int, size: int) -> bool:
+        """Put a buffer into the smallest allocation that takes it, if there is one."""
+        members = self._flow.buffers[buffer]
+        starts, ends = self._values.starts, self._values.ends
+        candidates = self._bits_of_color[self._values.parts[members[0]].color]
+        for value in members:
+            if not candidates:
+                return False
+            # instants are even numbers here, and the odd ones between them tell whether
+            # something lives through, or only ends where this begins
+            candidates &= ~self._busy.over(2 * starts[value] + 1, 2 * ends[value] - 1)
+        while candidates:
+            last = candidates.bit_length() - 1
+            candidates ^= 1 << last
+            number = self._reusable[last]
+            if self._fits(buffer, size, number):
+                self._put(buffer, number)
+                return True
+        return False
+
+    def _fits(self, buffer: int, size: int, number: int) -> bool:
+        """Whether a buffer may be put into an allocation. Source: MaybeAssignBuffer."""
+        allocation = self._allocations[number]
+        members = self._flow.buffers[buffer]
+        if self._values.parts[members[0]].color != allocation.color or size > allocation.size:
+            return False
+        if buffer in self._outputs and allocation.size != size:
+            return False
+        held = self._held[number]
+        return not any(self._interferes(value, held) for value in members)
+
+    def _interferes(self, value: int, held: Sequence[tuple[int, int, int]]) -> bool:
+        """Whether a value lives when one of some others does. Source: LiveRangeInterferes."""
+        start, end = self._values.starts[value], self._values.ends[value]
+        for other_start, other_end, other in held:
+            if other_start > end:
+                return False
+            if other_end < start:
+                continue
+            if end == other_start:
+                if not self._may_follow(other, value):
+                    return True
+            elif other_end == start:
+                if not self._may_follow(value, other):
+                    return True
+            else:
+                return True
+        return False
+
+    def _may_follow(self, user: int, operand: int) -> bool:
+        """Whether a value may be written over another that ends where it begins."""
+        values = self._values
+        row, node = divmod(values.places[user], NODES)
+        return self._sharing.may_share(values.last_places[operand], row, node)
+
+    def _heaps(self, sizes: Sequence[int]) -> dict[int, Allocation]:
+        """Lay out what waits, per memory space."""
+        by_color: dict[int, list[int]] = defaultdict(list)
+        for buffer in self._waiting:
+            by_color[self._values.parts[self._flow.buffers[buffer][0]].color].append(buffer)
+        found = {}
+        for color in sorted(by_color):
+            chunks, empty, events = HeapSimulation(
+                self._flow, self._sharing, by_color[color], sizes
+            ).run()
+            step = self._rules.alignments.get(color, self._rules.alignment)
+            size = self._rules.pack(chunks, step, events)
+            allocation = Allocation(size, color, "heap")
+            for chunk in chunks:
+                allocation.values += [(value, chunk.offset) for value in chunk.keys]
+            allocation.values += [(value, 0) for value in empty]
+            found[color] = allocation
+        return found
+
+    def _combined(self, heaps: dict[int, Allocation]) -> HeapLayout:
+        """Put temporary allocations of one memory space end to end."""
+        everything = self._allocations + [heaps[color] for color in sorted(heaps)]
+        everything += thread_local_allocations(self._flow)
+        everything, first = partition(everything, lambda a: not a.is_temp)
+        kept, temps = everything[:first], everything[first:]
+        combined: dict[int, Allocation] = {}
+        for allocation in temps:
+            whole = combined.get(allocation.color)
+            if whole is None:
+                combined[allocation.color] = allocation
+                continue
+            base = self._rules.align(whole.size, whole.color)
+            whole.size = base + allocation.size
+            whole.values += [(value, base + offset) for value, offset in allocation.values]
+        temporaries = {}
+        for color, allocation in combined.items():
+            temporaries[color] = len(kept)
+            allocation.kind = "heap"
+            kept.append(allocation)
+        return HeapLayout(allocations=kept, temporaries=temporaries)
+
+
+def partition(
+    items: list[Allocation], goes_first: Callable[[Allocation], bool]
+) -> tuple[list[Allocation], int]:
+    """Return items partitioned as std::partition does it, and where the second part begins."""
+    items = list(items)
+    first, last = 0, len(items)
+    while True:
+        while first < last and goes_first(items[first]):
+            first += 1
+        if first == last:
+            return items, first
+        last -= 1
+        while first < last and not goes_first(items[last]):
+            last -= 1
+        if first == last:
+            return items, first
+        items[first], items[last] = items[last], items[first]
+        first += 1

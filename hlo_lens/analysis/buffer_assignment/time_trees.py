@@ -1,0 +1,194 @@
+"""What is in use when: segment trees over time.
+
+A node of such a tree stands for a span of instants: the root for all, each of its two children for
+half of its own. A span is held by the fewest nodes that make it up, so that adding to it and asking
+for it take steps of the order of the tree's depth.
+"""
+
+from __future__ import annotations
+
+import bisect
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BUCKET = 64
+"""Events in a leaf of `UsedBytes`."""
+
+
+class Interval(NamedTuple):
+    """When a value holds its chunk: events of the simulated heap, both inclusive."""
+
+    start: int
+    end: int
+
+
+class UsedBytes:
+    """Which bytes are in use when, as disjoint byte intervals in a tree over time.
+
+    Events stand in buckets, the leaves. A node has the bytes that some chunk uses through all of
+    it but not through all of its parent, and the bytes used at any event below it; a bucket also
+    has the chunks used in a part of it. Intervals that touch are joined, and chunks lie close to
+    each other, so that all lists stay short. Offsets stand doubled in them, ends plus one.
+    """
+
+    def __init__(self, events: int) -> None:
+        self._width = 1
+        while self._width * BUCKET < events + 1:
+            self._width *= 2
+        self._through: dict[int, list[int]] = {}
+        self._partly: dict[int, list[tuple[int, int, int, int]]] = {}
+        self._somewhere: dict[int, list[int]] = {}
+
+    def add(self, interval: Interval, start: int, end: int) -> None:
+        """Use bytes from `start` up to `end` during an interval."""
+        start, end = 2 * start, 2 * end + 1
+        begin, last = interval
+        first, final = begin // BUCKET, last // BUCKET
+        left, right = first + self._width, final + self._width + 1
+        if begin > first * BUCKET or (first == final and last < first * BUCKET + BUCKET - 1):
+            self._partly.setdefault(first, []).append((begin, last, start, end))
+            self._mark(left, start, end)
+            left += 1
+        if final > first and last < final * BUCKET + BUCKET - 1:
+            self._partly.setdefault(final, []).append((begin, last, start, end))
+            self._mark(right - 1, start, end)
+            right -= 1
+        for node in _covering(left, right):
+            _join(self._through, node, start, end)
+            self._mark(node, start, end)
+
+    def _mark(self, node: int, start: int, end: int) -> None:
+        """Use bytes at some event of a node, and so of all above it."""
+        while node and _join(self._somewhere, node, start, end):
+            node >>= 1
+
+    def edges(self, intervals: Sequence[Interval]) -> list[int]:
+        """Return where the bytes used at any event of some intervals begin and end, ascending.
+
+        An offset is doubled where bytes begin, and one more than doubled behind their end. The
+        intervals between may lie in one another.
+        """
+        found: list[int] = []
+        through, somewhere, width = self._through, self._somewhere, self._width
+        for begin, last in intervals:
+            first, final = begin // BUCKET, last // BUCKET
+            left, right = first + width, final + width + 1
+            low, high = left, right - 1
+            if begin > first * BUCKET or (first == final and last < first * BUCKET + BUCKET - 1):
+                self._in_bucket(first, begin, last, found)
+                left += 1
+            if final > first and last < final * BUCKET + BUCKET - 1:
+                self._in_bucket(final, begin, last, found)
+                right -= 1
+            for node in _covering(left, right):
+                if node in somewhere:
+                    found += somewhere[node]
+            while low:
+                if low in through:
+                    found += through[low]
+                if high != low and high in through:
+                    found += through[high]
+                low >>= 1
+                high >>= 1
+        found.sort()
+        return found
+
+    def _in_bucket(self, bucket: int, begin: int, last: int, found: list[int]) -> None:
+        """Add what is used in a part of a bucket."""
+        for start, end, low, high in self._partly.get(bucket, ()):
+            if start <= last and end >= begin:
+                found += (low, high)
+
+
+def _covering(left: int, right: int) -> list[int]:
+    """Return the fewest nodes of a tree that hold the leaves from `left` up to `right`."""
+    found = []
+    while left < right:
+        if left & 1:
+            found.append(left)
+            left += 1
+        if right & 1:
+            right -= 1
+            found.append(right)
+        left >>= 1
+        right >>= 1
+    return found
+
+
+def _join(lists: dict[int, list[int]], node: int, start: int, end: int) -> bool:
+    """Add an interval to a node's disjoint intervals; return whether that changed them."""
+    listed = lists.get(node)
+    if listed is None:
+        lists[node] = [start, end]
+        return True
+    low = bisect.bisect_left(listed, start)
+    high = bisect.bisect_right(listed, end)
+    if low == high and low & 1:
+        return False
+    if low & 1:
+        low -= 1
+        start = listed[low]
+    if high & 1:
+        end = listed[high]
+        high += 1
+    if low + 2 == high and listed[low] == start and listed[low + 1] == end:
+        return False
+    listed[low:high] = [start, end]
+    return True
+
+
+class BusyTimes:
+    """Which allocations are in use when: a segment tree over time of bit masks."""
+
+    def __init__(self, instants: int) -> None:
+        self._width = 1
+        while self._width < instants + 1:
+            self._width *= 2
+        self._through = [0] * (2 * self._width)
+        self._somewhere = [0] * (2 * self._width)
+
+    def add(self, bit: int, start: int, end: int) -> None:
+        """Mark an allocation's bit from `start` to `end`, both inclusive."""
+        left, right = start + self._width, end + self._width + 1
+        while left < right:
+            if left & 1:
+                self._through[left] |= bit
+                self._mark(left, bit)
+                left += 1
+            if right & 1:
+                right -= 1
+                self._through[right] |= bit
+                self._mark(right, bit)
+            left >>= 1
+            right >>= 1
+
+    def _mark(self, node: int, bit: int) -> None:
+        somewhere = self._somewhere
+        while node and not somewhere[node] & bit:
+            somewhere[node] |= bit
+            node >>= 1
+
+    def over(self, start: int, end: int) -> int:
+        """Return the bits of all that is in use at some instant from `start` to `end`."""
+        if start > end:
+            return 0
+        found = 0
+        left, right = start + self._width, end + self._width + 1
+        low, high = left, right - 1
+        somewhere, through = self._somewhere, self._through
+        while left < right:
+            if left & 1:
+                found |= somewhere[left]
+                left += 1
+            if right & 1:
+                right -= 1
+                found |= somewhere[right]
+            left >>= 1
+            right >>= 1
+        while low:
+            found |= through[low] | through[high]
+            low >>= 1
+            high >>= 1
+        return found
