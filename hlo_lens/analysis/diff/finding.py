@@ -76,6 +76,7 @@ class _Finder:
             Noise.PRINTING: (list(graphs[0].wrapped), list(graphs[1].wrapped)),
             Noise.COPIES: ([], []),
         }
+        self._aside: tuple[dict[int, Noise], dict[int, Noise]] = ({}, {})
         self.found = FoundEdits((_owners(graphs[0]), _owners(graphs[1])))
         self.found.unmatched = (self._unmatched(0), self._unmatched(1))
         self._compare()
@@ -144,12 +145,17 @@ class _Finder:
         known = {content[c] for c, partner in enumerate(computations) if partner >= 0}
         reached = graph.reachable()
         of_gone = {c for node in nodes for _, c in graph.callees.get(node, ())}
-        for computation in sorted({graph.owner[node] for node in nodes} - of_gone):
-            if computations[computation] < 0 and content[computation] in known:
-                kind = Noise.COPIES if computation in reached else Noise.PRINTING
-                members = [node for node in graph.nodes[computation] if node in nodes]
-                self._printed[kind][side].extend(graph.rows[node] for node in members)
-                nodes.difference_update(members)
+        for computation in sorted({graph.owner[node] for node in nodes}):
+            is_reached = computation in reached
+            if computations[computation] >= 0 or content[computation] not in known:
+                continue
+            if is_reached and computation in of_gone:
+                continue
+            kind = Noise.COPIES if is_reached else Noise.PRINTING
+            members = [node for node in graph.nodes[computation] if node in nodes]
+            self._printed[kind][side].extend(graph.rows[node] for node in members)
+            self._aside[side].update(dict.fromkeys(members, kind))
+            nodes.difference_update(members)
         return nodes
 
     def _one_sided(self) -> None:
@@ -190,8 +196,9 @@ class _Finder:
             other = self._graphs[1 - side]
             is_compact = bool(other.indices) and not other.views
             for view in left:
-                if is_compact:
-                    self._printed[Noise.PRINTING][side].append(view.row)
+                kind = Noise.PRINTING if is_compact else self._aside[side].get(view.node)
+                if kind is not None:
+                    self._printed[kind][side].append(view.row)
                 else:
                     self._one_row(side, view.row)
 

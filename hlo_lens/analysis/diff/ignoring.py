@@ -101,7 +101,8 @@ class NoiseCount:
         )
         before, after = my_parts[2], your_parts[2]
         if a.config == b.config and before != after:
-            yield Noise.KEY_ORDER, Change(what="backend_config", base=before, head=after)
+            kind = Noise.PRINTING if before is None or after is None else Noise.KEY_ORDER
+            yield kind, Change(what="backend_config", base=before, head=after)
         if a.attributes == b.attributes and my_parts[0] != your_parts[0]:
             yield Noise.SPELLING, Change(what="attributes", base=my_parts[0], head=your_parts[0])
 

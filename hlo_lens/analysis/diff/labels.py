@@ -88,14 +88,27 @@ class Labels:
         with_shapes: Whether shapes count at all.
         with_literals: Whether literals of more than ten elements count; not where one text has
             them as dots.
+        with_scalars: Whether other literals count.
+        with_configs: Whether backend configs count.
+        with_controls: Whether control predecessors count.
     """
 
     def __init__(
-        self, *, with_layouts: bool = True, with_shapes: bool = True, with_literals: bool = True
+        self,
+        *,
+        with_layouts: bool = True,
+        with_shapes: bool = True,
+        with_literals: bool = True,
+        with_scalars: bool = True,
+        with_configs: bool = True,
+        with_controls: bool = True,
     ) -> None:
         self.with_layouts = with_layouts
         self.with_shapes = with_shapes
         self.with_literals = with_literals
+        self.with_scalars = with_scalars
+        self.with_configs = with_configs
+        self.with_controls = with_controls
         self.parts: list[LabelParts] = []
         self.shapes: list[Shape | str] = []
         self.attributes: list[Mapping[str, tuple[Hashable, str]]] = []
@@ -154,6 +167,8 @@ class Labels:
 
     def literal(self, text: str) -> Hashable:
         """Return the meaning of a constant's literal."""
+        if not self.with_scalars:
+            return "{...}"
         plain = squeezed(text)
         if not self.with_literals and (plain == "{...}" or plain.count(",") >= _LONG_LITERAL):
             return "{...}"
@@ -267,6 +282,8 @@ class Labels:
 
     def config(self, text: str, reader: HloReader) -> int:
         """Return the number of a backend config; the order of keys in JSON does not count."""
+        if not self.with_configs:
+            return -1
         known = self._config_texts.get(text)
         if known is None:
             value, plain = _config_value(text, reader)

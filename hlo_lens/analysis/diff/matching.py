@@ -22,28 +22,34 @@ The steps follow xla/hlo/tools/hlo_diff (GumTree), with hashing where that searc
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo_query import COLLECTIVE_KINDS, split_phase
+from hlo_lens.analysis.diff.fingerprints import fingerprints
+from hlo_lens.analysis.diff.keys import (
+    TRIVIAL,
+    Accepts,
+    Key,
+    bare,
+    by_key,
+    collective_and_path,
+    computation_names,
+    entry_parameters,
+    label_and_path,
+    moved_key,
+    number,
+    opcode_and_path,
+    path_alone,
+    same_label,
+    same_opcode,
+    use,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from hlo_lens.analysis.diff.program_graph import ProgramGraph
-    from hlo_lens.model.shape import ShapeIndex
-
-_MASK = (1 << 61) - 1
-_WIDE = 16
-"""Operands beyond this many are not told apart by their place when users are matched."""
-
-_TRIVIAL_NAMES = """
-    parameter constant tuple get-tuple-element bitcast broadcast iota reshape transpose copy convert
-    after-all partition-id replica-id opt-barrier slice compare select
-"""
-_TRIVIAL = frozenset(_TRIVIAL_NAMES.split())
-"""Opcodes that are everywhere: two of them are no evidence that one moved."""
 
 
 @dataclass(slots=True, eq=False)
@@ -92,92 +98,6 @@ def matching(base: ProgramGraph, head: ProgramGraph) -> Matching:
     return _Matcher(base, head).result
 
 
-@dataclass(slots=True)
-class Fingerprints:
-    """Fingerprints of a graph.
-
-    Attributes:
-        up: Of what each node computes; the last is that of an unknown operand.
-        down: Of what becomes of each node within its computation.
-        content: Of each computation, dead code included.
-    """
-
-    up: list[int]
-    down: list[int]
-    content: list[int]
-
-
-def fingerprints(graph: ProgramGraph, tokens: dict[int, int] | None = None) -> Fingerprints:
-    """Return the fingerprints of a graph.
-
-    Args:
-        graph: The graph.
-        tokens: For parameters that are known by something better than their number: what to take.
-    """
-    size = len(graph)
-    up = [0] * (size + 1)
-    up[size] = hash(("unknown",))
-    content = [0] * len(graph.nodes)
-    labels, operands, indices, callees = graph.label, graph.operands, graph.indices, graph.callees
-    for computation in graph.callees_first():
-        total = 0
-        for node in graph.order(computation):
-            label: Hashable = labels[node]
-            if node in callees:
-                label = (label, *[(role, content[c]) for role, c in callees[node]])
-            elif tokens and node in tokens:
-                label = ("token", tokens[node])
-            taken = operands[node]
-            if node in indices:
-                pairs = zip(taken, indices[node], strict=True)
-                value = hash((label, *[hash((up[o], i)) if i else up[o] for o, i in pairs]))
-            elif len(taken) == 1:
-                value = hash((label, up[taken[0]]))
-            elif len(taken) == 2:
-                value = hash((label, up[taken[0]], up[taken[1]]))
-            else:
-                value = hash((label, *[up[o] for o in taken]))
-            up[node] = value
-            total += value
-        root = graph.roots[computation]
-        content[computation] = hash((up[root], total & _MASK, len(graph.nodes[computation])))
-    return Fingerprints(up=up, down=_down(graph), content=content)
-
-
-def _down(graph: ProgramGraph) -> list[int]:
-    """Return fingerprints of what becomes of each node: its label, and its users' down and place.
-
-    The shape of a tuple and the place in it do not count: an element more would change all others.
-    """
-    parts = graph.labels.parts
-    is_tuple = [part.opcode == "tuple" for part in parts]
-    found = [0] * len(graph)
-    from_users = [0] * len(graph)
-    roots = set(graph.roots)
-    operands, indices, labels = graph.operands, graph.indices, graph.label
-    for computation in range(len(graph.nodes)):
-        for node in reversed(graph.order(computation)):
-            label = labels[node]
-            taken = operands[node]
-            if is_tuple[label]:
-                value = found[node] = hash((-1, from_users[node] & _MASK, node in roots))
-                shares = [value] * len(taken)
-            else:
-                value = found[node] = hash((label, from_users[node] & _MASK, node in roots))
-                shares = _shares(value, len(taken), indices.get(node))
-            for operand, share in zip(taken, shares, strict=True):
-                if operand >= 0:
-                    from_users[operand] += share
-    return found
-
-
-def _shares(value: int, count: int, indices: tuple[ShapeIndex, ...] | None) -> list[int]:
-    """Return what each operand gets of its user's fingerprint: with its place and its element."""
-    if indices is None:
-        return [hash((value, place)) for place in range(count)]
-    return [hash((value, place, index)) for place, index in enumerate(indices)]
-
-
 # ---- matching ----------------------------------------------------------------------------------
 
 
@@ -187,7 +107,7 @@ class _Matcher:
     def __init__(self, base: ProgramGraph, head: ProgramGraph) -> None:
         self.base = base
         self.head = head
-        tokens = _entry_parameters(base, head)
+        tokens = entry_parameters(base, head)
         self._mine = fingerprints(base, tokens[0])
         self._yours = fingerprints(head, tokens[1])
         self.result = Matching(
@@ -251,11 +171,11 @@ class _Matcher:
         """Match computations that no matched instruction calls: by content, then by name."""
         for mine, yours in (
             (self._mine.content, self._yours.content),
-            (_computation_names(self.base), _computation_names(self.head)),
+            (computation_names(self.base), computation_names(self.head)),
         ):
             mine_left = [c for c in self._unreached(self.base) if self._is_left(c, 0)]
             yours_left = [c for c in self._unreached(self.head) if self._is_left(c, 1)]
-            for a, b in _by_key(mine_left, yours_left, mine.__getitem__, yours.__getitem__, "any"):
+            for a, b in by_key(mine_left, yours_left, mine.__getitem__, yours.__getitem__, "any"):
                 self._pair(a, b)
             self._run()
 
@@ -286,17 +206,17 @@ class _Matcher:
         if not left:
             self._fresh.clear()
             return
-        self._spread(left, _same_label)
+        self._spread(left, same_label)
         left.match(up[0].__getitem__, up[1].__getitem__, "any")
         left.match(down[0].__getitem__, down[1].__getitem__, "equal")
-        self._spread(left, _same_label)
+        self._spread(left, same_label)
         self._by_path(left)
         self._replaced(left)
         self._fresh.clear()
 
     def _by_path(self, left: _Left) -> None:
         """Match what is left by label and operation path, then by opcode and path."""
-        for key, accepts in ((_label_and_path, _same_label), (_opcode_and_path, _same_opcode)):
+        for key, accepts in ((label_and_path, same_label), (opcode_and_path, same_opcode)):
             for mode in ("unique", "any", "equal"):
                 if not left:
                     return
@@ -305,9 +225,9 @@ class _Matcher:
                     mine, yours = self._beside(0, mine), self._beside(1, yours)
                 left.match(mine, yours, mode)
                 self._spread(left, accepts)
-        left.match(_number(self.base), _number(self.head), "unique")
-        left.match(_bare(self.base, "label"), _bare(self.head, "label"), "unique")
-        left.match(_bare(self.base, "opcode"), _bare(self.head, "opcode"), "unique")
+        left.match(number(self.base), number(self.head), "unique")
+        left.match(bare(self.base, "label"), bare(self.head, "label"), "unique")
+        left.match(bare(self.base, "opcode"), bare(self.head, "opcode"), "unique")
 
     def _trim(self, mine: range, yours: range) -> None:
         """Match what is equal from the start on, and from the end on."""
@@ -336,7 +256,7 @@ class _Matcher:
             self._users = (self.base.users(), self.head.users())
         return self._users
 
-    def _spread(self, left: _Left, accepts: _Accepts) -> None:
+    def _spread(self, left: _Left, accepts: Accepts) -> None:
         """Match neighbours of what is matched: operands at one place, users of one kind."""
         if not left:
             self._fresh.clear()
@@ -354,7 +274,7 @@ class _Matcher:
             self._spread_to_operands(mine, yours, accepts)
             self._spread_to_users(mine, yours, accepts)
 
-    def _spread_to_operands(self, mine: int, yours: int, accepts: _Accepts) -> None:
+    def _spread_to_operands(self, mine: int, yours: int, accepts: Accepts) -> None:
         a, b = self.base.operands[mine], self.head.operands[yours]
         if len(a) == len(b):
             pairs: Iterable[tuple[int, int]] = zip(a, b, strict=True)
@@ -367,7 +287,7 @@ class _Matcher:
                 if key is not None and key == accepts(self.head, y):
                     self._match(x, y)
 
-    def _spread_to_users(self, mine: int, yours: int, accepts: _Accepts) -> None:
+    def _spread_to_users(self, mine: int, yours: int, accepts: Accepts) -> None:
         head_of, base_of = self.result.head_of, self.result.base_of
         my_users = [u for u in self.users[0][mine] if head_of[u] < 0]
         if not my_users:
@@ -375,15 +295,15 @@ class _Matcher:
         your_users = [u for u in self.users[1][yours] if base_of[u] < 0]
 
         def mine_key(user: int) -> Hashable:
-            return _use(self.base, user, mine, accepts)
+            return use(self.base, user, mine, accepts)
 
         def yours_key(user: int) -> Hashable:
-            return _use(self.head, user, yours, accepts)
+            return use(self.head, user, yours, accepts)
 
-        for x, y in _by_key(my_users, your_users, mine_key, yours_key, "unique"):
+        for x, y in by_key(my_users, your_users, mine_key, yours_key, "unique"):
             self._match(x, y)
 
-    def _beside(self, side: int, key: _Key) -> _Key:
+    def _beside(self, side: int, key: Key) -> Key:
         """Return a key that also tells the partners of the operands; None where none has one."""
         graph = (self.base, self.head)[side]
         head_of, base_of = self.result.head_of, self.result.base_of
@@ -405,11 +325,11 @@ class _Matcher:
         """Match what took the place of something else: same operands or users, or same path."""
         if not left:
             return
-        left.match(_collective_and_path(self.base), _collective_and_path(self.head), "unique")
+        left.match(collective_and_path(self.base), collective_and_path(self.head), "unique")
         left.match(self._place_key(0), self._place_key(1), "unique")
-        left.match(_path_alone(self.base), _path_alone(self.head), "unique")
+        left.match(path_alone(self.base), path_alone(self.head), "unique")
 
-    def _place_key(self, side: int) -> _Key:
+    def _place_key(self, side: int) -> Key:
         """Return a key of what a node stands between: its matched operands and users."""
         graph = (self.base, self.head)[side]
         users = self.users[side]
@@ -424,7 +344,7 @@ class _Matcher:
 
         def key(node: int) -> Hashable:
             taken = graph.operands[node]
-            if not taken or not users[node] or graph.opcode(node) in _TRIVIAL:
+            if not taken or not users[node] or graph.opcode(node) in TRIVIAL:
                 return None
             if not all(map(is_matched, taken)) or not any(map(is_matched, users[node])):
                 return None
@@ -437,12 +357,12 @@ class _Matcher:
 
     def _across(self) -> None:
         """Match what is left in computations that are not partners: it moved."""
-        for key in (_moved_key(exact=True), _moved_key(exact=False)):
+        for key in (moved_key(exact=True), moved_key(exact=False)):
             mine = [n for n, partner in enumerate(self.result.head_of) if partner < 0]
             yours = [n for n, partner in enumerate(self.result.base_of) if partner < 0]
             if not mine or not yours:
                 return
-            for a, b in _by_key(mine, yours, key(self.base), key(self.head), "any"):
+            for a, b in by_key(mine, yours, key(self.base), key(self.head), "any"):
                 self.result.head_of[a], self.result.base_of[b] = b, a
                 partner = self.result.head_computation[self.base.owner[a]]
                 if partner != self.head.owner[b]:
@@ -473,190 +393,9 @@ class _Left:
         self._yours = [n for n in self._yours if base_of[n] < 0]
         return self._yours
 
-    def match(self, mine: _Key, yours: _Key, mode: str) -> None:
+    def match(self, mine: Key, yours: Key, mode: str) -> None:
         """Match what has equal keys; None is no key."""
         if not self:
             return
-        for a, b in _by_key(self._mine, self._yours, mine, yours, mode):
+        for a, b in by_key(self._mine, self._yours, mine, yours, mode):
             self._matcher._match(a, b)  # noqa: SLF001 # the two are one machine
-
-
-def _by_key(
-    mine: Sequence[int], yours: Sequence[int], my_key: _Key, your_key: _Key, mode: str
-) -> list[tuple[int, int]]:
-    """Return pairs of equal keys, in order.
-
-    Args:
-        mine: One side.
-        yours: The other.
-        my_key: Key of an item; None for none.
-        your_key: The same of the other side.
-        mode: ``unique`` for keys that are there once on both sides, ``equal`` for keys that are
-            there equally often, ``any`` for as many pairs as there are.
-    """
-    groups: dict[Hashable, list[int]] = {}
-    for item in yours:
-        groups.setdefault(your_key(item), []).append(item)
-    found: dict[Hashable, list[int]] = {}
-    for item in mine:
-        key = my_key(item)
-        if key is not None and key in groups:
-            found.setdefault(key, []).append(item)
-    pairs: list[tuple[int, int]] = []
-    for key, items in found.items():
-        others = groups[key]
-        if mode == "unique" and not len(items) == len(others) == 1:
-            continue
-        if mode == "equal" and len(items) != len(others):
-            continue
-        pairs.extend(zip(items, others, strict=False))
-    return pairs
-
-
-# ---- keys --------------------------------------------------------------------------------------
-
-
-def _same_label(graph: ProgramGraph, node: int) -> Hashable:
-    return graph.label[node]
-
-
-def _same_opcode(graph: ProgramGraph, node: int) -> Hashable:
-    return graph.opcode(node), graph.hint(node)
-
-
-def _use(graph: ProgramGraph, user: int, node: int, accepts: _Accepts) -> Hashable:
-    key = accepts(graph, user)
-    operands = graph.operands[user]
-    if key is None or len(operands) > _WIDE:
-        return key
-    place = operands.index(node)
-    return key, place, graph.indices[user][place] if user in graph.indices else ()
-
-
-def _label_and_path(graph: ProgramGraph) -> _Key:
-    return lambda node: (graph.label[node], graph.hint(node))
-
-
-def _opcode_and_path(graph: ProgramGraph) -> _Key:
-    return lambda node: (graph.opcode(node), graph.hint(node)) if graph.hint(node) else None
-
-
-def _bare(graph: ProgramGraph, by: str) -> _Key:
-    """Return a key without the operation path; by opcode alone only where there is no path."""
-
-    def key(node: int) -> Hashable:
-        if graph.opcode(node) in _TRIVIAL:
-            return None
-        if by == "label":
-            return graph.label[node]
-        return None if graph.hint(node) else graph.opcode(node)
-
-    return key
-
-
-def _number(graph: ProgramGraph) -> _Key:
-    """Return a key of parameters: their number."""
-
-    def key(node: int) -> Hashable:
-        parts = graph.labels.parts[graph.label[node]]
-        return parts.detail if parts.opcode == "parameter" else None
-
-    return key
-
-
-def _collective_and_path(graph: ProgramGraph) -> _Key:
-    def key(node: int) -> Hashable:
-        kind, phase = split_phase(graph.opcode(node))
-        if kind not in COLLECTIVE_KINDS or phase in ("done", "update"):
-            return None
-        return graph.hint(node) or None
-
-    return key
-
-
-def _path_alone(graph: ProgramGraph) -> _Key:
-    def key(node: int) -> Hashable:
-        return None if graph.opcode(node) in _TRIVIAL else graph.hint(node) or None
-
-    return key
-
-
-def _moved_key(*, exact: bool) -> Callable[[ProgramGraph], _Key]:
-    """Return a key of what can be known again elsewhere: by label, or by kind of collective."""
-
-    def of(graph: ProgramGraph) -> _Key:
-        def key(node: int) -> Hashable:
-            opcode = graph.opcode(node)
-            if opcode in _TRIVIAL:
-                return None
-            hint = graph.hint(node)
-            kind, phase = split_phase(opcode)
-            is_collective = kind in COLLECTIVE_KINDS
-            if exact:
-                return (graph.label[node], hint) if hint or is_collective else None
-            return (kind, phase, hint) if hint and is_collective else None
-
-        return key
-
-    return of
-
-
-def _computation_names(graph: ProgramGraph) -> list[str]:
-    return [computation.name for computation in graph.module.computations]
-
-
-def _entry_parameters(
-    base: ProgramGraph, head: ProgramGraph
-) -> tuple[dict[int, int], dict[int, int]]:
-    """Return tokens for the parameters of the entry that are partners: two nodes, one token.
-
-    By name, where the text gives names that are the only ones; then by number and shape, by shape
-    in order, and by number.
-    """
-    mine, yours = _parameters(base), _parameters(head)
-    pairs: list[tuple[int, int]] = []
-    for my_key, your_key in (
-        (_parameter_name(base, mine), _parameter_name(head, yours)),
-        (_parameter_number(base, shaped=True), _parameter_number(head, shaped=True)),
-        (_shape_of(base), _shape_of(head)),
-        (_parameter_number(base, shaped=False), _parameter_number(head, shaped=False)),
-    ):
-        my_left = [n for n in mine if n not in {a for a, _ in pairs}]
-        your_left = [n for n in yours if n not in {b for _, b in pairs}]
-        pairs += _by_key(my_left, your_left, my_key, your_key, "any")
-    return (
-        {node: token for token, (node, _) in enumerate(pairs)},
-        {node: token for token, (_, node) in enumerate(pairs)},
-    )
-
-
-def _parameters(graph: ProgramGraph) -> list[int]:
-    nodes = graph.nodes[graph.entry] if graph.entry >= 0 else range(0)
-    return [node for node in nodes if graph.opcode(node) == "parameter"]
-
-
-def _parameter_name(graph: ProgramGraph, nodes: Sequence[int]) -> _Key:
-    names = Counter(graph.hint(node) for node in nodes)
-
-    def key(node: int) -> Hashable:
-        name = graph.hint(node)
-        return name if name and names[name] == 1 else None
-
-    return key
-
-
-def _shape_of(graph: ProgramGraph) -> _Key:
-    return lambda node: graph.labels.parts[graph.label[node]].shape
-
-
-def _parameter_number(graph: ProgramGraph, *, shaped: bool) -> _Key:
-    def key(node: int) -> Hashable:
-        parts = graph.labels.parts[graph.label[node]]
-        return (parts.detail, parts.shape) if shaped else parts.detail
-
-    return key
-
-
-if TYPE_CHECKING:
-    _Key = Callable[[int], Hashable]
-    _Accepts = Callable[[ProgramGraph, int], Hashable]

@@ -21,15 +21,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from hlo_lens.analysis.diff.building import program_graph
 from hlo_lens.analysis.diff.edits import Added, Change, Changed, Edit, Moved, Removed
 from hlo_lens.analysis.diff.finding import find_edits
 from hlo_lens.analysis.diff.folding import EditGroup, Folding
+from hlo_lens.analysis.diff.inline_bodies import share_bodies
 from hlo_lens.analysis.diff.labels import Labels
 from hlo_lens.analysis.diff.matching import matching
 from hlo_lens.analysis.diff.module_changes import module_changes
 from hlo_lens.analysis.diff.noise import Noise
-from hlo_lens.analysis.diff.program_graph import program_graph, style_of
 from hlo_lens.analysis.diff.roles import Roles
+from hlo_lens.analysis.diff.style import style_of
 from hlo_lens.analysis.result import Column, Result, Unit
 
 if TYPE_CHECKING:
@@ -209,12 +211,18 @@ def _graphs(base: HloModule, head: HloModule) -> tuple[ProgramGraph, ProgramGrap
         with_layouts=len({s.has_layouts for s in styles}) == 1,
         with_shapes=len({s.has_shapes for s in styles}) == 1,
         with_literals=not any(s.has_dots for s in styles),
+        with_scalars=not any(s.has_scalar_dots for s in styles),
+        with_configs=len({s.has_configs for s in styles}) == 1,
+        with_controls=len({s.has_controls for s in styles}) == 1,
     )
     hints: dict[str, int] = {}
-    return (
+    graphs = (
         program_graph(base, labels, hints, with_sugar=has_sugar),
         program_graph(head, labels, hints, with_sugar=has_sugar),
     )
+    for graph in graphs:
+        share_bodies(graph)
+    return graphs
 
 
 def _matching(base: ProgramGraph, head: ProgramGraph) -> Matching:

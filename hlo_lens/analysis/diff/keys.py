@@ -1,0 +1,216 @@
+"""By what instructions of two programs can be known as the same: keys, and pairs of equal ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, TypeAlias
+
+from hlo_lens.model.hlo_query import COLLECTIVE_KINDS, split_phase
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.analysis.diff.program_graph import ProgramGraph
+
+Key: TypeAlias = Callable[[int], Hashable]
+"""Key of a node; None for none."""
+
+Accepts: TypeAlias = "Callable[[ProgramGraph, int], Hashable]"
+"""Key of a node of a graph by which neighbours of partners are known."""
+
+_WIDE = 16
+"""Operands beyond this many are not told apart by their place when users are matched."""
+
+TRIVIAL_NAMES = """
+    parameter constant tuple get-tuple-element bitcast broadcast iota reshape transpose copy convert
+    after-all partition-id replica-id opt-barrier slice compare select
+"""
+TRIVIAL = frozenset(TRIVIAL_NAMES.split())
+"""Opcodes that are everywhere: two of them are no evidence that one moved."""
+
+
+def by_key(
+    mine: Sequence[int], yours: Sequence[int], my_key: Key, your_key: Key, mode: str
+) -> list[tuple[int, int]]:
+    """Return pairs of equal keys, in order.
+
+    Args:
+        mine: One side.
+        yours: The other.
+        my_key: Key of an item; None for none.
+        your_key: The same of the other side.
+        mode: ``unique`` for keys that are there once on both sides, ``equal`` for keys that are
+            there equally often, ``any`` for as many pairs as there are.
+    """
+    groups: dict[Hashable, list[int]] = {}
+    for item in yours:
+        groups.setdefault(your_key(item), []).append(item)
+    found: dict[Hashable, list[int]] = {}
+    for item in mine:
+        key = my_key(item)
+        if key is not None and key in groups:
+            found.setdefault(key, []).append(item)
+    pairs: list[tuple[int, int]] = []
+    for key, items in found.items():
+        others = groups[key]
+        if mode == "unique" and not len(items) == len(others) == 1:
+            continue
+        if mode == "equal" and len(items) != len(others):
+            continue
+        pairs.extend(zip(items, others, strict=False))
+    return pairs
+
+
+# ---- keys --------------------------------------------------------------------------------------
+
+
+def same_label(graph: ProgramGraph, node: int) -> Hashable:
+    """Return a key of neighbours that do the same."""
+    return graph.label[node]
+
+
+def same_opcode(graph: ProgramGraph, node: int) -> Hashable:
+    """Return a key of neighbours of one opcode and operation path."""
+    return graph.opcode(node), graph.hint(node)
+
+
+def use(graph: ProgramGraph, user: int, node: int, accepts: Accepts) -> Hashable:
+    """Return a key of a user of a node: what it is, and at which place it takes the node."""
+    key = accepts(graph, user)
+    operands = graph.operands[user]
+    if key is None or len(operands) > _WIDE:
+        return key
+    place = operands.index(node)
+    return key, place, graph.indices[user][place] if user in graph.indices else ()
+
+
+def label_and_path(graph: ProgramGraph) -> Key:
+    """Return a key of nodes that do the same for one operation of the program."""
+    return lambda node: (graph.label[node], graph.hint(node))
+
+
+def opcode_and_path(graph: ProgramGraph) -> Key:
+    """Return a key of nodes of one opcode for one operation of the program."""
+    return lambda node: (graph.opcode(node), graph.hint(node)) if graph.hint(node) else None
+
+
+def bare(graph: ProgramGraph, by: str) -> Key:
+    """Return a key without the operation path; by opcode alone only where there is no path."""
+
+    def key(node: int) -> Hashable:
+        if graph.opcode(node) in TRIVIAL:
+            return None
+        if by == "label":
+            return graph.label[node]
+        return None if graph.hint(node) else graph.opcode(node)
+
+    return key
+
+
+def number(graph: ProgramGraph) -> Key:
+    """Return a key of parameters: their number."""
+
+    def key(node: int) -> Hashable:
+        parts = graph.labels.parts[graph.label[node]]
+        return parts.detail if parts.opcode == "parameter" else None
+
+    return key
+
+
+def collective_and_path(graph: ProgramGraph) -> Key:
+    """Return a key of collectives, of whatever kind, for one operation of the program."""
+
+    def key(node: int) -> Hashable:
+        kind, phase = split_phase(graph.opcode(node))
+        if kind not in COLLECTIVE_KINDS or phase in ("done", "update"):
+            return None
+        return graph.hint(node) or None
+
+    return key
+
+
+def path_alone(graph: ProgramGraph) -> Key:
+    """Return a key of what is not trivial by its operation of the program."""
+
+    def key(node: int) -> Hashable:
+        return None if graph.opcode(node) in TRIVIAL else graph.hint(node) or None
+
+    return key
+
+
+def moved_key(*, exact: bool) -> Callable[[ProgramGraph], Key]:
+    """Return a key of what can be known again elsewhere: by label, or by kind of collective."""
+
+    def of(graph: ProgramGraph) -> Key:
+        def key(node: int) -> Hashable:
+            opcode = graph.opcode(node)
+            if opcode in TRIVIAL:
+                return None
+            hint = graph.hint(node)
+            kind, phase = split_phase(opcode)
+            is_collective = kind in COLLECTIVE_KINDS
+            if exact:
+                return (graph.label[node], hint) if hint or is_collective else None
+            return (kind, phase, hint) if hint and is_collective else None
+
+        return key
+
+    return of
+
+
+def computation_names(graph: ProgramGraph) -> list[str]:
+    """Return the names of the computations."""
+    return [computation.name for computation in graph.module.computations]
+
+
+def entry_parameters(
+    base: ProgramGraph, head: ProgramGraph
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Return tokens for the parameters of the entry that are partners: two nodes, one token.
+
+    By name, where the text gives names that are the only ones; then by number and shape, by shape
+    in order, and by number.
+    """
+    mine, yours = _parameters(base), _parameters(head)
+    pairs: list[tuple[int, int]] = []
+    for my_key, your_key in (
+        (_parameter_name(base, mine), _parameter_name(head, yours)),
+        (_parameter_number(base, shaped=True), _parameter_number(head, shaped=True)),
+        (_shape_of(base), _shape_of(head)),
+        (_parameter_number(base, shaped=False), _parameter_number(head, shaped=False)),
+    ):
+        my_left = [n for n in mine if n not in {a for a, _ in pairs}]
+        your_left = [n for n in yours if n not in {b for _, b in pairs}]
+        pairs += by_key(my_left, your_left, my_key, your_key, "any")
+    return (
+        {node: token for token, (node, _) in enumerate(pairs)},
+        {node: token for token, (_, node) in enumerate(pairs)},
+    )
+
+
+def _parameters(graph: ProgramGraph) -> list[int]:
+    nodes = graph.nodes[graph.entry] if graph.entry >= 0 else range(0)
+    return [node for node in nodes if graph.opcode(node) == "parameter"]
+
+
+def _parameter_name(graph: ProgramGraph, nodes: Sequence[int]) -> Key:
+    names = Counter(graph.hint(node) for node in nodes)
+
+    def key(node: int) -> Hashable:
+        name = graph.hint(node)
+        return name if name and names[name] == 1 else None
+
+    return key
+
+
+def _shape_of(graph: ProgramGraph) -> Key:
+    return lambda node: graph.labels.parts[graph.label[node]].shape
+
+
+def _parameter_number(graph: ProgramGraph, *, shaped: bool) -> Key:
+    def key(node: int) -> Hashable:
+        parts = graph.labels.parts[graph.label[node]]
+        return (parts.detail, parts.shape) if shaped else parts.detail
+
+    return key
