@@ -15,13 +15,15 @@ from hlo_lens.analysis.diff.edits import Change
 from hlo_lens.model.shape import Shape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.diff.labels import Labels
     from hlo_lens.analysis.diff.matching import Matching
     from hlo_lens.analysis.diff.program_graph import ProgramGraph
 
 _LONGEST = 200
+_FEW = 3
+_BARRIER = "barrier_config.id"
 _POSITIONAL = frozenset({"fusion", "call", "async-start"})
 
 
@@ -49,7 +51,8 @@ class Comparison:
         if base.label[mine] != head.label[yours]:
             found = self._label_changes(mine, yours)
         a, b = base.operands[mine], head.operands[yours]
-        if (a or b) and not self._operands_agree(mine, yours):
+        is_here = mine not in self._found.moved  # what moved has other operands by that alone
+        if (a or b) and is_here and not self._operands_agree(mine, yours):
             found = (*found, *self._operand_changes(mine, yours))
         if mine in base.callees or yours in head.callees:
             found = (*found, *self._call_changes(mine, yours))
@@ -171,7 +174,11 @@ class Comparison:
             x for x in a if x >= 0 and self._has_place(x) and self._found.head_of[x] not in there
         ]
         if came or went:
-            yield Change(what="operands", base=str(len(a)), head=str(len(b)))
+            yield Change(
+                what="operands",
+                base=_several(base, went) or None,
+                head=_several(head, came) or None,
+            )
 
     # ---- called computations and control -------------------------------------------------------
 
@@ -214,6 +221,12 @@ def _numbers(graph: ProgramGraph, computation: int | None = None) -> dict[int, i
         if parts.opcode == "parameter" and isinstance(parts.detail, int):
             found[node] = parts.detail
     return found
+
+
+def _several(graph: ProgramGraph, nodes: Sequence[int]) -> str:
+    """Return the first few of some operands as text, and how many more there are."""
+    more = [f"{len(nodes) - _FEW} more"] if len(nodes) > _FEW else []
+    return ", ".join([_shown(graph, node, ()) for node in nodes[:_FEW]] + more)
 
 
 def _shown(graph: ProgramGraph, node: int, index: tuple[int, ...]) -> str:
@@ -261,7 +274,7 @@ def shape_changes(mine: Shape | str, yours: Shape | str) -> Iterator[Change]:
         yield Change(what="element type", base=mine.element_type, head=yours.element_type)
     mine_sizes, your_sizes = _sizes(mine), _sizes(yours)
     if mine_sizes != your_sizes:
-        yield Change(what="dimensions", base=mine_sizes, head=your_sizes)
+        yield Change(what="shape", base=mine_sizes, head=your_sizes)
     if mine.memory_space != yours.memory_space:
         yield Change(what="memory space", base=str(mine.memory_space), head=str(yours.memory_space))
     if mine.rank == yours.rank and _layout(mine) != _layout(yours):
@@ -272,7 +285,10 @@ def _tuple_changes(mine: Shape, yours: Shape) -> Iterator[Change]:
     """Yield what differs between the elements of two tuples; equal changes once."""
     a, b = mine.tuple_shapes, yours.tuple_shapes
     if mine.is_tuple != yours.is_tuple or len(a) != len(b):
-        yield Change(what="elements", base=_arity(mine), head=_arity(yours))
+        if mine.is_tuple and yours.is_tuple:
+            yield Change(what="tuple elements", base=str(len(a)), head=str(len(b)))
+        else:
+            yield Change(what="shape", base=_kind(mine), head=_kind(yours))
         return
     pairs = {(id(x), id(y)): (x, y) for x, y in zip(a, b, strict=True) if x is not y}
     seen: dict[Change, None] = {}
@@ -280,13 +296,16 @@ def _tuple_changes(mine: Shape, yours: Shape) -> Iterator[Change]:
         if not x.is_tuple and not y.is_tuple:
             seen.update(dict.fromkeys(shape_changes(x, y)))
         elif x != y:
-            change = Change(what="elements", base=_cut(x.to_text()), head=_cut(y.to_text()))
+            change = Change(what="shape", base=_cut(x.to_text()), head=_cut(y.to_text()))
             seen[change] = None
     yield from seen
 
 
-def _arity(shape: Shape) -> str:
-    return str(len(shape.tuple_shapes)) if shape.is_tuple else shape.to_text(layout=False)
+def _kind(shape: Shape) -> str:
+    """Return an array's shape; of a tuple only how many elements it has."""
+    if shape.is_tuple:
+        return f"tuple of {len(shape.tuple_shapes)}"
+    return shape.to_text(layout=False)
 
 
 def _sizes(shape: Shape) -> str:
@@ -321,7 +340,7 @@ def _config_changes(labels: Labels, mine: int, yours: int) -> Iterator[Change]:
     if isinstance(left, dict) and isinstance(right, dict):
         flat, other = dict(_flat(left)), dict(_flat(right))
         for path in dict.fromkeys((*flat, *other)):
-            if flat.get(path) != other.get(path):
+            if flat.get(path) != other.get(path) and path != _BARRIER:
                 before, after = flat.get(path), other.get(path)
                 yield Change(
                     what=f"backend_config.{path}",

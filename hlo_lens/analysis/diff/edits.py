@@ -14,7 +14,7 @@ class Change:
     """One respect in which an instruction, or the module, is not what it was.
 
     Attributes:
-        what: The respect: ``opcode``, ``element type``, ``dimensions``, ``operand 0``, the name of
+        what: The respect: ``opcode``, ``element type``, ``shape``, ``operand 0``, the name of
             an attribute, ``backend_config.KEY``.
         base: How it was; None where there was nothing.
         head: How it is; None where there is nothing.

@@ -306,12 +306,12 @@ def general_text(change: Change) -> str:
     """Return a change without the numbers that differ from layer to layer.
 
     >>> from hlo_lens.analysis.diff.edits import Change
-    >>> general_text(Change(what="dimensions", base="[2,64]", head="[4,64]"))
+    >>> general_text(Change(what="shape", base="[2,64]", head="[4,64]"))
     'dimension 0: 2 -> 4'
     >>> general_text(Change(what="operand 1", base="add add.7", head="copy copy.9"))
     'operand 1 add add.* -> copy copy.*'
     """
-    if change.what == "dimensions":
+    if change.what == "shape" and (change.base or "").startswith("["):
         before = (change.base or "").strip("[]").split(",")
         after = (change.head or "").strip("[]").split(",")
         if len(before) == len(after):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.metadata import OpMetadata
 
 _NUMBER = re.compile(r"(?:[._]\d+)+$")
+_NUMBERS = re.compile(r"\d+")
 _FRAME = re.compile(r"\s*stack_frame_id=\d+")
 _NAMES_IN_METADATA = re.compile(r'\s*(?:scheduling_name|deduplicated_name)="(?:[^"\\]|\\.)*"')
 _NAMING = re.compile(
@@ -101,8 +102,10 @@ class NoiseCount:
         )
         before, after = my_parts[2], your_parts[2]
         if a.config == b.config and before != after:
-            kind = Noise.PRINTING if before is None or after is None else Noise.KEY_ORDER
-            yield kind, Change(what="backend_config", base=before, head=after)
+            yield (
+                _config_noise(before, after),
+                Change(what="backend_config", base=before, head=after),
+            )
         if a.attributes == b.attributes and my_parts[0] != your_parts[0]:
             yield Noise.SPELLING, Change(what="attributes", base=my_parts[0], head=your_parts[0])
 
@@ -158,6 +161,14 @@ class NoiseCount:
     def _stack(self, metadata: OpMetadata, side: int) -> object:
         module: HloModule = (self._base.module, self._head.module)[side]
         return module.stack_frames.stack(metadata.stack_frame_id or 0)
+
+
+def _config_noise(before: str | None, after: str | None) -> Noise:
+    """Return what differs between two backend configs that mean the same."""
+    if before is None or after is None:
+        return Noise.PRINTING
+    same = sorted(_NUMBERS.findall(before)) == sorted(_NUMBERS.findall(after))
+    return Noise.KEY_ORDER if same else Noise.IDS
 
 
 def out_of_order(places: Sequence[int]) -> list[int]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_lens.model.hlo_query import COLLECTIVE_KINDS, split_phase
+from hlo_lens.model.hlo_query import COLLECTIVE_KINDS, CONTROL_FLOW_OPCODES, split_phase
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hlo_lens.analysis.diff.program_graph import ProgramGraph
 
@@ -18,6 +19,10 @@ Key: TypeAlias = Callable[[int], Hashable]
 
 Accepts: TypeAlias = "Callable[[ProgramGraph, int], Hashable]"
 """Key of a node of a graph by which neighbours of partners are known."""
+
+_NUMBER = re.compile(r"\d+")
+_LOOP = re.compile(r"while/(?:body/|cond/)?|closed_call/|checkpoint/|rematted_computation/")
+"""What JAX puts into the path of an operation for the loop around it."""
 
 _WIDE = 16
 """Operands beyond this many are not told apart by their place when users are matched."""
@@ -96,14 +101,33 @@ def opcode_and_path(graph: ProgramGraph) -> Key:
 
 
 def bare(graph: ProgramGraph, by: str) -> Key:
-    """Return a key without the operation path; by opcode alone only where there is no path."""
+    """Return a key without the operation path; by opcode and sizes only where there is no path."""
 
     def key(node: int) -> Hashable:
         if graph.opcode(node) in TRIVIAL:
             return None
         if by == "label":
             return graph.label[node]
-        return None if graph.hint(node) else graph.opcode(node)
+        return None if graph.hint(node) else (graph.opcode(node), _sizes(graph, node))
+
+    return key
+
+
+def _sizes(graph: ProgramGraph, node: int) -> Hashable:
+    """Return the sizes of a result, of a tuple the number of its elements."""
+    shape = graph.labels.shapes[graph.labels.parts[graph.label[node]].shape]
+    if isinstance(shape, str):
+        return shape
+    return len(shape.tuple_shapes) if shape.is_tuple else shape.dimensions
+
+
+def general_path(graph: ProgramGraph) -> Key:
+    """Return a key of nodes of one opcode for operations that differ in numbers alone."""
+
+    def key(node: int) -> Hashable:
+        if graph.opcode(node) in TRIVIAL or not graph.hint(node):
+            return None
+        return graph.opcode(node), _NUMBER.sub("*", graph.op_name(node))
 
     return key
 
@@ -139,24 +163,75 @@ def path_alone(graph: ProgramGraph) -> Key:
     return key
 
 
-def moved_key(*, exact: bool) -> Callable[[ProgramGraph], Key]:
-    """Return a key of what can be known again elsewhere: by label, or by kind of collective."""
+def collective_alone(graph: ProgramGraph) -> Key:
+    """Return a key of collectives by opcode, element type and whether several were combined."""
 
+    def key(node: int) -> Hashable:
+        parts = graph.labels.parts[graph.label[node]]
+        kind, phase = split_phase(parts.opcode)
+        shape = graph.labels.shapes[parts.shape]
+        if kind not in COLLECTIVE_KINDS or phase in ("done", "update") or isinstance(shape, str):
+            return None
+        return parts.opcode, shape.element_type, bool(shape.tuple_shapes)
+
+    return key
+
+
+def moved_keys() -> Iterator[tuple[Callable[[ProgramGraph], Key], str]]:
+    """Yield by what instructions are known again in another computation, the surest first.
+
+    By label and operation path, loops in the path aside; collectives also by kind and path, by
+    label, and by kind, device groups and element type, where there are equally many.
+    """
+    yield _moved_by_label, "any"
+    yield _moved_collective("path"), "any"
+    yield _moved_collective("label"), "any"
+    yield _moved_collective("groups"), "equal"
+
+
+def _moved_by_label(graph: ProgramGraph) -> Key:
+    def key(node: int) -> Hashable:
+        if graph.opcode(node) in TRIVIAL or not graph.hint(node):
+            return None
+        return graph.label[node], _without_loops(graph.op_name(node))
+
+    return key
+
+
+def _moved_collective(by: str) -> Callable[[ProgramGraph], Key]:
     def of(graph: ProgramGraph) -> Key:
         def key(node: int) -> Hashable:
-            opcode = graph.opcode(node)
-            if opcode in TRIVIAL:
+            kind, phase = split_phase(graph.opcode(node))
+            if kind not in COLLECTIVE_KINDS or phase in ("done", "update"):
                 return None
-            hint = graph.hint(node)
-            kind, phase = split_phase(opcode)
-            is_collective = kind in COLLECTIVE_KINDS
-            if exact:
-                return (graph.label[node], hint) if hint or is_collective else None
-            return (kind, phase, hint) if hint and is_collective else None
+            if by == "label":
+                return graph.label[node]
+            if by == "path":
+                path = graph.op_name(node) and _without_loops(graph.op_name(node))
+                return (kind, phase, path) if path else None
+            parts = graph.labels.parts[graph.label[node]]
+            shape = graph.labels.shapes[parts.shape]
+            groups = graph.labels.attributes[parts.attributes].get("replica_groups")
+            element = "" if isinstance(shape, str) else shape.element_type
+            return kind, phase, element, groups and groups[0]
 
         return key
 
     return of
+
+
+def _without_loops(path: str) -> str:
+    return _LOOP.sub("", path)
+
+
+def embedded_computations(graph: ProgramGraph) -> set[int]:
+    """Return the computations that run as part of what calls them: fusions, reducers."""
+    return {
+        computation
+        for node, called in graph.callees.items()
+        if graph.opcode(node) not in CONTROL_FLOW_OPCODES
+        for _, computation in called
+    }
 
 
 def computation_names(graph: ProgramGraph) -> list[str]:

@@ -339,9 +339,20 @@ def _config_value(text: str, reader: HloReader) -> tuple[object, str]:
     plain = reader.string(text.strip())
     try:
         value = json.loads(plain)
-        return value, json.dumps(value, sort_keys=True)
+        return value, json.dumps(_without_ids(value), sort_keys=True)
     except (ValueError, RecursionError):
         return plain, squeezed(plain)
+
+
+def _without_ids(value: object) -> object:
+    """Return a configuration without the numbers of barriers, which are handed out like channels.
+
+    Source: libtpu 0.0.42 to 0.0.51 print ``"barrier_config":{"barrier_type":"CUSTOM","id":"3"}``.
+    """
+    if isinstance(value, dict) and isinstance(value.get("barrier_config"), dict):
+        barrier = {k: v for k, v in value["barrier_config"].items() if k != "id"}
+        return {**value, "barrier_config": barrier}
+    return value
 
 
 def _sharding(value: str, reader: HloReader) -> Hashable:

@@ -33,11 +33,14 @@ from hlo_lens.analysis.diff.keys import (
     Key,
     bare,
     by_key,
+    collective_alone,
     collective_and_path,
     computation_names,
+    embedded_computations,
     entry_parameters,
+    general_path,
     label_and_path,
-    moved_key,
+    moved_keys,
     number,
     opcode_and_path,
     path_alone,
@@ -326,8 +329,10 @@ class _Matcher:
         if not left:
             return
         left.match(collective_and_path(self.base), collective_and_path(self.head), "unique")
+        left.match(collective_alone(self.base), collective_alone(self.head), "unique")
         left.match(self._place_key(0), self._place_key(1), "unique")
         left.match(path_alone(self.base), path_alone(self.head), "unique")
+        left.match(general_path(self.base), general_path(self.head), "unique")
 
     def _place_key(self, side: int) -> Key:
         """Return a key of what a node stands between: its matched operands and users."""
@@ -356,17 +361,38 @@ class _Matcher:
     # ---- across computations -------------------------------------------------------------------
 
     def _across(self) -> None:
-        """Match what is left in computations that are not partners: it moved."""
-        for key in (moved_key(exact=True), moved_key(exact=False)):
-            mine = [n for n, partner in enumerate(self.result.head_of) if partner < 0]
-            yours = [n for n, partner in enumerate(self.result.base_of) if partner < 0]
-            if not mine or not yours:
-                return
-            for a, b in by_key(mine, yours, key(self.base), key(self.head), "any"):
-                self.result.head_of[a], self.result.base_of[b] = b, a
-                partner = self.result.head_computation[self.base.owner[a]]
-                if partner != self.head.owner[b]:
-                    self.result.moved.add(a)
+        """Match what is left in computations that are not partners: it moved.
+
+        First what runs by itself, with what it calls; then what lies in fusions and reducers.
+        """
+        embedded = embedded_computations(self.base), embedded_computations(self.head)
+        for is_inside in (False, True):
+            for key, mode in moved_keys():
+                mine, yours = (
+                    [
+                        node
+                        for node, partner in enumerate(partners)
+                        if partner < 0 and (graph.owner[node] in inner) == is_inside
+                    ]
+                    for graph, partners, inner in (
+                        (self.base, self.result.head_of, embedded[0]),
+                        (self.head, self.result.base_of, embedded[1]),
+                    )
+                )
+                if mine and yours:
+                    self._moved(by_key(mine, yours, key(self.base), key(self.head), mode))
+            self._run()
+
+    def _moved(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Match what moved, unless it did not, and have what it calls matched."""
+        for mine, yours in pairs:
+            partner = self.result.head_computation[self.base.owner[mine]]
+            if partner == self.head.owner[yours]:
+                continue
+            self.result.head_of[mine], self.result.base_of[yours] = yours, mine
+            self.result.moved.add(mine)
+            if mine in self.base.callees:
+                self._pair_callees(mine, yours)
 
 
 class _Left:

@@ -7,6 +7,7 @@ and the layouts that follow from parameters and results are not compared here.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.diff.edits import Change
@@ -53,8 +54,19 @@ def module_changes(base: ProgramGraph, head: ProgramGraph, found: Matching) -> I
 def _compared(mine: Mapping[str, str], yours: Mapping[str, str], prefix: str) -> Iterator[Change]:
     for name in dict.fromkeys((*mine, *yours)):
         before, after = mine.get(name), yours.get(name)
-        if before != after:
+        if before != after and not _is_per_parameter(before, after):
             yield Change(what=f"{prefix}{name}", base=before, head=after)
+
+
+def _is_per_parameter(before: str | None, after: str | None) -> bool:
+    """Return whether two lists have the same values, only more or fewer of them.
+
+    Such is what JAX says of each parameter or result: their number is compared elsewhere.
+    """
+    if before is None or after is None:
+        return False
+    mine, yours = (re.split("[,;]", text.strip("{}")) for text in (before, after))
+    return len(mine) != len(yours) and set(mine) == set(yours)
 
 
 def _others(module: HloModule) -> dict[str, str]:

@@ -31,7 +31,7 @@ class Noise(Enum):
 
 _MEANINGS = {
     Noise.NAMES: "names of instructions, computations and the module",
-    Noise.IDS: "numbers at the end of names",
+    Noise.IDS: "numbers at the end of names, and of barriers",
     Noise.CHANNEL_IDS: "channel ids, renumbered",
     Noise.STACK_FRAMES: "numbers of stack frames that are the same place",
     Noise.METADATA: "metadata: op names, places in the source, origins",

@@ -94,7 +94,7 @@ class Roles:
         is_embedded = opcode not in ("call", "async-start")
         what = opcode if opcode in _INSIDE else f"{role} of {opcode}"
         return Role(
-            f"{what} in {outer.text}",
+            f"{what} {name} in {outer.text}",
             f"{what} in {outer.general}",
             loops=outer.loops,
             is_embedded=is_embedded,
