@@ -92,7 +92,7 @@ class _Builder:
         if position in self._wrapped:
             graph.wrapped.extend(computation.rows)
             graph.nodes.append(range(first, first))
-            graph.roots.append(-1)
+            graph.roots.append((-1, ()))
             return
         places, views = self._places(computation)
         columns = self._module.columns
@@ -125,7 +125,7 @@ class _Builder:
             labels.append(label)
         graph.nodes.append(range(first, len(rows)))
         graph.owner.extend([position] * (len(rows) - first))
-        graph.roots.append(places[computation.root_row][0] if computation.rows else -1)
+        graph.roots.append(places[computation.root_row] if computation.rows else (-1, ()))
         for view in views:
             graph.views.append(View(view, *places[view]))
 
@@ -221,11 +221,9 @@ class _Builder:
                 if row in overlays
                 else text[spans[base + NAME] : spans[base + NAME_END]]
             )
-            is_view = (
-                text.startswith(_GTE, spans[base + OPCODE])
-                and row != computation.root_row
-                and spans[base + OPCODE_END] - spans[base + OPCODE] == len(_GTE)
-            )
+            is_view = spans[base + OPCODE_END] - spans[base + OPCODE] == len(
+                _GTE
+            ) and text.startswith(_GTE, spans[base + OPCODE])
             if is_view:
                 views[row] = None
                 pending.append((name, row))

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.diff.edits import Change
+from hlo_lens.analysis.diff.keys import POSITIONAL, parameter_numbers
 from hlo_lens.model.shape import Shape
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 _LONGEST = 200
 _FEW = 3
 _BARRIER = "barrier_config.id"
-_POSITIONAL = frozenset({"fusion", "call", "async-start"})
 
 
 class Comparison:
@@ -42,7 +42,9 @@ class Comparison:
         self._found = found
         self._labels = base.labels
         self._by_labels: dict[tuple[int, int], tuple[Change, ...]] = {}
-        self._counts = (len(_numbers(base)), len(_numbers(head)))
+        self._numbers: dict[tuple[int, int], dict[int, int]] = {}
+        self._aligned: dict[int, bool] = {}
+        self._counts = tuple(len(parameter_numbers(g, g.entry)) for g in (base, head))
 
     def changes(self, mine: int, yours: int) -> tuple[Change, ...]:
         """Return in which respects two partners are not the same."""
@@ -91,7 +93,8 @@ class Comparison:
         yours_at = head.indices.get(yours) or ((),) * len(b)
         order = self._order(mine, yours)
         if len(a) != len(b):
-            yield from self._other_arity(mine, yours)
+            if base.opcode(mine) != "tuple":  # of which the shape says it
+                yield from self._other_arity(mine, yours)
             return
         differ = [
             place
@@ -122,21 +125,29 @@ class Comparison:
     def _order(self, mine: int, yours: int) -> Mapping[int, int]:
         """Return the place of each operand in the other instruction, as what they call has it."""
         base, head = self._base, self._head
-        if base.opcode(mine) not in _POSITIONAL or mine not in base.callees:
+        if base.opcode(mine) not in POSITIONAL or mine not in base.callees:
             return {}
         called, other = base.callees[mine], head.callees.get(yours, ())
         if len(called) != 1 or len(other) != 1:
             return {}
         if self._found.head_computation[called[0][1]] != other[0][1]:
             return {}
-        numbers = _numbers(head, other[0][1])
+        numbers = self._parameters(1, other[0][1])
         order = {}
-        for node, number in _numbers(base, called[0][1]).items():
+        for node, number in self._parameters(0, called[0][1]).items():
             partner = numbers.get(self._found.head_of[node])
             if partner is not None and number < len(base.operands[mine]):
                 order[number] = partner
         is_order = sorted(order.values()) == sorted(order) == list(range(len(order)))
         return order if is_order else {}
+
+    def _parameters(self, side: int, computation: int) -> dict[int, int]:
+        known = self._numbers.get((side, computation))
+        if known is None:
+            found = parameter_numbers((self._base, self._head)[side], computation)
+            known = {node: number for number, node in found.items()}
+            self._numbers[side, computation] = known
+        return known
 
     def _same_operand(
         self, mine: tuple[int, tuple[int, ...]], yours: tuple[int, tuple[int, ...]]
@@ -147,9 +158,25 @@ class Comparison:
             return x == y
         if found.head_of[x] == y:
             return my_index == your_index or self._shape_differs(x, y)
-        if found.base_up[x] == found.head_up[y] and my_index == your_index:
+        if my_index == your_index and self._computes_the_same(x, y):
             return True
         return not (self._has_place(x) and self._has_partner(y))
+
+    def _computes_the_same(self, x: int, y: int) -> bool:
+        """Return whether two nodes compute the same from parameters that stand for the same."""
+        if self._found.base_up[x] != self._found.head_up[y]:
+            return False
+        computation = self._base.owner[x]
+        if computation == self._base.entry:
+            return self._head.owner[y] == self._head.entry
+        known = self._aligned.get(computation)
+        if known is None:
+            numbers = self._parameters(1, self._head.owner[y])
+            known = self._aligned[computation] = all(
+                numbers.get(self._found.head_of[node]) == number
+                for node, number in self._parameters(0, computation).items()
+            )
+        return known
 
     def _has_place(self, node: int) -> bool:
         return self._found.head_of[node] >= 0 and node not in self._found.moved
@@ -179,6 +206,28 @@ class Comparison:
                 base=_several(base, went) or None,
                 head=_several(head, came) or None,
             )
+
+    # ---- results ------------------------------------------------------------------------------
+
+    def root_changes(self) -> dict[int, tuple[Change, ...]]:
+        """Return what is the result of its computation no longer, or now, by node of the base.
+
+        Where one of the two results has no partner, that edit says it all.
+        """
+        found: dict[int, tuple[Change, ...]] = {}
+        for computation, partner in enumerate(self._found.head_computation):
+            if partner < 0:
+                continue
+            was, now = self._base.roots[computation], self._head.roots[partner]
+            if was[0] < 0 or now[0] < 0 or self._same_operand(was, now):
+                continue
+            if self._found.head_of[was[0]] == now[0]:
+                change = Change(what="root", base=_element(was[1]), head=_element(now[1]))
+                found[was[0]] = (change,)
+            else:
+                found[was[0]] = (Change(what="root", base="yes", head="no"),)
+                found[self._found.base_of[now[0]]] = (Change(what="root", base="no", head="yes"),)
+        return found
 
     # ---- called computations and control -------------------------------------------------------
 
@@ -211,16 +260,9 @@ class Comparison:
             )
 
 
-def _numbers(graph: ProgramGraph, computation: int | None = None) -> dict[int, int]:
-    """Return the numbers of the parameters of a computation, of the entry if none is given."""
-    if computation is None:
-        computation = graph.entry
-    found: dict[int, int] = {}
-    for node in graph.nodes[computation] if computation >= 0 else ():
-        parts = graph.labels.parts[graph.label[node]]
-        if parts.opcode == "parameter" and isinstance(parts.detail, int):
-            found[node] = parts.detail
-    return found
+def _element(index: tuple[int, ...]) -> str:
+    """Return an index into a result as text."""
+    return f"element {{{','.join(map(str, index))}}}" if index else "all of it"
 
 
 def _several(graph: ProgramGraph, nodes: Sequence[int]) -> str:

@@ -71,7 +71,7 @@ class _Finder:
         self._graphs = graphs
         self._matched = matched
         self._heed = heed
-        self._noise = NoiseCount(*graphs, heed)
+        self._noise = NoiseCount(*graphs, matched.head_of, heed)
         self._printed: dict[Noise, tuple[list[int], list[int]]] = {
             Noise.PRINTING: (list(graphs[0].wrapped), list(graphs[1].wrapped)),
             Noise.COPIES: ([], []),
@@ -94,15 +94,18 @@ class _Finder:
         comparison = Comparison(base, head, self._matched)
         noise, found, edits = self._noise, self.found, self.found.edits
         moved = self._matched.moved | self._elsewhere()
-        has_channels = bool(base.channels)
+        roots = comparison.root_changes()
         for mine, yours in enumerate(self._matched.head_of):
             if yours < 0:
                 continue
             found.pairs.append((base.rows[mine], head.rows[yours]))
             changes = comparison.changes(mine, yours)
-            if has_channels:
-                changes = (*changes, *noise.channel_changes(mine, yours))
-            changes = (*changes, *noise.changes(mine, yours))
+            changes = (
+                *changes,
+                *roots.get(mine, ()),
+                *noise.channel_changes(mine, yours),
+                *noise.changes(mine, yours),
+            )
             if not changes and mine not in moved:
                 found.unchanged += 1
                 continue

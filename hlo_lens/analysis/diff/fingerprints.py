@@ -64,8 +64,8 @@ def fingerprints(graph: ProgramGraph, tokens: Mapping[int, int] | None = None) -
                 value = hash((label, *[up[o] for o in taken]))
             up[node] = value
             total += value
-        root = graph.roots[computation]
-        content[computation] = hash((up[root], total & _MASK, len(graph.nodes[computation])))
+        root, index = graph.roots[computation]
+        content[computation] = hash((up[root], index, total & _MASK, len(graph.nodes[computation])))
     return Fingerprints(up=up, down=_down(graph), content=content)
 
 
@@ -78,7 +78,7 @@ def _down(graph: ProgramGraph) -> list[int]:
     is_tuple = [part.opcode == "tuple" for part in parts]
     found = [0] * len(graph)
     from_users = [0] * len(graph)
-    roots = set(graph.roots)
+    roots = {node for node, _ in graph.roots}
     operands, indices, labels = graph.operands, graph.indices, graph.label
     for computation in range(len(graph.nodes)):
         for node in reversed(graph.order(computation)):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"\d+")
 _NAMED = re.compile(r"(?:operand|name|control|called|to_apply|calls|condition|body|metadata)")
-_OP_NAME = re.compile(r'op_name="((?:[^"\\]|\\.)*+)"')
+_OP_NAME = re.compile(r'op_name="([^"\\]*+(?:\\.[^"\\]*+)*+)"')
 _EXAMPLES = 3
 _VIEW_NAMES = """
     tuple get-tuple-element bitcast while conditional call opt-barrier domain add-dependency

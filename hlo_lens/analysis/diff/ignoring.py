@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"(?:[._]\d+)+$")
 _NUMBERS = re.compile(r"\d+")
+_FRAME_NUMBER = re.compile(r"\bstack_frame_id=(\d{1,9})\b")
 _FRAME = re.compile(r"\s*stack_frame_id=\d+")
-_NAMES_IN_METADATA = re.compile(r'\s*(?:scheduling_name|deduplicated_name)="(?:[^"\\]|\\.)*"')
+_NAMES_IN_METADATA = re.compile(
+    r'\s*(?:scheduling_name|deduplicated_name)="[^"\\]*+(?:\\.[^"\\]*+)*+"'
+)
 _NAMING = re.compile(
     r"\b(?:to_apply|calls|condition|body|true_computation|false_computation|select|scatter|"
     r"branch_computations|called_computations|control-predecessors)=(?:\{[^{}]*\}|%?[\w.-]+)"
@@ -42,15 +45,23 @@ class NoiseCount:
     Args:
         base: Graph of the base.
         head: Graph of the head.
+        head_of: For each node of the base, its partner; -1 for none.
         heed: Kinds that are changes.
     """
 
-    def __init__(self, base: ProgramGraph, head: ProgramGraph, heed: Collection[Noise]) -> None:
+    def __init__(
+        self,
+        base: ProgramGraph,
+        head: ProgramGraph,
+        head_of: Sequence[int],
+        heed: Collection[Noise],
+    ) -> None:
         self.counts: Counter[Noise] = Counter()
         self._base = base
         self._head = head
         self._heed = frozenset(heed)
-        self._channels: tuple[dict[str, str], dict[str, str]] = ({}, {})
+        self._channels = self._mixed_channels(head_of)
+        self._frames_differ = base.module.stack_frames != head.module.stack_frames
 
     def changes(self, mine: int, yours: int) -> tuple[Change, ...]:
         """Count what is ignored about two partners, and return what is not."""
@@ -70,6 +81,8 @@ class NoiseCount:
         mine, yours = a.attributes_text(my_row), b.attributes_text(your_row)
         if mine != yours:
             found += self._attribute_noise(mine, yours, nodes)
+        elif self._frames_differ and "stack_frame_id=" in mine:
+            found += self._frame_noise(mine)
         return self.weighed(found)
 
     def name_kind(self, before: str, after: str) -> Noise:
@@ -133,13 +146,28 @@ class NoiseCount:
 
     def channel_changes(self, mine: int, yours: int) -> tuple[Change, ...]:
         """Return that a send or recv now has its channel with others than before."""
-        before, after = self._base.channels.get(mine), self._head.channels.get(yours)
-        if before is None or after is None or self._base.opcode(mine) not in _PAIRED_CHANNELS:
+        if mine not in self._channels:
             return ()
-        forth, back = self._channels
-        if forth.setdefault(before, after) == after and back.setdefault(after, before) == before:
-            return ()
+        before, after = self._base.channels[mine], self._head.channels[yours]
         return (Change(what="channel_id", base=before, head=after),)
+
+    def _mixed_channels(self, head_of: Sequence[int]) -> set[int]:
+        """Return sends and recvs of the base whose channel is not one channel of the head."""
+        base, head = self._base, self._head
+        forth: dict[str, set[str]] = {}
+        back: dict[str, set[str]] = {}
+        pairs: dict[int, tuple[str, str]] = {}
+        for mine, before in base.channels.items():
+            after = head.channels.get(head_of[mine]) if head_of[mine] >= 0 else None
+            if after is not None and base.opcode(mine) in _PAIRED_CHANNELS:
+                pairs[mine] = (before, after)
+                forth.setdefault(before, set()).add(after)
+                back.setdefault(after, set()).add(before)
+        return {
+            mine
+            for mine, (before, after) in pairs.items()
+            if len(forth[before]) > 1 or len(back[after]) > 1
+        }
 
     def _metadata_noise(self, mine: str, yours: str) -> Iterator[tuple[Noise, Change]]:
         before, after = (_NAMES_IN_METADATA.sub("", text) for text in (mine, yours))
@@ -157,6 +185,18 @@ class NoiseCount:
             )
             return
         yield Noise.METADATA, Change(what="metadata", base=mine or None, head=yours or None)
+
+    def _frame_noise(self, text: str) -> Iterator[tuple[Noise, Change]]:
+        """Yield that one number of a frame is another place, where the tables are not the same."""
+        number = _FRAME_NUMBER.search(text)
+        if number is None:
+            return
+        frame = int(number[1])
+        before, after = (
+            graph.module.stack_frames.location(frame) for graph in (self._base, self._head)
+        )
+        if before != after:
+            yield Noise.METADATA, Change(what="source", base=str(before), head=str(after))
 
     def _stack(self, metadata: OpMetadata, side: int) -> object:
         module: HloModule = (self._base.module, self._head.module)[side]

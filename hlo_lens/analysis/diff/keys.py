@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.analysis.diff.program_graph import ProgramGraph
+    from hlo_lens.model.shape import ShapeIndex
 
 Key: TypeAlias = Callable[[int], Hashable]
 """Key of a node; None for none."""
@@ -23,6 +24,9 @@ Accepts: TypeAlias = "Callable[[ProgramGraph, int], Hashable]"
 _NUMBER = re.compile(r"\d+")
 _LOOP = re.compile(r"while/(?:body/|cond/)?|closed_call/|checkpoint/|rematted_computation/")
 """What JAX puts into the path of an operation for the loop around it."""
+
+POSITIONAL = frozenset({"fusion", "call", "async-start"})
+"""Opcodes whose operands are the parameters of what they call, in order."""
 
 _WIDE = 16
 """Operands beyond this many are not told apart by their place when users are matched."""
@@ -163,8 +167,8 @@ def path_alone(graph: ProgramGraph) -> Key:
     return key
 
 
-def collective_alone(graph: ProgramGraph) -> Key:
-    """Return a key of collectives by opcode, element type and whether several were combined."""
+def collective_alone(graph: ProgramGraph, by: str) -> Key:
+    """Return a key of collectives by kind, or by opcode, element type and whether a tuple."""
 
     def key(node: int) -> Hashable:
         parts = graph.labels.parts[graph.label[node]]
@@ -172,7 +176,7 @@ def collective_alone(graph: ProgramGraph) -> Key:
         shape = graph.labels.shapes[parts.shape]
         if kind not in COLLECTIVE_KINDS or phase in ("done", "update") or isinstance(shape, str):
             return None
-        return parts.opcode, shape.element_type, bool(shape.tuple_shapes)
+        return kind if by == "kind" else (parts.opcode, shape.element_type, shape.is_tuple)
 
     return key
 
@@ -234,6 +238,22 @@ def embedded_computations(graph: ProgramGraph) -> set[int]:
     }
 
 
+def operands_of(graph: ProgramGraph, node: int) -> Iterator[tuple[int, ShapeIndex]]:
+    """Yield the operands of a node, each with the element of it that is taken."""
+    operands = graph.operands[node]
+    return zip(operands, graph.indices.get(node) or ((),) * len(operands), strict=True)
+
+
+def parameter_numbers(graph: ProgramGraph, computation: int) -> dict[int, int]:
+    """Return the parameters of a computation by their number."""
+    found: dict[int, int] = {}
+    for node in graph.nodes[computation] if computation >= 0 else ():
+        parts = graph.labels.parts[graph.label[node]]
+        if parts.opcode == "parameter" and isinstance(parts.detail, int):
+            found[parts.detail] = node
+    return found
+
+
 def computation_names(graph: ProgramGraph) -> list[str]:
     """Return the names of the computations."""
     return [computation.name for computation in graph.module.computations]
@@ -255,8 +275,9 @@ def entry_parameters(
         (_shape_of(base), _shape_of(head)),
         (_parameter_number(base, shaped=False), _parameter_number(head, shaped=False)),
     ):
-        my_left = [n for n in mine if n not in {a for a, _ in pairs}]
-        your_left = [n for n in yours if n not in {b for _, b in pairs}]
+        found = {a for a, _ in pairs}, {b for _, b in pairs}
+        my_left = [node for node in mine if node not in found[0]]
+        your_left = [node for node in yours if node not in found[1]]
         pairs += by_key(my_left, your_left, my_key, your_key, "any")
     return (
         {node: token for token, (node, _) in enumerate(pairs)},

@@ -37,9 +37,11 @@ _IRREGULAR = re.compile(r"[\"\n\r\t\f\\/]|  |= | ,")
 """What XLA does not print between an operand list and the metadata, but for strings."""
 
 _METADATA = re.compile(
-    r', metadata=(\{(?:[^"{}]|"(?:[^"\\]|\\.)*+"|\{[^{}]*\})*+\})(?=, backend_config=|$)'
+    r', metadata=(\{(?:[^"{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"|\{[^{}]*\})*+\})'
+    r"(?=, backend_config=|$)"
 )
-_STRING_OR_SPACE = re.compile(r'("(?:[^"\\]|\\.)*+")|/\*.*?\*/|//[^\n]*|\s+', re.DOTALL)
+_CONFIG = ", backend_config="
+_STRING_OR_SPACE = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+")|/\*.*?\*/|//[^\n]*|\s+', re.DOTALL)
 _PAIR = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
 _CALLING = frozenset(CALLING_ATTRIBUTES)
 _NO_MEANING = frozenset({"metadata", "origin", "original_value", "backend_config"})
@@ -322,8 +324,9 @@ def split_attributes(text: str) -> tuple[str | None, str, str | None]:
         metadata, after = match[1], match.end()
     if after == len(text):
         return head, metadata, None
-    if text.startswith(", backend_config=", after):
-        return head, metadata, text[after + len(", backend_config=") :]
+    config = text[after + len(_CONFIG) :]
+    if text.startswith(_CONFIG, after) and config.startswith(("{", '"')):
+        return head, metadata, config
     return None, "", None
 
 

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.diff.fingerprints import fingerprints
 from hlo_lens.analysis.diff.keys import (
+    POSITIONAL,
     TRIVIAL,
     Accepts,
     Key,
@@ -43,6 +44,8 @@ from hlo_lens.analysis.diff.keys import (
     moved_keys,
     number,
     opcode_and_path,
+    operands_of,
+    parameter_numbers,
     path_alone,
     same_label,
     same_opcode,
@@ -125,8 +128,9 @@ class _Matcher:
         )
         self._users: tuple[list[list[int]], list[list[int]]] | None = None
         self._fresh: list[tuple[int, int]] = []
-        self._equal: deque[tuple[int, int]] = deque()
-        self._unequal: deque[tuple[int, int]] = deque()
+        self._matched = 0
+        self._equal: deque[tuple[int, int, tuple[int, int]]] = deque()
+        self._unequal: deque[tuple[int, int, tuple[int, int]]] = deque()
         mine, yours = tokens
         partner = {token: node for node, token in yours.items()}
         for node, token in mine.items():
@@ -140,35 +144,55 @@ class _Matcher:
 
     # ---- computations --------------------------------------------------------------------------
 
-    def _pair(self, mine: int, yours: int) -> None:
+    def _pair(self, mine: int, yours: int, callers: tuple[int, int] = (-1, -1)) -> None:
         is_equal = self._mine.content[mine] == self._yours.content[yours]
-        (self._equal if is_equal else self._unequal).append((mine, yours))
+        (self._equal if is_equal else self._unequal).append((mine, yours, callers))
 
     def _run(self) -> None:
         """Match the computations that wait, equal ones first, and what they lead to."""
         result = self.result
         while self._equal or self._unequal:
-            mine, yours = (self._equal or self._unequal).popleft()
+            mine, yours, callers = (self._equal or self._unequal).popleft()
             if result.head_computation[mine] >= 0 or result.base_computation[yours] >= 0:
                 continue
             result.head_computation[mine] = yours
             result.base_computation[yours] = mine
+            self._seed(mine, yours, callers)
             self._within(mine, yours)
             for node in self.base.nodes[mine]:
                 if node in self.base.callees and result.head_of[node] >= 0:
                     self._pair_callees(node, result.head_of[node])
 
     def _pair_callees(self, node: int, partner: int) -> None:
-        called = self.base.callees[node]
+        called, other = self.base.callees[node], self.head.callees.get(partner, ())
+        by_role: dict[str, list[int]] = {}
+        for role, computation in other:
+            by_role.setdefault(role, []).append(computation)
         for place, (role, mine) in enumerate(called):
-            yours = self.head.callees.get(partner, ())
-            same = [c for r, c in yours if r == role]
-            if len(same) == len([r for r, _ in called if r == role]):
-                self._pair(
-                    mine, same[[k for k, c in enumerate(called) if c[0] == role].index(place)]
-                )
-            elif len(yours) == len(called):
-                self._pair(mine, yours[place][1])
+            same = by_role.get(role)
+            if same:
+                self._pair(mine, same.pop(0), (node, partner))
+            elif len(called) == len(other):
+                self._pair(mine, other[place][1], (node, partner))
+
+    def _seed(self, mine: int, yours: int, callers: tuple[int, int]) -> None:
+        """Match parameters by what the callers give them, where that is not in the same order."""
+        a, b = callers
+        if a < 0 or self.base.opcode(a) not in POSITIONAL:
+            return
+        given = [
+            (self.result.head_of[x] if x >= 0 else -1, index)
+            for x, index in operands_of(self.base, a)
+        ]
+        taken = list(operands_of(self.head, b))
+        if given == taken:
+            return
+        places = {operand: place for place, operand in enumerate(taken)}
+        numbers = parameter_numbers(self.base, mine), parameter_numbers(self.head, yours)
+        for place, operand in enumerate(given):
+            x, y = numbers[0].get(place, -1), numbers[1].get(places.get(operand, -1), -1)
+            if x >= 0 and y >= 0 and given.count(operand) == 1 and self.result.base_of[y] < 0:
+                self._match(x, y)
 
     def _pair_the_rest(self) -> None:
         """Match computations that no matched instruction calls: by content, then by name."""
@@ -196,6 +220,7 @@ class _Matcher:
         self.result.head_of[mine] = yours
         self.result.base_of[yours] = mine
         self._fresh.append((mine, yours))
+        self._matched += 1
 
     def _within(self, mine: int, yours: int) -> None:
         """Match the instructions of two computations."""
@@ -261,7 +286,7 @@ class _Matcher:
 
     def _spread(self, left: _Left, accepts: Accepts) -> None:
         """Match neighbours of what is matched: operands at one place, users of one kind."""
-        if not left:
+        if not left or left.spread.get(accepts) == self._matched:
             self._fresh.clear()
             return
         users = self.users[0]
@@ -276,6 +301,7 @@ class _Matcher:
             mine, yours = self._fresh.pop()
             self._spread_to_operands(mine, yours, accepts)
             self._spread_to_users(mine, yours, accepts)
+        left.spread[accepts] = self._matched
 
     def _spread_to_operands(self, mine: int, yours: int, accepts: Accepts) -> None:
         a, b = self.base.operands[mine], self.head.operands[yours]
@@ -329,7 +355,8 @@ class _Matcher:
         if not left:
             return
         left.match(collective_and_path(self.base), collective_and_path(self.head), "unique")
-        left.match(collective_alone(self.base), collective_alone(self.head), "unique")
+        for by in ("opcode", "kind"):
+            left.match(collective_alone(self.base, by), collective_alone(self.head, by), "unique")
         left.match(self._place_key(0), self._place_key(1), "unique")
         left.match(path_alone(self.base), path_alone(self.head), "unique")
         left.match(general_path(self.base), general_path(self.head), "unique")
@@ -396,9 +423,14 @@ class _Matcher:
 
 
 class _Left:
-    """What is not matched yet in two computations."""
+    """What is not matched yet in two computations.
+
+    Attributes:
+        spread: By which keys the neighbourhood was looked through, when so many were matched.
+    """
 
     def __init__(self, matcher: _Matcher, mine: int, yours: int) -> None:
+        self.spread: dict[Accepts, int] = {}
         self._matcher = matcher
         self._result = matcher.result
         self._mine: Sequence[int] = matcher.base.nodes[mine]

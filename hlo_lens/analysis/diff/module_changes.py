@@ -1,7 +1,8 @@
 """What changed about a whole module: its header.
 
-Donation is told by parameter, those that are partners counting as one, whatever their numbers; the
-index of the output counts only where both programs have equally many. Names of axes, fingerprints
+Donation is told by parameter, those that are partners counting as one, whatever their numbers; one
+that came or went has lost or gained nothing. The index of the output counts only where both
+programs have equally many. Names of axes, fingerprints
 and the layouts that follow from parameters and results are not compared here.
 """
 
@@ -93,12 +94,15 @@ def _donations(base: ProgramGraph, head: ProgramGraph, found: Matching) -> Itera
         for node, number in numbers[0].items()
         if found.head_of[node] in numbers[1]
     }
+    known = set(partners.values())
     with_output = _output_count(base.module) == _output_count(head.module)
     names = _parameter_names(base), _parameter_names(head)
     for what, read in (("input_output_alias", _aliases), ("buffer_donor", _donors)):
         mine, yours = read(base.module, with_output), read(head.module, with_output)
         matched: set[tuple[int, ShapeIndex]] = set()
         for (number, index), text in mine.items():
+            if number in names[0] and number not in partners:
+                continue
             key = (partners.get(number, -1), index)
             matched.add(key)
             if yours.get(key) != text:
@@ -110,7 +114,7 @@ def _donations(base: ProgramGraph, head: ProgramGraph, found: Matching) -> Itera
                     head=None if after is None else _donation(label, index, after),
                 )
         for key, text in yours.items():
-            if key not in matched:
+            if key not in matched and (key[0] in known or key[0] not in names[1]):
                 label = names[1].get(key[0], f"parameter {key[0]}")
                 yield Change(what=what, base=None, head=_donation(label, key[1], text))
 

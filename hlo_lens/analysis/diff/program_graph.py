@@ -1,7 +1,7 @@
 """A module as numbers: nodes, edges and labels, for matching two of them.
 
 A node is an instruction. Left out are what some texts print and others do not, although the program
-is the same: a get-tuple-element that is no root is a *view*, an edge to its operand with an index
+is the same: a get-tuple-element is a *view*, an edge to its operand with an index
 (HloPrintOptions, compact get-tuple-element); a computation that an async-start merely wraps is part
 of it, where the other text prints it so (async sugar; hlo_instruction.cc, PrintExtraAttributes).
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo import HloModule
     from hlo_lens.model.shape import ShapeIndex
 
-_OP_NAME = re.compile(r'op_name="((?:[^"\\]|\\.)*+)"')
+_OP_NAME = re.compile(r'op_name="([^"\\]*+(?:\\.[^"\\]*+)*+)"')
 
 
 class View(NamedTuple):
@@ -54,7 +54,7 @@ class ProgramGraph:
         controls: Nodes that must run before it.
         channels: Channel ids as written.
         nodes: Nodes of each computation.
-        roots: Root of each computation; -1 for none.
+        roots: Result of each computation: a node, -1 for none, and which element of it.
         views: All views.
         wrapped: Rows of computations that an async-start merely wraps.
         entry: Position of the entry computation; -1 for a module without computations.
@@ -72,12 +72,13 @@ class ProgramGraph:
     controls: dict[int, tuple[int, ...]] = field(default_factory=dict)
     channels: dict[int, str] = field(default_factory=dict)
     nodes: list[range] = field(default_factory=list)
-    roots: list[int] = field(default_factory=list)
+    roots: list[tuple[int, ShapeIndex]] = field(default_factory=list)
     views: list[View] = field(default_factory=list)
     wrapped: list[int] = field(default_factory=list)
     entry: int = -1
     hints: dict[str, int] = field(default_factory=dict)
     _known_hints: dict[int, int] = field(default_factory=dict)
+    _names: dict[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -92,16 +93,18 @@ class ProgramGraph:
 
     def op_name(self, node: int) -> str:
         """Return the operation path of a node; empty where the text has none."""
-        match = _OP_NAME.search(self.module.columns.attributes_text(self.rows[node]))
-        return match[1] if match else ""
+        hint = self.hint(node)
+        return self._names[hint] if hint else ""
 
     def hint(self, node: int) -> int:
         """Return the number of a node's operation path; 0 for none."""
         known = self._known_hints.get(node)
         if known is None:
-            name = self.op_name(node)
-            known = self.hints.setdefault(name, len(self.hints) + 1) if name else 0
+            match = _OP_NAME.search(self.module.columns.attributes_text(self.rows[node]))
+            known = self.hints.setdefault(match[1], len(self.hints) + 1) if match else 0
             self._known_hints[node] = known
+            if match:
+                self._names[known] = match[1]
         return known
 
     def users(self) -> list[list[int]]:
