@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from hlo_lens.load.readers import Opened, modules_of
 from hlo_lens.load.stored import STDIN, DiskFile, MemoryFile, read_source
@@ -13,13 +13,15 @@ from hlo_lens.text.dump_files import archive_form
 from hlo_lens.text.errors import UnreadableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from hlo_lens.load.folder import LeftAsides
     from hlo_lens.load.stored import StoredFile
     from hlo_lens.model.dump import LeftAside
 
     Progress = Callable[[int, int], None]
+
+T = TypeVar("T")
 
 __all__ = ["STDIN", "EmptyDumpError", "load", "read_source"]
 
@@ -37,7 +39,7 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
     Args:
         path: File, folder or ``-``.
         strict: Raise at the first part of a file that cannot be read.
-        progress: Called with characters done and characters in all.
+        progress: Called with characters done and characters in all; of a folder with files.
 
     Raises:
         UnreadableError: If the path is missing or cannot be read or unpacked.
@@ -47,7 +49,8 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
     if name != STDIN and _is_folder(path):
         from hlo_lens.load.folder import LeftAsides, files_of
 
-        return _folder_dump(name, files_of(Path(path)), LeftAsides(), strict=strict)
+        files = _counted(list(files_of(Path(path))), progress)
+        return _folder_dump(name, files, LeftAsides(), strict=strict)
     file = DiskFile(name)
     opened = Opened(file)
     head = next(opened.pieces, b"")
@@ -66,6 +69,14 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
     if strict and dump.gaps:
         raise dump.gaps[0].as_error()
     return dump
+
+
+def _counted(files: Sequence[T], progress: Progress | None) -> Iterator[T]:
+    """Yield files, and tell how many have been looked at."""
+    for done, file in enumerate(files):
+        if progress is not None:
+            progress(done, len(files))
+        yield file
 
 
 def _folder_dump(path: str, files: Iterable[StoredFile], left: LeftAsides, *, strict: bool) -> Dump:

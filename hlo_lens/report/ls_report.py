@@ -175,6 +175,25 @@ def _difference_lines(odd: SharedProgram, ours: HloModule, theirs: HloModule) ->
         lead = f"{text[: _LINE // 4]}..." if start > _LINE // 4 else text[:start]
         rest = text[start:]
         yield f"  {process}: {lead}{rest[:_LINE]}{'...' * (len(rest) > _LINE)}"
+    if odd.verdict == DIFFERENT:
+        yield f"  in all: {_edits(ours, theirs)}"
+
+
+def _edits(ours: HloModule, theirs: HloModule) -> str:
+    """Return how many instructions differ, whatever they are called and in whatever order."""
+    from hlo_lens.analysis.diff.program_diff import program_diff
+
+    found = program_diff(ours, theirs)
+    counts = {
+        "changed": found.changed,
+        "added": found.added,
+        "removed": found.removed,
+        "moved": found.moved,
+    }
+    texts = [f"{format_count(count)} {word}" for word, count in counts.items() if count]
+    if not texts:
+        return "the same instructions, in another order or with other names"
+    return f"{', '.join(texts)} of {plural(ours.instruction_count, 'instruction')}"
 
 
 # ---- tables -------------------------------------------------------------------------------------
