@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _PROBLEMS_SHOWN = 5
 _LINE = 80
+_MOST_DIFFED = 100_000
+"""Instructions of the largest program whose differences a listing counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +100,11 @@ def _facts(
     aside = ", ".join(f"{format_count(a.count)} {a.kind}" for a in dump.left_aside)
     read = plural(dump.files, "file")
     yield "files", f"{read}, of which no texts of a module: {aside}" if aside else read
-    step = next((group for group in groups.groups if group.mark == STEP), None)
-    if step is not None:
-        yield "step", f"{_called(step)}{_measures(step)}: the most of all"
+    steps = [group for group in groups.groups if group.mark == STEP]
+    if steps:
+        step = max(steps, key=lambda g: (g.largest.flops or 0, g.largest.peak_bytes or 0))
+        whole = "of all" if len(groups.processes) == 1 else f"in {step.process or 'its folder'}"
+        yield "step", f"{_called(step)}{_measures(step)}: the most {whole}"
     if across is not None:
         yield (
             "processes",
@@ -175,7 +179,7 @@ def _difference_lines(odd: SharedProgram, ours: HloModule, theirs: HloModule) ->
         lead = f"{text[: _LINE // 4]}..." if start > _LINE // 4 else text[:start]
         rest = text[start:]
         yield f"  {process}: {lead}{rest[:_LINE]}{'...' * (len(rest) > _LINE)}"
-    if odd.verdict == DIFFERENT:
+    if odd.verdict == DIFFERENT and ours.instruction_count < _MOST_DIFFED:
         yield f"  in all: {_edits(ours, theirs)}"
 
 

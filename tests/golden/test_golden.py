@@ -30,7 +30,7 @@ COMMANDS = {
     "report_log_custom_partitioning.txt": (
         "report sample_dumps/logs/custom_partitioning_jax_0_6_2.txt"
     ),
-    "ls_gpu.txt": "ls sample_dumps/gpu",
+    "ls_cpu_tp_mlp.txt": "ls sample_dumps/cpu/tp_mlp --each",
     "report_call_tree.txt": "report sample_dumps/logs/traced_dtensor.txt",
     "tree_tpu_wire_bytes.txt": "tree sample_dumps/tpu/tp_mlp --measure wire-bytes",
     "report_cpu_jax_0_12_0.csv": "report sample_dumps/cpu_jax_0_12_0/tp_mlp -f csv",
