@@ -1,7 +1,8 @@
 """Modules by program: what was compiled once and again, by which processes, and which is the step.
 
 Modules of one name in one process are compiles of one function: each beyond the first is a retrace.
-A text without a number in its name, such as one of ``compiled.as_text()``, is none.
+A text without a number in its name, such as one of ``compiled.as_text()``, is none, and is no step
+where others have numbers.
 The likely training step is the module with the most arithmetic and the largest memory; where these
 are two modules, both are marked with what they have most of. Modules that XLA cut out of others
 (texts of single passes alone) are never it.
@@ -200,8 +201,10 @@ def _marked(groups: Sequence[ModuleGroup], process: str) -> Iterator[ModuleGroup
     """Yield the groups of a process, the likely step marked."""
     own = [group for group in groups if group.process == process]
     whole = [group for group in own if _is_whole(group.largest)]
-    busiest = max(whole, key=lambda g: (_flops(g.largest), _is_numbered(g)), default=None)
-    biggest = max(whole, key=lambda g: (_memory(g.largest), _is_numbered(g)), default=None)
+    if any(map(_is_numbered, groups)):  # other texts are copies, as of compiled.as_text()
+        whole = [group for group in whole if _is_numbered(group)]
+    busiest = max(whole, key=lambda g: _flops(g.largest), default=None)
+    biggest = max(whole, key=lambda g: _memory(g.largest), default=None)
     if busiest is not None and not _flops(busiest.largest):
         busiest = None
     if biggest is not None and not _memory(biggest.largest):

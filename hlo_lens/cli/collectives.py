@@ -47,8 +47,9 @@ def collectives(
 ) -> None:
     """Show which collectives run: each once, by mesh axis, with bytes, loops and source lines.
 
-    PATH is a file, gzip-compressed or not, a folder of dumps, or - for standard input. Meshes that
-    the optimized text does not name are read from the before_optimizations text beside it.
+    PATH is a file, a folder or archive of dumps, compressed or not, or - for standard input.
+    Meshes that the optimized text does not name are read from the before_optimizations text
+    beside it.
     """
     from hlo_lens.load import load
     from hlo_lens.model.mesh import Mesh

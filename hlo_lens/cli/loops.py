@@ -29,8 +29,8 @@ Example:
 def loops(path: str, mesh_text: str | None, reading: Reading, output: Output) -> None:
     """Show the loops of a program: how often each runs, and what is communicated at each level.
 
-    PATH is a file, gzip-compressed or not, a folder of dumps, or - for standard input. Trip counts
-    are XLA's where it prints them, else derived from condition, start and step.
+    PATH is a file, a folder or archive of dumps, compressed or not, or - for standard input.
+    Trip counts are XLA's where it prints them, else derived from condition, start and step.
     """
     from hlo_lens.load import load
     from hlo_lens.model.mesh import Mesh

@@ -29,8 +29,8 @@ Example:
 def report(path: str, reading: Reading, output: Output) -> None:
     """Show what a compiled program is: size, interface, communication, largest values.
 
-    PATH is a file, gzip-compressed or not, a folder of dumps, or - for standard input. Numbers are
-    those of the text: one device's after partitioning, loops not multiplied.
+    PATH is a file, a folder or archive of dumps, compressed or not, or - for standard input.
+    Numbers are those of the text: one device's after partitioning, loops not multiplied.
     """
     from hlo_lens.load import load
     from hlo_lens.report.module_report import module_report

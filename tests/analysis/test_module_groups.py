@@ -48,7 +48,10 @@ def test_compiles_of_one_function_are_one_group_whose_largest_is_shown() -> None
 
 def test_text_without_a_number_is_no_retrace() -> None:
     text = replace(STEP, number=None, key="compiled.txt", stages=0)
-    assert [len(g.modules) for g in module_groups([STEP, text]).groups] == [1, 1]
+    found = module_groups([replace(text, folder="other"), STEP, text]).groups
+    assert [(len(g.modules), g.mark) for g in found if g.largest.number is None] == [(1, None)] * 2
+    assert [(len(g.modules), g.mark) for g in found if g.largest.number == 3] == [(1, "step")]
+    assert [g.mark for g in module_groups([text]).groups] == ["step"]
 
 
 @pytest.mark.parametrize(
@@ -181,9 +184,11 @@ def test_renamed_computation_is_the_same_where_it_is_called() -> None:
 
 
 def test_facts_of_a_sample() -> None:
-    (dump,) = hlo_lens.load(SAMPLES / "tpu" / "tp_mlp").modules
+    folder = SAMPLES / "tpu" / "tp_mlp"
+    (dump,) = hlo_lens.load(folder).modules
     facts = module_facts(dump, with_fingerprint=True)
-    assert (facts.name, facts.number, facts.stages, facts.files) == ("jit_train_step", 0, 2, 6)
+    files = len(list(folder.glob("module_*")))
+    assert (facts.name, facts.number, facts.stages, facts.files) == ("jit_train_step", 0, 2, files)
     assert (facts.backend, facts.partitions, facts.instructions) == ("tpu", 8, 428)
     assert (facts.peak_bytes, facts.flops) == (159459328, 206158430208)
     assert facts.total_bytes == 67141632 + 33588224 - 33587200 + 93093888 + 5632
