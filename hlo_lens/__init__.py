@@ -29,6 +29,9 @@ if TYPE_CHECKING:
         shardings,
         signature,
     )
+    from hlo_lens.compare.changes import Diff, diff
+    from hlo_lens.compare.check import Checked, check
+    from hlo_lens.compare.sides import snapshot
     from hlo_lens.jax_bridge import Capture, capture, from_compiled, from_lowered
     from hlo_lens.model.buffer_log import BufferLog
     from hlo_lens.model.buffers import (
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.replica_groups import expand_replica_groups
     from hlo_lens.model.shape import Layout, Shape
     from hlo_lens.model.sharding import HloSharding
+    from hlo_lens.model.snapshot import Snapshot
     from hlo_lens.syntax.buffer_assignment import parse_buffer_assignment, parse_buffer_values
     from hlo_lens.syntax.buffer_log import parse_buffer_log
     from hlo_lens.syntax.call_tree import parse_call_trees
@@ -83,6 +87,8 @@ __all__ = [
     "CallTree",
     "CallTrees",
     "Capture",
+    "Checked",
+    "Diff",
     "Dump",
     "DumpMismatchError",
     "DumpSyntaxError",
@@ -105,14 +111,17 @@ __all__ = [
     "MissingPackageError",
     "ModuleDump",
     "Shape",
+    "Snapshot",
     "UnknownNameError",
     "UnreadableError",
     "UsageError",
     "__version__",
     "call_graph",
     "capture",
+    "check",
     "collectives",
     "def_use_graph",
+    "diff",
     "expand_replica_groups",
     "from_compiled",
     "from_lowered",
@@ -131,6 +140,7 @@ __all__ = [
     "report_on",
     "shardings",
     "signature",
+    "snapshot",
     "to_dot",
     "to_graphml",
 ]
@@ -145,6 +155,9 @@ _HOMES = {
         "shardings",
         "signature",
     ),
+    "hlo_lens.compare.changes": ("Diff", "diff"),
+    "hlo_lens.compare.check": ("Checked", "check"),
+    "hlo_lens.compare.sides": ("snapshot",),
     "hlo_lens.jax_bridge": ("Capture", "capture", "from_compiled", "from_lowered"),
     "hlo_lens.model.buffer_log": ("BufferLog",),
     "hlo_lens.model.buffers": (
@@ -168,6 +181,7 @@ _HOMES = {
     "hlo_lens.model.replica_groups": ("expand_replica_groups",),
     "hlo_lens.model.shape": ("Layout", "Shape"),
     "hlo_lens.model.sharding": ("HloSharding",),
+    "hlo_lens.model.snapshot": ("Snapshot",),
     "hlo_lens.syntax.buffer_assignment": ("parse_buffer_assignment", "parse_buffer_values"),
     "hlo_lens.syntax.buffer_log": ("parse_buffer_log",),
     "hlo_lens.syntax.call_tree": ("parse_call_trees",),

@@ -158,12 +158,17 @@ def main() -> None:
     parser.add_argument("dump_dir", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--compiled-text", action="store_true")
+    parser.add_argument("--edit", help="one of those of programs/pairs.py; writes no expect.json")
     options = parser.parse_args()
+    edit = {} if options.edit is None else {"edit": options.edit}
     program = importlib.import_module(f"programs.{options.program}").build(
-        devices(options.backend), options.backend
+        devices(options.backend), options.backend, **edit
     )
     lowered = program.step.lower(*program.arguments)
     compiled = lowered.compile()
+    if options.edit is not None:
+        sys.stderr.write(f"{options.edit} for {options.backend}: compiled\n")
+        return
     expected = expectations(program, lowered, compiled, options.backend, options.dump_dir)
     (options.out / "expect.json").write_text(render(expected) + "\n", encoding="utf-8")
     if options.compiled_text:

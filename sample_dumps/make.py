@@ -2,13 +2,15 @@
 
 Needs the packages that README.md lists, and no accelerator. Each program is compiled in a process
 of its own (`compile_program.py`) that dumps into a temporary folder; the files worth keeping are
-then moved to `<out>/<name>/<program>/` under the names XLA gave them.
+then moved to `<out>/<name>/<program>/` under the names XLA gave them. The edits of `pairs` go to
+`<out>/pairs/<name>/<edit>.tar.xz`.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import lzma
 import os
 import re
 import shutil
@@ -20,7 +22,13 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 BACKENDS = ("cpu", "tpu", "gpu")
-PROGRAMS = ("tp_mlp", "fsdp_transformer", "shard_map_collectives", "wasteful")
+PAIRS = "pairs"
+PROGRAMS = ("tp_mlp", "fsdp_transformer", "shard_map_collectives", "wasteful", PAIRS)
+EDITS = (
+    *("base", "added_all_gather", "lost_donation", "doubled_buffer", "moved_collective"),
+    *("f32_upcast", "four_layers"),
+)
+"""The edits of `programs/pairs.py`; each is compiled by itself."""
 
 KEPT = re.compile(
     r"""\.before_optimizations\.txt$
@@ -28,6 +36,10 @@ KEPT = re.compile(
     | [._]after_optimizations
       (-buffer-assignment(-values)? | -live-range | -memory-usage-report)?\.txt$""",
     re.VERBOSE,
+)
+
+KEPT_OF_PAIRS = re.compile(
+    r"[._]after_optimizations(-buffer-assignment | -live-range)?\.txt$", re.X
 )
 
 COMPILED_TEXT = {("cpu", "tp_mlp"), ("cpu_jax_0_12_0", "tp_mlp")}
@@ -103,6 +115,33 @@ def make(backend: str, program: str, name: str, out: Path) -> None:
                 keep(source, folder / source.name, compress=compress)
 
 
+def make_pairs(backend: str, name: str, out: Path) -> None:
+    """Compiles the base of the pairs and each edit of it: `<out>/pairs/<name>/<edit>.tar.xz`.
+
+    Raises:
+        subprocess.CalledProcessError: A compile failed; its messages are on stderr.
+    """
+    folder = out / PAIRS / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for edit in EDITS:
+        with tempfile.TemporaryDirectory() as temporary:
+            dump_dir = Path(temporary)
+            command = [sys.executable, str(HERE / "compile_program.py"), PAIRS, backend]
+            command += [str(dump_dir), str(folder), "--edit", edit]
+            variables = environment(backend, dump_dir, with_proto=False)
+            variables["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "1"  # innermost lines: smaller files
+            subprocess.run(command, env=variables, check=True)
+            best = 9 | lzma.PRESET_EXTREME
+            with tarfile.open(folder / f"{edit}.tar.xz", "w:xz", preset=best) as tar:
+                for source in sorted(dump_dir.iterdir()):
+                    if KEPT_OF_PAIRS.search(source.name):
+                        info = tarfile.TarInfo(source.name)
+                        info.size = source.stat().st_size
+                        with source.open("rb") as file:
+                            tar.addfile(info, file)
+
+
 def make_passes(backend: str, program: str, out: Path) -> None:
     """Compiles one program with a dump after each pass: `<out>/passes/<backend>_<program>.tar.xz`.
 
@@ -112,7 +151,7 @@ def make_passes(backend: str, program: str, out: Path) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         dump_dir = Path(temporary) / "dump"
         dump_dir.mkdir()
-        variables = environment(backend, dump_dir)
+        variables = environment(backend, dump_dir, with_proto=False)
         variables["XLA_FLAGS"] += " --xla_dump_hlo_pass_re=.*"
         command = [sys.executable, str(HERE / "compile_program.py")]
         command += [program, backend, str(dump_dir), temporary]
@@ -147,10 +186,14 @@ def main() -> None:
         make_trace(options.out.resolve())
     chosen = BACKENDS if options.backend == "all" else (options.backend,)
     for backend in (backend for backend in chosen if backend in BACKENDS):
+        name, out = options.name or backend, options.out.resolve()
         for program in options.programs:
-            make(backend, program, options.name or backend, options.out.resolve())
-            if (options.name or backend, program) in PASSES:
-                make_passes(backend, program, options.out.resolve())
+            if program == PAIRS:
+                make_pairs(backend, name, out)
+                continue
+            make(backend, program, name, out)
+            if (name, program) in PASSES:
+                make_passes(backend, program, out)
 
 
 if __name__ == "__main__":

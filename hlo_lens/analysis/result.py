@@ -25,6 +25,7 @@ class Unit(Enum):
 
     NONE = "none"
     BYTES = "bytes"
+    BYTES_DELTA = "bytes-delta"
     COUNT = "count"
     RATIO = "ratio"
     FLOPS = "flops"

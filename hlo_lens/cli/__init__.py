@@ -29,6 +29,9 @@ COMMANDS: Mapping[str, str] = {
     "loops": "Which loops run how often, and what they communicate.",
     "sharding": "How parameters and outputs lie over the devices, and what that costs.",
     "tree": "What called what: a trace, or the Python stacks of a module, with bytes.",
+    "diff": "What changed between two compiles.",
+    "check": "Whether a compile keeps its budget, for continuous integration.",
+    "save": "A small file to compare later compiles with.",
     "shard": "Which device holds which slice, drawn, in all spellings.",
     "doctor": "Which flags to set, why a folder is empty, what a dump lacks.",
 }

@@ -8,7 +8,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, TextIO, TypeAlias, overload
 
 from hlo_lens.analysis.result import Column, Row, Unit
-from hlo_lens.report.units import format_bytes, format_count, format_flops, format_ratio
+from hlo_lens.report.units import (
+    format_bytes,
+    format_count,
+    format_delta,
+    format_flops,
+    format_ratio,
+)
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.result import Cell, Result
@@ -147,11 +153,13 @@ class Report:
         kind: Which command.
         sections: For people, and for CSV.
         data: For JSON: the object as scripts rely on it.
+        most_characters: How long its Markdown may be; None for no limit. Tables are folded then.
     """
 
     kind: str
     sections: tuple[Section, ...]
     data: Mapping[str, object]
+    most_characters: int | None = None
 
     def __str__(self) -> str:
         from hlo_lens.report.to_text import render_text
@@ -277,6 +285,8 @@ def _format_number(number: float, unit: Unit) -> str:
         return format_bytes(round(number))
     if unit is Unit.FLOPS:
         return format_flops(round(number))
+    if unit is Unit.BYTES_DELTA:
+        return format_delta(round(number))
     if unit is Unit.COUNT and isinstance(number, int):
         return format_count(number)
     return str(number)

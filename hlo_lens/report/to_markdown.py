@@ -23,41 +23,55 @@ _SPECIAL = re.compile(r"[\\`*|<~]|(?<!\w)_|_(?!\w)|(?<=\])\(")
 
 def render_markdown(report: Report, out: TextIO, options: RenderOptions) -> None:
     """Write headings, facts as a list, and tables of at most `DEFAULT_ROWS` rows or as asked."""
+    if report.most_characters is not None:
+        from hlo_lens.report.to_comment import comment_text
+
+        out.write(comment_text(report, options.rows, report.most_characters))
+        return
     rows = DEFAULT_ROWS if options.rows is None else options.rows
     blocks = [block for section in report.sections for block in _section(section, rows)]
     out.write("\n\n".join(blocks) + "\n")
 
 
 def _section(section: Section, rows: int) -> Iterator[str]:
-    yield f"## {_escape(section.title)}"
+    yield f"## {escape(section.title)}"
     if section.facts:
-        yield "\n".join(f"- **{_escape(label)}**: {_escape(text)}" for label, text in section.facts)
+        yield "\n".join(f"- **{escape(label)}**: {escape(text)}" for label, text in section.facts)
     if section.drawing:
         yield "\n".join(("```text", *section.drawing, "```"))
     for table in section.tables:
         if not table.is_data_only:
             yield from _table(table, rows)
     if section.notes:
-        yield "\n".join(f"- {_escape(note)}" for note in section.notes)
+        yield "\n".join(f"- {escape(note)}" for note in section.notes)
 
 
 def _table(table: Table, rows: int) -> Iterator[str]:
-    yield f"### {_escape(table.title)}"
+    yield f"### {escape(table.title)}"
+    lines = list(table_lines(table, rows))
+    notes = len(table.notes)
+    yield "\n".join(lines[: len(lines) - notes - (notes > 0)])
+    if notes:
+        yield "\n".join(lines[-notes:])
+
+
+def table_lines(table: Table, rows: int) -> Iterator[str]:
+    """Yield the lines of a table: heading, rows, an empty line and its notes if it has any."""
     cut = cut_table(table, rows)
     rules = ["---" if column.unit is Unit.NONE else "---:" for column in cut.columns]
-    lines = [_line([column.name for column in cut.columns]), _line(rules)]
-    lines += [
-        _line([_escape(shorten(cell, _WIDEST)) for cell in row]) for row in (*cut.rows, *cut.tail)
-    ]
-    yield "\n".join(lines)
+    yield _line([column.name for column in cut.columns])
+    yield _line(rules)
+    for row in (*cut.rows, *cut.tail):
+        yield _line([escape(shorten(cell, _WIDEST)) for cell in row])
     if table.notes:
-        yield "\n".join(f"{_escape(note)}  " for note in table.notes)
+        yield ""
+        yield from (f"{escape(note)}  " for note in table.notes)
 
 
 def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
     """Return text in which Markdown sees nothing of its own."""
     return _SPECIAL.sub(r"\\\g<0>", text)

@@ -25,6 +25,39 @@ def format_bytes(size_bytes: int) -> str:
     return f"{sign}{size / 1024:.{decimals}f}{_PREFIXES[prefix]}iB"
 
 
+def format_delta(size_bytes: int) -> str:
+    """Return a difference of sizes with its sign; ``=`` for none.
+
+    >>> format_delta(1024), format_delta(-1024), format_delta(0)
+    ('+1.0KiB', '-1.0KiB', '=')
+    """
+    if not size_bytes:
+        return "="
+    return f"{'+' if size_bytes > 0 else ''}{format_bytes(size_bytes)}"
+
+
+def format_change(base: int, head: int) -> str:
+    """Return a difference in percent; ``new``, ``gone`` and ``=`` where there is none to give.
+
+    >>> format_change(100, 361), format_change(0, 5), format_change(5, 0), format_change(7, 7)
+    ('+261%', 'new', 'gone', '=')
+    >>> format_change(10**9, 10**9 + 1), format_change(2, 10**6)
+    ('+<0.01%', 'x500,000')
+    """
+    if base == head:
+        return "="
+    if not base or not head:
+        return "gone" if not head else "new"
+    percent = (head - base) / abs(base) * 100
+    if percent >= _LARGEST_PERCENT:
+        return f"x{head / base:,.0f}"
+    text = f"{percent:+.0f}" if abs(percent) >= 100 else f"{percent:+.2f}".rstrip("0").rstrip(".")
+    return f"{text[0]}<0.01%" if text in ("+0", "-0") else f"{text}%"
+
+
+_LARGEST_PERCENT = 10_000
+
+
 def format_count(count: int) -> str:
     """Return a number with thousands separated.
 

@@ -33,6 +33,13 @@ COMMANDS = {
     "ls_cpu_tp_mlp.txt": "ls sample_dumps/cpu/tp_mlp --each",
     "report_call_tree.txt": "report sample_dumps/logs/traced_dtensor.txt",
     "tree_tpu_wire_bytes.txt": "tree sample_dumps/tpu/tp_mlp --measure wire-bytes",
+    "diff_gpu_added_all_gather.txt": "diff sample_dumps/pairs/gpu/base.tar.xz "
+    "sample_dumps/pairs/gpu/added_all_gather.tar.xz",
+    "diff_cpu_jax_0_12_0.md": "diff sample_dumps/cpu/tp_mlp "
+    "sample_dumps/cpu_jax_0_12_0/tp_mlp -f md",
+    "check_tpu_failed.txt": "check sample_dumps/pairs/tpu/four_layers.tar.xz "
+    "--baseline sample_dumps/pairs/tpu/base.tar.xz --budget sample_dumps/hlo-lens.toml",
+    "save_gpu_base.json": "save sample_dumps/pairs/gpu/base.tar.xz",
     "report_cpu_jax_0_12_0.csv": "report sample_dumps/cpu_jax_0_12_0/tp_mlp -f csv",
 }
 

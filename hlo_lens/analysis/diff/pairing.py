@@ -1,0 +1,159 @@
+"""Which module of one dump is which of another.
+
+Two files of one module each are a pair whatever their names: the user said so. Otherwise modules
+are paired if they have one name (without the number that some frameworks add) and one signature,
+the shapes of parameters and results. Several of one name and signature are paired if their programs
+are equal, then in their order if both sides have as many different ones. A name that both sides
+have once is a pair whatever its signature, and that is said. Everything else is listed as added or
+removed: another retrace of a name is no partner.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.model.snapshot import ModuleSnapshot
+
+_NUMBER = re.compile(r"(?:\.\d+)+$")
+_FILE_NUMBER = re.compile(r"^(?:.*\.)?module_\d{4,}\.")
+
+SIGNATURE_DIFFERS = "paired by name; shapes of parameters or results differ"
+IN_ORDER = "one of {count} modules of this name and signature, paired in their order"
+ONLY_ONES = "names differ; each side has this one module"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModulePairs:
+    """Modules by their places on each side.
+
+    Attributes:
+        pairs: Place in the base, place in the head, and a note, empty where nothing is to be said.
+        removed: Places in the base alone.
+        added: Places in the head alone.
+        copies: How many modules of either side are left out because their program is that of
+            another module of the same side, which has a partner.
+    """
+
+    pairs: tuple[tuple[int, int, str], ...]
+    removed: tuple[int, ...]
+    added: tuple[int, ...]
+    copies: int = 0
+
+
+def plain_name(name: str) -> str:
+    """Return a module's name without numbers that change from compile to compile.
+
+    >>> plain_name("SyncTensorsGraph.1234"), plain_name("module_0012.jit_step")
+    ('SyncTensorsGraph', 'jit_step')
+    """
+    return _NUMBER.sub("", _FILE_NUMBER.sub("", name)) or name
+
+
+def pair_modules(base: Sequence[ModuleSnapshot], head: Sequence[ModuleSnapshot]) -> ModulePairs:
+    """Return which modules of two dumps belong together."""
+    if len(base) == 1 == len(head):
+        same = plain_name(base[0].name) == plain_name(head[0].name)
+        return ModulePairs(pairs=((0, 0, "" if same else ONLY_ONES),), removed=(), added=())
+    mine, yours = _by_name(base), _by_name(head)
+    pairs: list[tuple[int, int, str]] = []
+    for name, places in mine.items():
+        if name in yours:
+            pairs += _of_one_name(base, head, places, yours[name])
+    pairs.sort()
+    removed, fewer = _alone(base, [pair[0] for pair in pairs])
+    added, more = _alone(head, [pair[1] for pair in pairs])
+    return ModulePairs(pairs=tuple(pairs), removed=removed, added=added, copies=fewer + more)
+
+
+def _alone(modules: Sequence[ModuleSnapshot], paired: Sequence[int]) -> tuple[tuple[int, ...], int]:
+    """Return the places without partner, and how many others are copies of one that has one."""
+    known = {_identity(modules[place]) for place in paired}
+    rest = [place for place in range(len(modules)) if place not in set(paired)]
+    alone = [p for p in rest if (own := _identity(modules[p])) is None or own not in known]
+    return tuple(alone), len(rest) - len(alone)
+
+
+def _identity(module: ModuleSnapshot) -> tuple[str, str | None, str] | None:
+    if module.fingerprint is None:
+        return None
+    return plain_name(module.name), module.signature, module.fingerprint
+
+
+def _by_name(modules: Sequence[ModuleSnapshot]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for place, module in enumerate(modules):
+        found[plain_name(module.name)].append(place)
+    return found
+
+
+def _of_one_name(
+    base: Sequence[ModuleSnapshot],
+    head: Sequence[ModuleSnapshot],
+    mine: Sequence[int],
+    yours: Sequence[int],
+) -> Iterator[tuple[int, int, str]]:
+    """Yield the pairs among modules of one name."""
+    if len(mine) == 1 == len(yours):
+        same = base[mine[0]].signature == head[yours[0]].signature
+        yield mine[0], yours[0], "" if same else SIGNATURE_DIFFERS
+        return
+    for signature in dict.fromkeys(base[place].signature for place in mine):
+        if signature is None:
+            continue
+        left = [place for place in mine if base[place].signature == signature]
+        right = [place for place in yours if head[place].signature == signature]
+        yield from _of_one_signature(base, head, left, right)
+
+
+def _of_one_signature(
+    base: Sequence[ModuleSnapshot],
+    head: Sequence[ModuleSnapshot],
+    left: list[int],
+    right: list[int],
+) -> Iterator[tuple[int, int, str]]:
+    """Yield the pairs among modules of one name and signature."""
+    if len(left) == 1 == len(right):
+        yield left[0], right[0], ""
+        return
+    count = max(len(left), len(right))
+    for one in list(left):
+        equal = [o for o in right if _are_equal(base[one], head[o])]
+        if equal:
+            left.remove(one)
+            right.remove(equal[0])
+            yield one, equal[0], ""
+    left, right = _distinct(base, left), _distinct(head, right)
+    if len(left) == 1 == len(right):
+        yield left[0], right[0], ""
+    elif len(left) == len(right):
+        for one, other in zip(left, right, strict=True):
+            yield one, other, IN_ORDER.format(count=count)
+
+
+def _distinct(modules: Sequence[ModuleSnapshot], places: Sequence[int]) -> list[int]:
+    """Return one place for each distinct program, that with the best memory; in order.
+
+    A program that was compiled or printed twice is one.
+    """
+    chosen: dict[str, int] = {}
+    for place in places:
+        key = modules[place].fingerprint or str(place)
+        if key not in chosen or _weight(modules[place]) > _weight(modules[chosen[key]]):
+            chosen[key] = place
+    return sorted(chosen.values())
+
+
+def _weight(module: ModuleSnapshot) -> int:
+    """Return how much is known of a module's memory."""
+    memory = module.section("memory")
+    return 0 if memory is None else 2 if memory.get("source") == "buffer-assignment" else 1
+
+
+def _are_equal(one: ModuleSnapshot, other: ModuleSnapshot) -> bool:
+    return one.fingerprint is not None and one.fingerprint == other.fingerprint

@@ -1,0 +1,107 @@
+"""A digest of a program without names and spellings, equal on every machine for equal programs.
+
+Of each instruction: its label (`labels`), those of what it computes from, and what it calls; of a
+computation: its root and how often it has each instruction, in whatever order. Two programs of one
+digest are the same as `program_diff` understands it, its header's aliases and sizes included; two
+texts of one program that print different things (layouts, async wrappers) may have two digests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.diff.building import program_graph
+from hlo_lens.analysis.diff.labels import Labels
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from hlo_lens.analysis.diff.program_graph import ProgramGraph
+    from hlo_lens.model.hlo import HloModule
+
+_SIZE = 16
+_UNKNOWN = bytes(_SIZE)
+_HEADER = ("num_partitions", "replica_count")
+
+
+def program_fingerprint(module: HloModule) -> str | None:
+    """Return the digest of a program, as hexadecimal digits; None for one without computations."""
+    graph = program_graph(module, Labels(), {})
+    if graph.entry < 0:
+        return None
+    contents = _contents(graph)
+    reached = sorted(contents[computation] for computation in graph.reachable())
+    return _digest(b"".join([contents[graph.entry], *reached, _header(module)])).hex()
+
+
+def _header(module: HloModule) -> bytes:
+    """Return what the header says of the program: aliases, donors, partitions, replicas."""
+    aliases = sorted(
+        f"{a.output_index}:{a.parameter_number}{a.parameter_index}:{a.kind}"
+        for a in module.input_output_alias
+    )
+    donors = sorted(f"{number}{index}" for number, index in module.buffer_donor)
+    sizes = [f"{name}={getattr(module, name)}" for name in _HEADER]
+    return _digest("\n".join([*aliases, "-", *donors, *sizes]).encode())
+
+
+def _contents(graph: ProgramGraph) -> list[bytes]:
+    """Return a digest of each computation."""
+    labels = [_digest(text.encode("utf-8", "surrogatepass")) for text in _label_texts(graph.labels)]
+    contents = [_UNKNOWN] * len(graph.nodes)
+    up = [_UNKNOWN] * (len(graph) + 1)  # the last stands for an operand that is not defined
+    blake = hashlib.blake2b
+    for computation in graph.callees_first():
+        found: list[bytes] = []
+        for node in graph.order(computation):
+            parts = [labels[graph.label[node]]]
+            operands = graph.operands[node]
+            if node in graph.indices:
+                pairs = zip(operands, graph.indices[node], strict=True)
+                parts += [up[operand] + repr(index).encode() for operand, index in pairs]
+            else:
+                parts += [up[operand] for operand in operands]
+            if node in graph.callees:
+                parts += [role.encode() + contents[c] for role, c in graph.callees[node]]
+            up[node] = blake(b"".join(parts), digest_size=_SIZE).digest()
+            found.append(up[node])
+        root, index = graph.roots[computation]
+        parts = [up[root], repr(index).encode(), *sorted(found)]
+        contents[computation] = _digest(b"".join(parts))
+    return contents
+
+
+def _label_texts(labels: Labels) -> list[str]:
+    """Return each label as a text that does not depend on this run."""
+    shapes = [str(shape) for shape in labels.shapes]
+    attributes = [
+        _plain(frozenset((name, value) for name, (value, _) in found.items()))
+        for found in labels.attributes
+    ]
+    configs = [text for _, text in labels.configs]
+    return [
+        "\n".join(
+            (
+                part.opcode,
+                shapes[part.shape],
+                attributes[part.attributes],
+                configs[part.config] if part.config >= 0 else "",
+                _plain(part.detail),
+            )
+        )
+        for part in labels.parts
+    ]
+
+
+def _plain(value: Hashable) -> str:
+    """Return a value as text; sets in order, since theirs changes from run to run."""
+    if isinstance(value, frozenset):
+        return f"{{{','.join(sorted(map(_plain, value)))}}}"
+    if isinstance(value, tuple):
+        return f"({','.join(map(_plain, value))})"
+    return repr(value)
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=_SIZE).digest()

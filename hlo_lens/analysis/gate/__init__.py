@@ -1,0 +1,1 @@
+"""Rules on the numbers of a compile, and whether it keeps them."""

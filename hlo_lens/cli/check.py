@@ -1,0 +1,72 @@
+"""``hlo-lens check``: whether a compile keeps its budget."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+import hlo_lens
+from hlo_lens.cli.ci import ci_options
+from hlo_lens.cli.options import output_options, regular_expression
+from hlo_lens.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    import re
+
+    from hlo_lens.cli.ci import CiOutput
+    from hlo_lens.cli.options import Output
+
+_EXAMPLE = """\b
+Example:
+  hlo-lens check DIR --budget hlo-lens.toml
+  hlo-lens check DIR --baseline base.json --budget hlo-lens.toml
+  hlo-lens check DIR --baseline base.json --fail-on 'memory.temp_bytes>+2%'
+"""
+
+
+@click.command(epilog=_EXAMPLE)
+@click.argument("head", type=click.Path(allow_dash=True, readable=False))
+@click.option("--baseline", metavar="PATH", help="A snapshot, file or folder to compare with.")
+@click.option("--budget", metavar="FILE", help="Rules, in TOML.")
+@click.option("--fail-on", multiple=True, metavar="RULE", help="A further rule, in short.")
+@click.option(
+    "--module", "pattern", metavar="REGEX", callback=regular_expression, help="Only such modules."
+)
+@click.option("--force", is_flag=True, help="Compare what cannot be compared.")
+@ci_options
+@output_options
+def check(
+    head: str,
+    baseline: str | None,
+    budget: str | None,
+    fail_on: tuple[str, ...],
+    pattern: re.Pattern[str] | None,
+    force: bool,
+    ci: CiOutput,
+    output: Output,
+) -> None:
+    """Judge a compile by rules: limits, and how much it may grow against a baseline.
+
+    Exit codes: 0 all rules hold; 1 a rule failed; 4 a rule cannot be decided, which is never a
+    pass. With a baseline alone nothing may grow: memory, collectives, bytes on the wire.
+    """
+    from hlo_lens.cli.verdict import check_facts, finish
+    from hlo_lens.compare.check import check as judged
+    from hlo_lens.report.annotations import check_annotations
+    from hlo_lens.report.check_report import check_report
+
+    with progress_bar("reading") as progress:
+        checked = judged(
+            head,
+            baseline=baseline,
+            budget=budget,
+            rules=fail_on,
+            pattern=pattern,
+            force=force,
+            progress=progress,
+        )
+    facts = check_facts(checked, head=head, baseline=baseline, budget=budget)
+    report = check_report(checked.judgement, facts=facts, tool_version=hlo_lens.__version__)
+    ci.write(report, output, check_annotations(checked.judgement))
+    finish(checked)

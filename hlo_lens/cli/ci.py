@@ -1,0 +1,94 @@
+"""Options for continuous integration: the summary of a step, annotations on source lines."""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from hlo_lens.report.table import RenderOptions
+from hlo_lens.text.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hlo_lens.cli.options import Output
+    from hlo_lens.report.table import Report
+    from hlo_lens.report.to_github import Annotation
+
+R = TypeVar("R")
+
+_VARIABLE = "GITHUB_STEP_SUMMARY"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CiOutput:
+    """What is written besides the report.
+
+    Attributes:
+        has_summary: Whether the report is appended, as Markdown, to the summary of the step.
+        has_annotations: Whether what got worse is written as workflow commands.
+    """
+
+    has_summary: bool
+    has_annotations: bool
+
+    def write(self, report: Report, output: Output, annotations: Sequence[Annotation]) -> None:
+        """Write the report, and what else was asked for.
+
+        Workflow commands go to standard output, or to standard error where that holds a report
+        that programs read; GitHub takes them from both.
+        """
+        output.write(report)
+        if self.has_summary:
+            self._append_summary(report)
+        if self.has_annotations:
+            from hlo_lens.report.to_github import annotation_lines
+
+            is_free = output.format == "text" or output.path not in (None, "-")
+            for line in annotation_lines(annotations):
+                click.echo(line, err=not is_free)
+
+    def _append_summary(self, report: Report) -> None:
+        from hlo_lens.report.to_markdown import render_markdown
+
+        path = os.environ.get(_VARIABLE)
+        if not path:
+            click.echo(f"hlo-lens: {_VARIABLE} is not set: no summary written", err=True)
+            return
+        text = io.StringIO()
+        render_markdown(report, text, RenderOptions())
+        try:
+            with Path(path).open("a", encoding="utf-8", newline="") as out:
+                out.write(text.getvalue())
+        except OSError as error:
+            message = f"{path}: cannot be written: {error.strerror or error}"
+            raise UsageError(message) from error
+
+
+def ci_options(command: Callable[..., R]) -> Callable[..., R]:
+    """Add the options about continuous integration; the command gets them as ``ci``."""
+
+    @click.option(
+        "--github-step-summary",
+        is_flag=True,
+        help=f"Append the report as Markdown to the file that ${_VARIABLE} names.",
+    )
+    @click.option(
+        "--github-annotations",
+        is_flag=True,
+        help="Write what got worse as ::warning commands on the lines of your program.",
+    )
+    @functools.wraps(command)
+    def with_ci(
+        *args: object, github_step_summary: bool, github_annotations: bool, **kwargs: object
+    ) -> R:
+        ci = CiOutput(has_summary=github_step_summary, has_annotations=github_annotations)
+        return command(*args, ci=ci, **kwargs)
+
+    return with_ci

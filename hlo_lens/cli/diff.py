@@ -1,0 +1,75 @@
+"""``hlo-lens diff``: what changed between two compiles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+import hlo_lens
+from hlo_lens.cli.ci import ci_options
+from hlo_lens.cli.options import output_options, regular_expression
+from hlo_lens.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    import re
+
+    from hlo_lens.cli.ci import CiOutput
+    from hlo_lens.cli.options import Output
+
+_SUBJECTS = "memory,collectives,sharding,program"
+
+_EXAMPLE = """\b
+Example:
+  hlo-lens diff DIR_BEFORE DIR_AFTER
+  hlo-lens diff base.json DIR --only memory,collectives
+  hlo-lens diff base.json DIR --fail-on 'memory.temp_bytes>+2%' -f md -o comment.md
+"""
+
+
+@click.command(epilog=_EXAMPLE)
+@click.argument("base", type=click.Path(allow_dash=True, readable=False))
+@click.argument("head", type=click.Path(allow_dash=True, readable=False))
+@click.option(
+    "--module", "pattern", metavar="REGEX", callback=regular_expression, help="Only such modules."
+)
+@click.option("--only", default=_SUBJECTS, metavar="SUBJECTS", help=f"Some of {_SUBJECTS}.")
+@click.option("--no-ignore", default="", metavar="KINDS", help="Noise in the program that counts.")
+@click.option("--fail-on", multiple=True, metavar="RULE", help="Exit with 1 if it holds.")
+@click.option("--exit-code", "is_strict", is_flag=True, help="Exit with 1 if anything changed.")
+@click.option("--force", is_flag=True, help="Compare what cannot be compared.")
+@ci_options
+@output_options
+def diff(
+    base: str,
+    head: str,
+    pattern: re.Pattern[str] | None,
+    only: str,
+    no_ignore: str,
+    fail_on: tuple[str, ...],
+    is_strict: bool,
+    force: bool,
+    ci: CiOutput,
+    output: Output,
+) -> None:
+    """Show what changed between two compiles: memory, communication, shardings, the program.
+
+    BASE and HEAD are files, folders of dumps, or snapshots that hlo-lens save wrote. Modules of two
+    folders are paired by name and signature. A rule of --fail-on is a path into the JSON of
+    hlo-lens report and a condition: 'memory.temp_bytes>+2%' (grew by more than 2%),
+    'memory.temp_bytes>4GiB', 'collectives.static.all-gather>+0'.
+    """
+    from hlo_lens.cli.verdict import compare_paths, finish
+
+    with progress_bar("reading") as progress:
+        compared = compare_paths(
+            (base, head),
+            pattern=pattern,
+            only=only,
+            heed=no_ignore,
+            rules=fail_on,
+            is_forced=force,
+            progress=progress,
+        )
+    ci.write(compared.report(hlo_lens.__version__), output, compared.annotations())
+    finish(compared.checked, is_changed=is_strict and not compared.diff.identical)

@@ -1,0 +1,111 @@
+"""What ``diff`` and ``check`` do alike: compare, judge, and leave with the right exit code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from hlo_lens.analysis.gate.budget import short_rule
+from hlo_lens.cli import exit_codes
+from hlo_lens.compare.changes import diff_sides
+from hlo_lens.compare.check import Checked, judge_sides
+from hlo_lens.compare.sides import load_sides
+from hlo_lens.report.annotations import check_annotations, diff_annotations
+from hlo_lens.report.check_report import check_report, label_of
+from hlo_lens.report.diff_report import diff_report
+from hlo_lens.report.table import Report
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Sequence
+
+    from hlo_lens.compare.changes import Diff
+    from hlo_lens.report.to_github import Annotation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Two sides compared.
+
+    Attributes:
+        paths: What the user called them.
+        diff: What changed.
+        checked: What became of rules; None where there are none.
+    """
+
+    paths: tuple[str, str]
+    diff: Diff
+    checked: Checked | None
+
+    def report(self, tool_version: str) -> Report:
+        """Return the report, with the rules before all else."""
+        report = diff_report(self.diff, names=self.paths, tool_version=tool_version)
+        if self.checked is None:
+            return report
+        judged = check_report(self.checked.judgement, facts=(), tool_version=tool_version)
+        return Report(
+            kind=report.kind,
+            sections=(*judged.sections, *report.sections),
+            data={**report.data, "rules": judged.data["rules"]},
+            most_characters=report.most_characters,
+        )
+
+    def annotations(self) -> list[Annotation]:
+        """Return rules that failed, then what got worse."""
+        judged = [] if self.checked is None else check_annotations(self.checked.judgement)
+        return [*judged, *diff_annotations(self.diff)]
+
+
+def compare_paths(
+    paths: tuple[str, str],
+    *,
+    pattern: re.Pattern[str] | None,
+    only: str,
+    heed: str,
+    rules: Sequence[str],
+    is_forced: bool,
+    progress: Callable[[int, int], None] | None,
+) -> Compared:
+    """Return two paths compared, and judged where there are rules."""
+    parsed = [short_rule(rule) for rule in rules]
+    base, head = load_sides(*paths, pattern=pattern, progress=progress)
+    diff = diff_sides(base, head, only=_words(only), heed=_words(heed), is_forced=is_forced)
+    checked = judge_sides(parsed, head, diff, is_forced=is_forced) if parsed else None
+    return Compared(paths=paths, diff=diff, checked=checked)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word for word in (part.strip() for part in text.split(",")) if word)
+
+
+def finish(checked: Checked | None, *, is_changed: bool = False) -> None:
+    """Leave with the exit code of a judgement: 1 for a failed rule, 4 for one nobody can decide."""
+    code = exit_codes.RULE_FAILED if is_changed else exit_codes.DONE
+    if checked is not None and checked.judgement.is_failed:
+        code = exit_codes.RULE_FAILED
+    elif checked is not None and checked.judgement.is_undecided:
+        code = exit_codes.UNPARSABLE
+        for verdict in checked.judgement.verdicts:
+            if verdict.is_undecided:
+                where = f" of {verdict.module}" if verdict.module else ""
+                text = f"{label_of(verdict)}{where} cannot be decided: {verdict.reason}"
+                click.echo(f"hlo-lens: error: {verdict.rule.place}: {text}", err=True)
+    click.get_current_context().exit(code)
+
+
+def check_facts(
+    checked: Checked, *, head: str, baseline: str | None, budget: str | None
+) -> list[tuple[str, str]]:
+    """Return what was judged by what, and what else changed that may be the cause."""
+    facts = [("head", head)]
+    facts += [("baseline", baseline)] if baseline is not None else []
+    facts += [("budget", budget)] if budget is not None else []
+    modules = () if checked.diff is None else checked.diff.modules
+    for label in ("toolchain", "note"):
+        texts = dict.fromkeys(str(getattr(m, label)) for m in modules if getattr(m, label))
+        facts += [("pair" if label == "note" else label, text) for text in texts]
+    apart = dict.fromkeys("; ".join(m.differences) for m in modules if m.differences)
+    facts += [("incomparable", text) for text in apart]
+    return facts

@@ -1,0 +1,252 @@
+"""The two sides of a comparison: paths, dumps or snapshots, read and brought to one form."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hlo_lens.api import modules_of
+from hlo_lens.compare.origin import target_of, toolchain_of
+from hlo_lens.load import STDIN, load, read_source
+from hlo_lens.load.stored import DiskFile, head_of
+from hlo_lens.model.dump import Dump, ModuleDump
+from hlo_lens.model.hlo import HloModule
+from hlo_lens.model.snapshot import Snapshot, read_snapshot
+from hlo_lens.text.errors import DumpSyntaxError, UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import TypeAlias
+
+    from hlo_lens.model.snapshot import ModuleSnapshot
+
+    Side: TypeAlias = "str | Path | Dump | ModuleDump | HloModule | Snapshot"
+    Progress: TypeAlias = Callable[[int, int], None]
+
+MOST_ESTIMATED = 100_000
+"""Instructions of the largest module whose memory is estimated where XLA's is not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideModule:
+    """One module of a side.
+
+    Attributes:
+        snapshot: What is compared.
+        dump: Its texts; None where there is only a snapshot.
+        whole: Its object in the report; None where there is only a snapshot.
+    """
+
+    snapshot: ModuleSnapshot
+    dump: ModuleDump | None = None
+    whole: Mapping[str, object] | None = None
+
+    @property
+    def report(self) -> Mapping[str, object]:
+        """Its object in the report, as far as a snapshot keeps it."""
+        if self.whole is not None:
+            return self.whole
+        from hlo_lens.report.snapshot_json import report_of
+
+        return report_of(self.snapshot)
+
+    @property
+    def hlo(self) -> HloModule | None:
+        """Its HLO text; None where there is none."""
+        return None if self.dump is None else self.dump.hlo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSide:
+    """All modules of a side.
+
+    Attributes:
+        path: Where they come from, for messages.
+        modules: The modules.
+        is_snapshot: Whether only snapshots are known.
+    """
+
+    path: str
+    modules: tuple[SideModule, ...]
+    is_snapshot: bool
+
+    def selected(self, pattern: re.Pattern[str] | None) -> LoadedSide:
+        """Return the side with the modules in whose names a pattern is found."""
+        if pattern is None:
+            return self
+        chosen = tuple(m for m in self.modules if pattern.search(m.snapshot.name))
+        return dataclasses.replace(self, modules=chosen)
+
+    @property
+    def names(self) -> str:
+        """Names of its modules, the first few."""
+        names = list(dict.fromkeys(module.snapshot.name for module in self.modules))
+        more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+        return f"{', '.join(names[:_NAMES_SHOWN])}{more}" or "no module"
+
+
+_NAMES_SHOWN = 8
+
+
+def load_sides(
+    base: Side,
+    head: Side,
+    *,
+    pattern: re.Pattern[str] | None = None,
+    progress: Progress | None = None,
+) -> tuple[LoadedSide, LoadedSide]:
+    """Return both sides; programs get fingerprints where one side is a snapshot.
+
+    Args:
+        base: Before.
+        head: After.
+        pattern: Modules in whose names this is found; None for all.
+        progress: Called with modules done and modules in all, of each side.
+
+    Raises:
+        UnknownNameError: If the pattern is found in no name of either side.
+    """
+    if STDIN in (base, head) and base == head:
+        message = "only one side can be standard input"
+        raise UsageError(message)
+    sides = load_side(base, progress=progress), load_side(head, progress=progress)
+    one, other = (side.selected(pattern) for side in sides)
+    if pattern is not None and not one.modules and not other.modules:
+        message = f"no module matches {pattern.pattern!r}; there is {sides[1].names}"
+        raise UnknownNameError(message)
+    is_needed = one.is_snapshot or other.is_snapshot
+    return _with_fingerprints(one, all_=is_needed), _with_fingerprints(other, all_=is_needed)
+
+
+def load_side(side: Side, *, progress: Progress | None = None) -> LoadedSide:
+    """Return the modules of one side: of a path, HLO text, or what was read from either."""
+    if isinstance(side, Snapshot):
+        return _of_snapshot(side)
+    if isinstance(side, Dump):
+        return _of_modules(side.path, side.modules, progress)
+    if isinstance(side, ModuleDump | HloModule) or "\n" in str(side):
+        modules = modules_of(side)
+        return _of_modules(modules[0].name if modules else "text", modules, progress)
+    name = str(side)
+    if name != STDIN and _is_json(name):
+        return _of_snapshot(read_snapshot_file(name))
+    dump = load(side)
+    return _of_modules(dump.path, dump.modules, progress)
+
+
+def snapshot(
+    side: Side, *, pattern: re.Pattern[str] | None = None, progress: Progress | None = None
+) -> Snapshot:
+    """Return what is kept of a dump to compare others with it: what ``hlo-lens save`` writes.
+
+    Args:
+        side: A path, a `Dump` or a `Snapshot`.
+        pattern: Modules in whose names this is found; None for all.
+        progress: Called with modules done and modules in all.
+
+    Raises:
+        UnknownNameError: If the pattern is found in no name.
+    """
+    whole = load_side(side, progress=progress)
+    loaded = _with_fingerprints(whole.selected(pattern), all_=True)
+    if pattern is not None and not loaded.modules:
+        message = f"no module matches {pattern.pattern!r}; there is {whole.names}"
+        raise UnknownNameError(message)
+    return Snapshot(path=loaded.path, modules=tuple(m.snapshot for m in loaded.modules))
+
+
+def read_snapshot_file(path: str) -> Snapshot:
+    """Return the snapshot in a file, compressed with gzip or not.
+
+    Raises:
+        UnreadableError: If it cannot be read.
+        DumpSyntaxError: If it is no snapshot, damaged, or of a newer version.
+    """
+    try:
+        data = json.loads(read_source(path).text)
+    except json.JSONDecodeError as error:
+        message = f"this begins like JSON, but is none: {error.msg}"
+        raise DumpSyntaxError(message, path=path, line=error.lineno, column=error.colno) from error
+    except RecursionError as error:
+        message = "this begins like JSON, but is nested too deeply"
+        raise DumpSyntaxError(message, path=path) from error
+    return read_snapshot(data, path)
+
+
+def _is_json(path: str) -> bool:
+    """Return whether a file begins as JSON with a kind does; no text that XLA dumps does."""
+    if not Path(path).is_file():
+        return False
+    head = head_of(DiskFile(path)).lstrip(b"\xef\xbb\xbf \t\r\n")
+    return head.startswith(b"{") and (b'"kind"' in head or b'"schema_version"' in head)
+
+
+def _of_snapshot(found: Snapshot) -> LoadedSide:
+    modules = tuple(SideModule(snapshot=module) for module in found.modules)
+    return LoadedSide(path=found.path, modules=modules, is_snapshot=True)
+
+
+def _of_modules(path: str, dumps: Sequence[ModuleDump], progress: Progress | None) -> LoadedSide:
+    modules: list[SideModule] = []
+    for done, module in enumerate(dumps):
+        if progress is not None:
+            progress(done, len(dumps))
+        modules.append(_module_of(module))
+    return LoadedSide(path=path, modules=tuple(modules), is_snapshot=False)
+
+
+# ---- one module --------------------------------------------------------------------------------
+
+
+def _module_of(dump: ModuleDump) -> SideModule:
+    """Return a module with its object in the report, and what is compared of it."""
+    from hlo_lens.analysis.diff.pairing import plain_name
+    from hlo_lens.analysis.memory_results import memory_results
+    from hlo_lens.analysis.module_results import module_results
+    from hlo_lens.analysis.module_snapshot import Origin, module_snapshot
+    from hlo_lens.analysis.sharding_results import sharding_results
+    from hlo_lens.report import module_json
+    from hlo_lens.report.snapshot_json import numbers_of
+
+    origin = Origin(target=target_of(dump), toolchain=toolchain_of(dump))
+    module = dump.hlo
+    if module is None:
+        memory = memory_results(dump, backend=module_json.backend_of_dump(dump))
+        report = module_json.object_without_hlo(dump, memory)
+        name = plain_name(dump.name)
+        kept = module_snapshot(name, numbers_of(report), None, memory, None, origin=origin)
+        return SideModule(snapshot=kept, dump=dump, whole=report)
+    results = module_results(module, before=lambda: dump.before)
+    backend = module_json.backend_of(dump, results.summary)
+    memory = memory_results(
+        dump, backend=backend, table=results.table, most_estimated=MOST_ESTIMATED
+    )
+    shardings = sharding_results(dump, known=(results.table, results.signature))
+    report = module_json.module_object(dump, module, results, memory, shardings)
+    kept = module_snapshot(
+        dump.title, numbers_of(report), results, memory, shardings, origin=origin
+    )
+    return SideModule(snapshot=kept, dump=dump, whole=report)
+
+
+def _with_fingerprints(side: LoadedSide, *, all_: bool) -> LoadedSide:
+    """Return a side with fingerprints: of all programs, or of those that only these tell apart."""
+    from hlo_lens.analysis.diff.pairing import plain_name
+    from hlo_lens.analysis.diff.program_fingerprint import program_fingerprint
+
+    keys = [(plain_name(m.snapshot.name), m.snapshot.signature) for m in side.modules]
+    counts = Counter(keys)
+    modules: list[SideModule] = []
+    for key, module in zip(keys, side.modules, strict=True):
+        hlo = module.hlo
+        if hlo is None or module.snapshot.fingerprint or not (all_ or counts[key] > 1):
+            modules.append(module)
+            continue
+        known = dataclasses.replace(module.snapshot, fingerprint=program_fingerprint(hlo))
+        modules.append(dataclasses.replace(module, snapshot=known))
+    return dataclasses.replace(side, modules=tuple(modules))

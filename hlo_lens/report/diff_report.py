@@ -1,0 +1,383 @@
+"""The report on what changed, for people: one line for each subject, then what makes it up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.diff.memory_diff import PEAK
+from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.report.diff_json import diff_object
+from hlo_lens.report.program_diff_report import program_diff_facts, program_diff_tables
+from hlo_lens.report.table import Report, Section, Table
+from hlo_lens.report.units import format_bytes, format_change, format_delta, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.analysis.diff.collective_diff import CollectiveDiff, Detail
+    from hlo_lens.analysis.diff.memory_diff import Delta, DonationDiff, MemoryDiff, PeakDiff
+    from hlo_lens.analysis.diff.module_diff import ModuleDiff
+    from hlo_lens.analysis.diff.sharding_diff import ShardingDiff
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.model.snapshot import ModuleSnapshot, SpacePeak
+    from hlo_lens.report.diff_json import DiffLike
+
+MOST_CHARACTERS = 65_000
+"""Longest Markdown; a comment on GitHub may have 65,536 characters."""
+
+NO_CHANGE = "no change"
+NO_TEXT = "not known: one side has no HLO text"
+ONLY_FINGERPRINT = (
+    "changed; which instructions a snapshot does not tell: compare with the dump itself"
+)
+
+_NAMES = {
+    "argument_bytes": "arguments",
+    "output_bytes": "outputs",
+    "alias_bytes": "  of arguments reused",
+    "temp_bytes": "temp",
+    "constant_bytes": "constants",
+    "thread_local_bytes": "thread-local",
+    "total_bytes": "total",
+    "peak_bytes": "peak",
+    "fragmentation_bytes": "fragmentation",
+    "padding_bytes": "padding",
+    PEAK: "peak",
+}
+
+
+def diff_report(diff: DiffLike, *, names: tuple[str, str], tool_version: str) -> Report:
+    """Return the report on what changed.
+
+    Args:
+        diff: What changed.
+        names: What people call the two sides.
+        tool_version: Version of hlo-lens for the JSON.
+    """
+    sections = [_head(diff, names)]
+    # what changed stands before what did not
+    ordered = sorted(diff.modules, key=lambda module: module.identical)
+    sections += [module_section(module) for module in ordered if not module.identical]
+    same = [module for module in ordered if module.identical]
+    if same and len(diff.modules) == 1:
+        sections.append(module_section(same[0]))
+    return Report(
+        kind="diff",
+        sections=tuple(sections),
+        data=diff_object(diff, tool_version=tool_version),
+        most_characters=MOST_CHARACTERS,
+    )
+
+
+def _head(diff: DiffLike, names: tuple[str, str]) -> Section:
+    """Return what is said of all modules together."""
+    changed = sum(not module.identical for module in diff.modules)
+    facts = [("compared", " -> ".join(names))]
+    if len(diff.modules) != 1 or diff.added or diff.removed or diff.copies:
+        same = [module.head.name for module in diff.modules if module.identical]
+        parts = [f"{plural(len(diff.modules), 'pair')}: {changed} changed, {len(same)} unchanged"]
+        parts += [f"{len(diff.removed)} removed"] if diff.removed else []
+        parts += [f"{len(diff.added)} added"] if diff.added else []
+        if diff.copies:
+            parts.append(f"{diff.copies} left out that are copies of these")
+        facts.append(("modules", ", ".join(parts)))
+    for label, modules in (("removed", diff.removed), ("added", diff.added)):
+        if modules:
+            facts.append((label, _listed(modules)))
+    verdict = NO_CHANGE if diff.identical else "changed"
+    return Section(title=f"hlo-lens diff: {verdict}", facts=tuple(facts))
+
+
+_MOST_NAMES = 8
+
+
+def _listed(modules: Sequence[ModuleSnapshot]) -> str:
+    names = [module.name for module in modules[:_MOST_NAMES]]
+    more = len(modules) - len(names)
+    return ", ".join([*names, f"[{more} others]"] if more else names)
+
+
+def module_section(diff: ModuleDiff) -> Section:
+    """Return head and tables of one pair of modules."""
+    names = dict.fromkeys((diff.base.name, diff.head.name))
+    return Section(
+        title=" -> ".join(names),
+        facts=tuple(_facts(diff)),
+        tables=tuple(_tables(diff)),
+        notes=tuple(_notes(diff)),
+    )
+
+
+def _facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
+    if diff.note:
+        yield "pair", diff.note
+    if diff.differences:
+        yield "incomparable", "; ".join(diff.differences)
+    if diff.toolchain:
+        yield "toolchain", diff.toolchain
+    if diff.memory is not None:
+        yield from _memory_facts(diff.memory)
+    if diff.donations is not None and diff.donations.row_count:
+        yield "donation", donation_text(diff.donations)
+    if diff.collectives is not None:
+        yield "collectives", collectives_text(diff.collectives)
+    if diff.shardings is not None:
+        yield "sharding", sharding_text(diff.shardings)
+    if "program" in diff.subjects:
+        yield from program_facts(diff)
+
+
+# ---- memory ------------------------------------------------------------------------------------
+
+
+def delta_text(delta: Delta) -> str:
+    """Return a size before and after, with the difference; ``?`` for what is not known."""
+    base = "?" if delta.base is None else format_bytes(delta.base)
+    if delta.base == delta.head:
+        return f"{base} ({NO_CHANGE})" if delta.base is not None else "not known"
+    head = "?" if delta.head is None else format_bytes(delta.head)
+    if delta.delta is None or delta.base is None or delta.head is None:
+        return f"{base} -> {head}"
+    percent = format_change(delta.base, delta.head)
+    return f"{base} -> {head}, {format_delta(delta.delta)} ({percent})"
+
+
+def _memory_facts(memory: MemoryDiff) -> Iterator[tuple[str, str]]:
+    if memory.problem:
+        yield "memory", memory.problem
+    elif not memory.is_changed:
+        yield "memory", NO_CHANGE
+    else:
+        total = memory.metrics["total_bytes"]
+        yield "memory", f"total {delta_text(total)}"
+    for peak in memory.peaks:
+        if peak.is_peak and (peak.delta_bytes or peak.has_moved):
+            label = "peak" if peak.color == 0 else f"peak of {peak.space}"
+            yield label, peak_text(peak)
+
+
+def peak_text(peak: PeakDiff) -> str:
+    """Return how the peak of a space changed, and where it moved."""
+    base, head = peak.base, peak.head
+    sizes = [one.bytes if one else 0 for one in (base, head)]
+    text = (
+        f"{format_bytes(sizes[0])} -> {format_bytes(sizes[1])}, {format_delta(peak.delta_bytes)} "
+        f"({format_change(*sizes)})"
+        if peak.delta_bytes
+        else f"{format_bytes(sizes[0])} ({NO_CHANGE})"
+    )
+    if base is None or head is None or not peak.has_moved:
+        return text
+    return f"{text}; moved from {moment_text(base)} to {moment_text(head)}"
+
+
+def moment_text(peak: SpacePeak) -> str:
+    """Return where in the program a peak is."""
+    words = [word for word in (peak.source, peak.op_name) if word]
+    return " ".join(words) or peak.opcode or "the end"
+
+
+_LINES = (
+    Column("quantity", Unit.NONE, "line of the memory statement"),
+    Column("base", Unit.BYTES, "before"),
+    Column("head", Unit.BYTES, "after"),
+    Column("delta_bytes", Unit.BYTES_DELTA, "difference"),
+    Column("change", Unit.NONE, "difference in percent"),
+    Column("metric", Unit.NONE, "path in the report's memory object"),
+)
+
+
+def _statement(memory: MemoryDiff) -> Table:
+    """Return the lines of the statement that differ; of one space, or of each where several are."""
+    spaces = {name.partition("]")[0] for name in memory.metrics if name.startswith("spaces[")}
+    rows = [
+        (_label(name, len(spaces)), delta.base, delta.head, delta.delta, _percent(delta), name)
+        for name, delta in memory.metrics.items()
+        if _is_shown(name, len(spaces))
+    ]
+    changed = [row for row in rows if row[1] != row[2]]
+    same = len(rows) - len(changed)
+    return Table(
+        name="memory-statement",
+        title="Memory of one device",
+        columns=_LINES,
+        read_rows=lambda: changed,
+        row_count=len(changed),
+        shown=("quantity", "base", "head", "delta_bytes", "change"),
+        notes=(f"{plural(same, 'line')} without change",) if same else (),
+        is_whole=True,
+    )
+
+
+def _is_shown(name: str, spaces: int) -> bool:
+    """Return whether a line says something that no other line says."""
+    if name == PEAK:
+        return spaces == 0
+    last = name.rpartition(".")[2]
+    if not name.startswith("spaces["):
+        return True
+    if last in ("peak_bytes", "fragmentation_bytes"):
+        return True
+    return spaces > 1 and last == "total_bytes"
+
+
+def _label(name: str, spaces: int) -> str:
+    last = name.rpartition(".")[2]
+    label = _NAMES.get(name, _NAMES.get(last, last))
+    if not name.startswith("spaces[") or spaces <= 1:
+        return label
+    return f"{label} of {name[len('spaces[') : name.rindex(']')]}"
+
+
+def _percent(delta: Delta) -> str:
+    if delta.base is None or delta.head is None or delta.delta is None:
+        return ""
+    return format_change(delta.base, delta.head)
+
+
+def peak_table(peak: PeakDiff) -> Table:
+    """Return what makes the difference of a peak."""
+    title = (
+        f"What makes the difference at the peak of {peak.space}"
+        if peak.is_peak
+        else f"What makes the difference of all that is allocated in {peak.space}; no live ranges"
+    )
+    same = peak.unchanged_groups
+    return Table.of(
+        peak,
+        title=title,
+        shown=("delta_bytes", "change", "source", "shape", "op_name"),
+        notes=(f"{plural(same, 'group')} of values without change",) if same else (),
+    )
+
+
+def donation_text(donations: DonationDiff) -> str:
+    """Return which arguments lost or gained the memory of a result."""
+    parts: list[str] = []
+    for change in ("lost", "gained"):
+        rows = [row for row in donations.rows() if row[0] == change]
+        if not rows:
+            continue
+        names = [str(row[1]) for row in rows[:_MOST_NAMES]]
+        more = len(rows) - len(names)
+        listed = ", ".join([*names, f"[{more} others]"] if more else names)
+        size = format_bytes(donations.bytes_of(change))
+        parts.append(f"{change} for {plural(len(rows), 'argument')} of {size}: {listed}")
+    return "; ".join(parts)
+
+
+# ---- the others --------------------------------------------------------------------------------
+
+
+def collectives_text(found: CollectiveDiff) -> str:
+    """Return how the numbers of collectives and the bytes on the wire changed."""
+    if not found.changed:
+        return f"{NO_CHANGE} ({found.unchanged:,} in the text)"
+    parts: list[str] = []
+    for kind, delta in found.counts.items():
+        runs = found.dynamic_counts[kind]
+        if delta.base != delta.head:
+            parts.append(f"{kind} {delta.base:,} -> {delta.head:,} in the text")
+        if runs.base != runs.head:
+            one, other = ("x?" if n is None else f"{n:,}" for n in (runs.base, runs.head))
+            parts.append(f"{kind} {one} -> {other} in one run")
+    wire = found.wire_bytes
+    if wire.is_changed:
+        parts.append(f"on the wire per device {delta_text(wire)}")
+    changes = {row.change: 0 for row in found.changed}
+    for row in found.changed:
+        changes[row.change] += row.count
+    counts = ", ".join(f"{count:,} {change}" for change, count in changes.items())
+    return "; ".join([counts, *parts])
+
+
+def sharding_text(found: ShardingDiff) -> str:
+    """Return how many values lie on the devices in another way."""
+    counts: dict[str, int] = {}
+    for row in found.rows():
+        count = row[8]
+        counts[str(row[0])] = counts.get(str(row[0]), 0) + (count if isinstance(count, int) else 1)
+    text = ", ".join(f"{count:,} {change}" for change, count in counts.items()) or NO_CHANGE
+    if found.unknown:
+        text += f"; of {plural(found.unknown, 'value')} only one side tells the sharding"
+    return text
+
+
+def program_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
+    """Yield how many instructions changed, and what was ignored."""
+    if diff.program is not None:
+        yield from program_diff_facts(diff.program)
+    elif diff.is_program_equal is None:
+        yield "program", NO_TEXT
+    else:
+        yield "program", f"{NO_CHANGE} but names" if diff.is_program_equal else ONLY_FINGERPRINT
+
+
+_COLLECTIVES = (
+    *("change", "count", "kind", "axis", "times", "delta_wire_bytes", "source", "details"),
+    *("payload_bytes", "group_size"),
+)
+
+
+def detail_text(detail: Detail) -> str:
+    """Return one respect in which two collectives differ."""
+    if not detail.is_bytes:
+        return str(detail)
+    sizes = [n if n is None else format_bytes(int(n)) for n in (detail.base, detail.head)]
+    return str(detail._replace(base=sizes[0] or "?", head=sizes[1] or "?"))
+
+
+def _collectives_table(found: CollectiveDiff) -> Table:
+    """Return the collectives that changed, sizes in their details as people read them."""
+    place = [column.name for column in found.COLUMNS].index("details")
+
+    def rows() -> Iterator[Row]:
+        for cells, row in zip(found.rows(), found.changed, strict=True):
+            told = (detail for detail in row.details if detail.what != "times")
+            text = ", ".join(map(detail_text, told))
+            yield (*cells[:place], text, *cells[place + 1 :])
+
+    table = Table.of(found, title="Collectives that changed, bytes of one run", shown=_COLLECTIVES)
+    return replace(table, read_rows=rows)
+
+
+def _tables(diff: ModuleDiff) -> Iterator[Table]:
+    memory = diff.memory
+    if memory is not None and memory.is_changed:
+        if any(delta.is_changed for delta in memory.metrics.values()):
+            yield _statement(memory)
+        yield from (peak_table(peak) for peak in memory.peaks if peak.changed)
+    if diff.donations is not None and diff.donations.row_count:
+        yield Table.of(
+            diff.donations,
+            title="Arguments whose memory a result has on one side only",
+            shown=("change", "name", "device_bytes", "device_shape", "base_output", "head_output"),
+        )
+    if diff.collectives is not None and diff.collectives.row_count:
+        yield _collectives_table(diff.collectives)
+    if diff.shardings is not None and diff.shardings.row_count:
+        yield Table.of(
+            diff.shardings,
+            title="Values that lie on the devices in another way",
+            shown=_sharding_columns(diff.shardings),
+        )
+    if diff.program is not None:
+        yield from program_diff_tables(diff.program)
+
+
+def _sharding_columns(found: ShardingDiff) -> tuple[str, ...]:
+    columns = ["change", "kind", "name", "base_spec", "head_spec"]
+    columns += ["base_device_shape", "head_device_shape", "delta_bytes"]
+    if found.annotations:
+        columns += ["count", "source"]
+    return tuple(columns)
+
+
+def _notes(diff: ModuleDiff) -> Iterator[str]:
+    for side, module in (("base", diff.base), ("head", diff.head)):
+        if module.gap_count:
+            yield (
+                f"{plural(module.gap_count, 'place')} of the {side} could not be read: what stands "
+                "there is in no number here"
+            )

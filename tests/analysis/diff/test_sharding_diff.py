@@ -1,0 +1,94 @@
+"""Values that lie on the devices in another way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.diff.sharding_diff import sharding_diff
+from hlo_lens.model.snapshot import AnnotationFact
+from tests.compare.facts import entry, module
+
+if TYPE_CHECKING:
+    from hlo_lens.model.snapshot import EntryFact
+
+
+def _rows(base: list[EntryFact], head: list[EntryFact]) -> list[tuple[object, ...]]:
+    found = sharding_diff(module(entries=tuple(base)), module(entries=tuple(head)))
+    assert found is not None
+    return [tuple(row[:3]) for row in found.rows()]
+
+
+def test_a_spelling_is_no_change() -> None:
+    assert _rows([entry()], [entry(sharding="{devices=[2,1]0,1}")]) == []
+    assert _rows([entry()], [entry(sharding="{mesh['x'=2], [{'x'}, {}]}")]) == []
+
+
+def test_other_tiles_are_a_change() -> None:
+    head = entry(sharding="{devices=[1,2]<=[2]}", device_shape="f32[8,8]")
+    assert _rows([entry()], [head]) == [("resharded", "parameter", "params['w']")]
+
+
+def test_parameters_are_matched_by_name_before_number() -> None:
+    other = entry(name="x", number=1, sharding="{replicated}", device_shape="f32[8,16]")
+    base = [entry(), other]
+    head = [entry(number=1), entry(**{**_fields(other), "number": 0})]
+    assert _rows(base, head) == []
+
+
+def _fields(fact: EntryFact) -> dict[str, object]:
+    return {name: getattr(fact, name) for name in fact.__dataclass_fields__}
+
+
+def test_a_sharding_that_one_side_does_not_tell_is_unknown_not_changed() -> None:
+    found = sharding_diff(module(entries=(entry(),)), module(entries=(entry(sharding=None),)))
+    assert found is not None
+    assert (found.row_count, found.unknown) == (0, 1)
+
+
+def test_shapes_tell_a_change_where_no_sharding_does() -> None:
+    base = entry(sharding=None)
+    assert _rows([base], [entry(sharding=None, device_shape="f32[8,16]")])[0][0] == "resharded"
+
+
+def test_another_shape_is_reshaped() -> None:
+    head = entry(global_shape="f32[16,16]", device_shape="f32[8,16]")
+    assert _rows([entry()], [head])[0][0] == "reshaped"
+
+
+def test_an_output_in_the_middle_does_not_change_those_after_it() -> None:
+    def out(index: int, shape: str, sharding: str = "{replicated}") -> EntryFact:
+        return entry(
+            kind="output",
+            number=None,
+            index=f"{{{index}}}",
+            name=None,
+            global_shape=shape,
+            device_shape=shape,
+            sharding=sharding,
+        )
+
+    base = [out(0, "f32[2]"), out(1, "f32[3]")]
+    head = [out(0, "f32[2]"), out(1, "f32[9]"), out(2, "f32[3]")]
+    assert _rows(base, head) == [("added", "output", "{1}")]
+
+
+def test_equal_changes_of_annotations_are_one_row() -> None:
+    fact = AnnotationFact(
+        annotation="Sharding",
+        shape="f32[8]",
+        sharding="{devices=[2]<=[2]}",
+        spec=None,
+        manual_axes=None,
+        source=None,
+        op_name="jit(f)/constraint",
+    )
+    import dataclasses
+
+    other = dataclasses.replace(fact, sharding="{replicated}")
+    found = sharding_diff(module(annotations=(fact, fact)), module(annotations=(other, other)))
+    assert found is not None
+    assert [(row.count, row.head) for row in found.annotations] == [(2, other)]
+    spelled = dataclasses.replace(fact, sharding="{devices=[2]0,1}")
+    same = sharding_diff(module(annotations=(fact,)), module(annotations=(spelled,)))
+    assert same is not None
+    assert same.annotations == ()

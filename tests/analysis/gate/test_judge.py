@@ -1,0 +1,216 @@
+"""Verdicts: what fails, what passes, and what nobody can decide."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hlo_lens.analysis.diff.module_diff import module_diff
+from hlo_lens.analysis.gate.budget import default_rules, read_budget, short_rule
+from hlo_lens.analysis.gate.judge import Candidate, Judgement, Sides, judge
+from tests.compare.facts import REPORT, module
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hlo_lens.analysis.gate.budget import Rule
+
+MEMORY: dict[str, object] = {
+    "source": "buffer-assignment",
+    "temp_bytes": 100,
+    "temp_is_exact": True,
+    "is_complete": True,
+    "total_bytes": 200,
+    "peak": {"bytes": 150},
+    "spaces": [{"color": 0, "name": "HBM", "temp_bytes": 100, "total_bytes": 200}],
+}
+COLLECTIVES: dict[str, object] = {
+    "static": {"all-gather": 2},
+    "dynamic": {"all-gather": 2},
+    "wire_bytes_per_device": 10,
+    "unknown_opcodes": {},
+    "rows": [],
+}
+GOOD: dict[str, object] = {**REPORT, "memory": MEMORY, "collectives": COLLECTIVES}
+TEMP = "memory.temp_bytes>+2%"
+
+
+def _with(section: str, **changes: object) -> dict[str, object]:
+    known = GOOD[section]
+    assert isinstance(known, dict)
+    return {**GOOD, section: {**known, **changes}}
+
+
+def _judge(
+    rule: str | Rule,
+    head: Mapping[str, object],
+    base: Mapping[str, object] | None = None,
+    *,
+    force: bool = False,
+    gone: tuple[str, ...] = (),
+) -> Judgement:
+    given = short_rule(rule) if isinstance(rule, str) else rule
+    candidate = Candidate(head=module(report=head), report=lambda: head)
+    if base is not None:
+        known = base
+        diff = module_diff(module(report=base), module(report=head), is_forced=force)
+        candidate = Candidate(
+            head=module(report=head), report=lambda: head, base_report=lambda: known, diff=diff
+        )
+    sides = Sides(candidates=[candidate], has_baseline=base is not None, is_forced=force, gone=gone)
+    return judge([given], sides)
+
+
+def _status(judgement: Judgement) -> tuple[str, str]:
+    verdict = judgement.verdicts[-1]
+    return verdict.status, verdict.reason
+
+
+def test_what_does_not_grow_passes() -> None:
+    judgement = _judge(TEMP, GOOD, GOOD)
+    assert _status(judgement) == ("pass", "")
+    assert not judgement.is_failed
+    assert not judgement.is_undecided
+
+
+def test_what_grows_beyond_the_threshold_fails() -> None:
+    judgement = _judge(TEMP, _with("memory", temp_bytes=103), GOOD)
+    assert _status(judgement) == ("fail", ">+2%")
+    assert judgement.is_failed
+
+
+def test_a_limit_needs_no_baseline() -> None:
+    assert _status(_judge("memory.temp_bytes>99", GOOD)) == ("fail", ">99")
+    assert _status(_judge("memory.temp_bytes>100", GOOD)) == ("pass", "")
+
+
+def test_a_limit_fails_whatever_the_baseline() -> None:
+    budget = '[[budget]]\nmetric = "memory.temp_bytes"\nmax = 99\nthreshold = "1%"'
+    (rule,) = read_budget(budget, "b")
+    other = {**GOOD, "backend": "gpu"}
+    assert _status(_judge(rule, GOOD, other))[0] == "fail"
+
+
+UNDECIDED = [
+    ("a change without baseline", TEMP, GOOD, None, "there is no --baseline"),
+    ("a null", TEMP, _with("memory", temp_bytes=None), GOOD, "is not known"),
+    ("no memory", TEMP, {**GOOD, "memory": None}, GOOD, "memory is not known"),
+    ("a wrong path", "memory.tmp>1", GOOD, GOOD, "is not in the report"),
+    ("a null before", TEMP, GOOD, _with("memory", temp_bytes=None), "in the baseline:"),
+    ("cut buffer texts", TEMP, _with("memory", is_complete=False), GOOD, "could not be read whole"),
+    ("cut ones before", TEMP, GOOD, _with("memory", is_complete=False), "in the baseline: the buf"),
+    (
+        "an inexact temp",
+        TEMP,
+        _with("memory", temp_is_exact=False, temp_range=[100, 200]),
+        GOOD,
+        "between 100 and 200",
+    ),
+    (
+        "a gap",
+        "collectives.static.all-gather>9",
+        _with("coverage", gaps=1),
+        None,
+        "1 places of the HLO text could not be read",
+    ),
+    ("a cut text", "opcodes.add>9", {**_with("coverage", is_truncated=True), "opcodes": {"add": 1}},
+     None, "ends too early"),
+    (
+        "a strange collective",
+        "collectives.static.all-gather>9",
+        _with("collectives", unknown_opcodes={"all-foo": 1}),
+        None,
+        "all-foo",
+    ),
+    ("another backend", TEMP, GOOD, {**GOOD, "backend": "gpu"}, "backend gpu -> cpu"),
+    ("other partitions", TEMP, GOOD, {**GOOD, "num_partitions": 4}, "partitions 4 -> 8"),
+    (
+        "an estimate before",
+        TEMP,
+        GOOD,
+        _with("memory", source="estimate"),
+        "an estimate cannot be compared",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rule", "head", "base", "reason"),
+    [case[1:] for case in UNDECIDED],
+    ids=[case[0] for case in UNDECIDED],
+)
+def test_what_nobody_can_decide_is_no_pass(
+    rule: str,
+    head: Mapping[str, object],
+    base: Mapping[str, object] | None,
+    reason: str,
+) -> None:
+    judgement = _judge(rule, head, base)
+    status, told = _status(judgement)
+    assert status == "undecided"
+    assert reason in told
+    assert judgement.is_undecided
+
+
+def test_a_gap_in_the_hlo_text_does_not_touch_what_xla_assigned() -> None:
+    assert _status(_judge("memory.temp_bytes>999", _with("coverage", gaps=1)))[0] == "pass"
+    estimated = {**_with("coverage", gaps=1), "memory": {**MEMORY, "source": "estimate"}}
+    assert _status(_judge("memory.temp_bytes>999", estimated))[0] == "undecided"
+
+
+def test_gaps_themselves_can_be_counted() -> None:
+    assert _status(_judge("coverage.gaps>0", _with("coverage", gaps=1)))[0] == "fail"
+
+
+@pytest.mark.parametrize("base", [{**GOOD, "backend": "gpu"}, _with("memory", source="estimate")])
+def test_what_cannot_be_compared_can_be_forced(base: Mapping[str, object]) -> None:
+    assert _status(_judge(TEMP, GOOD, base, force=True))[0] == "pass"
+
+
+def test_an_exact_space_is_decided_where_temp_is_not() -> None:
+    head = _with("memory", temp_is_exact=False, temp_range=[100, 200])
+    assert _status(_judge("memory.spaces[HBM].temp_bytes>+2%", head, GOOD))[0] == "pass"
+
+
+def test_a_pattern_that_no_module_matches_is_no_pass() -> None:
+    status, reason = _status(_judge("jit_g:memory.temp_bytes>999", GOOD))
+    assert (status, reason) == ("undecided", "no module matches 'jit_g'; there is jit_f")
+
+
+def test_a_module_that_the_baseline_does_not_have_is_no_pass() -> None:
+    candidate = Candidate(head=module(report=GOOD), report=lambda: GOOD)
+    judgement = judge([short_rule(TEMP)], Sides(candidates=[candidate], has_baseline=True))
+    assert _status(judgement)[1] == "the baseline has no module of this name and signature"
+
+
+def test_a_module_that_only_the_baseline_has_is_no_pass() -> None:
+    judgement = _judge(TEMP, GOOD, GOOD, gone=("jit_g",))
+    assert _status(judgement) == ("undecided", "only the baseline has this module")
+    assert _judge("memory.temp_bytes>999", GOOD, GOOD, gone=("jit_g",)).is_undecided is False
+
+
+def test_an_informational_rule_neither_fails_nor_hinders() -> None:
+    text = '[[budget]]\nmetric = "memory.{}"\nmax = 1\ninformational = true'
+    (fails,) = read_budget(text.format("temp_bytes"), "b")
+    (unknown,) = read_budget(text.format("nope"), "b")
+    passes = short_rule("memory.temp_bytes>999")
+    sides = Sides(
+        candidates=[Candidate(head=module(report=GOOD), report=lambda: GOOD)], has_baseline=False
+    )
+    judgement = judge([fails, unknown, passes], sides)
+    assert [v.status for v in judgement.verdicts] == ["fail", "undecided", "pass"]
+    assert (judgement.is_failed, judgement.is_undecided) == (False, False)
+
+
+def test_rules_that_nobody_wrote_pass_over_what_neither_side_knows() -> None:
+    unknown = _with("collectives", dynamic={"all-gather": None}, wire_bytes_per_device=None)
+    statuses = [_judge(rule, unknown, unknown).verdicts[0].status for rule in default_rules()]
+    assert statuses == ["pass", "pass", "pass", "not known", "pass", "not known"]
+    judgement = _judge(default_rules()[3], unknown, unknown)
+    assert judgement.is_undecided  # nothing was decided at all
+
+
+def test_rules_that_nobody_wrote_do_not_pass_over_what_is_not_known_any_more() -> None:
+    unknown = _with("collectives", wire_bytes_per_device=None)
+    assert _status(_judge(default_rules()[3], unknown, GOOD))[0] == "undecided"

@@ -1,0 +1,352 @@
+"""``hlo-lens diff``, ``save`` and ``check`` as users call them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+import tarfile
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from hlo_lens.cli import main
+from tests.corpus import SAMPLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAIRS = SAMPLES / "pairs"
+BASE = str(PAIRS / "tpu" / "base.tar.xz")
+UPCAST = str(PAIRS / "tpu" / "f32_upcast.tar.xz")
+GATHER = str(PAIRS / "tpu" / "added_all_gather.tar.xz")
+
+METRICS = ("argument_bytes", "output_bytes", "alias_bytes", "temp_bytes", "total_bytes")
+
+
+def _run(*arguments: str, **env: str) -> tuple[int, str, str]:
+    runner = CliRunner(env={"COLUMNS": "120", **env})
+    result = runner.invoke(main, arguments, catch_exceptions=False)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def _unpacked(tmp_path: Path, backend: str) -> Path:
+    folder = tmp_path / "unpacked"
+    with tarfile.open(PAIRS / backend / "base.tar.xz") as tar:
+        tar.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> str:
+    file = str(tmp_path / "base.json")
+    assert _run("save", BASE, "-o", file) == (0, "", "")
+    return file
+
+
+# ---- diff --------------------------------------------------------------------------------------
+
+
+def test_json_has_the_names_that_scripts_rely_on() -> None:
+    code, out, err = _run("diff", BASE, UPCAST, "-f", "json")
+    assert (code, err) == (0, "")
+    data = json.loads(out)
+    assert (data["schema_version"], data["kind"]) == (1, "diff")
+    (module,) = data["modules"]
+    assert (module["name_base"], module["name_head"]) == ("jit_train_step", "jit_train_step")
+    assert module["identical"] is False
+    for name in METRICS:
+        assert set(module["memory"][name]) == {"base", "head", "delta"}
+    assert module["collectives"]["all-reduce"] == {"base": 3, "head": 3}
+    counts = {"unchanged", "changed", "added", "removed", "moved"}
+    assert counts <= set(module["program"])
+    assert module["program"]["unchanged"] > 50
+    for name in ("memory_rows", "collective_rows"):
+        assert module[name]
+    assert [row["name"] for row in module["sharding_rows"]] == ["{1}"]  # the loss, now f32
+
+
+def test_rows_of_json_sum_to_the_difference_of_the_peak() -> None:
+    (module,) = json.loads(_run("diff", BASE, UPCAST, "-f", "json")[1])["modules"]
+    rows = [row for row in module["memory_rows"] if row["space"] == "HBM"]
+    delta = module["memory"]["spaces[HBM].peak_bytes"]["delta"]
+    assert (
+        sum(row["delta_bytes"] for row in rows) == delta == module["memory"]["peak.bytes"]["delta"]
+    )
+
+
+def test_rows_of_text_and_its_rest_are_there() -> None:
+    code, out, _ = _run("diff", BASE, UPCAST, "--only", "memory", "-n", "1")
+    assert code == 0
+    table = out.split("What makes the difference at the peak of HBM\n")[1].splitlines()
+    assert table[1].startswith(" +256.00MiB  grown")
+    assert table[2].startswith(" +260.00MiB  [4 others]")
+    assert table[3].startswith(" +516.00MiB  total")
+
+
+def test_csv_has_all_tables() -> None:
+    out = _run("diff", BASE, UPCAST, "-f", "csv")[1]
+    tables = {row[1] for row in csv.reader(out.splitlines()) if row}
+    assert {"memory-statement", "memory-diff", "collective-diff", "program-diff"} <= tables
+
+
+def test_a_difference_is_no_error_unless_asked() -> None:
+    assert _run("diff", BASE, UPCAST)[0] == 0
+    assert _run("diff", BASE, UPCAST, "--exit-code")[0] == 1
+    assert _run("diff", BASE, BASE, "--exit-code")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("rule", "code"),
+    [
+        ("memory.temp_bytes>+2%", 1),
+        ("memory.temp_bytes>+200%", 0),
+        ("memory.temp_bytes>1TiB", 0),
+        ("collectives.static.all-gather>+0", 0),
+        ("collectives.static.all-reduce!=3", 0),
+        ("collectives.wire_bytes_per_device>+50%", 1),
+        ("memory.tmp_bytes>+2%", 4),
+        ("jit_eval:memory.temp_bytes>+2%", 4),
+        ("memory.temp_bytes", 2),
+    ],
+)
+def test_fail_on_sets_the_exit_code(rule: str, code: int) -> None:
+    assert _run("diff", BASE, UPCAST, "--fail-on", rule)[0] == code
+
+
+def test_a_failed_rule_names_who_is_behind_it() -> None:
+    out = _run("diff", BASE, GATHER, "--fail-on", "collectives.static.all-gather>+0")[1]
+    assert "hlo-lens check: failed" in out
+    assert "programs/pairs.py:67" in out.split("What is behind")[1].split("\n\n")[0]
+
+
+def test_a_failed_rule_comes_before_an_undecided_one() -> None:
+    rules = ["--fail-on", "memory.temp_bytes>+2%", "--fail-on", "memory.nope>1"]
+    assert _run("diff", BASE, UPCAST, *rules)[0] == 1
+
+
+def test_against_a_snapshot_it_says_what_cannot_be_shown(saved: str) -> None:
+    code, out, _ = _run("diff", saved, UPCAST)
+    assert code == 0
+    assert "program      changed; which instructions a snapshot does not tell" in out
+    (module,) = json.loads(_run("diff", saved, UPCAST, "-f", "json")[1])["modules"]
+    assert set(module["program"].values()) == {None}
+    assert module["program_identical"] is False
+
+
+def test_only_some_subjects_can_be_compared() -> None:
+    (module,) = json.loads(_run("diff", BASE, UPCAST, "--only", "memory", "-f", "json")[1])[
+        "modules"
+    ]
+    assert module["collectives"] is None
+    assert module["program"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--only", "flops"), 2, "cannot compare flops; there is memory, collectives"),
+        (("--no-ignore", "weather"), 2, "no kind of noise is called 'weather'"),
+        (("--module", "nope"), 2, "no module matches 'nope'; there is jit_train_step"),
+        (("--module", "("), 2, "not a regular expression"),
+    ],
+)
+def test_usage_errors_say_what_there_is(
+    arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    found, _, err = _run("diff", BASE, UPCAST, *arguments)
+    assert found == code
+    assert message in err
+
+
+def test_a_missing_side_is_3() -> None:
+    assert _run("diff", BASE, "/nowhere/at/all")[0] == 3
+
+
+def test_both_sides_cannot_be_standard_input() -> None:
+    code, _, err = _run("diff", "-", "-")
+    assert code == 2
+    assert "only one side can be standard input" in err
+
+
+def test_folders_of_other_module_numbers_are_paired(tmp_path: Path) -> None:
+    for folder, number, extra in (("a", "0001", "jit_x"), ("b", "0017", "jit_y")):
+        target = tmp_path / folder
+        target.mkdir()
+        for file in _unpacked(tmp_path, "cpu").iterdir():
+            shutil.copy(file, target / file.name.replace("0000", number))
+        text = f"HloModule {extra}\n\nENTRY main {{\n  ROOT p = f32[2] parameter(0)\n}}\n"
+        (target / f"module_0002.{extra}.cpu_after_optimizations.txt").write_text(text)
+    code, out, _ = _run("diff", str(tmp_path / "a"), str(tmp_path / "b"), "-f", "json")
+    assert code == 0
+    data = json.loads(out)
+    assert [m["name_base"] for m in data["modules"]] == ["jit_train_step"]
+    assert data["modules"][0]["identical"] is True
+    assert [m["name"] for m in data["modules_removed"]] == ["jit_x"]
+    assert [m["name"] for m in data["modules_added"]] == ["jit_y"]
+    assert _run("diff", str(tmp_path / "a"), str(tmp_path / "b"), "--exit-code")[0] == 1
+
+
+def test_other_backends_are_said_to_be_incomparable() -> None:
+    out = _run("diff", BASE, str(PAIRS / "gpu" / "base.tar.xz"), "--only", "memory")[1]
+    assert re.search(r"^incomparable +backend tpu -> gpu$", out, re.MULTILINE)
+
+
+def test_a_gap_is_said(tmp_path: Path) -> None:
+    (file,) = _unpacked(tmp_path, "tpu").glob("*after_optimizations.txt")
+    text = file.read_text()
+    cut = tmp_path / "cut.txt"
+    cut.write_text(text[: len(text) * 3 // 4])
+    out = _run("diff", str(file), str(cut))[1]
+    assert "of the head could not be read" in out
+
+
+# ---- for GitHub --------------------------------------------------------------------------------
+
+
+def test_the_summary_of_a_step_is_appended(tmp_path: Path) -> None:
+    file = tmp_path / "summary.md"
+    file.write_text("before\n")
+    env = {"GITHUB_STEP_SUMMARY": str(file)}
+    _run("diff", BASE, UPCAST, "--github-step-summary", **env)
+    text = file.read_text()
+    assert text.startswith("before\n## hlo-lens diff: changed\n")
+    assert text.count("<details>") == text.count("</details>") > 2
+
+
+def test_without_a_summary_file_it_says_so() -> None:
+    code, _, err = _run("diff", BASE, UPCAST, "--github-step-summary", GITHUB_STEP_SUMMARY="")
+    assert code == 0
+    assert "GITHUB_STEP_SUMMARY is not set" in err
+
+
+def test_what_got_worse_is_annotated_on_the_users_lines() -> None:
+    code, out, _ = _run("diff", BASE, GATHER, "--github-annotations", "--only", "collectives")
+    assert code == 0
+    (line,) = [line for line in out.splitlines() if line.startswith("::")]
+    assert line.startswith("::warning ")
+    assert "programs/pairs.py" in line
+    assert "line=67" in line or "(at programs/pairs.py:67)" in line
+    assert line.endswith("of 256.00MiB in jit_train_step: added") or "(at" in line
+
+
+def test_what_got_better_is_not_annotated() -> None:
+    out = _run("diff", GATHER, BASE, "--github-annotations", "--only", "collectives")[1]
+    assert "::warning" not in out
+
+
+def test_annotations_do_not_spoil_json() -> None:
+    _, out, err = _run("diff", BASE, GATHER, "--github-annotations", "-f", "json")
+    assert json.loads(out)["kind"] == "diff"
+    assert "::warning" in err
+
+
+# ---- save and check ----------------------------------------------------------------------------
+
+
+def test_saving_twice_gives_the_same_bytes(tmp_path: Path, saved: str) -> None:
+    again = str(tmp_path / "again.json")
+    _run("save", BASE, "-o", again)
+    from pathlib import Path as Files
+
+    assert Files(saved).read_bytes() == Files(again).read_bytes()
+    assert _run("save", BASE)[1] == Files(saved).read_text()
+
+
+BUDGET = """
+[defaults]
+threshold = "2%"
+min_change = "8MiB"
+
+[[budget]]
+module = "train"
+metric = "memory.spaces[HBM].total_bytes"
+max = "14.5GiB"
+
+[[budget]]
+metric = "collectives.all-gather.count"
+absent = true
+"""
+
+
+def _budget(tmp_path: Path, text: str = BUDGET) -> str:
+    file = tmp_path / "hlo-lens.toml"
+    file.write_text(text)
+    return str(file)
+
+
+@pytest.mark.parametrize(("head", "code"), [(BASE, 0), (UPCAST, 1), (GATHER, 1)])
+def test_check_keeps_a_budget(tmp_path: Path, saved: str, head: str, code: int) -> None:
+    budget = _budget(tmp_path)
+    found, out, _ = _run("check", head, "--baseline", saved, "--budget", budget, "-f", "json")
+    assert found == code
+    data = json.loads(out)
+    assert (data["kind"], data["passed"]) == ("check", code == 0)
+    assert [rule["module"] for rule in data["rules"]] == ["jit_train_step"] * 2
+
+
+def test_a_failure_lists_its_contributors(tmp_path: Path, saved: str) -> None:
+    arguments = ("check", UPCAST, "--baseline", saved, "--budget", _budget(tmp_path))
+    (rule, _) = json.loads(_run(*arguments, "-f", "json")[1])["rules"]
+    assert rule["status"] == "fail"
+    assert rule["delta"] == rule["head"] - rule["base"]
+    assert rule["contributors"][0] == {
+        "what": "bf16[2,32768,2048] -> f32[2,32768,2048]",
+        "delta_bytes": 256 << 20,
+        "change": "grown",
+        "source": "programs/pairs.py:64",
+        "op_name": "jit(train_step)/shard_map/broadcast_in_dim",
+    }
+
+
+def test_a_baseline_alone_lets_nothing_grow(saved: str) -> None:
+    assert _run("check", BASE, "--baseline", saved)[0] == 0
+    assert _run("check", UPCAST, "--baseline", saved)[0] == 1
+
+
+def test_another_backend_is_4_unless_forced(saved: str) -> None:
+    gpu = str(PAIRS / "gpu" / "base.tar.xz")
+    code, _, err = _run("check", gpu, "--baseline", saved)
+    assert code == 4
+    assert "backend tpu -> gpu" in err
+    assert _run("check", gpu, "--baseline", saved, "--force")[0] in (0, 1)
+
+
+def test_a_gap_in_what_is_counted_is_4(tmp_path: Path) -> None:
+    body = "p = f32[2] parameter(0)\n  ???\n  ROOT n = f32[2] negate(p)"
+    text = f"HloModule m\n\nENTRY e {{\n  {body}\n}}\n"
+    file = tmp_path / "m.txt"
+    file.write_text(text)
+    code, _, err = _run("check", str(file), "--fail-on", "collectives.static.all-gather>0")
+    assert code == 4
+    assert "could not be read" in err
+
+
+def test_nothing_to_judge_by_is_2() -> None:
+    code, _, err = _run("check", BASE)
+    assert code == 2
+    assert "nothing to judge by: give --budget FILE, --baseline FILE or both" in err
+
+
+def test_a_mistake_in_the_budget_is_2_with_its_place(tmp_path: Path) -> None:
+    file = _budget(tmp_path, '[[budget]]\nmetric = "memory.temp_bytes"\nmaxx = 1\n')
+    code, _, err = _run("check", BASE, "--budget", file)
+    assert code == 2
+    assert f"{file}:3: unknown key 'maxx'" in err
+
+
+def test_a_missing_budget_is_3() -> None:
+    assert _run("check", BASE, "--budget", "/nowhere.toml")[0] == 3
+
+
+def test_a_newer_snapshot_is_4(tmp_path: Path, saved: str) -> None:
+    from pathlib import Path as Files
+
+    text = Files(saved).read_text().replace('"schema_version": 1', '"schema_version": 2', 1)
+    newer = tmp_path / "newer.json"
+    newer.write_text(text)
+    code, _, err = _run("check", BASE, "--baseline", str(newer))
+    assert code == 4
+    assert "update hlo-lens, or save the snapshot anew" in err

@@ -1,0 +1,1 @@
+"""Tests of what compares and judges compiles."""
