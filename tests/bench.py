@@ -134,6 +134,73 @@ def buffer_files() -> Iterator[tuple[str, Path]]:
     yield "values", target
 
 
+DIFFED = 500_000
+"""Instructions of the module that is compared with its neighbour, in which one is another."""
+
+DIFF = """
+import gc, json, sys, time
+gc.disable()
+from hlo_lens import parse_hlo
+from hlo_lens.analysis.diff.program_diff import program_diff
+parse_hlo("HloModule warm\\nENTRY e { ROOT p = f32[2]{0} parameter(0), sharding={replicated} }")
+texts = [open(path, encoding="utf-8").read() for path in sys.argv[1:]]
+start = time.perf_counter()
+modules = [parse_hlo(text) for text in texts]
+parsed = time.perf_counter()
+found = program_diff(*modules)
+done = time.perf_counter()
+counts = (found.unchanged, found.changed, found.added, found.removed, found.moved)
+assert counts == (len(modules[0].columns) - 1, 1, 0, 0, 0), counts
+print(json.dumps([parsed - start, done - parsed]))
+"""
+
+
+def neighbours(count: int) -> Iterator[Path]:
+    """Yield two modules of so many instructions, renumbered, with one that is another opcode."""
+    opcodes = ("add", "multiply", "maximum", "subtract")
+    for name, shift, edited in (("base", 0, -1), ("head", 7, count // 2)):
+        target = CACHE / f"neighbour-{count}-{name}.txt"
+        if not target.exists():
+            with target.open("w", encoding="utf-8") as out:
+                out.write("HloModule big, is_scheduled=true\n\nENTRY %main {\n")
+                out.write("  %v.0 = f32[8,16]{1,0} parameter(0)\n")
+                for place in range(1, count):
+                    opcode = "minimum" if place == edited else opcodes[place % 4]
+                    root = "ROOT " if place == count - 1 else ""
+                    before = f"v.{place - 1 + shift}" if place > 1 else "v.0"
+                    out.write(
+                        f"  {root}%v.{place + shift} = f32[8,16]{{1,0}} {opcode}(%{before}, %v.0), "
+                        f'metadata={{op_name="jit(f)/layer_{place // 100}/{opcode}" '
+                        f'source_file="f.py" source_line={place % 97}}}\n'
+                    )
+                out.write("}\n\n")
+        yield target
+
+
+def bench_diff(rounds: int) -> str:
+    """Return a line on the diff of two large modules: seconds, and the ratio to parsing them."""
+    lines = []
+    for count in (DIFFED // 10, DIFFED):
+        paths = list(neighbours(count))
+        runs: list[tuple[float, float]] = []
+        for _ in range(rounds):
+            done = subprocess.run(
+                [sys.executable, "-c", DIFF, *map(str, paths)],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            parse, diff = json.loads(done.stdout)
+            runs.append((float(parse), float(diff)))
+        parse, diff = (min(column) for column in zip(*runs, strict=True))
+        lines.append(
+            f"program diff of {count:,} instructions with one edited: {diff:.2f} s, "
+            f"{diff / count / 2 * 1e6:.1f} us per instruction, {diff / parse:.1f} times the parse\n"
+        )
+    return "".join(lines)
+
+
 def measured(path: Path, what: str) -> tuple[float, int] | None:
     """Return seconds and peak bytes of one parse in a process of its own; None if it fails."""
     done = subprocess.run(
@@ -223,6 +290,7 @@ def main() -> None:
             f"\nthe last module with its buffer assignment: {size / 1e6:.1f} MB, report in "
             f"{seconds:.2f} s, peak memory {peak / size:.1f} times the texts\n"
         )
+    write("\n" + bench_diff(options.rounds))
     for what, path in buffer_files():
         runs = [run for _ in range(options.rounds) if (run := measured(path, what)) is not None]
         seconds, peak = least(runs)

@@ -83,7 +83,7 @@ class Comparison:
         if mine in base.indices or yours in head.indices or len(a) != len(b):
             return False
         head_of = self._found.head_of
-        return all(head_of[x] == y for x, y in zip(a, b, strict=True) if x >= 0)
+        return all(x >= 0 <= y == head_of[x] for x, y in zip(a, b, strict=True))
 
     def _operand_changes(self, mine: int, yours: int) -> Iterator[Change]:
         """Yield the operands that are others now, as one change."""

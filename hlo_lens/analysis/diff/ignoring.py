@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo import HloModule
     from hlo_lens.model.metadata import OpMetadata
 
-_NUMBER = re.compile(r"(?:[._]\d+)+$")
+_NUMBER = "0123456789._"
 _NUMBERS = re.compile(r"\d+")
 _FRAME_NUMBER = re.compile(r"\bstack_frame_id=(\d{1,9})\b")
 _FRAME = re.compile(r"\s*stack_frame_id=\d+")
@@ -87,7 +87,7 @@ class NoiseCount:
 
     def name_kind(self, before: str, after: str) -> Noise:
         """Return whether two names differ in more than the numbers at their ends."""
-        same = _NUMBER.sub("", before) == _NUMBER.sub("", after)
+        same = before.rstrip(_NUMBER) == after.rstrip(_NUMBER)
         return Noise.IDS if same else Noise.NAMES
 
     def weighed(self, found: Sequence[tuple[Noise, Change]]) -> tuple[Change, ...]:

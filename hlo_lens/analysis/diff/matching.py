@@ -53,7 +53,7 @@ from hlo_lens.analysis.diff.keys import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
     from hlo_lens.analysis.diff.program_graph import ProgramGraph
 
@@ -195,24 +195,36 @@ class _Matcher:
                 self._match(x, y)
 
     def _pair_the_rest(self) -> None:
-        """Match computations that no matched instruction calls: by content, then by name."""
-        for mine, yours in (
-            (self._mine.content, self._yours.content),
-            (computation_names(self.base), computation_names(self.head)),
-        ):
-            mine_left = [c for c in self._unreached(self.base) if self._is_left(c, 0)]
-            yours_left = [c for c in self._unreached(self.head) if self._is_left(c, 1)]
-            for a, b in by_key(mine_left, yours_left, mine.__getitem__, yours.__getitem__, "any"):
-                self._pair(a, b)
-            self._run()
+        """Match computations that no matched instruction led to: by content, then by name.
 
-    def _is_left(self, computation: int, side: int) -> bool:
-        found = (self.result.head_computation, self.result.base_computation)[side]
-        return found[computation] < 0
+        Not those of instructions without a partner, which came or went with them.
+        """
+        names = computation_names(self.base), computation_names(self.head)
+        for mine, yours in ((self._mine.content, self._yours.content), names):
+            while True:
+                my_left, your_left = self._left_computations(0), self._left_computations(1)
+                pairs = by_key(my_left, your_left, mine.__getitem__, yours.__getitem__, "any")
+                if not pairs:
+                    break
+                for a, b in pairs:
+                    self._pair(a, b)
+                self._run()
 
-    def _unreached(self, graph: ProgramGraph) -> Iterator[int]:
-        reached = graph.reachable()
-        return (c for c in range(len(graph.nodes)) if c not in reached and graph.nodes[c])
+    def _left_computations(self, side: int) -> list[int]:
+        graph = (self.base, self.head)[side]
+        partners = (self.result.head_of, self.result.base_of)[side]
+        computations = (self.result.head_computation, self.result.base_computation)[side]
+        gone = {
+            computation
+            for node, called in graph.callees.items()
+            if partners[node] < 0
+            for _, computation in called
+        }
+        return [
+            computation
+            for computation, partner in enumerate(computations)
+            if partner < 0 and graph.nodes[computation] and computation not in gone
+        ]
 
     # ---- within two computations ---------------------------------------------------------------
 

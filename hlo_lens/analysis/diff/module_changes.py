@@ -103,7 +103,7 @@ def _donations(base: ProgramGraph, head: ProgramGraph, found: Matching) -> Itera
         for (number, index), text in mine.items():
             if number in names[0] and number not in partners:
                 continue
-            key = (partners.get(number, -1), index)
+            key = (partners.get(number, number), index)
             matched.add(key)
             if yours.get(key) != text:
                 after = yours.get(key)

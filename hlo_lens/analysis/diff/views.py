@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hlo_lens.analysis.diff.matching import Matching
     from hlo_lens.analysis.diff.program_graph import ProgramGraph, View
 
@@ -30,25 +28,28 @@ class ViewMatching:
 def match_views(base: ProgramGraph, head: ProgramGraph, found: Matching) -> ViewMatching:
     """Return who is who among the views of two programs.
 
-    Partners take the same element of partners; where a tuple has changed, also another one, in
-    order.
+    Partners take the same element of partners, or of what a damaged text does not define; where a
+    tuple has changed, also another one, in order.
     """
     pairs: list[tuple[int, int]] = []
     head_of = found.head_of
     mine_left, yours_left = list(base.views), list(head.views)
-    for with_index in (True, False):
+    for with_element in (True, False):
         waiting: dict[object, list[View]] = {}
         for view in reversed(yours_left):
-            if view.node >= 0 and found.base_of[view.node] >= 0:
-                key = (view.node, view.element) if with_index else view.node
+            if view.node < 0 or found.base_of[view.node] >= 0:
+                key = (view.node, view.element) if with_element else view.node
                 waiting.setdefault(key, []).append(view)
         taken: set[int] = set()
         left: list[View] = []
         for view in mine_left:
             partner = head_of[view.node] if view.node >= 0 else -1
-            is_same = with_index or _shape_differs(base, head, view.node, partner)
-            others = waiting.get((partner, view.element) if with_index else partner)
-            if partner >= 0 and others and is_same:
+            others: list[View] | None = None
+            if with_element and (partner >= 0 or view.node < 0):
+                others = waiting.get((partner, view.element))
+            elif partner >= 0 and _shape_differs(base, head, view.node, partner):
+                others = waiting.get(partner)
+            if others:
                 other = others.pop()
                 pairs.append((view.row, other.row))
                 taken.add(other.row)
@@ -61,9 +62,4 @@ def match_views(base: ProgramGraph, head: ProgramGraph, found: Matching) -> View
 
 def _shape_differs(base: ProgramGraph, head: ProgramGraph, x: int, y: int) -> bool:
     parts = base.labels.parts
-    return y >= 0 and parts[base.label[x]].shape != parts[head.label[y]].shape
-
-
-def rows_of(views: Sequence[View]) -> list[int]:
-    """Return the rows of some views."""
-    return [view.row for view in views]
+    return parts[base.label[x]].shape != parts[head.label[y]].shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pytest
 from hlo_lens.analysis.diff.edits import Added, Changed, Moved, Removed
 from hlo_lens.analysis.diff.noise import Noise
 from hlo_lens.analysis.diff.program_diff import program_diff
+from hlo_lens.syntax.hlo_module import parse_hlo
 from tests.analysis.diff.programs import parsed
 from tests.corpus import SAMPLES, read
 
@@ -431,3 +433,52 @@ def test_partners_are_told_by_computation_and_name() -> None:
     assert found.matched_computations["cond"] == "cond"
     with pytest.raises(KeyError):
         found.matched["body", "nothing"]
+
+
+# ---- texts that are damaged, and programs that are large ---------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_damaged_text_is_still_counted_whole(seed: int) -> None:
+    source = random.Random(seed)
+    text = sample("gpu")
+    letters = list(text[: source.randrange(len(text) // 2, len(text))])
+    for _ in range(20):
+        letters[source.randrange(len(letters))] = source.choice('{}()%=,"x0 \n')
+    module, other = parse_hlo("".join(letters)), parsed(text)
+    same = program_diff(module, parse_hlo("".join(letters)))
+    assert same.identical
+    assert same.unchanged == module.instruction_count
+    forth, back = program_diff(module, other), program_diff(other, module)
+    both = forth.unchanged + forth.changed + forth.moved
+    assert both == back.unchanged + back.changed + back.moved
+    assert both + forth.removed + forth.left_out_base == module.instruction_count
+    assert both + forth.added + forth.left_out_head == other.instruction_count
+    assert (forth.added, forth.removed) == (back.removed, back.added)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "HloModule m\n",
+        "e {\n  a = f32[] add(b, b)\n  b = f32[] add(a, a)\n"
+        "  ROOT c = f32[] call(a), to_apply=e\n}",
+        "e {\n  a = f32[] sine(a)\n  a = f32[] sine(a)\n  ROOT a = f32[] sine(zz)\n}",
+        "e {\n  g = f32[] get-tuple-element(h), index=0\n"
+        "  h = f32[] get-tuple-element(g), index=1\n  ROOT k = f32[] negate(g)\n}",
+    ],
+)
+def test_odd_texts_do_not_differ_from_themselves(text: str) -> None:
+    found = program_diff(parse_hlo(text), parse_hlo(text))
+    assert found.identical
+    assert found.unchanged == parse_hlo(text).instruction_count
+
+
+def copies(count: int) -> str:
+    same = "\n".join(f"  a{k} = f32[8] add(p, p)" for k in range(count))
+    return entry(f"  p = f32[8] parameter(0)\n{same}\n  ROOT n = f32[8] negate(a0)")
+
+
+def test_one_more_of_many_equal_instructions_is_one_added() -> None:
+    found = diff(copies(3000), copies(3001))
+    assert (found.added, found.removed, found.changed) == (1, 0, 0)
