@@ -83,7 +83,7 @@ class Comparison:
         if mine in base.indices or yours in head.indices or len(a) != len(b):
             return False
         head_of = self._found.head_of
-        return all(x >= 0 <= y == head_of[x] for x, y in zip(a, b, strict=True))
+        return -1 not in a and -1 not in b and tuple([head_of[x] for x in a]) == b
 
     def _operand_changes(self, mine: int, yours: int) -> Iterator[Change]:
         """Yield the operands that are others now, as one change."""

@@ -84,7 +84,7 @@ class _Finder:
         self._one_sided()
         self._left_out()
         self._whole_module()
-        self.found.ignored = self._noise.counts
+        self.found.ignored = self._noise.total()
 
     # ---- partners ------------------------------------------------------------------------------
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
     from hlo_lens.analysis.diff.program_graph import ProgramGraph
-    from hlo_lens.model.shape import ShapeIndex
 
 _MASK = (1 << 61) - 1
 
@@ -77,27 +76,21 @@ def _down(graph: ProgramGraph) -> list[int]:
     parts = graph.labels.parts
     is_tuple = [part.opcode == "tuple" for part in parts]
     found = [0] * len(graph)
-    from_users = [0] * len(graph)
+    from_users = [0] * (len(graph) + 1)  # the last is for operands that are not in the text
     roots = {node for node, _ in graph.roots}
     operands, indices, labels = graph.operands, graph.indices, graph.label
     for computation in range(len(graph.nodes)):
         for node in reversed(graph.order(computation)):
             label = labels[node]
-            taken = operands[node]
             if is_tuple[label]:
                 value = found[node] = hash((-1, from_users[node] & _MASK, node in roots))
-                shares = [value] * len(taken)
-            else:
-                value = found[node] = hash((label, from_users[node] & _MASK, node in roots))
-                shares = _shares(value, len(taken), indices.get(node))
-            for operand, share in zip(taken, shares, strict=True):
-                if operand >= 0:
-                    from_users[operand] += share
+                for operand in operands[node]:
+                    from_users[operand] += value
+                continue
+            value = found[node] = hash((label, from_users[node] & _MASK, node in roots))
+            for place, operand in enumerate(operands[node]):
+                from_users[operand] += value * (2 * place + 1)
+            if node in indices:
+                for operand, index in zip(operands[node], indices[node], strict=True):
+                    from_users[operand] += hash((value, index))
     return found
-
-
-def _shares(value: int, count: int, indices: tuple[ShapeIndex, ...] | None) -> list[int]:
-    """Return what each operand gets of its user's fingerprint: with its place and its element."""
-    if indices is None:
-        return [hash((value, place)) for place in range(count)]
-    return [hash((value, place, index)) for place, index in enumerate(indices)]

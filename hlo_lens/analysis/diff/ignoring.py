@@ -57,6 +57,7 @@ class NoiseCount:
         heed: Collection[Noise],
     ) -> None:
         self.counts: Counter[Noise] = Counter()
+        self._names = [0, 0]
         self._base = base
         self._head = head
         self._heed = frozenset(heed)
@@ -75,15 +76,24 @@ class NoiseCount:
         base, head = my_row * STRIDE, your_row * STRIDE
         name = a.source.text[a.spans[base + NAME] : a.spans[base + NAME_END]]
         other = b.source.text[b.spans[head + NAME] : b.spans[head + NAME_END]]
+        mine, yours = a.attributes_text(my_row), b.attributes_text(your_row)
+        if mine == yours and not self._heed and not self._frames_differ:
+            if name != other:
+                self._names[name.rstrip(_NUMBER) == other.rstrip(_NUMBER)] += 1
+            return ()
         found: list[tuple[Noise, Change]] = []
         if name != other:
             found.append((self.name_kind(name, other), Change(what="name", base=name, head=other)))
-        mine, yours = a.attributes_text(my_row), b.attributes_text(your_row)
         if mine != yours:
             found += self._attribute_noise(mine, yours, nodes)
         elif self._frames_differ and "stack_frame_id=" in mine:
             found += self._frame_noise(mine)
         return self.weighed(found)
+
+    def total(self) -> Counter[Noise]:
+        """Return what was ignored, and in how many instructions."""
+        names = {Noise.NAMES: self._names[0], Noise.IDS: self._names[1]}
+        return self.counts + Counter(names)
 
     def name_kind(self, before: str, after: str) -> Noise:
         """Return whether two names differ in more than the numbers at their ends."""

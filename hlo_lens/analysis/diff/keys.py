@@ -246,11 +246,13 @@ def operands_of(graph: ProgramGraph, node: int) -> Iterator[tuple[int, ShapeInde
 
 def parameter_numbers(graph: ProgramGraph, computation: int) -> dict[int, int]:
     """Return the parameters of a computation by their number."""
+    parts, labels = graph.labels.parts, graph.label
     found: dict[int, int] = {}
     for node in graph.nodes[computation] if computation >= 0 else ():
-        parts = graph.labels.parts[graph.label[node]]
-        if parts.opcode == "parameter" and isinstance(parts.detail, int):
-            found[parts.detail] = node
+        if not graph.operands[node] and parts[labels[node]].opcode == "parameter":
+            number = parts[labels[node]].detail
+            if isinstance(number, int):
+                found[number] = node
     return found
 
 

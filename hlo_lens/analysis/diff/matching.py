@@ -404,19 +404,16 @@ class _Matcher:
 
         First what runs by itself, with what it calls; then what lies in fusions and reducers.
         """
+        sides = (self.base, self.result.head_of), (self.head, self.result.base_of)
+        left = [[n for n, partner in enumerate(partners) if partner < 0] for _, partners in sides]
+        if not all(left):
+            return
         embedded = embedded_computations(self.base), embedded_computations(self.head)
         for is_inside in (False, True):
             for key, mode in moved_keys():
                 mine, yours = (
-                    [
-                        node
-                        for node, partner in enumerate(partners)
-                        if partner < 0 and (graph.owner[node] in inner) == is_inside
-                    ]
-                    for graph, partners, inner in (
-                        (self.base, self.result.head_of, embedded[0]),
-                        (self.head, self.result.base_of, embedded[1]),
-                    )
+                    [n for n in nodes if partners[n] < 0 and (graph.owner[n] in inner) == is_inside]
+                    for nodes, (graph, partners), inner in zip(left, sides, embedded, strict=True)
                 )
                 if mine and yours:
                     self._moved(by_key(mine, yours, key(self.base), key(self.head), mode))

@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.diff.edits import Change
+from hlo_lens.analysis.diff.keys import parameter_numbers
 from hlo_lens.analysis.diff.labels import squeezed
 from hlo_lens.text.errors import DumpSyntaxError
 
@@ -88,15 +89,16 @@ def _frontend(module: HloModule) -> dict[str, str]:
 
 def _donations(base: ProgramGraph, head: ProgramGraph, found: Matching) -> Iterator[Change]:
     """Yield the buffers of parameters that outputs take over no longer, or now, or elsewhere."""
-    numbers = _parameter_numbers(base), _parameter_numbers(head)
+    mine_at, yours_at = (parameter_numbers(graph, graph.entry) for graph in (base, head))
+    number_of = {node: number for number, node in yours_at.items()}
     partners = {
-        number: numbers[1][found.head_of[node]]
-        for node, number in numbers[0].items()
-        if found.head_of[node] in numbers[1]
+        number: number_of[found.head_of[node]]
+        for number, node in mine_at.items()
+        if found.head_of[node] in number_of
     }
     known = set(partners.values())
     with_output = _output_count(base.module) == _output_count(head.module)
-    names = _parameter_names(base), _parameter_names(head)
+    names = _parameter_names(base, mine_at), _parameter_names(head, yours_at)
     for what, read in (("input_output_alias", _aliases), ("buffer_donor", _donors)):
         mine, yours = read(base.module, with_output), read(head.module, with_output)
         matched: set[tuple[int, ShapeIndex]] = set()
@@ -145,19 +147,10 @@ def _output_count(module: HloModule) -> int:
     return 1 if shape is None or not shape.is_tuple else len(shape.tuple_shapes)
 
 
-def _parameter_numbers(graph: ProgramGraph) -> dict[int, int]:
-    found = {}
-    for node in graph.nodes[graph.entry] if graph.entry >= 0 else ():
-        number = graph.labels.parts[graph.label[node]].detail
-        if graph.opcode(node) == "parameter" and isinstance(number, int):
-            found[node] = number
-    return found
-
-
-def _parameter_names(graph: ProgramGraph) -> dict[int, str]:
+def _parameter_names(graph: ProgramGraph, numbers: Mapping[int, int]) -> dict[int, str]:
     """Return what a parameter is called by its number: by the framework, else by its number."""
     found = {}
-    for node, number in _parameter_numbers(graph).items():
+    for number, node in numbers.items():
         metadata = graph.instruction(node).metadata
         name = "" if metadata is None or not metadata.op_name else f" {metadata.op_name}"
         found[number] = f"parameter {number}{name}"

@@ -79,6 +79,7 @@ class ProgramGraph:
     hints: dict[str, int] = field(default_factory=dict)
     _known_hints: dict[int, int] = field(default_factory=dict)
     _names: dict[int, str] = field(default_factory=dict)
+    _orders: dict[int, Sequence[int]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -118,11 +119,14 @@ class ProgramGraph:
 
     def order(self, computation: int) -> Sequence[int]:
         """Return the nodes of a computation, operands before users; cycles are cut anywhere."""
-        nodes = self.nodes[computation]
-        operands = self.operands
-        if all(not operands[n] or max(operands[n]) < n for n in nodes):
-            return nodes
-        return _post_order(nodes, lambda n: [o for o in operands[n] if o >= 0])
+        known = self._orders.get(computation)
+        if known is None:
+            nodes: Sequence[int] = self.nodes[computation]
+            operands = self.operands
+            if any(operands[n] and max(operands[n]) >= n for n in nodes):
+                nodes = _post_order(nodes, lambda n: [o for o in operands[n] if o >= 0])
+            known = self._orders[computation] = nodes
+        return known
 
     def callees_first(self) -> list[int]:
         """Return the computations, each after those that it calls; cycles are cut anywhere."""
