@@ -97,6 +97,22 @@ def shape_text(text: str) -> str:
     return printed.partition("p = ")[2].partition(" parameter(")[0]
 
 
+def reprinted(text: str, style: str, **options: bool) -> str:
+    """Return a valid module as XLA prints it.
+
+    Args:
+        text: The module.
+        style: ``default``, ``short_parsable``, ``canonical`` or ``fingerprint``.
+        options: Further settings of HloPrintOptions.
+    """
+    make = _named("jaxlib._hlo", "HloPrintOptions")
+    chosen = make() if style == "default" else getattr(make, style)()
+    for name, value in options.items():
+        setattr(chosen, name, value)
+    printed: str = _named("jaxlib._hlo", "hlo_module_from_text")(text).to_string(chosen)
+    return printed
+
+
 def _mesh(sizes: Mapping[str, int]) -> Any:
     """Return jax's mesh of these axes, without devices."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")

@@ -1,0 +1,39 @@
+"""What XLA prints of one program in its styles is one program."""
+
+from __future__ import annotations
+
+import pytest
+
+from hlo_lens.analysis.diff.program_diff import program_diff
+from hlo_lens.syntax.hlo_module import parse_hlo
+from tests.corpus import SAMPLES, read
+from tests.oracle import xla
+
+STYLES: dict[str, tuple[str, dict[str, bool]]] = {
+    "default": ("default", {}),
+    "short": ("short_parsable", {}),
+    "canonical": ("canonical", {}),
+    "fingerprint": ("fingerprint", {}),
+    "without layouts": ("default", {"include_layout_in_shapes": False}),
+    "without metadata": ("default", {"print_metadata": False}),
+    "without percent": ("default", {"print_percent": False}),
+    "without backend configs": ("default", {"print_backend_config": False}),
+    "operand shapes": ("default", {"print_operand_shape": True}),
+    "large constants": ("default", {"print_large_constants": True}),
+}
+TEXTS = ("cpu/tp_mlp", "tpu/tp_mlp", "gpu/shard_map_collectives")
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("folder", TEXTS)
+def test_another_style_of_xla_is_no_change(folder: str, style: str) -> None:
+    (path,) = (SAMPLES / folder).glob("*after_optimizations.txt")
+    text = read(path).decode()
+    name, options = STYLES[style]
+    module, other = parse_hlo(text), parse_hlo(xla.reprinted(text, name, **options))
+    assert other.gaps == ()
+    for base, head in ((module, other), (other, module)):
+        found = program_diff(base, head)
+        assert found.groups == ()
+        assert found.identical
+        assert found.unchanged + found.left_out_base == base.instruction_count
