@@ -17,10 +17,14 @@ BLOCK = re.compile(r"```console\n\$ hlo-lens ([^\n]*)\n(.*?)```", re.DOTALL)
 
 
 def printed(command: str) -> str:
-    """Return what a command line prints, which may end in ``| head -N``."""
-    arguments, _, lines = command.partition(" | head -")
+    """Return what a command line prints, which may end in ``| head -N`` or ``| tail -N``."""
+    arguments, _, end = command.partition(" | ")
     text = output_of(shlex.split(arguments))
-    return "".join(text.splitlines(keepends=True)[: int(lines)]) if lines else text
+    if not end:
+        return text
+    program, _, lines = end.partition(" -")
+    kept = text.splitlines(keepends=True)
+    return "".join(kept[: int(lines)] if program == "head" else kept[-int(lines) :])
 
 
 def test_readme_shows_what_the_program_prints() -> None:

@@ -19,24 +19,29 @@ Example:
   hlo-lens report module_0001.jit_step.cpu_after_optimizations.txt
   hlo-lens report dump.txt.gz -f json | jq '.modules[].collectives.static'
   hlo-lens report DIR --module train_step --min-coverage 99.5
+  hlo-lens report DIR --log stderr.txt
 """
 
 
 @click.command(epilog=_EXAMPLE)
 @click.argument("path", type=click.Path(allow_dash=True, readable=False))
+@click.option("--log", "log_path", metavar="LOG", help="What its compilation wrote to stderr.")
 @reading_options
 @output_options
-def report(path: str, reading: Reading, output: Output) -> None:
+def report(path: str, log_path: str | None, reading: Reading, output: Output) -> None:
     """Show what a compiled program is: size, interface, communication, largest values.
 
     PATH is a file, a folder or archive of dumps, compressed or not, or - for standard input.
     Numbers are those of the text: one device's after partitioning, loops not multiplied.
     """
-    from hlo_lens.load import load
+    from hlo_lens.load import load, load_log
     from hlo_lens.report.module_report import module_report
 
     with progress_bar("reading") as progress:
         modules = reading.select(load(path, progress=progress).modules)
-        built = module_report(modules, tool_version=hlo_lens.__version__, progress=progress)
+        log = None if log_path is None else load_log(log_path)
+        built = module_report(
+            modules, tool_version=hlo_lens.__version__, progress=progress, log=log
+        )
     output.write(built)
-    reading.judge(modules)
+    reading.judge(modules if log is None else (*modules, log))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hlo_lens.load.readers import Opened, modules_of
 from hlo_lens.load.stored import STDIN, DiskFile, MemoryFile, read_source
-from hlo_lens.model.dump import Dump
-from hlo_lens.text.dump_files import archive_form
+from hlo_lens.model.dump import Dump, ModuleDump
+from hlo_lens.text.dump_files import DumpKind, archive_form
 from hlo_lens.text.errors import UnreadableError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = ["STDIN", "EmptyDumpError", "load", "read_source"]
+__all__ = ["STDIN", "EmptyDumpError", "load", "load_log", "read_source"]
 
 _LONGEST_NAME = 200
 
@@ -126,6 +126,23 @@ def _nothing_in(path: str, left: LeftAsides) -> EmptyDumpError:
         f"or ask hlo-lens doctor {path}"
     )
     return EmptyDumpError(message, asides)
+
+
+def load_log(path: str | Path) -> ModuleDump:
+    """Return what a log says, whatever dumps stand in it too; a log that says nothing is empty.
+
+    Raises:
+        UnreadableError: If it cannot be read.
+    """
+    from hlo_lens.load.texts import lazy_log
+
+    source = read_source(DiskFile(str(path)))
+    return ModuleDump(
+        name=Path(source.path).name,
+        kind=DumpKind.LOG,
+        files=(source.path,),
+        log_text=lazy_log(source, may_be_empty=True),
+    )
 
 
 def _is_folder(path: str | Path) -> bool:

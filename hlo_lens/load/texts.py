@@ -95,9 +95,9 @@ def _parsed(parse: Callable[[Source], T], file: StoredFile, source: Source | Non
     return parse(source)
 
 
-def lazy_log(source: Source) -> Lazy[LogText]:
-    """Return the reader of a log."""
-    return Lazy(partial(_parse_log, source))
+def lazy_log(source: Source, *, may_be_empty: bool = False) -> Lazy[LogText]:
+    """Return the reader of a log, which may hold nothing that is read if one says so."""
+    return Lazy(partial(_parse_log, source, may_be_empty=may_be_empty))
 
 
 def proto_texts(file: StoredFile) -> BufferTexts:
@@ -159,10 +159,10 @@ def _combined_live_range(source: Source) -> HloLiveRange | None:
     return _parse_live_range(source) if "\nHloLiveRange " in source.text else None
 
 
-def _parse_log(source: Source) -> LogText:
+def _parse_log(source: Source, *, may_be_empty: bool) -> LogText:
     from hlo_lens.syntax.log import parse_log
 
-    return parse_log(source)
+    return parse_log(source, may_be_empty=may_be_empty)
 
 
 def _parse_usage_report(source: Source) -> MemoryUsageReport:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.model.buffer_log import BufferLog
+    from hlo_lens.model.compiler_warnings import CompilerWarning
     from hlo_lens.model.jax_values import ShardingLog
     from hlo_lens.model.out_of_memory import (
         AllocatorState,
@@ -30,6 +31,7 @@ class LogText:
         failures: Pieces of memory that running programs did not get.
         allocators: States of allocators.
         limits: Programs that rematerialization did not make small enough.
+        warnings: What compilers warned about.
         shardings: Meshes, shardings, types and drawings; None where there are none.
         buffers: Statistics of buffers and the largest of them; None where there are none.
         understood_lines: Lines of the file that what is listed here was read from.
@@ -42,6 +44,7 @@ class LogText:
     failures: tuple[FailedAllocation, ...] = ()
     allocators: tuple[AllocatorState, ...] = ()
     limits: tuple[RematerializationLimit, ...] = ()
+    warnings: tuple[CompilerWarning, ...] = ()
     shardings: ShardingLog | None = None
     buffers: BufferLog | None = None
     understood_lines: int = 0
@@ -61,3 +64,4 @@ class LogText:
 
     def _found(self) -> Iterator[tuple[object, ...]]:
         yield from (self.compile_ooms, self.failures, self.allocators, self.limits)
+        yield self.warnings

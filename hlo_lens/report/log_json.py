@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from hlo_lens.analysis.drawn_shardings import drawn_shardings
 from hlo_lens.analysis.logged_arrays import logged_arrays
 from hlo_lens.analysis.memory_shortage import memory_shortage, missing_bytes, peak_buffer_groups
 from hlo_lens.analysis.sharding_trail import sharding_trail, value_cells
+from hlo_lens.analysis.warning_joins import warning_joins
 from hlo_lens.model.human_size import HumanSize
 
 if TYPE_CHECKING:
@@ -18,14 +19,20 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.memory_shortage import MemoryShortage
     from hlo_lens.analysis.result import Result
     from hlo_lens.model.buffer_log import BufferLogEntry
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.jax_values import ShardingLog
     from hlo_lens.model.log import LogText
     from hlo_lens.model.out_of_memory import CompileOutOfMemory
     from hlo_lens.model.shape import Shape
 
 
-def log_object(log: LogText) -> Mapping[str, object]:
-    """Return the JSON object of a log: what was found, kind by kind, and its coverage."""
+def log_object(log: LogText, modules: Sequence[ModuleDump] = ()) -> Mapping[str, object]:
+    """Return the JSON object of a log: what was found, kind by kind, and its coverage.
+
+    Args:
+        log: What was read of it.
+        modules: Modules of the dump that belongs to it, with which its warnings are joined.
+    """
     entries = log.buffers.entries if log.buffers is not None else ()
     return {
         "compile_out_of_memory": [_compile_object(message) for message in log.compile_ooms],
@@ -33,6 +40,7 @@ def log_object(log: LogText) -> Mapping[str, object]:
         "allocators": [as_json(state) for state in log.allocators],
         "rematerialization_limits": [as_json(limit) for limit in log.limits],
         "buffer_statistics": [_buffers_object(entry) for entry in entries],
+        "warnings": _rows(warning_joins(log.warnings, modules)),
         "shardings": None if log.shardings is None else _shardings_object(log.shardings),
         "coverage": {
             "lines": log.lines,

@@ -6,26 +6,37 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.memory_shortage import peak_buffer_groups
 from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.analysis.warning_joins import warning_joins
 from hlo_lens.report.log_tables import table_of
 from hlo_lens.report.memory_messages_report import memory_sections
 from hlo_lens.report.sharding_log_report import sharding_log_sections
 from hlo_lens.report.table import Section, Table
 from hlo_lens.report.units import format_bytes, format_count, plural
+from hlo_lens.report.warnings_report import warnings_section
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.buffer_log import BufferLog, BufferLogEntry, BufferStats
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.log import LogText
 
 
-def log_sections(name: str, log: LogText) -> Iterator[Section]:
-    """Yield the sections of a log: first what was read at all."""
+def log_sections(name: str, log: LogText, modules: Sequence[ModuleDump] = ()) -> Iterator[Section]:
+    """Yield the sections of a log: first what was read at all.
+
+    Args:
+        name: Name of the log.
+        log: What was read of it.
+        modules: Modules of the dump that belongs to it, with which its warnings are joined.
+    """
     yield _head(name, log)
     yield from memory_sections(name, log)
     if log.buffers is not None:
         yield from buffer_log_sections(name, log.buffers)
+    if log.warnings:
+        yield warnings_section(name, warning_joins(log.warnings, modules))
     if log.shardings is not None:
         yield from sharding_log_sections(name, log.shardings)
 
@@ -59,6 +70,7 @@ def _found(log: LogText) -> Iterator[str]:
         (log.failures, "failed allocation"),
         (log.allocators, "allocator state"),
         (log.limits, "limit of rematerialization"),
+        (log.warnings, "compiler warning"),
         (log.buffers.entries if log.buffers is not None else (), "block of buffer statistics"),
     ):
         if things:

@@ -58,6 +58,7 @@ def module_report(
     *,
     tool_version: str,
     progress: Callable[[int, int], None] | None = None,
+    log: ModuleDump | None = None,
 ) -> Report:
     """Return the report on some modules.
 
@@ -65,6 +66,7 @@ def module_report(
         modules: In the order in which they are shown.
         tool_version: Version of hlo-lens for the JSON.
         progress: Called with modules done and modules in all.
+        log: What the compiler or the program wrote of the same modules, reported after them.
     """
     sections: list[Section] = []
     makers: list[Callable[[], Mapping[str, object]]] = []
@@ -91,12 +93,18 @@ def module_report(
             )
             sections.append(_section(dump, module, results, memory, shardings))
             makers.append(partial(module_object, dump, module, results, memory, shardings))
-    data = {
+    data: dict[str, object] = {
         "schema_version": SCHEMA_VERSION,
         "kind": "report",
         "tool_version": tool_version,
         "modules": Objects(makers),
     }
+    if log is not None and log.log is not None:
+        from hlo_lens.report.log_json import log_object
+        from hlo_lens.report.log_report import log_sections
+
+        sections.extend(log_sections(log.name, log.log, modules))
+        data["log"] = log_object(log.log, modules)
     return Report(kind="report", sections=tuple(sections), data=data)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from hlo_lens.model.log import LogText
 from hlo_lens.syntax.allocation_failures import read_allocator, read_failure, read_limit
 from hlo_lens.syntax.buffer_log import parse_buffer_log
+from hlo_lens.syntax.compiler_warnings import read_warning
 from hlo_lens.syntax.log_text import find_anchors
 from hlo_lens.syntax.out_of_memory import find_start, read_compile_oom
 from hlo_lens.syntax.sharding_log import read_shardings
@@ -18,19 +19,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hlo_lens.model.buffer_log import BufferLog
+    from hlo_lens.model.compiler_warnings import CompilerWarning
     from hlo_lens.model.jax_values import ShardingLog
     from hlo_lens.model.out_of_memory import AllocatorState, CompileOutOfMemory
 
 T = TypeVar("T")
 
 
-def parse_log(text: str | bytes | Source, *, strict: bool = False, path: str = "<text>") -> LogText:
+def parse_log(
+    text: str | bytes | Source,
+    *,
+    strict: bool = False,
+    path: str = "<text>",
+    may_be_empty: bool = False,
+) -> LogText:
     """Return all that is understood of a log, or of the text of an exception.
 
     Args:
         text: The log.
         strict: Raise at the first gap.
         path: Name of the text for messages; a source has its own.
+        may_be_empty: Take a text that holds nothing for a log that says nothing.
 
     Raises:
         DumpSyntaxError: If there is nothing in it, or, when strict, at the first gap.
@@ -42,7 +51,7 @@ def parse_log(text: str | bytes | Source, *, strict: bool = False, path: str = "
     if not source.cut_offsets and (bare := cut_log_prefixes(source)) is not None:
         source = bare
     found = _Scan(source).log()
-    if found.is_empty:
+    if found.is_empty and not may_be_empty:
         if found.gaps:
             raise found.gaps[0].as_error()
         message = "expected a message of XLA or JAX, found nothing that hlo-lens reads"
@@ -66,6 +75,7 @@ class _Scan:
         failures = self._all(log_words.FAILED_ALLOCATION, self._without_gaps(read_failure))
         states = self._all(log_words.ALLOCATOR_STATE, self._allocator)
         limits = self._all(log_words.REMATERIALIZATION_LIMIT, self._without_gaps(read_limit))
+        warnings = self._warnings()
         buffers = self._buffers()
         shardings = self._shardings()
         text = self.source.text
@@ -77,6 +87,7 @@ class _Scan:
             failures=tuple(failures),
             allocators=tuple(states),
             limits=tuple(limits),
+            warnings=tuple(warnings),
             shardings=shardings,
             buffers=buffers,
             understood_lines=max(0, self._covered() - sum(gap.lines for gap in self.gaps)),
@@ -117,6 +128,20 @@ class _Scan:
         self.gaps += gaps
         return value, end
 
+    def _warnings(self) -> list[CompilerWarning]:
+        """Return what compilers warned about."""
+        found: list[CompilerWarning] = []
+        done = -1
+        for place, word in find_anchors(self.source.text, log_words.WARNINGS):
+            if place < done:
+                continue
+            warning, done, gaps = read_warning(self.source, place, word)
+            self.gaps += gaps
+            if warning is not None:
+                found.append(warning)
+                self.spans.append((place, done))
+        return found
+
     def _buffers(self) -> BufferLog | None:
         """Return what the log says of buffers."""
         text = self.source.text
@@ -132,7 +157,7 @@ class _Scan:
 
     def _shardings(self) -> ShardingLog | None:
         """Return what the log says of shardings."""
-        found, spans = read_shardings(self.source)
+        found, spans = read_shardings(self.source, self.spans)
         self.gaps += found.gaps
         if not (found.values or found.boxes):
             return None

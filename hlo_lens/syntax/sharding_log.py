@@ -22,7 +22,7 @@ from hlo_lens.text.log_words import BOXES, SHARDINGS
 from hlo_lens.text.source import Source, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _OBJECT_LINE = re.compile(r"^[ \t]+\"[^\"\n]* - <class '[^\n]*$", re.MULTILINE)
 """A line of a dump of a Python object: name, class, value."""
@@ -45,9 +45,16 @@ _MOST_GAPS = 1000
 _COLORED = re.compile(r"^[ ]*[A-Z][A-Z0-9_]*[ ]\d+(?:,\d+)*[ ]*(?:$|[ ][A-Z])", re.MULTILINE)
 
 
-def read_shardings(source: Source) -> tuple[ShardingLog, list[tuple[int, int]]]:
-    """Return what a log says of shardings, and where each part of it begins and ends."""
-    scan = _Scan(source)
+def read_shardings(
+    source: Source, others: Sequence[tuple[int, int]] = ()
+) -> tuple[ShardingLog, list[tuple[int, int]]]:
+    """Return what a log says of shardings, and where each part of it begins and ends.
+
+    Args:
+        source: The log.
+        others: Where other messages begin and end, in which nothing is looked for.
+    """
+    scan = _Scan(source, others)
     scan.boxes_of()
     scan.values_of()
     return scan.log(), scan.spans
@@ -56,7 +63,7 @@ def read_shardings(source: Source) -> tuple[ShardingLog, list[tuple[int, int]]]:
 class _Scan:
     """One pass over a log."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, others: Sequence[tuple[int, int]]) -> None:
         self.source = source
         self.text = source.text
         self.values: list[JaxValue] = []
@@ -66,7 +73,7 @@ class _Scan:
         self.code_calls = 0
         self._objects = [(m.start(), m.end()) for m in self._object_lines()]
         self._object = 0
-        self._skipped: list[tuple[int, int]] = []
+        self._skipped = list(others)
         self.dumps = self.dump_lines = 0
 
     def _object_lines(self) -> Iterator[re.Match[str]]:
@@ -137,6 +144,7 @@ class _Scan:
     def values_of(self) -> None:
         """Find all values, in text order; none within another, none in dumps of objects."""
         self._find_dumps()
+        self._skipped.sort()
         end = -1
         for start, kind in self._candidates():
             if start < end or self._is_skipped(start):

@@ -24,6 +24,12 @@ ALLOCATOR_STATE = ("BFCAllocator dump for ", "Bin (256):", "Summary of in-use Ch
 REMATERIALIZATION_LIMIT = ("Can't reduce memory use below ",)
 BUFFERS = ("BufferAssignment OOM Debugging", "BufferAssignment stats:", "Peak buffers:")
 
+WARNINGS = (
+    "Involuntary full rematerialization",
+    "Some donated buffers were not usable:",
+    "Very slow compile?",
+    "Constant folding an instruction is taking > ",
+)
 SHARDINGS = (
     "NamedSharding(",
     "PartitionSpec(",
@@ -66,6 +72,7 @@ ALL = (
     *ALLOCATOR_STATE,
     *REMATERIALIZATION_LIMIT,
     *BUFFERS,
+    *WARNINGS,
     *_SHARDING_SIGNS,
     *_BOX_WALLS,
 )

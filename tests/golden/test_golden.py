@@ -27,6 +27,10 @@ COMMANDS = {
     "shard_uneven.txt": "shard {devices=[4,2]<=[8]} --shape 10,16 --mesh x=4,y=2",
     "report_log_tpu_oom.txt": "report sample_dumps/logs/tpu_oom_libtpu_0_0_17.txt",
     "report_log_tpu_oom.json": "report sample_dumps/logs/tpu_oom_libtpu_0_0_51.txt -f json",
+    "report_with_log.md": (
+        "report sample_dumps/logs/warned --module jit_update "
+        "--log sample_dumps/logs/warned_jax_0_10_2.txt -f md -n 2"
+    ),
     "report_log_custom_partitioning.txt": (
         "report sample_dumps/logs/custom_partitioning_jax_0_6_2.txt"
     ),
