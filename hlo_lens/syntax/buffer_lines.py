@@ -16,7 +16,7 @@ from lark import Token, Tree
 from lark.exceptions import UnexpectedInput
 
 from hlo_lens.syntax.transform import syntax_error
-from hlo_lens.text.errors import DumpSyntaxError, Gap, show_excerpt
+from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class LineScan:
             self._count_further(lines)
             return
         span = Span(start, max(end, start + 1))
-        self.gaps.append(gap_at(self.source, span, message, lines))
+        self.gaps.append(Gap.at(self.source, span, message, lines))
 
     def add_error(self, error: DumpSyntaxError, lines: int = 1) -> None:
         """Note a gap where the grammar, or a check of what it read, found an error."""
@@ -136,16 +136,7 @@ class LineScan:
         if len(self.gaps) >= _MOST_GAPS:
             self._count_further(lines)
             return
-        self.gaps.append(
-            Gap(
-                path=error.path,
-                line=error.line,
-                column=error.column,
-                message=error.message,
-                lines=lines,
-                excerpt=error.excerpt,
-            )
-        )
+        self.gaps.append(Gap.of(error, lines))
 
     def _count_further(self, lines: int) -> None:
         self.gaps[-1] = replace(self.gaps[-1], lines=self.gaps[-1].lines + lines)
@@ -188,19 +179,6 @@ class LineScan:
             self._asked += 1
             self.add_error(error, lines)
             return None
-
-
-def gap_at(source: Source, span: Span, message: str, lines: int = 1) -> Gap:
-    """Return a gap for a span of a source."""
-    line, column = source.line_column(span.start)
-    return Gap(
-        path=source.path,
-        line=line,
-        column=column,
-        message=message,
-        lines=lines,
-        excerpt=show_excerpt(source, span),
-    )
 
 
 def grammar_tree(
@@ -309,7 +287,7 @@ def first_found(
     if len(found) > 1:
         start = found[1].start
         message = f"expected the end of the text, found {second}"
-        first.gaps = (*first.gaps, gap_at(scan.source, Span(start, start + width), message))
+        first.gaps = (*first.gaps, Gap.at(scan.source, Span(start, start + width), message))
     if strict and first.gaps:
         raise first.gaps[0].as_error()
     return first

@@ -202,6 +202,4 @@ def line_range(source: Source, start: int, end: int) -> tuple[int, int]:
 
 def span_gap(source: Source, start: int, end: int, message: str) -> Gap:
     """Return a gap for a span of a log."""
-    from hlo_lens.syntax.buffer_lines import gap_at
-
-    return gap_at(source, Span(start, end), message)
+    return Gap.at(source, Span(start, end), message)

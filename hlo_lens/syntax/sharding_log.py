@@ -17,7 +17,7 @@ from hlo_lens.syntax.jax_values import (
 )
 from hlo_lens.syntax.log_text import find_anchors
 from hlo_lens.syntax.sharding_boxes import read_boxes, read_colored
-from hlo_lens.text.errors import DumpSyntaxError, Gap, show_excerpt
+from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.log_words import BOXES, SHARDINGS
 from hlo_lens.text.source import Source, Span
 
@@ -215,16 +215,8 @@ class _Scan:
             self.code_calls += 1
             return
         if len(self.gaps) < _MOST_GAPS:
-            line, column = self.source.line_column(start)
-            self.gaps.append(
-                Gap(
-                    path=self.source.path,
-                    line=line,
-                    column=column,
-                    message=error.message,
-                    excerpt=show_excerpt(self.source, Span(start, min(end, start + 60))),
-                )
-            )
+            span = Span(start, min(end, start + 60))
+            self.gaps.append(Gap.at(self.source, span, error.message))
 
     def _label(self, start: int, least: int) -> str:
         """Return what stands before a value on its line, after the value before it."""

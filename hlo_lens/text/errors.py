@@ -130,6 +130,31 @@ class Gap:
     lines: int = 1
     excerpt: str = ""
 
+    @classmethod
+    def at(cls, source: Source, span: Span, message: str, lines: int = 1) -> Gap:
+        """Return the gap for a span of a source, with line, column and excerpt filled in."""
+        line, column = source.line_column(span.start)
+        return cls(
+            path=source.path,
+            line=line,
+            column=column,
+            message=message,
+            lines=lines,
+            excerpt=show_excerpt(source, span),
+        )
+
+    @classmethod
+    def of(cls, error: DumpSyntaxError, lines: int = 1) -> Gap:
+        """Return the gap where an error was found, of so many lines."""
+        return cls(
+            path=error.path,
+            line=error.line,
+            column=error.column,
+            message=error.message,
+            lines=lines,
+            excerpt=error.excerpt,
+        )
+
     def __str__(self) -> str:
         text = f"{self.path}:{self.line}:{self.column}: error: {self.message}"
         return f"{text}\n{self.excerpt}" if self.excerpt else text

@@ -1,0 +1,360 @@
+"""The scanner: one pass over an HLO text, anchored.
+
+At each place it tries the pattern of a printed instruction line, then a loose one, then the grammar
+on that one instruction; what none of them takes is a gap. Instructions become rows of places; their
+meaning is read on demand. The cost of a gap is bounded: text is looked at again only a fixed number
+of times.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.hlo import HloComputation
+from hlo_lens.syntax import hlo_patterns as patterns
+from hlo_lens.syntax.hlo_attributes import AttributeCheck
+from hlo_lens.syntax.hlo_fallback import HloFallback
+from hlo_lens.syntax.hlo_gaps import MOST_EXPLAINED, HloGaps
+from hlo_lens.syntax.hlo_reader import HloTextReader
+from hlo_lens.syntax.hlo_rows import HloRows, first_values, new_module
+from hlo_lens.syntax.hlo_tables import read_tables
+from hlo_lens.syntax.hlo_text import parse_attributes
+from hlo_lens.syntax.hlo_units import LONG_LINE, HloUnits
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable
+
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.text.source import Source
+
+
+class HloScan:
+    """One pass over a source. Holds the module that is being filled and the gaps so far.
+
+    Attributes:
+        source: The text.
+        modules: Modules found so far.
+        gaps: Gaps of the module that is being filled.
+        junk: How many runs of lines were no HLO at all.
+    """
+
+    def __init__(self, source: Source, progress: Callable[[int], None] | None) -> None:
+        self.source = source
+        self.text = source.text
+        self.modules: list[HloModule] = []
+        self.gaps = HloGaps(source)
+        self.junk = 0
+        self._failed = 0
+        self._progress = progress
+        self._reader = HloTextReader()
+        self._check = AttributeCheck(self._reader)
+        self._units = HloUnits(source.text)
+        self._fallback = HloFallback(source, self._check)
+        self._rows: HloRows | None = None
+        self._has_entry = False
+
+    def run(self) -> None:
+        """Read the whole text."""
+        position, size = 0, len(self.text)
+        while True:
+            position = self._units.blank(position)
+            if position >= size:
+                break
+            if self._progress is not None:
+                self._progress(position)
+            position = self._unit(position)
+        self._end_module()
+
+    def _unit(self, position: int) -> int:
+        """Read what stands between computations and return where it ends."""
+        text = self.text
+        if patterns.HEADER_START.match(text, position):
+            return self._header(position)
+        if patterns.TABLE.match(text, position):
+            rows = self._rows or self._begin_module("", position)
+            rows.module.stack_frames, end = read_tables(text, position)
+            return end
+        match = patterns.LINE_COMPUTATION.match(text, position)
+        if match is None:
+            end = self._units.unit_end(position)
+            match = patterns.LOOSE_COMPUTATION.match(text, position, end)
+        if match is not None:
+            return self._computation(match)
+        if patterns.INSTRUCTION_LIKE.match(text, position, position + LONG_LINE):
+            return self._stray_instructions(position)
+        match = patterns.LENIENT_COMPUTATION.match(text, position)
+        if match is not None:
+            self.gaps.add_head(*match.span())
+            return self._computation(match)
+        return self._junk(position)
+
+    def _header(self, position: int) -> int:
+        text = self.text
+        match = patterns.HEADER.match(text, position)
+        if match is None:
+            return self._junk(position)
+        module = self._begin_module(match[1] or "", position).module
+        start, end = match.span(2)
+        module.header = first_values(parse_attributes(text[start:end]))
+        line_end = self._units.line_end(end)
+        after = self._units.blank(end)
+        if after < line_end and not patterns.LOOSE_COMPUTATION.match(text, after):
+            self.gaps.add_header(position, end, line_end, "expected ',' and a header attribute")
+            return line_end
+        bad = self._check.header(module.header)
+        if bad is not None:
+            place = text.find(f"{bad}=", start, end)
+            self.gaps.add_header(position, place, end, f"expected another value of {bad}")
+        return end
+
+    def _begin_module(self, name: str, start: int) -> HloRows:
+        """End the module before and begin a new one."""
+        self._end_module()
+        self._has_entry = False
+        self._rows = HloRows(new_module(self.source, self._reader, name, start))
+        return self._rows
+
+    def _check_entry(self, module: HloModule) -> None:
+        """Note that the entry is lost: the header tells its parameters, and nothing has them."""
+        layout = module.header.get("entry_computation_layout")
+        if layout is None or self._has_entry or module.is_truncated or not module.computations:
+            return
+        if patterns.LOOSE_PROGRAM_SHAPE.fullmatch(layout) is None:
+            return
+        wanted = len(self._reader.program_shape(layout).parameters)
+        found = len(module.computations[-1].parameters)
+        if wanted != found:
+            end = len(self.text)
+            module.is_truncated = True
+            message = f"expected an ENTRY computation of {wanted} parameters, found the end"
+            self.gaps.add(max(0, end - 1), end, message)
+
+    def _end_module(self) -> None:
+        rows, self._rows = self._rows, None
+        if rows is None:
+            return
+        module = rows.module
+        self._check_entry(module)
+        module.gaps = self.gaps.take()
+        module.unknown_attributes = self._check.take_unknown()
+        self.modules.append(module)
+
+    def _computation(self, match: re.Match[str]) -> int:
+        rows = self._rows or self._begin_module("", match.start())
+        module, first = rows.module, len(rows.columns)
+        computation = HloComputation(
+            module=module,
+            name=match[2] or "",
+            is_entry=match[1] is not None,
+            start=match.start(),
+            is_complete=False,
+        )
+        computation.signature_span = match.span(3)
+        if computation.is_entry and self._has_entry:
+            self.gaps.add(match.start(1), match.start(1) + 5, "expected one ENTRY, found a second")
+        self._has_entry |= computation.is_entry
+        self._signature(match)
+        index = len(module.computations)
+        module.computations.append(computation)
+        position = self._body(match.end(), computation, rows)
+        computation.rows = rows.take(first)
+        if len(module.computations) > index + 1:  # bodies printed in place come before their caller
+            module.computations[index:] = [*module.computations[index + 1 :], computation]
+        if not computation.is_complete and position >= len(self.text):
+            module.is_truncated = True
+        return position
+
+    def _signature(self, match: re.Match[str]) -> None:
+        if match[3] and not self._check.signature(match[3]):
+            start, end = match.span(3)
+            self.gaps.add(start, end, "expected (name: shape, ...) -> shape")
+
+    def _body(self, position: int, computation: HloComputation, rows: HloRows) -> int:
+        """Read instructions up to the closing brace and return where the text goes on."""
+        text, columns = self.text, rows.columns
+        extend, roots = columns.spans.extend, columns.roots
+        match_line = patterns.LINE_INSTRUCTION.match
+        shapes, attributes = self._check.shapes, self._check.attributes
+        accepts = self._accepts
+        row = len(columns)
+        rooted = False
+        while True:
+            match = match_line(text, position)
+            if match is not None:
+                (
+                    (_, end),
+                    (root, _),
+                    (name, name_end),
+                    (shape, shape_end),
+                    (opcode, opcode_end),
+                    (operands, operands_end),
+                    (_, complex_end),
+                    (middle, middle_end),
+                    (_, tail_end),
+                ) = match.regs
+                if (
+                    operands >= 0
+                    and text[shape:shape_end] in shapes
+                    and (middle == middle_end or text[middle:middle_end] in attributes)
+                ) or accepts(match):
+                    if operands < 0:
+                        operands, operands_end = opcode_end + 1, complex_end
+                    if root >= 0:
+                        if rooted:
+                            self.gaps.add(root, root + 4, "expected one ROOT, found a second")
+                        rooted = True
+                        roots.append(row)
+                    extend(
+                        (
+                            name,
+                            name_end,
+                            shape,
+                            shape_end,
+                            opcode,
+                            opcode_end,
+                            operands,
+                            operands_end,
+                            tail_end,
+                        )
+                    )
+                    row += 1
+                    position = end
+                    continue
+            start = position
+            position, ends = self._irregular(position, computation, rows)
+            if ends:
+                return position
+            if len(columns) > row and roots and roots[-1] == len(columns) - 1:
+                if rooted:
+                    start = self._units.blank(start)
+                    self.gaps.add(start, start + 4, "expected one ROOT, found a second")
+                rooted = True
+            row = len(columns)
+
+    def _accepts(self, match: re.Match[str]) -> bool:
+        """Whether the parts of an instruction that patterns cannot judge are right."""
+        check = self._check
+        if not (check.shape(match[3]) and check.attribute_text(match[7])):
+            return False
+        if match[5] is not None:
+            return True
+        if match[4] == "constant":
+            return check.literal(match[3], match[6])
+        if match[4] == "parameter":
+            return patterns.PARAMETER_NUMBER.fullmatch(match[6]) is not None
+        operands = match[6]
+        if "/" in operands:
+            if operands.count("/*") != operands.count("*/"):
+                return False
+            operands = patterns.COMMENTS.sub(" ", operands)
+        return (
+            patterns.NESTED_CALL.search(operands) is None
+            and patterns.TYPED_OPERANDS.fullmatch(operands) is not None
+        )
+
+    def _irregular(
+        self, position: int, computation: HloComputation, rows: HloRows
+    ) -> tuple[int, bool]:
+        """Read what is no printed instruction line.
+
+        Returns:
+            Where the text goes on, and whether the computation ends there.
+        """
+        text = self.text
+        match = patterns.LINE_CLOSE.match(text, position)
+        start = position
+        if match is None:
+            start = self._units.blank(position)
+            if start >= len(text):
+                self._truncated(computation)
+                return len(text), True
+            if text[start] == "}":
+                match = patterns.LOOSE_CLOSE.match(text, start)
+        if match is not None:
+            computation.is_complete = True
+            computation.attributes_span = match.span(1)
+            if self._progress is not None:
+                self._progress(match.end())
+            return match.end(), True
+        line = patterns.LINE_INSTRUCTION.match(text, start) if start > position else None
+        if line is not None and self._accepts(line):
+            rows.add_match(line, attributes_end=line.end(8))
+            return line.end(), False
+        if self._begins_computation(start):
+            self.gaps.add(
+                start, self._units.line_end(start), "expected '}', found a new computation"
+            )
+            return start, True
+        return self._unit_in_body(start, rows), False
+
+    def _truncated(self, computation: HloComputation) -> None:
+        end = len(self.text)
+        while end and self.text[end - 1].isspace():
+            end -= 1
+        name = computation.name or "the computation"
+        self.gaps.add(end, end + 1, f"expected '}}', found the end: {name} is cut off")
+
+    def _begins_computation(self, position: int) -> bool:
+        text = self.text
+        if text[position - 1 : position] not in ("\n", ""):
+            return False
+        if patterns.NEXT_HEADER.match(text, position):
+            return True
+        return (
+            patterns.LINE_COMPUTATION.match(text, position) is not None
+            or patterns.COMPUTATION_LIKE.match(text, position, self._units.line_end(position))
+            is not None
+        )
+
+    def _unit_in_body(self, position: int, rows: HloRows) -> int:
+        """Read one instruction that is not printed on one plain line, or note a gap."""
+        text = self.text
+        if not patterns.INSTRUCTION_LIKE.match(text, position, position + LONG_LINE):
+            return self._junk(position, inside=True)
+        end = self._units.unit_end(position)
+        match = patterns.LOOSE_INSTRUCTION.match(text, position, end)
+        if match is not None and self._accepts(match):
+            rows.add_match(match, attributes_end=match.end(7))
+            return match.end()
+        if self._failed >= MOST_EXPLAINED:
+            self.gaps.add(position, self._units.line_end(position), "expected an instruction")
+            return end
+        try:
+            read, stop = self._fallback.read(position, end)
+        except DumpSyntaxError as error:
+            self._failed += 1
+            self.gaps.add_error(error)
+            return end
+        rows.add_read(read)
+        return stop
+
+    def _stray_instructions(self, position: int) -> int:
+        """Read instructions that stand outside any computation, as XLA prints a single one."""
+        if self._rows is not None and self._rows.module.computations:
+            return self._junk(position)
+        rows = self._rows or self._begin_module("", position)
+        module = rows.module
+        computation = HloComputation(module=module, name="", is_entry=True, start=position)
+        module.computations.append(computation)
+        first = len(rows.columns)
+        size = len(self.text)
+        while position < size and patterns.INSTRUCTION_LIKE.match(self.text, position):
+            position = self._units.blank(self._unit_in_body(position, rows))
+        computation.rows = range(first, len(rows.columns))
+        return position
+
+    def _junk(self, position: int, *, inside: bool = False) -> int:
+        """Note a gap for text that is not HLO and return where reading can begin anew."""
+        end = self._units.unit_end(position)
+        header = None if inside else patterns.HEADER_INSIDE.search(self.text, position + 1, end)
+        if header is not None:
+            end = header.start()
+        text = self.text[position:end].rstrip()
+        lines = text.count("\n") + 1
+        self.junk += 1
+        expected = "an instruction or '}'" if inside else "'HloModule' or a computation"
+        first_end = min(self._units.line_end(position), position + len(text))
+        self.gaps.add(position, first_end, f"expected {expected}", lines)
+        return end
