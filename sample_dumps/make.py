@@ -48,7 +48,10 @@ COMPILED_TEXT = {("cpu", "tp_mlp"), ("cpu_jax_0_12_0", "tp_mlp")}
 PROTOS = {("cpu", "tp_mlp"), ("gpu", "tp_mlp"), ("tpu", "tp_mlp")}
 """The compiles whose proto is kept too, compressed."""
 
-GZIPPED = {("tpu", "fsdp_transformer", "-buffer-assignment-values.txt")}
+GZIPPED = {
+    ("tpu", "fsdp_transformer", "-buffer-assignment-values.txt"),
+    *((backend, "fsdp_transformer", ".before_optimizations.txt") for backend in BACKENDS),
+}
 """Files that are kept compressed: name, program, end of the file name."""
 
 PASSES = {("tpu", "tp_mlp")}

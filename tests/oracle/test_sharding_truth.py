@@ -89,7 +89,7 @@ def wrong(value: ShardedValue, truth: Mapping[str, Any], spec: str | None) -> li
 @pytest.mark.parametrize("stage", ["after", "before"])
 def test_samples_agree_with_jax(path: Path, stage: str) -> None:
     truth = json.loads(path.read_text())
-    (file,) = path.parent.glob(f"*{stage}_optimizations.txt")
+    (file,) = path.parent.glob(f"*{stage}_optimizations.txt*")
     results = results_of(file, truth["mesh"])
     parameters = {value.value.number: value for value in results.table.parameters}
     donated = {d.value.value.number for d in results.donations.donations if d.value.value.donation}
