@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from hlo_lens.analysis.diff.noise import Noise
 from hlo_lens.analysis.diff.program_diff import ProgramDiff, program_diff
+from hlo_lens.syntax.hlo_module import parse_hlo
 from tests.analysis.diff.programs import (
     parsed,
     renamed,
@@ -19,7 +20,7 @@ from tests.analysis.diff.programs import (
     with_attributes,
 )
 from tests.corpus import read, sample_hlo
-from tests.strategies import STYLES, Module, modules, novelties, print_module
+from tests.strategies import STYLES, Instruction, Module, modules, novelties, print_module
 
 if TYPE_CHECKING:
     import random
@@ -137,3 +138,37 @@ def test_a_sample_does_not_differ_from_itself(path: Path) -> None:
     found = program_diff(module, parsed(text))
     assert_same(found, module.instruction_count)
     assert found.ignored == {}
+
+
+@FEW
+@given(modules(), st.data())
+def test_one_other_instruction_is_never_the_same_program(
+    module: Module, data: st.DataObject
+) -> None:
+    place = data.draw(st.integers(0, len(list(module.instructions)) - 1))
+    change = data.draw(st.sampled_from(["opcode", "shape", "attribute"]))
+    numbers = count()
+
+    def edited(instruction: Instruction) -> Instruction:
+        if next(numbers) != place:
+            return instruction
+        if change == "attribute":
+            return replace(instruction, attributes=(*instruction.attributes, ("made_up", "7")))
+        if change == "shape":
+            wide = replace(instruction.shape, parts=None, type="f64", sizes=(7, 7), layout="")
+            return replace(instruction, shape=wide)
+        return replace(instruction, opcode="opcode-of-next-year")
+
+    other = replace(
+        module,
+        computations=tuple(
+            replace(c, instructions=tuple(map(edited, c.instructions))) for c in module.computations
+        ),
+    )
+    instruction = list(module.instructions)[place]
+    if instruction.opcode == "get-tuple-element":
+        return  # whose shape and attributes follow from its operand
+    base, head = parse_hlo(print_module(module)), parse_hlo(print_module(other))
+    found = program_diff(base, head)
+    assert not found.identical
+    assert found.changed + found.added + found.removed + found.moved > 0
