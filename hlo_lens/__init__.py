@@ -48,7 +48,9 @@ if TYPE_CHECKING:
     from hlo_lens.model.framework import Framework, FrameworkValue
     from hlo_lens.model.graph import call_graph, def_use_graph
     from hlo_lens.model.graph_export import to_dot, to_graphml
-    from hlo_lens.model.hlo import HloComputation, HloInstruction, HloModule
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo_computation import HloComputation
+    from hlo_lens.model.hlo_instruction import HloInstruction
     from hlo_lens.model.live_range import HloLiveRange
     from hlo_lens.model.log import LogText
     from hlo_lens.model.memory_usage_report import MemoryUsageReport
@@ -174,7 +176,9 @@ _HOMES = {
     "hlo_lens.model.framework": ("Framework", "FrameworkValue"),
     "hlo_lens.model.graph": ("call_graph", "def_use_graph"),
     "hlo_lens.model.graph_export": ("to_dot", "to_graphml"),
-    "hlo_lens.model.hlo": ("HloComputation", "HloInstruction", "HloModule"),
+    "hlo_lens.model.hlo": ("HloModule",),
+    "hlo_lens.model.hlo_computation": ("HloComputation",),
+    "hlo_lens.model.hlo_instruction": ("HloInstruction",),
     "hlo_lens.model.live_range": ("HloLiveRange",),
     "hlo_lens.model.log": ("LogText",),
     "hlo_lens.model.memory_usage_report": ("MemoryUsageReport",),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hlo_lens.analysis.trip_counts import TripCounts
-    from hlo_lens.model.hlo import HloInstruction
+    from hlo_lens.model.hlo_instruction import HloInstruction
     from hlo_lens.model.hlo_query import InstructionTable
 
 _CALLERS = frozenset({"while", "call", "conditional", "async-start", "custom-call"})

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.scalars import operand_shape
 
 if TYPE_CHECKING:
-    from hlo_lens.model.hlo import HloInstruction
+    from hlo_lens.model.hlo_instruction import HloInstruction
     from hlo_lens.model.replica_groups import Groups
     from hlo_lens.model.shape import Shape
 

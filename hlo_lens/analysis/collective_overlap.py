@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.flops import flops_of
-from hlo_lens.model.hlo import NAME, STRIDE
+from hlo_lens.model.hlo_columns import NAME, STRIDE
 from hlo_lens.model.hlo_query import COLLECTIVE_KINDS, split_phase
 from hlo_lens.text.errors import DumpSyntaxError
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.analysis.call_counts import CallCounts
-    from hlo_lens.model.hlo import HloInstruction
+    from hlo_lens.model.hlo_instruction import HloInstruction
     from hlo_lens.model.hlo_query import InstructionTable
 
 _IDLE_NAMES = """

@@ -53,7 +53,8 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.collective_ops import CollectiveOp
     from hlo_lens.analysis.collective_overlap import Overlap
     from hlo_lens.analysis.mesh_axes import GroupAxes
-    from hlo_lens.model.hlo import HloInstruction, HloModule
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo_instruction import HloInstruction
     from hlo_lens.model.hlo_query import InstructionTable
     from hlo_lens.model.mesh import Mesh
     from hlo_lens.model.metadata import OpMetadata

@@ -23,8 +23,10 @@ from hlo_lens.text.errors import DumpSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.model.hlo import HloInstruction, HloModule, InputOutputAlias
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo_instruction import HloInstruction
     from hlo_lens.model.hlo_query import InstructionTable
+    from hlo_lens.model.hlo_reader import InputOutputAlias
     from hlo_lens.model.shape import Shape, ShapeIndex
 
     _Donation = Mapping[tuple[int | None, ShapeIndex], tuple[str, str | None]]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.result import Row
     from hlo_lens.analysis.trip_counts import TripCounts
-    from hlo_lens.model.hlo import HloInstruction
+    from hlo_lens.model.hlo_instruction import HloInstruction
     from hlo_lens.model.hlo_query import InstructionTable
     from hlo_lens.model.shape import Shape
 

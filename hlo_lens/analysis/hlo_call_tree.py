@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.collectives import Collective, Collectives
     from hlo_lens.analysis.memory_results import MemoryResults
     from hlo_lens.analysis.peak_memory import PeakMemory
-    from hlo_lens.model.hlo import HloInstruction, HloModule
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo_instruction import HloInstruction
     from hlo_lens.model.hlo_query import InstructionTable
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo import END, OPERANDS_END, STRIDE
+from hlo_lens.model.hlo_columns import END, OPERANDS_END, STRIDE
 from hlo_lens.model.metadata import SourceLocation
 from hlo_lens.text.errors import DumpSyntaxError
 

@@ -24,7 +24,7 @@ from hlo_lens.text.errors import DumpSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.model.hlo import HloInstruction
+    from hlo_lens.model.hlo_instruction import HloInstruction
     from hlo_lens.model.hlo_query import InstructionTable
 
 

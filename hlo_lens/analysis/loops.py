@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.collectives_by import CollectivesBy
     from hlo_lens.analysis.result import Row
     from hlo_lens.analysis.trip_counts import TripCount
-    from hlo_lens.model.hlo import HloComputation, HloInstruction
+    from hlo_lens.model.hlo_computation import HloComputation
+    from hlo_lens.model.hlo_instruction import HloInstruction
     from hlo_lens.model.hlo_query import InstructionTable
 
 _STRUCTURE = frozenset({"while", "conditional", "call", "async-start"})

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Unit
-from hlo_lens.model.hlo import HloInstruction
+from hlo_lens.model.hlo_instruction import HloInstruction
 from hlo_lens.model.hlo_query import row_owners, rows_named, rows_of_opcode
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from hlo_lens.analysis.memory_by import makers_of
 from hlo_lens.analysis.memory_layout import DEFAULT_SPACE, MemoryLayout, layout_of_dump
 from hlo_lens.analysis.memory_statement import MemoryStatement, memory_statement
 from hlo_lens.analysis.peak_memory import PeakMemory, peak_memory
-from hlo_lens.model.hlo import OPCODE, OPCODE_END
+from hlo_lens.model.hlo_columns import OPCODE, OPCODE_END
 from hlo_lens.model.hlo_query import rows_named, tabulate
 from hlo_lens.text.errors import DumpMismatchError, UnknownNameError
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.model.hlo import HloInstruction, HloModule
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo_instruction import HloInstruction
     from hlo_lens.model.hlo_query import InstructionTable
     from hlo_lens.model.live_range import LiveRanges
     from hlo_lens.model.memory_usage_report import MemoryUsageReport

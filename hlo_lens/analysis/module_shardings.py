@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.entry_signature import EntrySignature, EntryValue
     from hlo_lens.model.framework import Framework, FrameworkValue
-    from hlo_lens.model.hlo import HloInstruction, HloModule
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo_instruction import HloInstruction
     from hlo_lens.model.hlo_query import InstructionTable
     from hlo_lens.model.mesh import Mesh
     from hlo_lens.model.sharding import HloSharding

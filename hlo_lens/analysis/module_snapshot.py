@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.sharding_annotations import Annotation
     from hlo_lens.analysis.sharding_results import ShardingResults
     from hlo_lens.analysis.sharding_table import ShardedValue
-    from hlo_lens.model.hlo import HloInstruction, HloModule
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo_instruction import HloInstruction
 
 FRAGMENTATION = "[fragmentation]"
 """What stands for bytes of allocations in which no value lies."""

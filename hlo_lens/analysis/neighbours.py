@@ -16,7 +16,9 @@ from hlo_lens.model.hlo_query import collective_kind, split_phase
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from hlo_lens.model.hlo import HloComputation, HloInstruction, HloModule
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo_computation import HloComputation
+    from hlo_lens.model.hlo_instruction import HloInstruction
     from hlo_lens.model.shape import ShapeIndex
 
 _PASSING_NAMES = """

@@ -13,12 +13,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo import END, NAME_END
+from hlo_lens.model.hlo_columns import END, NAME_END
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.model.hlo import HloComputation, HloModule
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo_computation import HloComputation
 
 _STRING = r'"(?:[^"\\]|\\.)*+"'
 _METADATA = re.compile(rf', metadata=\{{(?:[^{{}}"]|{_STRING}|\{{(?:[^{{}}"]|{_STRING})*+\}})*+\}}')

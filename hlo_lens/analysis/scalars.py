@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hlo_lens.model.hlo import HloComputation, HloInstruction, HloModule, HloOperand
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo_computation import HloComputation
+    from hlo_lens.model.hlo_instruction import HloInstruction
     from hlo_lens.model.hlo_query import InstructionTable
+    from hlo_lens.model.hlo_reader import HloOperand
     from hlo_lens.model.shape import Shape, ShapeIndex
 
 _CALLERS = frozenset({"while", "call", "conditional", "async-start"})

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from hlo_lens.analysis.collectives import Collective
-    from hlo_lens.model.hlo import HloInstruction, HloModule
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo_instruction import HloInstruction
     from hlo_lens.model.mesh import Mesh
     from hlo_lens.model.shape import Shape, ShapeIndex
     from hlo_lens.model.sharding import HloSharding

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hlo_lens.analysis.module_shardings import custom_call_target
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.model import shardy
-from hlo_lens.model.hlo import END, OPERANDS_END, STRIDE
+from hlo_lens.model.hlo_columns import END, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo_query import rows_with_attribute_text
 from hlo_lens.model.partition_spec import partition_spec_text
 from hlo_lens.text.errors import DumpSyntaxError
@@ -28,7 +28,7 @@ from hlo_lens.text.errors import DumpSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hlo_lens.model.hlo import HloInstruction
+    from hlo_lens.model.hlo_instruction import HloInstruction
     from hlo_lens.model.hlo_query import InstructionTable
     from hlo_lens.model.mesh import Mesh
     from hlo_lens.model.sharding import HloSharding

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
-from hlo_lens.model.hlo import END, OPERANDS_END, STRIDE
+from hlo_lens.model.hlo_columns import END, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo_query import rows_with_attribute_text
 from hlo_lens.text.errors import DumpSyntaxError
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
-from hlo_lens.model.hlo import END, SHAPE
+from hlo_lens.model.hlo_columns import END, SHAPE
 from hlo_lens.model.hlo_query import evident_partitions
 
 if TYPE_CHECKING:

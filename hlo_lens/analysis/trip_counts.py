@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.result import Row
     from hlo_lens.analysis.scalars import Scope
-    from hlo_lens.model.hlo import HloInstruction
+    from hlo_lens.model.hlo_instruction import HloInstruction
     from hlo_lens.model.hlo_query import InstructionTable
 
 _WHILES = frozenset({"while"})

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from hlo_lens.model.compiler_warnings import CompilerWarning, PrintedInstruction
     from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.model.hlo import HloInstruction, HloModule
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo_instruction import HloInstruction
     from hlo_lens.model.shape import Shape
 
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.result import Row
     from hlo_lens.analysis.sharded_operands import ShardedOperand
     from hlo_lens.analysis.sharding_table import ShardedValue
-    from hlo_lens.model.hlo import HloInstruction, HloModule
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo_instruction import HloInstruction
 
 _NUMBER = re.compile(r"\d+")
 _ASKED_NAMES = """

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import networkx as nx
 
-    from hlo_lens.model.hlo import HloComputation, HloModule
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo_computation import HloComputation
 
 
 def def_use_graph(computation: HloComputation) -> nx.MultiDiGraph[str]:

@@ -114,7 +114,8 @@ def _attributes(attributes: Mapping[str, Any]) -> dict[str, str | int | float | 
 
 def _values(name: str, value: Any) -> Iterator[tuple[str, str | int | float | bool]]:
     """Yield what an attribute says, under its name or better ones."""
-    from hlo_lens.model.hlo import HloComputation, HloInstruction
+    from hlo_lens.model.hlo_computation import HloComputation
+    from hlo_lens.model.hlo_instruction import HloInstruction
 
     if isinstance(value, (str, bool, int, float)):
         yield name, value

@@ -15,7 +15,7 @@ from enum import Enum
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo import (
+from hlo_lens.model.hlo_columns import (
     END,
     NAME,
     NAME_END,
@@ -25,14 +25,16 @@ from hlo_lens.model.hlo import (
     SHAPE,
     SHAPE_END,
     STRIDE,
-    HloInstruction,
 )
+from hlo_lens.model.hlo_instruction import HloInstruction
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from hlo_lens.model.hlo import HloComputation, HloModule, HloReader
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo_computation import HloComputation
+    from hlo_lens.model.hlo_reader import HloReader
     from hlo_lens.model.shape import Shape
 
 COLLECTIVE_KINDS = (

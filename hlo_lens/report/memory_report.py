@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.peak_memory import PeakMemory
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.model.hlo import HloInstruction
+    from hlo_lens.model.hlo_instruction import HloInstruction
 
 BARS = 40
 _BAR_WIDTH = 30

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput
 
-from hlo_lens.model.hlo import CALLING_ATTRIBUTES
+from hlo_lens.model.hlo_instruction import CALLING_ATTRIBUTES
 from hlo_lens.syntax.grammar import grammar_text
 from hlo_lens.syntax.misplaced import MisplacedError
 from hlo_lens.syntax.replica_groups_grammar import DEVICE_LIST_NAMES

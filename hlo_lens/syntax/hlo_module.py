@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo import HloModule, InstructionColumns
+from hlo_lens.model.hlo import HloModule
+from hlo_lens.model.hlo_columns import InstructionColumns
 from hlo_lens.syntax.hlo_reader import HloTextReader
 from hlo_lens.syntax.hlo_rows import HloRows, first_values, new_module
 from hlo_lens.syntax.hlo_scan import HloScan

@@ -15,7 +15,7 @@ from hlo_lens.text.errors import DumpSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hlo_lens.model.hlo import HloOperand, InputOutputAlias
+    from hlo_lens.model.hlo_reader import HloOperand, InputOutputAlias
     from hlo_lens.model.metadata import OpMetadata
     from hlo_lens.model.replica_groups import CollectiveDeviceList
     from hlo_lens.model.shape import Shape, ShapeIndex
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class HloTextReader:
-    """Reads parts of HLO text; implements `hlo_lens.model.hlo.HloReader`."""
+    """Reads parts of HLO text; implements `hlo_lens.model.hlo_reader.HloReader`."""
 
     def __init__(self) -> None:
         self._shapes: dict[str, Shape] = {}

@@ -5,19 +5,16 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo import (
-    HloComputation,
-    HloModule,
-    HloOperand,
-    InstructionColumns,
-    Overlay,
-)
+from hlo_lens.model.hlo import HloModule
+from hlo_lens.model.hlo_columns import InstructionColumns, Overlay
+from hlo_lens.model.hlo_computation import HloComputation
+from hlo_lens.model.hlo_reader import HloOperand
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Iterable, Sequence
 
-    from hlo_lens.model.hlo import HloReader
+    from hlo_lens.model.hlo_reader import HloReader
     from hlo_lens.syntax.hlo_grammar import ReadComputation, ReadInstruction, ReadOperand
     from hlo_lens.text.source import Source
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo import HloComputation
+from hlo_lens.model.hlo_computation import HloComputation
 from hlo_lens.syntax import hlo_patterns as patterns
 from hlo_lens.syntax.hlo_attributes import AttributeCheck
 from hlo_lens.syntax.hlo_fallback import HloFallback

@@ -10,7 +10,7 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from hlo_lens.model.hlo import HloOperand, InputOutputAlias
+from hlo_lens.model.hlo_reader import HloOperand, InputOutputAlias
 from hlo_lens.model.metadata import OpMetadata
 from hlo_lens.syntax.hlo_patterns import ATTRIBUTE, COMMENTS, LOOSE, NAME, SPACE
 from hlo_lens.text.lazy_pattern import LazyPattern

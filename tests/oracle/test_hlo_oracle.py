@@ -23,7 +23,9 @@ from tests.oracle import xla
 from tests.strategies import STYLES, Module, modules, print_module
 
 if TYPE_CHECKING:
-    from hlo_lens.model.hlo import HloComputation, HloInstruction, HloModule
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo_computation import HloComputation
+    from hlo_lens.model.hlo_instruction import HloInstruction
     from hlo_lens.text.errors import Gap
 
 # ---- (a) the corpus -----------------------------------------------------------------------------

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from hlo_lens.model.hlo import (
-    CALLING_ATTRIBUTES,
-    HloInstruction,
-    HloModule,
-    HloOperand,
-    InputOutputAlias,
-)
+from hlo_lens.model.hlo_instruction import CALLING_ATTRIBUTES, HloInstruction
+from hlo_lens.model.hlo_reader import HloOperand, InputOutputAlias
 from hlo_lens.model.metadata import FileLocation, SourceLocation, StackFrame
 from hlo_lens.syntax.hlo_module import parse_hlo, parse_hlo_modules
 from hlo_lens.text.source import clean
+
+if TYPE_CHECKING:
+    from hlo_lens.model.hlo import HloModule
 
 
 def read(text: str) -> HloModule:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
-from hlo_lens.model.hlo import SHAPE, SHAPE_END
+from hlo_lens.model.hlo_columns import SHAPE, SHAPE_END
 
 if TYPE_CHECKING:
     from collections.abc import Callable

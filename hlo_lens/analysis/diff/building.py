@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.diff.labels import LabelParts
 from hlo_lens.analysis.diff.program_graph import ProgramGraph, View
-from hlo_lens.model.hlo import (
-    CALLING_ATTRIBUTES,
+from hlo_lens.model.hlo_columns import (
     END,
     NAME,
     NAME_END,
@@ -18,15 +17,18 @@ from hlo_lens.model.hlo import (
     SHAPE,
     SHAPE_END,
     STRIDE,
-    HloInstruction,
 )
+from hlo_lens.model.hlo_instruction import CALLING_ATTRIBUTES, HloInstruction
 from hlo_lens.model.hlo_query import KNOWN_OPCODES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.diff.labels import AttributeText, Labels
-    from hlo_lens.model.hlo import HloComputation, HloModule, HloOperand, Overlay
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo_columns import Overlay
+    from hlo_lens.model.hlo_computation import HloComputation
+    from hlo_lens.model.hlo_reader import HloOperand
     from hlo_lens.model.shape import ShapeIndex
 
 _GTE = "get-tuple-element"

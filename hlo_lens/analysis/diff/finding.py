@@ -12,7 +12,7 @@ from hlo_lens.analysis.diff.folding import PlacedEdit
 from hlo_lens.analysis.diff.ignoring import NoiseCount, out_of_order
 from hlo_lens.analysis.diff.noise import Noise
 from hlo_lens.analysis.diff.views import match_views
-from hlo_lens.model.hlo import HloInstruction
+from hlo_lens.model.hlo_instruction import HloInstruction
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.diff.edits import Edit

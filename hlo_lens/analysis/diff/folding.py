@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.diff.edits import Change, Edit
     from hlo_lens.analysis.diff.program_graph import ProgramGraph
     from hlo_lens.analysis.diff.roles import Role, Roles
-    from hlo_lens.model.hlo import HloInstruction
+    from hlo_lens.model.hlo_instruction import HloInstruction
     from hlo_lens.model.shape import Shape
 
 _NUMBER = re.compile(r"\d+")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.diff.edits import Change
 from hlo_lens.analysis.diff.labels import split_attributes, squeezed
 from hlo_lens.analysis.diff.noise import Noise
-from hlo_lens.model.hlo import NAME, NAME_END, STRIDE
+from hlo_lens.model.hlo_columns import NAME, NAME_END, STRIDE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

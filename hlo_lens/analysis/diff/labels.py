@@ -14,14 +14,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.model.hlo import CALLING_ATTRIBUTES
+from hlo_lens.model.hlo_instruction import CALLING_ATTRIBUTES
 from hlo_lens.model.shape import Layout
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
-    from hlo_lens.model.hlo import HloReader
+    from hlo_lens.model.hlo_reader import HloReader
     from hlo_lens.model.shape import Shape
     from hlo_lens.model.sharding import HloSharding
 

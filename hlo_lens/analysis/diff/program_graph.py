@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.model.hlo import HloInstruction
+from hlo_lens.model.hlo_instruction import HloInstruction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo import OPCODE, OPCODE_END, SHAPE, SHAPE_END, STRIDE
+from hlo_lens.model.hlo_columns import OPCODE, OPCODE_END, SHAPE, SHAPE_END, STRIDE
 from hlo_lens.model.hlo_query import KNOWN_OPCODES, split_phase
 
 if TYPE_CHECKING:
