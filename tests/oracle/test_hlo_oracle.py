@@ -20,13 +20,15 @@ from hlo_lens.syntax.hlo_module import parse_hlo
 from hlo_lens.text.errors import DumpSyntaxError
 from tests import corpus
 from tests.oracle import xla
-from tests.strategies import STYLES, Module, modules, print_module
+from tests.strategies.modules import modules
+from tests.strategies.printing import STYLES, print_module
 
 if TYPE_CHECKING:
     from hlo_lens.model.hlo import HloModule
     from hlo_lens.model.hlo_computation import HloComputation
     from hlo_lens.model.hlo_instruction import HloInstruction
     from hlo_lens.text.errors import Gap
+    from tests.strategies.programs import Module
 
 # ---- (a) the corpus -----------------------------------------------------------------------------
 

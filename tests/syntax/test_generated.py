@@ -12,16 +12,9 @@ from hypothesis import strategies as st
 from hlo_lens.model.shape import Shape
 from hlo_lens.syntax.hlo_module import parse_hlo, parse_hlo_modules, parse_with_grammar
 from hlo_lens.text.source import clean
-from tests.strategies import (
-    LAYOUT_ONLY,
-    NAMING,
-    STYLES,
-    Module,
-    Style,
-    modules,
-    novelties,
-    print_module,
-)
+from tests.strategies.modules import modules, novelties
+from tests.strategies.printing import LAYOUT_ONLY, STYLES, Style, print_module
+from tests.strategies.programs import NAMING, Module
 from tests.syntax.test_scanner_is_grammar import difference
 
 if TYPE_CHECKING:

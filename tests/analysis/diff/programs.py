@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.syntax.hlo_module import parse_hlo
-from tests.strategies import NAMING
+from tests.strategies.programs import NAMING
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
     from hlo_lens.model.hlo import HloModule
-    from tests.strategies import Instruction, Module
+    from tests.strategies.programs import Instruction, Module
 
 _NAME = re.compile(r"%([\w.-]+)")
 

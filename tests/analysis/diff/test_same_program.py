@@ -20,11 +20,14 @@ from tests.analysis.diff.programs import (
     with_attributes,
 )
 from tests.corpus import read, sample_hlo
-from tests.strategies import STYLES, Instruction, Module, modules, novelties, print_module
+from tests.strategies.modules import modules, novelties
+from tests.strategies.printing import STYLES, print_module
 
 if TYPE_CHECKING:
     import random
     from pathlib import Path
+
+    from tests.strategies.programs import Instruction, Module
 
 FEW = settings(max_examples=60, deadline=None)
 ALIKE = [name for name in STYLES if "line" not in name]
