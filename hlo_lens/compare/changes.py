@@ -32,7 +32,8 @@ class Diff:
         places: Place in the base and in the head of each of these.
         added: Modules that only the head has.
         removed: Modules that only the base has.
-        copies: How many modules were left out as copies of others.
+        copies: Places in the base and in the head of modules that were left out as copies of
+            others.
     """
 
     base: LoadedSide
@@ -41,7 +42,7 @@ class Diff:
     places: tuple[tuple[int, int], ...]
     added: tuple[ModuleSnapshot, ...]
     removed: tuple[ModuleSnapshot, ...]
-    copies: int = 0
+    copies: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
     @property
     def identical(self) -> bool:
@@ -122,7 +123,7 @@ def diff_sides(
         places=tuple((one, other) for one, other, _ in pairs.pairs),
         added=tuple(yours[place] for place in pairs.added),
         removed=tuple(mine[place] for place in pairs.removed),
-        copies=pairs.copies,
+        copies=(pairs.base_copies, pairs.head_copies),
     )
 
 

@@ -96,7 +96,10 @@ def judge_sides(
         other: (one, found) for (one, other), found in zip(diff.places, diff.modules, strict=True)
     }
     candidates: list[Candidate] = []
+    copies = set(diff.copies[1])  # their programs are judged where they are paired
     for place, module in enumerate(head.modules):
+        if place in copies:
+            continue
         candidate = Candidate(head=module.snapshot, report=partial(_report, module))
         if place in partners:
             one, found = partners[place]

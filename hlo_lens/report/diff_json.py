@@ -42,8 +42,8 @@ class DiffLike(Protocol):
         """Modules of the base alone."""
 
     @property
-    def copies(self) -> int:
-        """How many modules were left out as copies of others."""
+    def copies(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Places of modules that were left out as copies of others, on both sides."""
 
 
 def diff_object(diff: DiffLike, *, tool_version: str) -> dict[str, object]:
@@ -56,7 +56,7 @@ def diff_object(diff: DiffLike, *, tool_version: str) -> dict[str, object]:
         "modules": [module_object(module) for module in diff.modules],
         "modules_added": [_unpaired(module) for module in diff.added],
         "modules_removed": [_unpaired(module) for module in diff.removed],
-        "modules_copied": diff.copies,
+        "modules_copied": sum(map(len, diff.copies)),
     }
 
 

@@ -74,13 +74,13 @@ def _head(diff: DiffLike, names: tuple[str, str]) -> Section:
     """Return what is said of all modules together."""
     changed = sum(not module.identical for module in diff.modules)
     facts = [("compared", " -> ".join(names))]
-    if len(diff.modules) != 1 or diff.added or diff.removed or diff.copies:
+    if len(diff.modules) != 1 or diff.added or diff.removed or any(diff.copies):
         same = [module.head.name for module in diff.modules if module.identical]
         parts = [f"{plural(len(diff.modules), 'pair')}: {changed} changed, {len(same)} unchanged"]
         parts += [f"{len(diff.removed)} removed"] if diff.removed else []
         parts += [f"{len(diff.added)} added"] if diff.added else []
-        if diff.copies:
-            parts.append(f"{diff.copies} left out that are copies of these")
+        copies = sum(map(len, diff.copies))
+        parts += [f"{copies} left out that are copies of these"] if copies else []
         facts.append(("modules", ", ".join(parts)))
     for label, modules in (("removed", diff.removed), ("added", diff.added)):
         if modules:

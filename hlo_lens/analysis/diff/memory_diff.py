@@ -330,12 +330,11 @@ def memory_diff(
         which = "base" if mine is None else "head"
         problem = f"the memory of the {which} is not known: no buffer assignment and no schedule"
     elif sources[0] != sources[1]:
+        which = "base" if sources[0] == "estimate" else "head"
         problem = (
-            f"an {sources[0]} cannot be compared with an {sources[1]}"
-            if "estimate" in sources[:1]
-            else f"a {sources[0]} cannot be compared with an {sources[1]}"
+            f"the memory of the {which} is an estimate, that of the other as XLA assigned it: not "
+            "compared; dump the buffer assignment of both, or give --force"
         )
-        problem += "; dump the buffer assignment of both, or give --force"
     is_comparable = not problem or (is_forced and None not in sources)
     return MemoryDiff(
         metrics=dict(_metrics(mine or {}, yours or {}, is_comparable=is_comparable)),

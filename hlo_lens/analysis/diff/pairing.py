@@ -36,14 +36,16 @@ class ModulePairs:
         pairs: Place in the base, place in the head, and a note, empty where nothing is to be said.
         removed: Places in the base alone.
         added: Places in the head alone.
-        copies: How many modules of either side are left out because their program is that of
-            another module of the same side, which has a partner.
+        base_copies: Places in the base that are left out because their program is that of another
+            module of the same side, which has a partner.
+        head_copies: The same in the head.
     """
 
     pairs: tuple[tuple[int, int, str], ...]
     removed: tuple[int, ...]
     added: tuple[int, ...]
-    copies: int = 0
+    base_copies: tuple[int, ...] = ()
+    head_copies: tuple[int, ...] = ()
 
 
 def plain_name(name: str) -> str:
@@ -57,26 +59,34 @@ def plain_name(name: str) -> str:
 
 def pair_modules(base: Sequence[ModuleSnapshot], head: Sequence[ModuleSnapshot]) -> ModulePairs:
     """Return which modules of two dumps belong together."""
-    if len(base) == 1 == len(head):
-        same = plain_name(base[0].name) == plain_name(head[0].name)
-        return ModulePairs(pairs=((0, 0, "" if same else ONLY_ONES),), removed=(), added=())
-    mine, yours = _by_name(base), _by_name(head)
+    left, right = (_distinct(side, range(len(side))) for side in (base, head))
     pairs: list[tuple[int, int, str]] = []
-    for name, places in mine.items():
-        if name in yours:
-            pairs += _of_one_name(base, head, places, yours[name])
-    pairs.sort()
+    if len(left) == 1 == len(right):
+        same = plain_name(base[left[0]].name) == plain_name(head[right[0]].name)
+        if not same or len(base) == 1 == len(head):
+            pairs.append((left[0], right[0], "" if same else ONLY_ONES))
+    if not pairs:
+        mine, yours = _by_name(base), _by_name(head)
+        for name, places in mine.items():
+            if name in yours:
+                pairs += _of_one_name(base, head, places, yours[name])
+        pairs.sort()
     removed, fewer = _alone(base, [pair[0] for pair in pairs])
     added, more = _alone(head, [pair[1] for pair in pairs])
-    return ModulePairs(pairs=tuple(pairs), removed=removed, added=added, copies=fewer + more)
+    return ModulePairs(
+        pairs=tuple(pairs), removed=removed, added=added, base_copies=fewer, head_copies=more
+    )
 
 
-def _alone(modules: Sequence[ModuleSnapshot], paired: Sequence[int]) -> tuple[tuple[int, ...], int]:
-    """Return the places without partner, and how many others are copies of one that has one."""
-    known = {_identity(modules[place]) for place in paired}
-    rest = [place for place in range(len(modules)) if place not in set(paired)]
-    alone = [p for p in rest if (own := _identity(modules[p])) is None or own not in known]
-    return tuple(alone), len(rest) - len(alone)
+def _alone(
+    modules: Sequence[ModuleSnapshot], paired: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the places without partner, and those that are copies of one that has one."""
+    known = {_identity(modules[place]) for place in paired} - {None}
+    chosen = set(paired)
+    rest = [place for place in range(len(modules)) if place not in chosen]
+    copies = tuple(place for place in rest if _identity(modules[place]) in known)
+    return tuple(place for place in rest if place not in copies), copies
 
 
 def _identity(module: ModuleSnapshot) -> tuple[str, str | None, str] | None:
@@ -122,18 +132,47 @@ def _of_one_signature(
         yield left[0], right[0], ""
         return
     count = max(len(left), len(right))
-    for one in list(left):
-        equal = [o for o in right if _are_equal(base[one], head[o])]
-        if equal:
-            left.remove(one)
-            right.remove(equal[0])
-            yield one, equal[0], ""
+    for one, other in _equal(base, head, left, right):
+        left = [place for place in left if not _are_equal(base[place], base[one])]
+        right = [place for place in right if not _are_equal(head[place], head[other])]
+        yield one, other, ""
     left, right = _distinct(base, left), _distinct(head, right)
     if len(left) == 1 == len(right):
         yield left[0], right[0], ""
     elif len(left) == len(right):
+        left.sort(key=lambda place: (-_weight(base[place]), place))
+        right.sort(key=lambda place: (-_weight(head[place]), place))
         for one, other in zip(left, right, strict=True):
             yield one, other, IN_ORDER.format(count=count)
+
+
+def _equal(
+    base: Sequence[ModuleSnapshot],
+    head: Sequence[ModuleSnapshot],
+    left: Sequence[int],
+    right: Sequence[int],
+) -> Iterator[tuple[int, int]]:
+    """Yield one pair for each program that both sides have: those whose memory is known alike.
+
+    One that stands twice, as a dump and as the text that the program itself printed, has copies
+    that know less; the best is taken of each side if none are alike.
+    """
+    done: set[str | None] = {None}
+    for one in left:
+        program = base[one].fingerprint
+        mine = [place for place in left if base[place].fingerprint == program]
+        yours = [place for place in right if head[place].fingerprint == program]
+        if program in done or not yours:
+            continue
+        done.add(program)
+        yield min(
+            ((a, b) for a in mine for b in yours),
+            key=lambda pair: (
+                _weight(base[pair[0]]) != _weight(head[pair[1]]),
+                -_weight(base[pair[0]]) - _weight(head[pair[1]]),
+                pair,
+            ),
+        )
 
 
 def _distinct(modules: Sequence[ModuleSnapshot], places: Sequence[int]) -> list[int]:
@@ -141,9 +180,9 @@ def _distinct(modules: Sequence[ModuleSnapshot], places: Sequence[int]) -> list[
 
     A program that was compiled or printed twice is one.
     """
-    chosen: dict[str, int] = {}
+    chosen: dict[object, int] = {}
     for place in places:
-        key = modules[place].fingerprint or str(place)
+        key = _identity(modules[place]) or place
         if key not in chosen or _weight(modules[place]) > _weight(modules[chosen[key]]):
             chosen[key] = place
     return sorted(chosen.values())

@@ -77,7 +77,7 @@ def test_an_estimate_is_not_compared_with_an_assignment_unless_forced() -> None:
     base, head = _module("estimate", 10), _module("buffer-assignment", 12)
     diff = memory_diff(base, head)  # type: ignore[arg-type] # modules
     assert diff is not None
-    assert "an estimate cannot be compared" in diff.problem
+    assert "the memory of the base is an estimate" in diff.problem
     assert diff.metrics["total_bytes"].to_dict() == {"base": 10, "head": 12, "delta": None}
     assert diff.peaks == ()
     forced = memory_diff(base, head, is_forced=True)  # type: ignore[arg-type] # modules

@@ -43,6 +43,15 @@ def test_equal_programs_find_one_another_among_modules_of_one_signature() -> Non
     assert [p[:2] for p in pair_modules(base, base[::-1]).pairs] == [(0, 1), (1, 0)]
 
 
+def test_copies_of_a_program_are_paired_where_their_memory_is_known_alike() -> None:
+    memory = {"memory": {"source": "buffer-assignment"}}
+    known = module(fingerprint="x", report={**REPORT, **memory})
+    pairs = pair_modules([module(fingerprint="x"), known], [known, module(fingerprint="x")])
+    assert (pairs.pairs, pairs.base_copies, pairs.head_copies) == (((1, 0, ""),), (0,), (1,))
+    pairs = pair_modules([module(fingerprint="x")], [module(fingerprint="x"), known])
+    assert (pairs.pairs, pairs.head_copies) == (((0, 0, ""),), (1,))
+
+
 def test_modules_of_one_signature_that_nothing_tells_apart_are_paired_in_order_and_said() -> None:
     base = [module(fingerprint="x"), module(fingerprint="y")]
     head = [module(fingerprint="p"), module(fingerprint="q")]
@@ -62,7 +71,7 @@ def test_a_program_that_stands_twice_is_compared_once_where_its_memory_is_known_
     head = [module(fingerprint="y"), module(fingerprint="y", report={**REPORT, **memory})]
     pairs = pair_modules(base, head)
     assert pairs.pairs == ((0, 1, ""),)
-    assert (pairs.removed, pairs.added, pairs.copies) == ((), (), 1)
+    assert (pairs.removed, pairs.added, pairs.head_copies) == ((), (), (0,))
 
 
 def test_two_single_modules_are_a_pair_whatever_their_names() -> None:

@@ -130,7 +130,7 @@ UNDECIDED = [
         TEMP,
         GOOD,
         _with("memory", source="estimate"),
-        "an estimate cannot be compared",
+        "the memory of the base is an estimate",
     ),
 ]  # fmt: skip
 
