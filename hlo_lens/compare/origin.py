@@ -12,7 +12,7 @@ from hlo_lens.text.errors import UnreadableError
 if TYPE_CHECKING:
     from hlo_lens.model.dump import ModuleDump
 
-_GPU_STAGE = re.compile(r"(?P<target>sm_[\d.]+[a-z]?|gfx[0-9a-f]+)_gpu_")
+_GPU_STAGE = re.compile(r"(?P<target>sm_[\d.]+|gfx[0-9a-f]+)[a-z]?_gpu_")
 _CHANGE_LIST = re.compile(r"\.cl_(\d+)\.")
 _TPU_VERSION = re.compile(r'version: (\w+)(?:\s+variant: "(\w+)")?')
 _BOUNDS = re.compile(r"(?:chips_per_host|host)_bounds \{([^{}]*)\}")
@@ -27,7 +27,10 @@ def toolchain_of(dump: ModuleDump) -> str | None:
 
 
 def target_of(dump: ModuleDump) -> str | None:
-    """Return a GPU's architecture from the stage's name, a TPU's topology from its own file."""
+    """Return a GPU's architecture from the stage's name, a TPU's topology from its own file.
+
+    Of an architecture only the number: XLA writes sm_9.0 or sm_9.0a for one GPU.
+    """
     match = _GPU_STAGE.match(dump.stage or "")
     if match is not None:
         return match["target"]

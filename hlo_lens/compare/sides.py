@@ -228,9 +228,8 @@ def _module_of(dump: ModuleDump) -> SideModule:
     )
     shardings = sharding_results(dump, known=(results.table, results.signature))
     report = module_json.module_object(dump, module, results, memory, shardings)
-    kept = module_snapshot(
-        dump.title, numbers_of(report), results, memory, shardings, origin=origin
-    )
+    numbers = {**numbers_of(report), "evident_partitions": results.summary.evident_partitions}
+    kept = module_snapshot(dump.title, numbers, results, memory, shardings, origin=origin)
     return SideModule(snapshot=kept, dump=dump, whole=report)
 
 

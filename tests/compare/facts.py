@@ -63,6 +63,7 @@ REPORT: dict[str, object] = {
     "backend": "cpu",
     "is_scheduled": True,
     "num_partitions": 8,
+    "evident_partitions": 8,
     "replica_count": 1,
     "instructions": 10,
     "coverage": {"gaps": 0, "is_truncated": False},

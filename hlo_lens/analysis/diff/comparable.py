@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
     from hlo_lens.model.snapshot import ModuleSnapshot
 
+BEFORE = "before_optimizations"
+
 
 def differences(base: ModuleSnapshot, head: ModuleSnapshot) -> tuple[str, ...]:
     """Return what makes numbers of two modules incomparable, in words; empty where nothing does.
@@ -23,13 +25,13 @@ def _differences(base: ModuleSnapshot, head: ModuleSnapshot) -> Iterator[str]:
         yield f"backend {base.backend} -> {head.backend}"
     elif base.target and head.target and base.target != head.target:
         yield f"target {base.target} -> {head.target}"
-    for name, noun in (("num_partitions", "partitions"), ("replica_count", "replicas")):
+    for name, noun in (("evident_partitions", "partitions"), ("replica_count", "replicas")):
         one, other = base.number(name), head.number(name)
         if one is not None and other is not None and one != other:
             yield f"{noun} {one} -> {other}"
-    scheduled = (base.report.get("is_scheduled"), head.report.get("is_scheduled"))
-    if None not in scheduled and scheduled[0] != scheduled[1]:
-        yield "one text is from before scheduling, the other from after"
+    stages = [module.report.get("stage") for module in (base, head)]
+    if None not in stages and (stages[0] == BEFORE) != (stages[1] == BEFORE):
+        yield "one text is from before optimizations, the other from after"
 
 
 def toolchain_change(base: ModuleSnapshot, head: ModuleSnapshot) -> str:

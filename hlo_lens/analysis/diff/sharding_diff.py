@@ -75,7 +75,8 @@ class ShardingDiff(Result):
         entries: Parameters and outputs that changed.
         annotations: Annotations that changed.
         unknown: Values whose sharding only one side tells, and whose shapes do not differ.
-        are_annotations_known: Whether both sides have the text that has annotations.
+        are_annotations_known: Whether both sides have the text that has annotations, in the same
+            words.
     """
 
     KIND: ClassVar[str] = "sharding-diff"
@@ -200,13 +201,12 @@ def sharding_diff(base: ModuleSnapshot, head: ModuleSnapshot) -> ShardingDiff | 
     rows += [EntryRow(base=one, head=None, change=REMOVED) for one in removed]
     rows += [EntryRow(base=None, head=one, change=ADDED) for one in added]
     rows.sort(key=_row_order)
+    sides = _comparable_annotations(base, head)
     return ShardingDiff(
         pairs=tuple(pairs),
         entries=tuple(rows),
-        annotations=()
-        if base.annotations is None or head.annotations is None
-        else _annotations(base.annotations, head.annotations, meaning),
-        are_annotations_known=base.annotations is not None and head.annotations is not None,
+        annotations=() if sides is None else _annotations(*sides, meaning),
+        are_annotations_known=sides is not None,
         unknown=unknown,
     )
 
@@ -305,6 +305,30 @@ class _Meaning:
 # ---- annotations -------------------------------------------------------------------------------
 
 
+_WORDS_OF_GSPMD = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"})
+_BODY = "shard_map body"
+
+
+def _comparable_annotations(
+    base: ModuleSnapshot, head: ModuleSnapshot
+) -> tuple[list[AnnotationFact], list[AnnotationFact]] | None:
+    """Return what both programs say of how values lie; None where they say it in other words.
+
+    Bodies of shard_map, and what lies on them alone (``manual``), say nothing of that. GSPMD's
+    words and Shardy's do not correspond one to one.
+    """
+    if base.annotations is None or head.annotations is None:
+        return None
+    sides = [
+        [f for f in facts if f.annotation != _BODY and (f.spec or "manual" not in str(f.sharding))]
+        for facts in (base.annotations, head.annotations)
+    ]
+    words = [{fact.annotation in _WORDS_OF_GSPMD for fact in facts} for facts in sides]
+    if words[0] and words[1] and not words[0] & words[1]:
+        return None
+    return sides[0], sides[1]
+
+
 def _annotations(
     base: Sequence[AnnotationFact], head: Sequence[AnnotationFact], meaning: _Meaning
 ) -> tuple[AnnotationRow, ...]:
@@ -321,17 +345,15 @@ def _annotations(
 
 
 def _says_same(one: AnnotationFact, other: AnnotationFact, meaning: _Meaning) -> bool:
-    if one.manual_axes != other.manual_axes:
-        return False
     if one.spec is not None and other.spec is not None:
-        return one.spec == other.spec
+        return one.spec == other.spec  # manual axes are printed by some versions alone
     if one.sharding is None or other.sharding is None:
         return one.sharding == other.sharding
     return meaning.is_same(one.sharding, other.sharding)
 
 
 def _by_annotation(fact: AnnotationFact) -> Hashable:
-    return (fact.annotation, fact.op_name, fact.shape, fact.spec or fact.sharding, fact.manual_axes)
+    return (fact.annotation, fact.op_name, fact.shape, fact.spec or fact.sharding)
 
 
 def _by_path_and_shape(fact: AnnotationFact) -> Hashable:
@@ -343,7 +365,7 @@ def _by_path(fact: AnnotationFact) -> Hashable:
 
 
 def _by_meaning(fact: AnnotationFact) -> Hashable:
-    return (fact.annotation, fact.shape, fact.spec or fact.sharding, fact.manual_axes)
+    return (fact.annotation, fact.shape, fact.spec or fact.sharding)
 
 
 _ANNOTATION_STAGES = (_by_annotation, _by_path_and_shape, _by_path, _by_meaning)

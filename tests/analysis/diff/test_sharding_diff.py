@@ -88,6 +88,10 @@ def test_equal_changes_of_annotations_are_one_row() -> None:
     found = sharding_diff(module(annotations=(fact, fact)), module(annotations=(other, other)))
     assert found is not None
     assert [(row.count, row.head) for row in found.annotations] == [(2, other)]
+    shardy = dataclasses.replace(other, annotation="xla.sdy.sharding")
+    words = sharding_diff(module(annotations=(fact,)), module(annotations=(shardy,)))
+    assert words is not None
+    assert (words.annotations, words.are_annotations_known) == ((), False)
     spelled = dataclasses.replace(fact, sharding="{devices=[2]0,1}")
     same = sharding_diff(module(annotations=(fact,)), module(annotations=(spelled,)))
     assert same is not None

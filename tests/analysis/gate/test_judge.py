@@ -124,7 +124,7 @@ UNDECIDED = [
         "all-foo",
     ),
     ("another backend", TEMP, GOOD, {**GOOD, "backend": "gpu"}, "backend gpu -> cpu"),
-    ("other partitions", TEMP, GOOD, {**GOOD, "num_partitions": 4}, "partitions 4 -> 8"),
+    ("other partitions", TEMP, GOOD, {**GOOD, "evident_partitions": 4}, "partitions 4 -> 8"),
     (
         "an estimate before",
         TEMP,
