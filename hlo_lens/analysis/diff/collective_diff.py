@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from hlo_lens.analysis.collectives_by import UNKNOWN_TIMES
 from hlo_lens.analysis.diff.memory_diff import Delta
 from hlo_lens.analysis.diff.multiset import pair_items
+from hlo_lens.analysis.diff.paths import last_scopes
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.hlo_query import COLLECTIVE_KINDS
 
@@ -408,7 +409,7 @@ def _without_loops(fact: CollectiveFact) -> Hashable:
 
 def _without_scopes(fact: CollectiveFact) -> Hashable:
     """Return what a collective that moves into another scope keeps: its own name."""
-    name = (fact.op_name or "").rpartition("/")[2]
+    name = last_scopes(fact.op_name)
     return (*_what(fact), name, fact.source_file) if name else None
 
 
@@ -434,7 +435,7 @@ def _of_one_operation(fact: CollectiveFact) -> Hashable:
 
 def _operation(fact: CollectiveFact) -> str:
     """Return the last two scopes of the operation path: an edit around it changes the others."""
-    return "/".join((fact.op_name or "").split("/")[-2:])
+    return last_scopes(fact.op_name, 2)
 
 
 _STAGES = (

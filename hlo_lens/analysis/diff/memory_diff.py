@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.diff.multiset import pair_items
+from hlo_lens.analysis.diff.paths import last_scopes
 from hlo_lens.analysis.result import Column, Result, Unit
 
 if TYPE_CHECKING:
@@ -230,9 +231,9 @@ class PeakDiff(Result):
         return _moment(self.base) != _moment(self.head)
 
 
-def _moment(peak: SpacePeak) -> tuple[str | None, str | None, str | None]:
+def _moment(peak: SpacePeak) -> tuple[str | None, ...]:
     """Return where a peak is, without line numbers and the scopes around it."""
-    return _name(peak.op_name), _LINE.sub("", peak.source or ""), peak.opcode
+    return last_scopes(peak.op_name), _LINE.sub("", peak.source or ""), peak.opcode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -469,18 +470,13 @@ def _without_category(group: AliveGroup) -> Hashable:
     return (group.op_name, group.shape) if _has_origin(group) else None
 
 
-def _name(op_name: str | None) -> str | None:
-    """Return the last scope of an operation path; the others change with what is around it."""
-    return None if op_name is None else op_name.rpartition("/")[2]
-
-
 def _without_scopes(group: AliveGroup) -> Hashable:
-    name = _name(group.op_name)
+    name = last_scopes(group.op_name)
     return (group.category, name, group.source, group.shape) if name and group.source else None
 
 
 def _without_scopes_and_line(group: AliveGroup) -> Hashable:
-    name = _name(group.op_name)
+    name = last_scopes(group.op_name)
     return (group.category, name, _file(group), group.shape) if name and group.source else None
 
 

@@ -78,6 +78,12 @@ def test_an_axis_counts_by_its_devices_not_by_an_inferred_name() -> None:
     assert _rows([collective()], [other]) == [("changed", 1, "all-reduce", "axis data -> model")]
 
 
+def test_parameters_in_a_path_are_no_part_of_the_operation() -> None:
+    base = collective(op_name="jit(f)/jit(g)/psum2[axes=('mp',)]")
+    head = collective(op_name="jit(f)/jit(g)/psum2[axes=mp x=1]", payload_bytes=2048)
+    assert [row[0] for row in _rows([base], [head])] == ["changed"]
+
+
 def test_another_kind_is_one_removed_and_one_added() -> None:
     rows = _rows([collective()], [collective(kind="reduce-scatter")])
     assert sorted(rows) == [("added", 1, "reduce-scatter", ""), ("removed", 1, "all-reduce", "")]

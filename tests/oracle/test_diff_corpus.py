@@ -1,0 +1,55 @@
+"""Real dumps of others: against themselves, between versions of jax, and with planted defects."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+
+from hlo_lens import diff, snapshot
+from hlo_lens.model.snapshot import Snapshot
+from tests.corpus import CORPUS, needs_corpus
+
+DUMPS = CORPUS / "dumps"
+VERSIONS = sorted(
+    (DUMPS / "cpu8" / "drift_mlp").glob("jax-*.tar.gz"),
+    key=lambda path: [int(digits) for digits in re.findall(r"\d+", path.name)],
+)
+TWIN = DUMPS / "cpu8" / "bad" / "good_twin.tar.gz"
+
+pytestmark = needs_corpus
+
+
+@pytest.mark.parametrize("path", VERSIONS, ids=lambda path: path.name)
+def test_a_dump_differs_neither_from_itself_nor_from_its_snapshot(path: object) -> None:
+    kept = snapshot(str(path))
+    assert isinstance(kept, Snapshot)
+    assert diff(str(path), str(path)).identical
+    assert diff(kept, str(path)).identical
+
+
+@pytest.mark.parametrize(("base", "head"), pairwise(VERSIONS), ids=lambda path: path.name)
+def test_versions_compare_and_mirror(base: object, head: object) -> None:
+    (there,) = diff(str(base), str(head)).modules
+    (back,) = diff(str(head), str(base)).modules
+    assert there.differences == ()
+    assert there.memory is not None
+    assert back.memory is not None
+    for one, other in zip(there.memory.peaks, back.memory.peaks, strict=True):
+        assert {(r.base, r.head) for r in one.changed} == {(r.head, r.base) for r in other.changed}
+        assert sum(row.delta_bytes for row in one.changed) == one.delta_bytes
+    assert there.collectives is not None
+    assert back.collectives is not None
+    assert {(r.base, r.head, r.count) for r in there.collectives.changed} == {
+        (r.head, r.base, r.count) for r in back.collectives.changed
+    }
+
+
+def test_the_missing_donation_is_found() -> None:
+    (module,) = diff(TWIN, TWIN.with_name("missing_donation.tar.gz")).modules
+    assert module.donations is not None
+    changes = {row[0] for row in module.donations.rows()}
+    assert (changes, module.donations.row_count) == ({"lost"}, 14)
+    assert module.program is not None
+    assert (module.program.changed, module.program.added, module.program.removed) == (0, 0, 0)
