@@ -16,7 +16,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from hlo_lens.load import load  # bound now, or the submodule of that name would take its place
 from hlo_lens.model.reader import Reader, use_reader
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from hlo_lens.compare.check import Checked, check
     from hlo_lens.compare.sides import snapshot
     from hlo_lens.jax_bridge import Capture, capture, from_compiled, from_lowered
+    from hlo_lens.load import load
     from hlo_lens.model.buffer_log import BufferLog
     from hlo_lens.model.buffers import (
         AssignedValue,
@@ -161,6 +161,7 @@ _HOMES = {
     "hlo_lens.compare.check": ("Checked", "check"),
     "hlo_lens.compare.sides": ("snapshot",),
     "hlo_lens.jax_bridge": ("Capture", "capture", "from_compiled", "from_lowered"),
+    "hlo_lens.load": ("load",),
     "hlo_lens.model.buffer_log": ("BufferLog",),
     "hlo_lens.model.buffers": (
         "AssignedValue",

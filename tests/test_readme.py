@@ -47,11 +47,15 @@ def test_every_command_is_in_the_readme(command: str) -> None:
     assert f"hlo-lens {command}" in README.read_text("utf-8")
 
 
-def test_the_section_on_python_shows_what_python_prints() -> None:
-    section = README.read_text("utf-8").partition("## Python\n")[2].partition("\n## ")[0]
+SECTIONS = ("Python", "In tests")
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_sections_on_python_show_what_python_prints(name: str) -> None:
+    section = README.read_text("utf-8").partition(f"## {name}\n")[2].partition("\n## ")[0]
     text = "".join(re.findall(r"```pycon\n(.*?)```", section, re.DOTALL))
     test = doctest.DocTestParser().get_doctest(text, {}, "README.md", str(README), 0)
-    assert len(test.examples) > 5
+    assert len(test.examples) > 2
     failures: list[str] = []
     doctest.DocTestRunner().run(test, out=failures.append)
     assert failures == []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import chain
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 from hlo_lens.load.readers import Opened, modules_of
@@ -152,3 +154,19 @@ def _is_folder(path: str | Path) -> bool:
         shown = str(path) if len(str(path)) <= _LONGEST_NAME else f"{str(path)[:_LONGEST_NAME]}..."
         message = f"{shown}: cannot be read: {error.strerror or error}"
         raise UnreadableError(message) from error
+
+
+class _Callable(ModuleType):
+    """This package, which can be called as its function.
+
+    Importing it binds its name in `hlo_lens`, where the name is that of the function: whoever comes
+    first, `hlo_lens.load(path)` reads a dump, and nobody imports this before it is needed.
+    """
+
+    def __call__(
+        self, path: str | Path, *, strict: bool = False, progress: Progress | None = None
+    ) -> Dump:
+        return load(path, strict=strict, progress=progress)
+
+
+sys.modules[__name__].__class__ = _Callable

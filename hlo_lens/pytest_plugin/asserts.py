@@ -1,0 +1,280 @@
+"""Assertions on compiled programs, for pytest and for anything that raises AssertionError.
+
+Each takes what `hlo_lens.modules_of` takes: a dump, a module, a path, a program of
+`hlo_lens.from_compiled`. What is not known is not right: an assertion about it fails and says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hlo_lens.api import memory
+from hlo_lens.pytest_plugin.facts import (
+    SHOWN,
+    axes_of,
+    axis_text,
+    bytes_of,
+    chosen_collectives,
+    collective_lines,
+    counts_text,
+    fail,
+    fail_unknown,
+    known_collectives,
+    memory_lines,
+    memory_space,
+    not_donated,
+    one_module,
+    place_of,
+    shape_text,
+    understood,
+)
+from hlo_lens.pytest_plugin.matching import find_arguments, parse_size
+from hlo_lens.report.units import format_bytes, plural
+from hlo_lens.text.errors import HloLensError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from hlo_lens.api import Program
+    from hlo_lens.pytest_plugin.facts import Axes
+
+_MEASURES = ("total", "peak", "temp", "argument", "output")
+
+
+def assert_collectives(
+    program: Program,
+    expected: Mapping[str, int],
+    *,
+    axis: Axes | None = None,
+    exact: bool = True,
+    dynamic: bool = False,
+    min_bytes: int | str = 0,
+) -> None:
+    """Assert how many collectives of each kind a program has, each logical operation once.
+
+    >>> assert_collectives("sample_dumps/tpu/tp_mlp", {"all-reduce": 2}, axis="model")
+    >>> assert_collectives("sample_dumps/tpu/tp_mlp", {"all-reduce": 8}, axis="model", dynamic=True)
+
+    Args:
+        program: One module.
+        expected: Kind (``all-reduce``) to number.
+        axis: Count only those along this mesh axis, or these together; None for all.
+        exact: Whether kinds that are not expected must not be there.
+        dynamic: Count how often they run, not how often they are in the text.
+        min_bytes: Count only those of at least this payload (``"1KiB"``).
+
+    Raises:
+        AssertionError: If the numbers are others, or not known.
+    """
+    __tracebackhide__ = True
+    dump = one_module(program)
+    found = known_collectives(dump)
+    chosen = list(chosen_collectives(found, dump, axis, parse_size(min_bytes)))
+    counts: Counter[str] = Counter()
+    for one in chosen:
+        times = one.dynamic_count if dynamic else one.static_count
+        if times is None or (dynamic and one.is_at_most):
+            fail_unknown(f"how often {one.name} runs ({place_of(one)})")
+        counts[one.kind] += times
+    kinds = {*expected, *(counts if exact else ())}
+    wrong = {kind for kind in kinds if counts[kind] != expected.get(kind, 0)}
+    if wrong:
+        where = f" along {axis_text(axis)}" if axis is not None else ""
+        told, wanted = counts_text(counts, kinds), counts_text(expected, kinds)
+        head = f"{dump.title} has {told}{where}, expected {wanted}"
+        fail(head, collective_lines([one for one in chosen if one.kind in wrong]))
+
+
+def assert_no_collectives(
+    program: Program,
+    *,
+    inside_loops: bool = False,
+    axis: Axes | None = None,
+    min_bytes: int | str = 0,
+) -> None:
+    """Assert that a program does not communicate.
+
+    >>> assert_no_collectives("sample_dumps/tpu/tp_mlp", inside_loops=True, min_bytes="1GiB")
+
+    Args:
+        program: One module.
+        inside_loops: Look only inside of loops, where each runs many times.
+        axis: Look only at those along this mesh axis, or these together; None for all.
+        min_bytes: Look only at those of at least this payload.
+
+    Raises:
+        AssertionError: If there is one, or if that is not known.
+    """
+    __tracebackhide__ = True
+    dump = one_module(program)
+    found = known_collectives(dump)
+    chosen = [
+        one
+        for one in chosen_collectives(found, dump, axis, parse_size(min_bytes))
+        if one.loop_path or not inside_loops
+    ]
+    if chosen:
+        where = " inside of loops" if inside_loops else ""
+        head = f"{dump.title} has {plural(len(chosen), 'collective')}{where}, expected none"
+        fail(head, collective_lines(chosen))
+
+
+def assert_memory_below(
+    program: Program, limit: int | str, *, space: str | None = None, of: str = "total"
+) -> None:
+    """Assert that a program takes less memory on a device than a limit, or as much.
+
+    >>> assert_memory_below("sample_dumps/tpu/tp_mlp", "160MiB", space="HBM")
+
+    Args:
+        program: One module.
+        limit: Bytes, or text such as ``"14GiB"`` (powers of 1024, with or without the i).
+        space: Name of the memory space; None for the default one (HBM, device, memory).
+        of: ``total`` (all allocations), ``peak`` (most in use at one instant), ``temp``,
+            ``argument`` or ``output``.
+
+    Raises:
+        AssertionError: If it takes more, or if that is not known.
+    """
+    __tracebackhide__ = True
+    if of not in _MEASURES:
+        message = f"of={of!r}: expected one of {', '.join(_MEASURES)}"
+        raise UsageError(message)
+    dump, bound = one_module(program), parse_size(limit)
+    try:
+        results = memory(dump)
+    except HloLensError as error:
+        fail_unknown(f"the memory of {dump.title}: {error}")
+    found = memory_space(results, space)
+    least, most = bytes_of(results, found, of)
+    if results.mismatches and any(theirs > bound for _, _, theirs in results.mismatches):
+        name, ours, theirs = results.mismatches[0]
+        fail_unknown(f"{name}: memory_analysis() says {theirs:,}, this says {ours:,}")
+    if least <= bound < most:
+        fail_unknown(
+            f"the {of} of {found.name}: it is between {format_bytes(least)} and "
+            f"{format_bytes(most)}, and the limit is {format_bytes(bound)}"
+        )
+    if least > bound:
+        word = "estimated " if results.statement.source == "estimate" else ""
+        head = (
+            f"{dump.title} takes {word}{format_bytes(least)} of {found.name} ({of}), "
+            f"limit {format_bytes(bound)}, {format_bytes(least - bound)} too much"
+        )
+        fail(head, memory_lines(results, found))
+
+
+def assert_donated(program: Program, arguments: Iterable[str]) -> None:
+    """Assert that the memory of arguments is reused for results.
+
+    >>> assert_donated("sample_dumps/tpu/tp_mlp", ["params"])
+
+    Args:
+        program: One module.
+        arguments: Names: of an argument with all in it (``state``), or patterns of paths
+            (``params/*/kernel``, where ``*`` is one step and ``**`` any number).
+
+    Raises:
+        AssertionError: If that of one is not, or if there is no such argument.
+    """
+    __tracebackhide__ = True
+    dump = one_module(program)
+    wrong: list[str] = []
+    total = 0
+    for pattern in arguments:
+        values, unused = find_arguments(dump, pattern)
+        wrong += [f"{name}: the program does not use it" for name in unused]
+        for value in values:
+            if value.value.aliased_with is None:
+                total += value.device_bytes or 0
+                wrong.append(not_donated(dump, value))
+    if wrong:
+        head = (
+            f"{dump.title}: {plural(len(wrong), 'argument')} of {format_bytes(total)} per device "
+            "not reused for results"
+        )
+        fail(head, wrong)
+
+
+def assert_sharded(
+    program: Program, pattern: str, *, axis: Axes, dimension: int | None = None
+) -> None:
+    """Assert that parameters are divided over a mesh axis.
+
+    >>> assert_sharded("sample_dumps/tpu/tp_mlp", "params/w_*", axis="model")
+
+    Args:
+        program: One module.
+        pattern: As for `assert_donated`.
+        axis: Name of the axis; of several, all must divide it.
+        dimension: Which dimension it must divide; None for any.
+
+    Raises:
+        AssertionError: If one is not, if that is not known, or if there is no such parameter.
+    """
+    __tracebackhide__ = True
+    dump = one_module(program)
+    values, _ = find_arguments(dump, pattern)
+    wanted = {axis} if isinstance(axis, str) else set(axis)
+    unknown = [value for value in values if value.spec is None]
+    if unknown:
+        names = ", ".join(str(value.value.name) for value in unknown[:SHOWN])
+        fail_unknown(f"the sharding over mesh axes of {names}")
+    wrong = [value for value in values if not wanted <= axes_of(value, dimension)]
+    if wrong:
+        size = format_bytes(sum(value.device_bytes or 0 for value in wrong))
+        where = "" if dimension is None else f" in dimension {dimension}"
+        head = (
+            f"{dump.title}: {len(wrong)} of {plural(len(values), 'parameter')} not divided over "
+            f"{axis_text(axis)}{where}, {size} on each device"
+        )
+        lines = [
+            f"{format_bytes(v.device_bytes or 0):>10}  {v.value.name}  {v.spec_text}  "
+            f"{shape_text(v)}"
+            for v in sorted(wrong, key=lambda v: -(v.device_bytes or 0))
+        ]
+        fail(head, lines)
+
+
+def assert_same_program(program: Program, golden: Program, *, heed: Iterable[str] = ()) -> None:
+    """Assert that a program is another one, up to names, order and other noise.
+
+    >>> assert_same_program("sample_dumps/tpu/tp_mlp", "sample_dumps/tpu/tp_mlp")
+
+    Args:
+        program: One module.
+        golden: The module that it should be; a path is read.
+        heed: Kinds of noise that count as differences too, such as ``layout``; see
+            ``hlo-lens diff --help``.
+
+    Raises:
+        AssertionError: If they differ, or if one is not understood in full.
+    """
+    __tracebackhide__ = True
+    from hlo_lens.analysis.diff.noise import Noise
+    from hlo_lens.analysis.diff.program_diff import program_diff
+    from hlo_lens.report.program_diff_report import program_diff_facts
+
+    if isinstance(golden, (str, Path)) and "\n" not in str(golden) and not Path(golden).exists():
+        fail_unknown(f"the golden program: {golden} is not there; write compiled.as_text() to it")
+    head, base = understood(one_module(program)), understood(one_module(golden))
+    kinds = {kind.value: kind for kind in Noise}
+    named = list(heed)
+    if unknown := [name for name in named if name not in kinds]:
+        message = f"heed={unknown[0]!r}: expected one of {', '.join(sorted(kinds))}"
+        raise UsageError(message)
+    assert base.hlo is not None
+    assert head.hlo is not None
+    diff = program_diff(base.hlo, head.hlo, heed=[kinds[name] for name in named])
+    if diff.identical:
+        return
+    said = ", ".join(text for _, text in program_diff_facts(diff))
+    lines = [str(change) for change in diff.module_changes]
+    lines += [
+        f"{group.kind} {group.count} {group.opcode}  {'; '.join(group.changes) or group.shape}  "
+        f"{group.source or group.op_name or group.where}"
+        for group in diff.groups
+    ]
+    fail(f"{head.title} is not the golden program: {said}", lines)

@@ -1,0 +1,94 @@
+"""What the fixture does: compile, remember, keep what a failed test has compiled."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from typing import TYPE_CHECKING, Any
+
+from hlo_lens.text.errors import HloLensError, MissingPackageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from hlo_lens.model.dump import ModuleDump
+
+_NOT_IN_NAMES = re.compile(r"[^\w.-]+")
+_LONGEST_NAME = 120
+
+
+class Compiling:
+    """Compiles functions of a test with jax.
+
+    Attributes:
+        dumps: What was compiled, in order.
+    """
+
+    def __init__(self) -> None:
+        self.dumps: list[ModuleDump] = []
+
+    def __call__(self, function: Any, *args: Any, **kwargs: Any) -> ModuleDump:
+        """Return the program of a function for some arguments, which may be abstract.
+
+        Args:
+            function: A function, or what ``jax.jit`` made of one, with its shardings and donations.
+            args: Its arguments.
+            kwargs: Its arguments by name.
+
+        Raises:
+            MissingPackageError: If jax is not installed.
+        """
+        try:
+            import jax
+        except ImportError as error:
+            message = "jax is not installed: pip install 'hlo-lens[jax]'"
+            raise MissingPackageError(message) from error
+        from hlo_lens.jax_bridge import from_compiled
+
+        jitted = function if hasattr(function, "lower") else jax.jit(function)
+        lowered = jitted.lower(*args, **kwargs)
+        return self.add(from_compiled(lowered.compile(), lowered=lowered))
+
+    def add(self, dump: ModuleDump) -> ModuleDump:
+        """Remember a dump, as if it had been compiled here: it is kept if the test fails."""
+        self.dumps.append(dump)
+        return dump
+
+
+def keep(compiled: Sequence[Compiling], folder: Path, test: str) -> str:
+    """Write the dumps of a test below a folder; return what to say of it, empty for nothing."""
+    dumps = [dump for one in compiled for dump in one.dumps]
+    if not dumps:
+        return ""
+    place = folder / _NOT_IN_NAMES.sub("_", test)[-_LONGEST_NAME:]
+    try:
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        (folder / ".gitignore").write_text("*\n", "ascii")
+        for number, dump in enumerate(dumps):
+            for name, text in _texts(dump):
+                file = place / f"module_{number:04}.{_file_name(dump.title)}.{name}.txt"
+                file.write_text(text, "utf-8")
+    except OSError as error:
+        return f"the dumps could not be kept in {place}: {error.strerror or error}"
+    return f"what was compiled is kept; look at it with: hlo-lens report {place}"
+
+
+def _file_name(title: str) -> str:
+    return _NOT_IN_NAMES.sub("_", title)[:_LONGEST_NAME] or "module"
+
+
+def _texts(dump: ModuleDump) -> Iterator[tuple[str, str]]:
+    """Yield the texts of a dump with the names that XLA would give their files."""
+    stage = dump.stage or "after_optimizations"
+    if dump.hlo is not None:
+        yield stage, dump.hlo.columns.source.text
+    if dump.before is not None:
+        yield "before_optimizations", dump.before.columns.source.text
+    try:
+        assignment = dump.buffer_assignment
+    except HloLensError:
+        return
+    if assignment is not None:
+        yield f"{stage}-buffer-assignment", assignment.columns.source.text

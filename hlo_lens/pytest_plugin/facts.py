@@ -1,0 +1,235 @@
+"""What is known of a program, for assertions: what is not known fails, and failures show causes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
+
+from hlo_lens.api import collectives, modules_of
+from hlo_lens.report.units import format_bytes, plural
+from hlo_lens.text.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from hlo_lens.analysis.collective_results import Collective, Collectives
+    from hlo_lens.analysis.memory_results import MemoryResults
+    from hlo_lens.analysis.memory_statement import SpaceMemory
+    from hlo_lens.analysis.sharding_table import ShardedValue
+    from hlo_lens.api import Program
+    from hlo_lens.model.dump import ModuleDump
+
+SHOWN = 5
+"""Contributors that a failure lists; the rest is counted."""
+
+Axes: TypeAlias = str | tuple[str, ...]
+"""One mesh axis, or several."""
+
+# ---- what is known -----------------------------------------------------------------------------
+
+
+def one_module(program: Program) -> ModuleDump:
+    """Return the one module of a program; raises UsageError where there are several."""
+    found = modules_of(program)
+    if len(found) != 1:
+        names = ", ".join(one.name for one in found[:SHOWN])
+        message = f"expected one module, found {len(found)}: {names}"
+        raise UsageError(message)
+    return found[0]
+
+
+def understood(dump: ModuleDump) -> ModuleDump:
+    """Return a dump whose HLO text was understood in full; else fail."""
+    __tracebackhide__ = True
+    if dump.hlo is None:
+        fail_unknown(f"the program of {dump.title}: there is no HLO text")
+    if dump.hlo.gaps:
+        place = dump.hlo.gaps[0]
+        fail_unknown(
+            f"all of {dump.title}: {plural(len(dump.hlo.gaps), 'part')} of the text not "
+            f"understood, the first at {place.path}:{place.line}: {place.message}"
+        )
+    return dump
+
+
+def known_collectives(dump: ModuleDump) -> Collectives:
+    """Return the collectives of a dump; fail where not all of them are known."""
+    __tracebackhide__ = True
+    found = collectives(understood(dump))
+    if found.unknown_opcodes:
+        names = ", ".join(name for name, _ in found.unknown_opcodes)
+        fail_unknown(f"whether {names} are collectives")
+    return found
+
+
+def chosen_collectives(
+    found: Collectives, dump: ModuleDump, axis: Axes | None, min_bytes: int
+) -> Iterator[Collective]:
+    """Yield the collectives of an axis and size; fail where an axis or size is not known."""
+    __tracebackhide__ = True
+    wanted = None if axis is None else {axis} if isinstance(axis, str) else set(axis)
+    if wanted and found.collectives:
+        _check_axes(found, wanted)
+    for one in found.collectives:
+        if one.payload_bytes is None and min_bytes:
+            fail_unknown(f"the payload of {one.name} ({place_of(one)})")
+        if min_bytes and (one.payload_bytes or 0) < min_bytes:
+            continue
+        if wanted is not None:
+            if one.axes is None:
+                fail_unknown(
+                    f"the mesh axes of {one.name} in {dump.title}: no text names them, and the "
+                    "program was not given as jax has it"
+                )
+            if set(one.axes) != wanted:
+                continue
+        yield one
+
+
+def _check_axes(found: Collectives, wanted: set[str]) -> None:
+    """Fail where no mesh of the program has an axis: a misspelt one would have no collectives."""
+    __tracebackhide__ = True
+    known = {name for mesh in found.meshes for name in mesh.mesh.axis_names}
+    if missing := sorted(wanted - known):
+        there = "; ".join(str(mesh) for mesh in found.meshes) or "no text names any"
+        fail_unknown(f"what runs along {', '.join(missing)}: axes are {there}")
+
+
+def memory_space(results: MemoryResults, name: str | None) -> SpaceMemory:
+    """Return a memory space by name, the default one for None; raises UsageError."""
+    spaces = {space.name.lower(): space for space in results.statement.spaces}
+    if name is None:
+        return next(space for space in results.statement.spaces if space.color == 0)
+    if name.lower() not in spaces:
+        message = f"no memory space {name!r}; there is {', '.join(s.name for s in spaces.values())}"
+        raise UsageError(message)
+    return spaces[name.lower()]
+
+
+def bytes_of(results: MemoryResults, space: SpaceMemory, of: str) -> tuple[int, int]:
+    """Return the least and the most that a figure may be; fail where it is not known."""
+    __tracebackhide__ = True
+    layout = results.layout
+    if not layout.is_complete:
+        fail_unknown("the memory: the buffer assignment is not complete")
+    if of == "peak":
+        if space.peak_bytes is None or not layout.are_ranges_complete:
+            fail_unknown("the peak: no live ranges, or not all of them")
+        return space.peak_bytes, space.peak_bytes
+    size: int = getattr(space, f"{of}_bytes")
+    least, most = results.statement.temp_range
+    if of in ("temp", "total") and space.color == 0 and least < most:
+        return size, size + most - least
+    return size, size
+
+
+def axes_of(value: ShardedValue, dimension: int | None) -> set[str]:
+    """Return the mesh axes that divide a value, in one dimension or in any."""
+    spec = value.spec or ()
+    entries = spec if dimension is None else spec[dimension : dimension + 1]
+    found: set[str] = set()
+    for entry in entries:
+        found |= {entry} if isinstance(entry, str) else set(entry or ())
+    return found
+
+
+def not_donated(dump: ModuleDump, value: ShardedValue) -> str:
+    """Return why an argument's memory is not reused."""
+    from hlo_lens.analysis.sharding_results import sharding_results
+
+    results = sharding_results(dump)
+    listed = () if results is None else results.donations.donations
+    key = (value.value.number, value.value.index)
+    reason = next(
+        (d.reason for d in listed if (d.value.value.number, d.value.value.index) == key), ""
+    )
+    told = None if dump.framework is None else dump.framework.argument(value.value.number)
+    if told is not None and told.is_donated is False:
+        reason = "it is not donated (donate_argnums)"
+    size = format_bytes(value.device_bytes or 0)
+    return f"{size:>10}  {value.value.name}  {shape_text(value)}  {reason or 'not donated'}"
+
+
+# ---- words -------------------------------------------------------------------------------------
+
+
+def fail(head: str, lines: Sequence[str]) -> NoReturn:
+    """Fail with what is wrong and the first lines of what causes it."""
+    __tracebackhide__ = True
+    rest = len(lines) - SHOWN
+    tail = [f"    [{rest} more]"] if rest > 0 else []
+    raise AssertionError("\n".join([head, *(f"    {line}" for line in lines[:SHOWN]), *tail]))
+
+
+def fail_unknown(what: str) -> NoReturn:
+    """Fail because something is not known."""
+    __tracebackhide__ = True
+    message = f"not known: {what}"
+    raise AssertionError(message)
+
+
+def counts_text(counts: Mapping[str, int], kinds: Iterable[str]) -> str:
+    """Return counts of kinds in words."""
+    return ", ".join(f"{counts.get(kind, 0)} {kind}" for kind in sorted(kinds)) or "nothing"
+
+
+def axis_text(axis: Axes) -> str:
+    """Return axes in words."""
+    return axis if isinstance(axis, str) else ",".join(axis)
+
+
+def place_of(one: Collective) -> str:
+    """Return the source line of a collective, else the next best thing."""
+    if one.source_file:
+        return f"{one.source_file}:{one.source_line}" if one.source_line else one.source_file
+    return one.op_name or one.near_op_name or one.computation
+
+
+def collective_lines(found: Iterable[Collective]) -> list[str]:
+    """Return the collectives that move the most first, with their source lines."""
+    ordered = sorted(found, key=lambda one: (-(one.payload_bytes or 0), one.name))
+    return [
+        f"{size_text(one.payload_bytes):>10}  {one.kind} {','.join(one.axes or ('axis ?',))}  "
+        f"{one.name}{loop_text(one)}  {place_of(one)}"
+        for one in ordered
+    ]
+
+
+def loop_text(one: Collective) -> str:
+    """Return the loops around a collective, and how often it runs."""
+    if not one.loop_path:
+        return ""
+    times = "?" if one.dynamic_count is None else one.dynamic_count
+    return f" in {' > '.join(one.loop_path)} x{times}"
+
+
+def size_text(size: int | None) -> str:
+    """Return bytes in words."""
+    return "? bytes" if size is None else format_bytes(size)
+
+
+def shape_text(value: ShardedValue) -> str:
+    """Return the shape of one device's part."""
+    shape = value.device_shape
+    return "?" if shape is None else shape.to_text(layout=False)
+
+
+def memory_lines(results: MemoryResults, space: SpaceMemory) -> list[str]:
+    """Return what is alive at the peak, largest first, with source lines."""
+    from hlo_lens.analysis.memory_by import makers_of, op_name_of
+    from hlo_lens.analysis.peak_memory import peak_memory
+
+    peak = peak_memory(results.layout, color=space.color)
+    if peak is None:
+        sizes = sorted(
+            (a for a in results.layout.allocations if a.color == space.color), key=lambda a: -a.size
+        )
+        return [f"{format_bytes(a.size):>10}  allocation {a.index}  {a.category}" for a in sizes]
+    makers = makers_of(results.module, peak.live)
+    lines = []
+    for value in peak.live:
+        maker = makers.get(value.value)
+        place = None if maker is None else maker.source_location
+        name = op_name_of(maker) or ""
+        words = [value.value, value.category, str(place or ""), name]
+        lines.append("  ".join([f"{format_bytes(value.size_bytes):>10}", *filter(None, words)]))
+    return lines

@@ -1,0 +1,96 @@
+"""Arguments by name or by pattern, and sizes as people write them."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.sharding_results import sharding_results
+from hlo_lens.text.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.analysis.sharding_table import ShardedValue
+    from hlo_lens.model.dump import ModuleDump
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGTPE]?)(i)?B?\s*", re.IGNORECASE)
+_STEP = re.compile(
+    r"""\[(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\]]*))\]|\.([^.\[]+)|([^.\[]+)"""
+)
+_SHOWN = 8
+
+
+def parse_size(size: int | str) -> int:
+    """Return bytes: a number, or text such as ``14GiB`` (powers of 1024, with or without the i).
+
+    >>> parse_size("1.5KiB"), parse_size("2G"), parse_size(7)
+    (1536, 2147483648, 7)
+    """
+    if isinstance(size, int):
+        return size
+    match = _SIZE.fullmatch(size)
+    if match is None:
+        message = f"not a size: {size!r}; write it like 4096, 64KiB or 1MiB"
+        raise UsageError(message)
+    return int(float(match[1]) * 1024 ** " KMGTPE".index(match[2].upper() or " "))
+
+
+def steps_of(name: str) -> tuple[str, ...]:
+    """Return the steps of an argument's path as jax writes it.
+
+    >>> steps_of("params['layer_0']['kernel']"), steps_of("state.opt[0].mu")
+    (('params', 'layer_0', 'kernel'), ('state', 'opt', '0', 'mu'))
+    """
+    return tuple(
+        next(part for part in match.groups() if part is not None) for match in _STEP.finditer(name)
+    )
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Return whether a pattern names an argument, or something that it is in.
+
+    ``*`` stands for (a part of) one step, ``**`` for any number of steps.
+
+    >>> matches("params", "params['a']['b']"), matches("params/*/b", "params['a']['b']")
+    (True, True)
+    >>> matches("param", "params['a']"), matches("**/b", "params['a']['b']")
+    (False, True)
+    """
+    wanted = tuple(pattern.split("/")) if "[" not in pattern else steps_of(pattern)
+    return _fits(wanted, steps_of(name)) or pattern == name
+
+
+def _fits(wanted: Sequence[str], steps: Sequence[str]) -> bool:
+    if not wanted:
+        return True  # the rest is inside of what is named
+    if wanted[0] == "**":
+        return len(wanted) == 1 or any(_fits(wanted[1:], steps[k:]) for k in range(len(steps)))
+    return bool(steps) and fnmatchcase(steps[0], wanted[0]) and _fits(wanted[1:], steps[1:])
+
+
+def find_arguments(dump: ModuleDump, pattern: str) -> tuple[list[ShardedValue], list[str]]:
+    """Return the parameters that a pattern names, and the names of arguments that are not used.
+
+    Raises:
+        AssertionError: If there are none.
+    """
+    __tracebackhide__ = True
+    results = sharding_results(dump)
+    if results is None:
+        message = f"not known: the arguments of {dump.title}: there is no HLO text"
+        raise AssertionError(message)
+    parameters = results.table.parameters
+    found = [value for value in parameters if matches(pattern, str(value.value.name))]
+    known = () if dump.framework is None else dump.framework.unused
+    unused = [value.name for value in known if matches(pattern, value.name)]
+    if not found and not unused:
+        names = [str(value.value.name) for value in parameters]
+        rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        message = (
+            f"no argument of {dump.title} is called {pattern!r}; there is "
+            f"{', '.join(names[:_SHOWN]) or 'none'}{rest}"
+        )
+        raise AssertionError(message)
+    return found, unused
