@@ -13,12 +13,15 @@ from hlo_lens.compare.sides import load_sides
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
+
+    import pandas as pd
 
     from hlo_lens.analysis.diff.module_diff import ModuleDiff
     from hlo_lens.analysis.diff.program_diff import ProgramDiff
     from hlo_lens.compare.sides import LoadedSide, Side, SideModule
     from hlo_lens.model.snapshot import ModuleSnapshot
+    from hlo_lens.report.table import Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +58,44 @@ class Diff:
         from hlo_lens.report.diff_json import diff_object
 
         return diff_object(self, tool_version=__version__)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the numbers as a pandas frame: module, subject, metric, base, head, delta.
+
+        Subjects are ``memory`` (bytes) and ``collectives`` (how many of each kind). What one side
+        does not know is missing, and so is the delta then.
+        """
+        import pandas as pd
+
+        return pd.DataFrame.from_records(
+            list(_number_rows(self)),
+            columns=["module", "subject", "metric", "base", "head", "delta"],
+        )
+
+    def report(self) -> Report:
+        """Return the report that ``hlo-lens diff`` prints."""
+        from hlo_lens import __version__
+        from hlo_lens.report.diff_report import diff_report
+
+        names = (self.base.path, self.head.path)
+        return diff_report(self, names=names, tool_version=__version__)
+
+    def __str__(self) -> str:
+        return str(self.report())
+
+    def _repr_html_(self) -> str:
+        return self.report()._repr_html_()  # the name that notebooks ask for
+
+
+def _number_rows(diff: Diff) -> Iterator[tuple[str, str, str, int | None, int | None, int | None]]:
+    for module in diff.modules:
+        listed = (
+            ("memory", None if module.memory is None else module.memory.metrics),
+            ("collectives", None if module.collectives is None else module.collectives.counts),
+        )
+        for subject, deltas in listed:
+            for metric, found in (deltas or {}).items():
+                yield module.head.name, subject, metric, found.base, found.head, found.delta
 
 
 def diff(

@@ -22,11 +22,13 @@ class Compiling:
     """Compiles functions of a test with jax.
 
     Attributes:
-        dumps: What was compiled, in order.
+        dumps: What was compiled or added, in order.
+        added: What was added alone.
     """
 
     def __init__(self) -> None:
         self.dumps: list[ModuleDump] = []
+        self.added: list[ModuleDump] = []
 
     def __call__(self, function: Any, *args: Any, **kwargs: Any) -> ModuleDump:
         """Return the program of a function for some arguments, which may be abstract.
@@ -48,11 +50,14 @@ class Compiling:
 
         jitted = function if hasattr(function, "lower") else jax.jit(function)
         lowered = jitted.lower(*args, **kwargs)
-        return self.add(from_compiled(lowered.compile(), lowered=lowered))
+        dump = from_compiled(lowered.compile(), lowered=lowered)
+        self.dumps.append(dump)
+        return dump
 
     def add(self, dump: ModuleDump) -> ModuleDump:
         """Remember a dump, as if it had been compiled here: it is kept if the test fails."""
         self.dumps.append(dump)
+        self.added.append(dump)
         return dump
 
 

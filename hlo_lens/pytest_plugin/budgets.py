@@ -1,0 +1,139 @@
+"""What the marker and the session do: budgets of single tests, a snapshot of all of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hlo_lens import __version__
+from hlo_lens.compare.check import check
+from hlo_lens.compare.sides import read_snapshot_file, snapshot
+from hlo_lens.model.dump import Dump
+from hlo_lens.model.snapshot import Snapshot, read_snapshot
+from hlo_lens.report.check_report import check_report
+from hlo_lens.report.snapshot_json import snapshot_text
+from hlo_lens.report.units import plural
+from hlo_lens.text.errors import HloLensError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hlo_lens.compare.check import Checked
+    from hlo_lens.jax_bridge import Capture
+    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.snapshot import ModuleSnapshot
+    from hlo_lens.pytest_plugin.compiling import Compiling
+
+_BETWEEN = " :: "
+"""Between the name of a test and that of a module that it compiled."""
+
+
+@contextmanager
+def captured() -> Iterator[Capture | None]:
+    """Take down what the block compiles; nothing where jax is not installed."""
+    if find_spec("jax") is None:
+        with nullcontext() as nothing:
+            yield nothing
+        return
+    from hlo_lens.jax_bridge import capture
+
+    with capture() as found:
+        yield found
+
+
+def breach_of(found: Capture | None, compiled: Sequence[Compiling], budget: Path) -> str | None:
+    """Return what is wrong with what a test has compiled by a budget file; None for nothing.
+
+    Args:
+        found: What jax compiled.
+        compiled: What fixtures have, of which only what was added by hand is looked at if `found`
+            has the rest.
+        budget: The file.
+    """
+    dumps = [dump for one in compiled for dump in (one.dumps if found is None else one.added)]
+    dumps += [] if found is None else found.modules
+    if not dumps:
+        return (
+            f"not known: whether {budget.name} is kept: the test compiled nothing (a function that "
+            "was compiled before is not compiled again)"
+        )
+    try:
+        checked = check(
+            Dump(path="what the test compiled", modules=tuple(dumps)), budget=str(budget)
+        )
+    except HloLensError as error:
+        return f"not known: whether {budget.name} is kept: {error}"
+    if checked.judgement.is_failed or checked.judgement.is_undecided:
+        return judgement_text(checked)
+    return None
+
+
+def judgement_text(checked: Checked) -> str:
+    """Return the report on rules, with who is behind the failures."""
+    return str(check_report(checked.judgement, facts=(), tool_version=__version__)).rstrip()
+
+
+# ---- the session -------------------------------------------------------------------------------
+
+
+class Session:
+    """Snapshots of all programs that fixtures compiled, by test.
+
+    Args:
+        save: File to write.
+        compare: Snapshot to compare with.
+        rules: When the comparison fails, in short; nothing may grow if there are none.
+    """
+
+    def __init__(
+        self, save: str | None = None, compare: str | None = None, rules: Sequence[str] = ()
+    ) -> None:
+        self._save = save
+        self._compare = compare
+        self._rules = tuple(rules)
+        self._modules: list[ModuleSnapshot] = []
+
+    def add(self, test: str, dumps: Sequence[ModuleDump]) -> None:
+        """Keep what a test has compiled, under its name."""
+        for dump in dumps:
+            for module in snapshot(dump).modules:
+                name = f"{test}{_BETWEEN}{module.name}"
+                self._modules.append(dataclasses.replace(module, name=name))
+
+    def to_dict(self) -> dict[str, object]:
+        """Return all of it for another process: pytest-xdist's workers send it home."""
+        return Snapshot(path="", modules=tuple(self._modules)).to_dict(tool_version=__version__)
+
+    def join(self, sent: Mapping[str, Any]) -> None:
+        """Add what another process has sent."""
+        self._modules += read_snapshot(sent, "<worker>").modules
+
+    def finish(self) -> tuple[bool, str]:
+        """Write and compare; return whether all is well, and what is to be said.
+
+        Raises:
+            HloLensError: If the baseline cannot be read, or a rule makes no sense.
+            OSError: If the snapshot cannot be written.
+        """
+        own = Snapshot(path="this session", modules=tuple(self._modules))
+        said: list[str] = []
+        if self._save is not None:
+            text = snapshot_text(own.to_dict(tool_version=__version__))
+            Path(self._save).write_text(text, "ascii", newline="")
+            said.append(f"{plural(len(own.modules), 'program')} saved to {self._save}")
+        is_well = True
+        if self._compare is not None:
+            base = self._baseline(read_snapshot_file(self._compare))
+            checked = check(own, baseline=base, rules=self._rules)
+            is_well = not (checked.judgement.is_failed or checked.judgement.is_undecided)
+            said.append(judgement_text(checked))
+        return is_well, "\n".join(said)
+
+    def _baseline(self, whole: Snapshot) -> Snapshot:
+        """Return the baseline of the tests that have run, which may be few of them."""
+        tests = {module.name.rpartition(_BETWEEN)[0] for module in self._modules}
+        kept = (m for m in whole.modules if m.name.rpartition(_BETWEEN)[0] in tests)
+        return dataclasses.replace(whole, modules=tuple(kept))
