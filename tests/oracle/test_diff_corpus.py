@@ -29,7 +29,7 @@ def test_a_dump_differs_neither_from_itself_nor_from_its_snapshot(path: object) 
     assert diff(kept, str(path)).identical
 
 
-@pytest.mark.parametrize(("base", "head"), pairwise(VERSIONS), ids=lambda path: path.name)
+@pytest.mark.parametrize(("base", "head"), list(pairwise(VERSIONS)), ids=lambda path: path.name)
 def test_versions_compare_and_mirror(base: object, head: object) -> None:
     (there,) = diff(str(base), str(head)).modules
     (back,) = diff(str(head), str(base)).modules
