@@ -34,15 +34,7 @@ if TYPE_CHECKING:
     from hlo_lens.jax_bridge import Capture, capture, from_compiled, from_lowered
     from hlo_lens.load import load
     from hlo_lens.model.buffer_log import BufferLog
-    from hlo_lens.model.buffers import (
-        AssignedValue,
-        BufferAllocation,
-        BufferAssignment,
-        BufferValues,
-        HloPosition,
-        HloUse,
-        HloValue,
-    )
+    from hlo_lens.model.buffers import BufferAllocation, BufferAssignment
     from hlo_lens.model.call_tree import CallFrame, CallTree, CallTrees
     from hlo_lens.model.dump import Dump, ModuleDump
     from hlo_lens.model.framework import Framework, FrameworkValue
@@ -51,6 +43,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo import HloModule
     from hlo_lens.model.hlo_computation import HloComputation
     from hlo_lens.model.hlo_instruction import HloInstruction
+    from hlo_lens.model.hlo_value import AssignedValue, BufferValues, HloPosition, HloUse, HloValue
     from hlo_lens.model.live_range import HloLiveRange
     from hlo_lens.model.log import LogText
     from hlo_lens.model.memory_usage_report import MemoryUsageReport
@@ -163,15 +156,7 @@ _HOMES = {
     "hlo_lens.jax_bridge": ("Capture", "capture", "from_compiled", "from_lowered"),
     "hlo_lens.load": ("load",),
     "hlo_lens.model.buffer_log": ("BufferLog",),
-    "hlo_lens.model.buffers": (
-        "AssignedValue",
-        "BufferAllocation",
-        "BufferAssignment",
-        "BufferValues",
-        "HloPosition",
-        "HloUse",
-        "HloValue",
-    ),
+    "hlo_lens.model.buffers": ("BufferAllocation", "BufferAssignment"),
     "hlo_lens.model.call_tree": ("CallFrame", "CallTree", "CallTrees"),
     "hlo_lens.model.dump": ("Dump", "ModuleDump"),
     "hlo_lens.model.framework": ("Framework", "FrameworkValue"),
@@ -180,6 +165,13 @@ _HOMES = {
     "hlo_lens.model.hlo": ("HloModule",),
     "hlo_lens.model.hlo_computation": ("HloComputation",),
     "hlo_lens.model.hlo_instruction": ("HloInstruction",),
+    "hlo_lens.model.hlo_value": (
+        "AssignedValue",
+        "BufferValues",
+        "HloPosition",
+        "HloUse",
+        "HloValue",
+    ),
     "hlo_lens.model.live_range": ("HloLiveRange",),
     "hlo_lens.model.log": ("LogText",),
     "hlo_lens.model.memory_usage_report": ("MemoryUsageReport",),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.occupancy import Occupant, occupied_bytes
-from hlo_lens.model.buffers import parse_index
+from hlo_lens.model.buffer_columns import parse_index
 from hlo_lens.model.live_range import LiveRanges
 
 if TYPE_CHECKING:

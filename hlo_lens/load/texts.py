@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hlo_lens.load.stored import StoredFile
-    from hlo_lens.model.buffers import BufferAssignment, BufferValues
+    from hlo_lens.model.buffers import BufferAssignment
     from hlo_lens.model.call_tree import CallTrees
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.heap_trace import HeapTrace
     from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo_value import BufferValues
     from hlo_lens.model.live_range import HloLiveRange
     from hlo_lens.model.log import LogText
     from hlo_lens.model.memory_usage_report import MemoryUsageReport

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.analysis.result import Row
-    from hlo_lens.model.buffers import BufferValues
     from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.hlo_value import BufferValues
     from hlo_lens.model.live_range import HloLiveRange
     from hlo_lens.model.memory_usage_report import MemoryUsageReport
 

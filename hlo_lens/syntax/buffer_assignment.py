@@ -20,7 +20,8 @@ from hlo_lens.syntax.buffer_lines import (
 from hlo_lens.syntax.buffer_scan import EXPECTED, BufferScan
 
 if TYPE_CHECKING:
-    from hlo_lens.model.buffers import BufferAssignment, BufferValues
+    from hlo_lens.model.buffers import BufferAssignment
+    from hlo_lens.model.hlo_value import BufferValues
     from hlo_lens.text.source import Source
 
 

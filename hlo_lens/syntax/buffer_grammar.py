@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from lark import Lark, Token, Tree
 
-from hlo_lens.model.buffers import (
+from hlo_lens.model.buffer_columns import (
     ALLOCATION_STRIDE,
     COLOR,
     FLAGS,
@@ -26,9 +26,8 @@ from hlo_lens.model.buffers import (
     PARAMETER_SHAPE,
     SHAPE_INDEX,
     SIZE,
-    HloPosition,
-    HloUse,
 )
+from hlo_lens.model.hlo_value import HloPosition, HloUse
 from hlo_lens.syntax.buffer_lines import NAMES as LINE_NAMES
 from hlo_lens.syntax.buffer_lines import Node, find_all, optional_token
 from hlo_lens.syntax.grammar import grammar_text

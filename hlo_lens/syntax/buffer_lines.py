@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from lark import Lark
 
-    from hlo_lens.model.buffers import BufferAssignment, BufferValues
+    from hlo_lens.model.buffers import BufferAssignment
+    from hlo_lens.model.hlo_value import BufferValues
     from hlo_lens.model.live_range import HloLiveRange
     from hlo_lens.model.memory_usage_report import MemoryUsageReport
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.buffers import (
+from hlo_lens.model.buffer_columns import (
     ALLOCATION_STRIDE,
     ASSIGNED_STRIDE,
     COLOR,
@@ -26,13 +26,11 @@ from hlo_lens.model.buffers import (
     SHAPE_INDEX,
     SIZE,
     USED_STRIDE,
-    BufferAssignment,
     BufferColumns,
-    BufferValues,
-    HloPosition,
-    HloUse,
     parse_index,
 )
+from hlo_lens.model.buffers import BufferAssignment
+from hlo_lens.model.hlo_value import BufferValues, HloPosition, HloUse
 from hlo_lens.syntax import buffer_patterns as patterns
 from hlo_lens.syntax.buffer_grammar import (
     FLAG_BITS,
@@ -99,7 +97,7 @@ EXPECTED = "'BufferAssignment:', an allocation or a value"
 
 
 class ListReader:
-    """Reads the lists of used values; implements `hlo_lens.model.buffers.BufferReader`."""
+    """Reads the lists of used values; implements `hlo_lens.model.hlo_value.BufferReader`."""
 
     def positions(self, text: str) -> tuple[HloPosition, ...]:
         """Return the positions that lines of a value print."""

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, cast
 
 from lark import Token
 
-from hlo_lens.model.buffers import (
+from hlo_lens.model.buffer_columns import (
     ALLOCATION_STRIDE,
     ASSIGNED_STRIDE,
     REUSED_STRIDE,
     SIZE,
-    BufferAssignment,
     BufferColumns,
 )
+from hlo_lens.model.buffers import BufferAssignment
 from hlo_lens.model.human_size import HumanSize
 from hlo_lens.model.memory_usage_report import (
     AllocationRow,

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from hlo_lens.model.buffers import BufferAssignment, BufferValues
+    from hlo_lens.model.buffers import BufferAssignment
+    from hlo_lens.model.hlo_value import BufferValues
     from hlo_lens.model.live_range import HloLiveRange
     from hlo_lens.model.memory_usage_report import MemoryUsageReport, ReportTable
     from hlo_lens.text.errors import Gap

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hlo_lens
-from hlo_lens.model.buffers import BufferAllocation, BufferAssignment, HloPosition, HloUse
+from hlo_lens.model.hlo_value import HloPosition, HloUse
 from hlo_lens.syntax.buffer_assignment import (
     parse_buffer_assignment,
     parse_buffer_assignment_with_grammar,
@@ -23,6 +23,8 @@ from tests import buffer_texts, corpus
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from hlo_lens.model.buffers import BufferAllocation, BufferAssignment
 
 ALLOCATIONS = """BufferAssignment:
 allocation 0: size 8192, parameter 3, shape |f32[64,32]| at ShapeIndex {}:
