@@ -12,37 +12,27 @@ from typing import TYPE_CHECKING
 from hlo_lens.model.buffer_columns import (
     ALLOCATION_STRIDE,
     ASSIGNED_STRIDE,
-    COLOR,
     FIRST_VALUE,
-    FLAGS,
     NUMBER,
     OUTPUT_SHAPE,
     OUTPUT_SHAPE_END,
-    PAGE,
-    PARAMETER,
     PARAMETER_SHAPE,
     PARAMETER_SHAPE_END,
     REUSED_STRIDE,
-    SHAPE_INDEX,
-    SIZE,
     USED_STRIDE,
     BufferColumns,
-    parse_index,
 )
 from hlo_lens.model.buffers import BufferAssignment
-from hlo_lens.model.hlo_value import BufferValues, HloPosition, HloUse
+from hlo_lens.model.hlo_value import BufferValues
 from hlo_lens.syntax import buffer_patterns as patterns
 from hlo_lens.syntax.buffer_grammar import (
-    FLAG_BITS,
     NAMES,
     UNKNOWN_SHAPE,
     Places,
-    ReadAllocation,
     parser,
 )
 from hlo_lens.syntax.buffer_lines import LineScan, Node, header_of_others, optional_token
-from hlo_lens.syntax.hlo_patterns import LINE
-from hlo_lens.syntax.shape import parse_shape
+from hlo_lens.syntax.buffer_parts import ListReader, ShapeCheck, read_items
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Span
 
@@ -52,16 +42,6 @@ if TYPE_CHECKING:
     from hlo_lens.syntax.buffer_grammar import ReadUsedValue
     from hlo_lens.text.source import Source
 
-_JUDGED = 1 << 20
-"""Longest shape, in characters, that is read to see whether it is one; longer ones need balance."""
-
-_REMEMBERED = 1 << 16
-"""Longest shape that is remembered beside the last one."""
-
-_MOST_WRONG = 256
-"""How many texts that are no shapes are remembered."""
-
-_BALANCED = re.compile(LINE.shape)
 
 _ASSIGNMENT = re.compile(r"BufferAssignment:[ \t]*+(?:\n|\Z)")
 _USED = re.compile(r"Used values:[ \t]*+(?:\n|\Z)")
@@ -94,62 +74,6 @@ _BLOCK_END = re.compile(
 """Where a used value that is not printed plainly ends."""
 
 EXPECTED = "'BufferAssignment:', an allocation or a value"
-
-
-class ListReader:
-    """Reads the lists of used values; implements `hlo_lens.model.hlo_value.BufferReader`."""
-
-    def positions(self, text: str) -> tuple[HloPosition, ...]:
-        """Return the positions that lines of a value print."""
-        return tuple(
-            HloPosition(instruction_name=m[1], index=parse_index(m[2] or ""))
-            for m in patterns.POSITION.finditer(text)
-        )
-
-    def uses(self, text: str) -> tuple[HloUse, ...]:
-        """Return the uses that lines of a value print."""
-        return tuple(
-            HloUse(
-                instruction_name=m[1],
-                operand_number=int(m[2]),
-                operand_index=parse_index(m[3] or ""),
-            )
-            for m in patterns.USE.finditer(text)
-        )
-
-
-class ShapeCheck:
-    """Judges shapes and remembers which were right.
-
-    Attributes:
-        right: Texts of shapes that are right.
-    """
-
-    def __init__(self) -> None:
-        self.right: set[str] = set()
-        self._wrong: dict[str, DumpSyntaxError] = {}
-        self._long = ""
-
-    def problem(self, text: str) -> DumpSyntaxError | None:
-        """Return why a text is no shape, with its place in the text, or None."""
-        if text in self.right or text == self._long:
-            return None
-        if text in self._wrong:
-            return self._wrong[text]
-        try:
-            if len(text) <= _JUDGED:
-                parse_shape(text)
-            elif _BALANCED.fullmatch(text) is None:
-                return DumpSyntaxError("expected a shape")
-        except DumpSyntaxError as error:
-            if len(text) <= _REMEMBERED and len(self._wrong) < _MOST_WRONG:
-                self._wrong[text] = error
-            return error
-        if len(text) > _REMEMBERED:
-            self._long = text
-        else:
-            self.right.add(text)
-        return None
 
 
 class BufferScan(LineScan):
@@ -512,39 +436,3 @@ class BufferScan(LineScan):
             return None
         place = min(end, start + problem.column - 1)
         return DumpSyntaxError.at(self.source, Span(place, max(end, place + 1)), problem.message)
-
-
-_ITEM_COLUMNS = ((1, COLOR), (2, PAGE), (3, PARAMETER))
-_ITEM_SPANS = ((4, SHAPE_INDEX), (5, PARAMETER_SHAPE), (6, SHAPE_INDEX), (7, OUTPUT_SHAPE))
-
-
-def read_items(text: str, match: re.Match[str]) -> ReadAllocation | None:
-    """Return what an allocation line of any words says; None where only the grammar may judge.
-
-    Args:
-        text: The whole text.
-        match: Match of a pattern whose groups are number, size, and items with a leading comma.
-    """
-    cells = [0] * ALLOCATION_STRIDE
-    cells[NUMBER], cells[SIZE] = match.start(1), match.start(2)
-    other: list[str] = []
-    for item in patterns.ITEM.finditer(text, *match.span(3)):
-        known = patterns.KNOWN_ITEM.fullmatch(text, *item.span(1))
-        if known is not None:
-            _note_item(known, cells)
-        elif patterns.ITEM_OF_GRAMMAR.match(item[1]):
-            return None
-        else:
-            other.append(item[1].rstrip())
-    return ReadAllocation(cells, tuple(other))
-
-
-def _note_item(match: re.Match[str], cells: list[int]) -> None:
-    """Note the places of an item of an allocation line; of a repeated one the first counts."""
-    for group, column in _ITEM_COLUMNS:
-        if match.start(group) >= 0:
-            cells[column] = cells[column] or match.start(group)
-    for group, column in _ITEM_SPANS:
-        if match.start(group) >= 0 and not cells[column]:
-            cells[column : column + 2] = match.span(group)
-    cells[FLAGS] |= FLAG_BITS.get(match[0], 0)

@@ -44,7 +44,7 @@ from hlo_lens.syntax.buffer_lines import (
     scan_source,
     source_of,
 )
-from hlo_lens.syntax.buffer_scan import ShapeCheck, read_items
+from hlo_lens.syntax.buffer_parts import ShapeCheck, read_items
 from hlo_lens.syntax.hlo_patterns import LINE
 from hlo_lens.syntax.report_grammar import NAMES, hidden_of, parser, percent_of, row_of
 
