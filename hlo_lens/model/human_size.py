@@ -17,6 +17,9 @@ _UNITS = "KMGTPE"
 _LEAST, _MOST = 1024, 1024 * 1024 - 1
 """What is left after the divisions, in units that are printed divided by 1024."""
 
+_NO_SIZE = "-8E"
+"""What XLA prints for the one number that cannot be negated: a mark rather than a size."""
+
 
 @dataclass(frozen=True, slots=True)
 class HumanSize:
@@ -51,7 +54,7 @@ class HumanSize:
 def _bounds(text: str) -> tuple[int, int] | tuple[None, None]:
     """Return the smallest and the largest number that is printed as this text, both inclusive."""
     match = _PRINTED.fullmatch(text)
-    if match is None:
+    if match is None or text == _NO_SIZE:
         return None, None
     sign, whole, decimals, unit = match.groups()
     if not unit:
