@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.beside import FileBeside
+from hlo_lens.load.mixed import buffer_parts, files_alone, files_of_parts, without_parts
 from hlo_lens.load.protos import proto_module
 from hlo_lens.load.stored import chunks, name_of, source_of
 from hlo_lens.load.texts import BUFFER_KINDS, buffer_texts, lazy_log, lazy_module, lazy_trees
@@ -28,6 +29,7 @@ from hlo_lens.text.source import cut_log_prefixes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from hlo_lens.load.mixed import Part
     from hlo_lens.load.stored import StoredFile
     from hlo_lens.text.source import Source
 
@@ -55,6 +57,7 @@ class Content:
         source: Its text.
         beside: Finds the other texts of its module.
         progress: Called with characters done and characters in all.
+        parts: Buffer-side texts that stand in it beside other text.
     """
 
     file: StoredFile
@@ -62,6 +65,7 @@ class Content:
     source: Source
     beside: FileBeside
     progress: Progress | None = None
+    parts: tuple[Part, ...] = ()
 
 
 class Opened:
@@ -107,12 +111,29 @@ def modules_of(
     kind = sniff(source.text)
     if kind is DumpKind.OTHER and (bare := cut_log_prefixes(source)) is not None:
         source, kind = bare, sniff(bare.text)  # a log whose prefixes begin late
-    read = READERS.get(kind)
-    if read is None:
+    if kind not in READERS:
         hint = _HINTS.get(kind, f"this is a {kind.value}, not HLO")
         raise DumpSyntaxError(hint, path=source.path)
     beside = FileBeside(None if alone else file)
-    yield from read(Content(file=file, kind=kind, source=source, beside=beside, progress=progress))
+    content = Content(file=file, kind=kind, source=source, beside=beside, progress=progress)
+    content = content if alone else _unmixed(content)
+    yield from READERS[content.kind](content)
+
+
+def _unmixed(content: Content) -> Content:
+    """Return the content with the buffer-side texts apart that stand in a log, or beside HLO."""
+    text = content.source.text
+    has_hlo = content.kind is DumpKind.HLO or "\nHloModule " in text
+    begins = text[:_HEAD].lstrip().startswith(_BUFFER_HEADERS)
+    if content.kind is not DumpKind.HLO and (
+        content.kind not in BUFFER_KINDS or (begins and not has_hlo)
+    ):
+        return content
+    parts = buffer_parts(text)
+    if not parts:
+        return content
+    kind = DumpKind.HLO if has_hlo else content.kind
+    return replace(content, kind=kind, parts=tuple(parts))
 
 
 def _hlo_modules(content: Content) -> Iterator[ModuleDump]:
@@ -123,11 +144,13 @@ def _hlo_modules(content: Content) -> Iterator[ModuleDump]:
     size = len(source.text)
     report = None if progress is None else lambda offset: progress(offset, size)
     name = split_file_name(name_of(content.file))
-    modules = parse_hlo_modules(source, progress=report)
+    modules = parse_hlo_modules(_hlo_source(content), progress=report)
+    lines = [module.columns.source.line_column(module.start)[0] for module in modules]
+    inside = files_of_parts(source, content.parts, lines)
     beside = content.beside if len(modules) == 1 else FileBeside(None)
     parts = {k: file for k, file in beside.same_stage().items() if k not in ("", PROTO)}
     before = beside.before()
-    for module in modules:
+    for module, texts in zip(modules, inside, strict=True):
         yield ModuleDump(
             name=module.name or name.module,
             kind=content.kind,
@@ -136,14 +159,29 @@ def _hlo_modules(content: Content) -> Iterator[ModuleDump]:
             parts={part: file.path for part, file in parts.items()},
             module_text=given(module),
             before_text=lazy_module(before),
-            buffers=buffer_texts(parts),
+            buffers=buffer_texts({**parts, **texts}),
             number=name.number,
             stage_list=beside.stages(),
         )
 
 
+def _hlo_source(content: Content) -> Source:
+    """Return the text without the buffer-side texts in it."""
+    return without_parts(content.source, content.parts) if content.parts else content.source
+
+
 def _buffer_modules(content: Content) -> Iterator[ModuleDump]:
     """Yield the module that a buffer-side text belongs to, with the other texts of the same."""
+    if content.parts:
+        for texts in files_alone(content.source, content.parts):
+            yield ModuleDump(
+                name=name_of(content.file),
+                kind=content.kind,
+                files=(content.source.path,),
+                parts={part: file.path for part, file in texts.items()},
+                buffers=buffer_texts(texts),
+            )
+        return
     name = split_file_name(name_of(content.file))
     parts = {**content.beside.same_stage(), BUFFER_KINDS[content.kind]: content.file}
     proto = parts.pop(PROTO, None)
@@ -192,6 +230,14 @@ def _log_start(content: Content) -> int:
 
 
 _HEAD = 64
+_BUFFER_HEADERS = (
+    "BufferAssignment:",
+    "HloLiveRange ",
+    "Memory Space: ",
+    "Used values:",
+    "Total bytes used",
+    "Allocations sorted",
+)
 
 
 def _tree_modules(content: Content) -> Iterator[ModuleDump]:

@@ -8,6 +8,7 @@ of times.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo_computation import HloComputation
@@ -23,11 +24,12 @@ from hlo_lens.syntax.hlo_units import LONG_LINE, HloUnits
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Callable
 
     from hlo_lens.model.hlo import HloModule
     from hlo_lens.text.source import Source
+
+_BLANK_LINES = re.compile(r"\n[ \t]*+(?:\n[ \t]*+)++")
 
 
 class HloScan:
@@ -353,6 +355,8 @@ class HloScan:
             end = header.start()
         text = self.text[position:end].rstrip()
         lines = text.count("\n") + 1
+        if not inside:  # runs of blank lines are where other texts of a log were
+            lines -= sum(run[0].count("\n") - 1 for run in _BLANK_LINES.finditer(text))
         self.junk += 1
         expected = "an instruction or '}'" if inside else "'HloModule' or a computation"
         first_end = min(self._units.line_end(position), position + len(text))

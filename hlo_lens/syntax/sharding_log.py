@@ -18,7 +18,7 @@ from hlo_lens.syntax.jax_values import (
 from hlo_lens.syntax.log_text import find_anchors
 from hlo_lens.syntax.sharding_boxes import read_boxes, read_colored
 from hlo_lens.text.errors import DumpSyntaxError, Gap
-from hlo_lens.text.log_words import BOXES, SHARDINGS
+from hlo_lens.text.log_words import BOXES, SHARDINGS, SHARDINGS_BESIDE
 from hlo_lens.text.source import Source, Span
 
 if TYPE_CHECKING:
@@ -42,6 +42,9 @@ _HLO_SHARDING = re.compile(
 _LABEL_END = re.compile(r"(?:[ \t]|[:=(\[,]|\bis\b|->|=>)*$")
 _LONGEST_LABEL = 160
 _MOST_GAPS = 1000
+_SHORT = 1 << 20
+"""A text so short is looked through for all words."""
+
 _COLORED = re.compile(r"^[ ]*[A-Z][A-Z0-9_]*[ ]\d+(?:,\d+)*[ ]*(?:$|[ ][A-Z])", re.MULTILINE)
 
 
@@ -168,7 +171,8 @@ class _Scan:
         """Yield where values may begin, in text order, and by what they were found."""
         found: list[tuple[int, str]] = []
         done = -1
-        for place, _ in find_anchors(self.text, SHARDINGS):
+        words = SHARDINGS if self.is_plain() else (*SHARDINGS, *SHARDINGS_BESIDE)
+        for place, _ in find_anchors(self.text, words):
             line = self.text.rfind("\n", 0, place) + 1
             if line <= done:
                 continue
@@ -182,6 +186,12 @@ class _Scan:
             if arrow is not None and _BARE.match(arrow["value"]):
                 found.append((arrow.start("value"), "arrow"))
         return iter(sorted(set(found)))
+
+    def is_plain(self) -> bool:
+        """Whether no word of the log is of shardings alone, so that others need not be tried."""
+        if len(self.text) < _SHORT or self.boxes:
+            return False
+        return not any(word in self.text for word in SHARDINGS)
 
     def _read(self, start: int, kind: str) -> tuple[tuple[JaxValue, ...], int] | None:
         """Return the values that begin at an offset, and where they end; None if none does."""

@@ -39,12 +39,9 @@ SHARDINGS = (
     "GSPMDSharding(",
     "PositionalSharding(",
     "Mesh(",
-    " => ",
-    "{devices=[",
-    "P(",
-    "@",
 )
-"""Words of lines with shardings as JAX prints them; the last ones are also in other lines."""
+SHARDINGS_BESIDE = (" => ", "{devices=[", "P(", "@")
+"""Words that lines with shardings have, and many others: they are looked for beside those."""
 
 BOXES = ("┌──", "+---")
 """Left upper corners of drawings."""
