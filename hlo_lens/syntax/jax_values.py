@@ -100,8 +100,10 @@ def values_of(text: str) -> tuple[JaxValue, ...]:
 
 
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
-_BRACKET = re.compile(r"[()\[\]{}\n]|'(?:[^'\\\n]|\\.)*+'|\"(?:[^\"\\\n]|\\.)*+\"")
+_BRACKET = re.compile(r"[()\[\]{}\n]|'(?:[^'\\\n]|\\.){0,1000}+'|\"(?:[^\"\\\n]|\\.){0,1000}+\"")
 _MOST_LINES = 64
+_DEEPEST = 32
+"""Brackets within brackets of the deepest value; unbounded, text of brackets costs squares."""
 
 
 def _end(text: str, start: int) -> int | None:
@@ -112,6 +114,8 @@ def _end(text: str, start: int) -> int | None:
         character = match[0]
         if character in _PAIRS:
             open_ones.append(_PAIRS[character])
+            if len(open_ones) > _DEEPEST:
+                return None
         elif character == "\n":
             lines += 1
             if lines > _MOST_LINES:

@@ -95,13 +95,15 @@ class _Scan:
 
     def _find_dumps(self) -> None:
         """Find the dumps of objects, which are passed over."""
-        end = -1
+        end = brace = -1
         for start, stop in self._objects:
             if start < end:
                 continue
             head = self.text.rfind("\n", 0, max(0, start - 1)) + 1
-            close = self.text.find("\n}", stop)
-            close = stop if close < 0 else close + 2
+            if brace < stop:
+                brace = self.text.find("\n}", stop)
+                brace = len(self.text) if brace < 0 else brace
+            close = stop if brace == len(self.text) else brace + 2
             self.dumps += 1
             self.dump_lines += self.text.count("\n", head, close) + 1
             end = close

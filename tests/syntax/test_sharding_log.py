@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -503,3 +504,20 @@ def test_seed_of_a_tutorial_has_its_arrays() -> None:
 def test_boxes_are_values_that_compare() -> None:
     assert boxes_of(SQUARE.splitlines()) == boxes_of(ASCII.splitlines())
     assert isinstance(boxes_of(SQUARE.splitlines()), ShardingBoxes)
+
+
+HOSTILE = {
+    "calls in calls": "P(" * 20_000,
+    "names in names": "NamedSharding(" * 5000,
+    "open strings": "P('" + "\\'" * 20_000,
+    "dumps without end": "  \"a - <class 'x'>\": 1\n" * 20_000,
+    "boxes without end": "┌──┐\n" * 5000,
+    "a tall box": "┌" + "─" * 2000 + "┐\n" + ("│" + " " * 2000 + "│\n") * 1000,
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_text_costs_no_more_than_its_length(text: str) -> None:
+    start = time.perf_counter()
+    shardings(f"{text}\nMesh('x': 4)\n")
+    assert time.perf_counter() - start < 4
