@@ -62,6 +62,9 @@ _SHARDING_SIGNS = (
 """Words that tell a log with shardings from other texts."""
 
 _BOX_WALLS = ("│ GPU ", "│ CPU ", "│ TPU ", "│GPU ", "│CPU ", "│TPU ")
+_COLORED_BOXES = ("  GPU 0 ", "  CPU 0 ", "  TPU 0 ")
+"""Drawings whose boxes were colours, cut from the text by then."""
+
 
 ALL = (
     *OUT_OF_MEMORY,
@@ -72,6 +75,7 @@ ALL = (
     *WARNINGS,
     *_SHARDING_SIGNS,
     *_BOX_WALLS,
+    *_COLORED_BOXES,
 )
 """All of them."""
 

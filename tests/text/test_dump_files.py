@@ -72,6 +72,7 @@ KINDS = {
         DumpKind.CALL_TREE,
         "log line\n" * 9000 + "├── main, a.py:1\n└── f, a.py:2\n",
     ),
+    "boxes without lines": (DumpKind.LOG, "         \n  CPU 0    CPU 1  \n         \n"),
     "boxes": (DumpKind.LOG, "┌───────┐\n│ CPU 0 │\n├───────┤\n│ CPU 1 │\n└───────┘\n"),
     "table": (DumpKind.OTHER, "+----+\n| a1 |\n|----|\n| 12 |\n+----+\n"),
     "stablehlo": (DumpKind.MLIR, "module @jit_f attributes {mhlo.num_partitions = 8 : i32} {\n"),
