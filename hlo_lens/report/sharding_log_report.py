@@ -129,10 +129,15 @@ def _tables(
     if trail.checks:
         yield _checks_table(trail)
     if drawn.drawings:
+        is_named = all(drawing.spec is not None for drawing in drawn.drawings)
         yield Table.of(
             drawn,
             title="Drawings: which devices hold which part",
-            shown=("line", "boxes", "label", "spec", "agrees_with", "sharding_text"),
+            shown=(
+                *("line", "boxes", "label"),
+                *(() if is_named else ("sharding",)),
+                *("spec", "agrees_with", "sharding_text"),
+            ),
         )
         yield _cells_table(log)
     if arrays.arrays:
