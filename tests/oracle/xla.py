@@ -113,6 +113,12 @@ def reprinted(text: str, style: str, **options: bool) -> str:
     return printed
 
 
+def proto_and_text(text: str) -> tuple[bytes, str]:
+    """Return a valid module as a proto, and as XLA prints it."""
+    module = _named("jaxlib._hlo", "hlo_module_from_text")(text)
+    return bytes(module.as_serialized_hlo_module_proto()), str(module.to_string())
+
+
 def _mesh(sizes: Mapping[str, int]) -> Any:
     """Return jax's mesh of these axes, without devices."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")

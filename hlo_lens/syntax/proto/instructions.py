@@ -139,11 +139,13 @@ class InstructionPrinter:
 
     def _of_all(self, instruction: Any) -> Iterator[Attribute]:
         if instruction.HasField("sharding"):
-            yield "sharding", self._sharding(instruction.sharding)
+            yield "sharding", self.sharding(instruction.sharding)
         yield from self._frontend(instruction)
         if instruction.control_predecessor_ids:
             listed = (self.names.instruction(n) for n in instruction.control_predecessor_ids)
             yield "control-predecessors", f"{{{', '.join(f'%{name}' for name in listed)}}}"
+        if instruction.statistics_viz.statistics:
+            yield "statistics", _statistics(instruction.statistics_viz)
         if instruction.HasField("result_accuracy"):
             text = _accuracy(instruction.result_accuracy)
             if text:
@@ -170,7 +172,8 @@ class InstructionPrinter:
         if pairs:
             yield "frontend_attributes", frontend_text(pairs)
 
-    def _sharding(self, sharding: Any) -> str:
+    def sharding(self, sharding: Any) -> str:
+        """Return an OpSharding, braces included."""
         key = sharding.SerializeToString(deterministic=True)
         if key not in self._shardings:
             self._shardings[key] = sharding_text(sharding, self.metadata)
@@ -263,8 +266,22 @@ def frontend_text(pairs: Iterable[Any]) -> str:
 
 
 def _frontend_value(value: bytes) -> str:
-    is_object = value[:1] == b"{" and value[-1:] == b"}"
-    return words(value) if is_object else quoted(value)
+    return words(value) if _is_object(value) else quoted(value)
+
+
+_BRACES_AND_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
+
+
+def _is_object(value: bytes) -> bool:
+    """Return whether a value is in braces that begin and end with it."""
+    if value[:1] != b"{" or value[-1:] != b"}":
+        return False
+    depth = 0
+    for match in _BRACES_AND_STRINGS.finditer(value):
+        depth += {b"{": 1, b"}": -1}.get(match[0], 0)
+        if depth == 0:
+            return match.end() == len(value)
+    return False
 
 
 def index_text(index: Iterable[int]) -> str:
@@ -279,6 +296,11 @@ def _aliasing(entries: Iterable[Any]) -> str:
         for entry in entries
     )
     return f"{{{', '.join(texts)}}}"
+
+
+def _statistics(found: Any) -> str:
+    listed = (f"{words(one.stat_name)}={one.stat_val:g}" for one in found.statistics)
+    return f"{{visualizing_index={found.stat_index_to_visualize},{','.join(listed)}}}"
 
 
 def _accuracy(accuracy: Any) -> str:
@@ -539,6 +561,19 @@ def _plain(*names: str) -> Callable[[InstructionPrinter, Any], Iterator[Attribut
     return printer
 
 
+def _associative(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
+    told = {1: "true", 2: "false"}.get(one.is_associative)
+    if told:
+        yield "is_associative", told
+
+
+def _domain(printer: InstructionPrinter, one: Any) -> Iterator[Attribute]:
+    # XLA prints the sharding on the exit side as that of the entry, and the other way round
+    entry = printer.sharding(one.domain_exit_sharding)
+    leave = printer.sharding(one.domain_entry_sharding)
+    yield "domain", f'{{kind="sharding", entry={entry}, exit={leave}}}'
+
+
 def _fft(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
     yield "fft_type", ("FFT", "IFFT", "RFFT", "IRFFT")[one.fft_type & 3]
     yield "fft_length", numbers(one.fft_length)
@@ -615,7 +650,8 @@ _PRINTERS: Mapping[str, Sequence[Callable[[InstructionPrinter, Any], Iterator[At
     "custom-call": (_custom_call,),
     "sort": (_flags("is_stable"),),
     "topk": (_plain("k", "largest"), _flags("is_stable")),
-    "scan": (_flags("is_reverse"), _plain("num_carries")),
+    "scan": (_flags("is_reverse"), _plain("num_carries"), _associative),
+    "domain": (_domain,),
     "fft": (_fft,),
     "triangular-solve": (_triangular,),
     "cholesky": (_cholesky,),

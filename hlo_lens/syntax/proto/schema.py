@@ -90,6 +90,7 @@ HloInstructionProto
       gather_slice_sizes=34* id=35 operand_ids=36* control_predecessor_ids=37*
       called_computation_ids=38* all_reduce_id=45 delta=66 k=81 num_carries=95
   Window: window=15
+  StatisticsViz: statistics_viz=82
   ConvolutionDimensionNumbers: convolution_dimension_numbers=16
   HloInstructionProto_SliceDimensions: slice_dimensions=17*
   int32: exponent_bits=18 mantissa_bits=19 distribution=23 fft_type=31 custom_call_schedule=76
@@ -101,7 +102,7 @@ HloInstructionProto
   DotDimensionNumbers: dot_dimension_numbers=30
   RaggedDotDimensionNumbers: ragged_dot_dimension_numbers=90
   GatherDimensionNumbers: gather_dimension_numbers=33
-  OpSharding: sharding=40
+  OpSharding: sharding=40 domain_entry_sharding=54 domain_exit_sharding=55
   Payload: backend_config_payload=99
   ReplicaGroup: replica_groups=49*
   bool: use_global_device_ids=71 is_host_transfer=47 is_stable=60 constrain_layout=56
@@ -177,6 +178,12 @@ ConvolutionDimensionNumbers
       output_spatial_dimensions=12*
 HloInstructionProto_SliceDimensions
   int64: start=1 limit=2 stride=3
+StatisticsViz
+  int64: stat_index_to_visualize=1
+  Statistic: statistics=2*
+Statistic
+  bytes: stat_name=1
+  double: stat_val=2
 PaddingConfig
   PaddingConfig_PaddingConfigDimension: dimensions=1*
 DotDimensionNumbers

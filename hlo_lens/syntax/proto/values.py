@@ -6,7 +6,6 @@ Mirrors xla/shape_util.cc (PrintHumanStringWithLayout), layout.cc, literal.cc
 
 from __future__ import annotations
 
-import functools
 import struct
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -145,34 +144,36 @@ def literal_text(literal: Any) -> str:
         count *= max(0, size)
     if shape.dimensions and count > MOST_PRINTED:
         return "{...}"
-    cells = list(islice(_cells(literal, count, is_scalar=not shape.dimensions), count))
+    cells = list(islice(_cells(literal, is_scalar=not shape.dimensions), count))
     if len(cells) != count:
         return "{...}"
     return _nested(cells, list(shape.dimensions))
 
 
-def _nested(cells: list[str], sizes: list[int]) -> str:
+def _nested(cells: list[str], sizes: list[int], *, is_inner: bool = False) -> str:
     if not sizes:
         return cells[0] if cells else "{...}"
     if len(sizes) == 1:
-        return f"{{{', '.join(cells)}}}"
+        space = " " if is_inner and len(cells) > 1 else ""
+        return f"{{{space}{', '.join(cells)}{space}}}"
     step = len(cells) // sizes[0] if sizes[0] else 0
-    inner = [_nested(cells[k * step : (k + 1) * step], sizes[1:]) for k in range(sizes[0])]
+    parts = (cells[k * step : (k + 1) * step] for k in range(sizes[0]))
+    inner = [_nested(part, sizes[1:], is_inner=True) for part in parts]
     return f"{{ {', '.join(inner)} }}" if inner else "{}"
 
 
-_PACKED = {"s1": 1, "u1": 1, "s2": 2, "u2": 2, "s4": 4, "u4": 4}
+_SMALL = {"s1", "u1", "s2", "u2", "s4", "u4"}
 _BYTES = {"s8": "<i1", "u8": "<u1", "s16": "<i2", "u16": "<u2"}
 
 
-def _cells(literal: Any, count: int, *, is_scalar: bool) -> Iterator[str]:
+def _cells(literal: Any, *, is_scalar: bool) -> Iterator[str]:
     """Yield the elements of an array of XLA's, as it prints them; none for what is not known."""
     name = TYPE_NAMES.get(literal.shape.element_type, "")
     if name == "pred":
         words_of = ("false", "true") if is_scalar else ("0", "1")
         yield from (words_of[bool(value)] for value in literal.preds)
-    elif name in _PACKED:
-        yield from map(str, _unpacked(getattr(literal, f"{name}s"), name, count))
+    elif name in _SMALL:
+        yield from map(str, _small_integers(getattr(literal, f"{name}s"), name))
     elif name in _BYTES:
         kind = np.dtype(_BYTES[name])
         data = getattr(literal, f"{name}s")
@@ -190,14 +191,11 @@ def _cells(literal: Any, count: int, *, is_scalar: bool) -> Iterator[str]:
         yield from (f"({a}, {b})" for a, b in zip(parts[::2], parts[1::2], strict=False))
 
 
-def _unpacked(data: bytes, name: str, count: int) -> Iterator[int]:
-    """Yield small integers, which a proto packs from the high bits of each byte on."""
-    width = _PACKED[name]
-    per_byte = 8 // width
-    for k in range(count):
-        if k // per_byte >= len(data):
-            return
-        value = data[k // per_byte] >> (width * (k % per_byte)) & ((1 << width) - 1)
+def _small_integers(data: bytes, name: str) -> Iterator[int]:
+    """Yield integers of less than eight bits, each of which has a byte of its own."""
+    width = int(name[1:])
+    for byte in data:
+        value = byte & ((1 << width) - 1)
         yield value - (1 << width) if name[0] == "s" and value >> (width - 1) else value
 
 
@@ -206,24 +204,14 @@ def _short_floats(data: bytes, name: str) -> Iterator[str]:
     if name == "f16":
         yield from (_float_text(value) for value in raw.view("<f2"))
         return
-    for value in raw.astype(np.uint32) << 16:
-        wide = struct.unpack("<f", struct.pack("<I", int(value)))[0]
-        bits = int(value) >> 16
-        yield _rounded(wide, (2, 4), functools.partial(_reads_as_bf16, bits))
+    for wide in (raw.astype("<u4") << 16).view("<f4"):
+        yield _rounded(float(wide), _BF16_DIGITS, lambda _: True)
 
 
-def _reads_as_bf16(bits: int, text: str) -> bool:
-    return _bf16_bits(float(text)) == bits
-
-
-def _bf16_bits(value: float) -> int:
-    """Return the bits of the nearest bf16, ties to even."""
-    bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
-    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-
-
-_DIGITS = {np.float16: (3, 5), np.float32: (6, 9), np.float64: (15, 17)}
-"""Decimal digits that a type always keeps, and those that tell all its numbers apart."""
+_BF16_DIGITS = (4, 4)
+_DIGITS = {np.float16: (5, 5), np.float32: (6, 9), np.float64: (15, 17)}
+"""Decimal digits that a type always keeps, and those that tell all its numbers apart; of short
+types XLA always prints the latter."""
 
 
 def _float_text(value: Any) -> str:
