@@ -10,6 +10,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from hlo_lens.jax_bridge.values import (
@@ -319,6 +320,9 @@ def _argument_leaves(
     tree = keyed_leaves(program.stage.args_info)
     if len(tree) != len(shardings):
         return [], ("this jax does not tell which arguments the program uses",)
+    there = [info is not None for _, info in tree]  # None is no argument
+    tree = list(compress(tree, there))
+    shardings = list(compress(shardings, there))
     if len(names) != len(tree):
         names = _names_of_parameters(module, [one is not None for one in shardings])
     roots = root_names([path for path, _ in tree], names)

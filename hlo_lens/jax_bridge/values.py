@@ -166,13 +166,9 @@ def _places(used: Sequence[Leaf], module: HloModule) -> list[tuple[int, tuple[in
         if shape is not None and shape.is_tuple and len(shape.tuple_shapes) == len(used):
             return [(0, (k,)) for k in range(len(used))]
     before = len(parameters) - len(used)
-    if before < 0:
+    types = [None if p.shape is None else p.shape.element_type for p in parameters]
+    if not _follow(used, types, before):
         return None
-    types = [None if p.shape is None else p.shape.element_type for p in parameters[before:]]
-    for leaf, kind in zip(used, types, strict=True):
-        named = element_type(getattr(leaf.aval, "dtype", None))
-        if before and None not in (named, kind) and named != kind:
-            return None
     return [(before + k, ()) for k in range(len(used))]
 
 
@@ -187,12 +183,21 @@ def output_values(
         return (), ()
     if not shape.is_tuple and len(values) == 1:
         return values, ()
-    if not shape.is_tuple or len(shape.tuple_shapes) != len(values):
-        count = len(shape.tuple_shapes) if shape.is_tuple else 1
-        return (), (
-            f"{len(values)} results, but the program has {count}: which is which is not known",
-        )
-    return tuple(replace(value, index=(k,)) for k, value in enumerate(values)), ()
+    parts = shape.tuple_shapes if shape.is_tuple else (shape,)
+    before = len(parts) - len(values)
+    if not shape.is_tuple or not _follow(leaves, [part.element_type for part in parts], before):
+        said = f"{len(values)} results, but the program has {len(parts)}"
+        return (), (f"{said}: which is which is not known",)
+    return tuple(replace(value, index=(before + k,)) for k, value in enumerate(values)), ()
+
+
+def _follow(leaves: Sequence[Leaf], types: Sequence[str | None], before: int) -> bool:
+    """Return whether arrays can be those behind the first so many, which are tokens."""
+    if before < 0:
+        return False
+    named = [element_type(getattr(leaf.aval, "dtype", None)) for leaf in leaves]
+    pairs = zip(named, types[before:], strict=True)
+    return not before or all(None in pair or pair[0] == pair[1] for pair in pairs)
 
 
 def _value(leaf: Leaf, meshes: Meshes) -> FrameworkValue:

@@ -241,6 +241,32 @@ def test_types_and_names_of_all_kinds_of_arguments() -> None:
     assert (arguments[0].name, arguments[3].name) == ("one", "flag")
 
 
+def test_none_is_no_argument() -> None:
+    dump = hlo_lens.from_compiled(jax.jit(lambda x, y: x * 2).lower(jnp.ones(3), None).compile())
+    assert [(v.name, v.number) for v in framework_of(dump).arguments] == [("x", 0)]
+
+
+def test_tokens_stand_before_arguments_and_results() -> None:
+    def printing(x: Any) -> Any:
+        jax.debug.print("{}", x.sum(), ordered=True)
+        return x * 2
+
+    dump = hlo_lens.from_compiled(jax.jit(printing).lower(jnp.ones(3)).compile())
+    framework = framework_of(dump)
+    assert [(v.name, v.number) for v in framework.arguments] == [("x", 1)]
+    assert [(v.name, v.index) for v in framework.outputs] == [("result", (1,))]
+    assert framework.notes == ()
+
+
+def test_memory_is_that_of_the_executables_own_buffer_assignment(compiled: Any) -> None:
+    pytest.importorskip("google.protobuf", reason="protobuf is not installed")
+    results = hlo_lens.memory(hlo_lens.from_compiled(compiled))
+    assert results.statement.source == "buffer-assignment"
+    assert results.unknown_values == 0
+    assert results.peak is not None
+    assert results.layout.unplaced == 0
+
+
 def test_a_report_is_made_as_from_a_dump(dump: ModuleDump) -> None:
     out = io.StringIO()
     render_json(module_report([dump], tool_version="0"), out, RenderOptions())
