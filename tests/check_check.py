@@ -36,7 +36,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary) / "checkout"
             shutil.copytree(
-                ROOT, folder, ignore=shutil.ignore_patterns(".venv", ".*_cache", ".git")
+                ROOT, folder, ignore=shutil.ignore_patterns(".venv*", ".*_cache", ".git")
             )
             if not passes(folder, command):
                 sys.exit(f"{name} fails before anything is planted")
