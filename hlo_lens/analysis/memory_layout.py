@@ -237,7 +237,7 @@ def _laid(allocation: BufferAllocation, index: int) -> LaidAllocation:
         is_output=allocation.maybe_live_out,
         is_constant=allocation.is_constant,
         parameter_number=number,
-        parameter_index=allocation.param_shape_index or (),
+        parameter_index=() if number is None else allocation.param_shape_index or (),
     )
 
 

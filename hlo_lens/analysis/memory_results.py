@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.memory_by import makers_of
 from hlo_lens.analysis.memory_layout import DEFAULT_SPACE, MemoryLayout, layout_of_dump
-from hlo_lens.analysis.memory_statement import MemoryStatement, memory_statement
+from hlo_lens.analysis.memory_statement import MemoryStatement, is_integer_scalar, memory_statement
 from hlo_lens.analysis.peak_memory import PeakMemory, peak_memory
 from hlo_lens.model.hlo_columns import OPCODE, OPCODE_END
-from hlo_lens.model.hlo_query import rows_named, tabulate
+from hlo_lens.model.hlo_query import rows_named, tabulate, unknown_names
 from hlo_lens.text.errors import DumpMismatchError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -131,7 +130,7 @@ def _results(
     report = dump.memory_usage_report
     if report is not None and layout.is_complete:
         _check_report(layout, report, dump)
-    unknown, opcodes = _opcodes(layout, module)
+    unknown = 0 if module is None else _unknown_values(layout, module)
     is_whole = module is not None and not module.is_truncated
     if module is not None and is_whole and unknown > _BELONGS * max(1, len(layout.values)):
         message = (
@@ -146,7 +145,10 @@ def _results(
         )
         raise DumpMismatchError(message)
     statement = memory_statement(
-        layout, backend=backend, opcodes=opcodes, is_exact_tpu=_is_exact(dump)
+        layout,
+        backend=backend,
+        opcodes=_opcodes(layout, module, backend),
+        is_exact_tpu=_is_exact(dump),
     )
     if found is not None:
         statement = replace(statement, notes=(*statement.notes, found.source))
@@ -298,20 +300,25 @@ def _check_report(layout: MemoryLayout, report: MemoryUsageReport, dump: ModuleD
             raise DumpMismatchError(message)
 
 
+def _unknown_values(layout: MemoryLayout, module: HloModule) -> int:
+    """Return how many values are of instructions that the HLO text does not have."""
+    unknown = unknown_names(module, {value.instruction_name for value in layout.values})
+    return sum(value.instruction_name in unknown for value in layout.values) if unknown else 0
+
+
 def _opcodes(
-    layout: MemoryLayout, module: HloModule | None
-) -> tuple[int, Mapping[str, str] | None]:
-    """Return how many values are of unknown instructions, and the opcodes of the known ones."""
+    layout: MemoryLayout, module: HloModule | None, backend: str | None
+) -> Mapping[str, str] | None:
+    """Return the opcodes by name of what may be a TPU's scalars; None without HLO text."""
     if module is None:
-        return 0, None
-    names = {value.instruction_name for value in layout.values}
+        return None
+    if backend != "tpu":
+        return {}
+    names = {v.instruction_name for v in layout.values if is_integer_scalar(v.shape_text)}
     opcodes: dict[str, str] = {}
-    text = module.columns.text
     for row, name in rows_named(module, names):
-        if name not in opcodes:
-            opcodes[name] = sys.intern(text(row, OPCODE, OPCODE_END))
-    unknown = sum(value.instruction_name not in opcodes for value in layout.values)
-    return unknown, opcodes
+        opcodes.setdefault(name, module.columns.text(row, OPCODE, OPCODE_END))
+    return opcodes
 
 
 def _is_exact(dump: ModuleDump) -> bool:

@@ -264,11 +264,16 @@ def _tpu_temp(
     return most, (most, most if is_exact else 2 * most)
 
 
+def is_integer_scalar(shape_text: str) -> bool:
+    """Whether a shape text is that of an integer scalar, which a TPU may keep outside of HBM."""
+    return _INTEGER_SCALAR.match(shape_text) is not None
+
+
 def _exists(shape_text: str, opcode: str | None, *, known: bool) -> bool | None:
     """Whether a value really lies in HBM; None where the text does not tell."""
     if shape_text.startswith("("):
         return False
-    if not _INTEGER_SCALAR.match(shape_text):
+    if not is_integer_scalar(shape_text):
         return True
     if not known:
         return None

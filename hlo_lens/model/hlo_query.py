@@ -276,6 +276,17 @@ def rows_named(module: HloModule, names: Collection[str]) -> Iterator[tuple[int,
             yield row, overlay.name
 
 
+def unknown_names(module: HloModule, names: Collection[str]) -> set[str]:
+    """Return those of some names that no instruction has."""
+    columns = module.columns
+    spans = columns.spans
+    places = map(slice, spans[NAME::STRIDE], spans[NAME_END::STRIDE])
+    unknown = set(names)
+    unknown.difference_update(map(columns.source.text.__getitem__, places))
+    unknown.difference_update(o.name for o in columns.overlays.values() if o.name is not None)
+    return unknown
+
+
 def rows_with_attribute_text(module: HloModule, word: str) -> Iterator[int]:
     """Yield the rows whose attributes have a word in them, in text order.
 
