@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from hlo_lens.jax_bridge.programs import FAILURES, Program, dump_of
+from hlo_lens.jax_bridge.programs import dump_of
+from hlo_lens.jax_bridge.texts import FAILURES, Program
 from hlo_lens.text.errors import HloLensError, MissingDumpError, MissingPackageError
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from hlo_lens.model.mesh import AxisRef, Mesh
 from hlo_lens.model.shape import Shape
 from hlo_lens.model.sharding import DimensionSharding, HloSharding, NamedSharding
 from hlo_lens.model.tile_assignment import TileAssignment
+from hlo_lens.report.units import plural
 from hlo_lens.text.errors import HloLensError
 
 if TYPE_CHECKING:
@@ -144,8 +145,8 @@ def argument_values(
     notes = []
     if places is None and used:
         notes.append(
-            f"{len(used)} arguments are used, but the program has {len(module.entry.parameters)} "
-            "parameters: which is which is not known"
+            f"{plural(len(used), 'used argument')}, but the program has "
+            f"{plural(len(module.entry.parameters), 'parameter')}: which is which is not known"
         )
     known = iter(places or ())
     values = []
@@ -186,7 +187,7 @@ def output_values(
     parts = shape.tuple_shapes if shape.is_tuple else (shape,)
     before = len(parts) - len(values)
     if not shape.is_tuple or not _follow(leaves, [part.element_type for part in parts], before):
-        said = f"{len(values)} results, but the program has {len(parts)}"
+        said = f"{plural(len(values), 'result')}, but the program has {len(parts)}"
         return (), (f"{said}: which is which is not known",)
     return tuple(replace(value, index=(before + k,)) for k, value in enumerate(values)), ()
 

@@ -319,3 +319,26 @@ def test_a_program_inside_shard_map_names_its_axes(mesh: Any) -> None:
     )
     assert dump.hlo is not None
     assert [one.axes for one in collectives(tabulate(dump.hlo)).collectives] == [("model",)]
+
+
+def test_none_is_no_argument_and_no_result() -> None:
+    def f(state: Any, spare: Any, x: Any) -> Any:
+        return {"new": state["w"] + x, "none": None}, None, x.sum()
+
+    array = jax.ShapeDtypeStruct((3,), jnp.float32)
+    lowered = jax.jit(f).lower({"w": array, "b": None, "a": array}, None, array)
+    for dump in (hlo_lens.from_compiled(lowered.compile()), hlo_lens.from_lowered(lowered)):
+        found = framework_of(dump)
+        assert [(value.name, value.number) for value in found.arguments] == [
+            ("state['a']", None),
+            ("state['w']", 0),
+            ("x", 1),
+        ]
+        assert [value.index for value in found.outputs] == [(0,), (1,)]
+        assert found.notes == ()
+
+
+def test_a_program_without_results_has_none() -> None:
+    lowered = jax.jit(lambda x: None).lower(jax.ShapeDtypeStruct((3,), jnp.float32))
+    found = framework_of(hlo_lens.from_compiled(lowered.compile()))
+    assert (found.outputs, found.notes) == ((), ())

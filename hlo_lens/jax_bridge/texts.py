@@ -1,0 +1,163 @@
+"""Texts, buffers and byte figures of a program of JAX, as its executable has them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from hlo_lens.model.dump import BufferTexts, Lazy
+from hlo_lens.text.errors import DumpSyntaxError, MissingDumpError, MissingPackageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hlo_lens.model.buffers import BufferAssignment
+    from hlo_lens.model.framework import Framework
+    from hlo_lens.model.heap_trace import HeapTrace
+    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.syntax.proto import ProtoTexts
+
+_BYTES = re.compile(r"(.+)_size_in_bytes|.+_in_bytes|.+_bytes|.+_allocations")
+
+FAILURES = (RuntimeError, NotImplementedError, ValueError, TypeError, AttributeError)
+"""What jax raises for what a version or backend does not have; XLA's own error is the first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A compiled program as jax has it.
+
+    Attributes:
+        executable: The ``MeshExecutable`` inside of a ``Compiled``; None where there is none.
+        stage: The ``Compiled`` itself; None where jit compiled it on its own.
+        before: Gives its text from before optimizations; None where that is not at hand.
+        donated: Whether each used argument is donated, where `stage` does not tell.
+    """
+
+    executable: Any
+    stage: Any
+    before: Callable[[], str] | None
+    donated: Sequence[bool] | None = None
+
+    @property
+    def source(self) -> Any:
+        """What is asked for text and memory: public where it can be."""
+        return self.executable if self.stage is None else self.stage
+
+
+def _parsed(text: str, path: str) -> list[HloModule]:
+    from hlo_lens.syntax.hlo_module import parse_hlo_modules
+    from hlo_lens.text.source import clean
+
+    return parse_hlo_modules(clean(text, path))
+
+
+def compiled_module(program: Program) -> tuple[HloModule, int]:
+    """Return the first module of an executable, and how many more it has."""
+    try:
+        text = program.source.as_text()
+    except FAILURES as error:
+        message = (
+            f"this executable does not give its text ({_first_line(error)}); compile with "
+            'XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text" and read the folder'
+        )
+        raise MissingDumpError(message) from error
+    if not text:
+        message = "this executable has no text: the backend gives none"
+        raise MissingDumpError(message)
+    modules = _parsed(text, "<compiled>")
+    return modules[0], len(modules) - 1
+
+
+def lowered_text(lowered: Any) -> str:
+    """Return the HLO text of a lowered program; raises MissingDumpError."""
+    try:
+        return str(lowered.as_text(dialect="hlo"))
+    except FAILURES as error:
+        message = f"jax cannot give the HLO text of this program ({_first_line(error)})"
+        raise MissingDumpError(message) from error
+
+
+def lowered_module(lowered: Any) -> HloModule:
+    """Return a lowered program; raises MissingDumpError."""
+    return _parsed(lowered_text(lowered), "<lowered>")[0]
+
+
+def module_before(read: Callable[[], str], facts: Framework) -> HloModule:
+    """Return a program as it was before optimizations; an empty one where jax cannot give it."""
+    from hlo_lens.syntax.hlo_module import unread_module
+
+    try:
+        module = _parsed(read(), "<lowered>")[0]
+    except MissingDumpError:
+        return unread_module("<lowered>")
+    module.framework = facts
+    return module
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
+
+
+# ---- buffers -----------------------------------------------------------------------------------
+
+_ASSIGNMENTS = (
+    ("serialized_buffer_assignment_proto", "BufferAssignmentProto"),
+    ("serialized_hlo_proto", "HloProto"),
+    ("serialized_buffer_assignment", "BufferAssignmentProto"),
+)
+"""Where CompiledMemoryStats has had the buffer assignment, and as what; a TPU leaves it empty."""
+
+
+def buffers_of(program: Program) -> BufferTexts:
+    """Return readers of the buffer assignment that the executable carries, if it does."""
+    texts = Lazy(partial(_proto_texts, program))
+
+    def assignment() -> BufferAssignment | None:
+        from hlo_lens.syntax.buffer_assignment import parse_buffer_assignment
+
+        found = texts.get()
+        if found is None or found.assignment is None:
+            return None
+        return parse_buffer_assignment(found.assignment)
+
+    def traces() -> tuple[HeapTrace, ...]:
+        found = texts.get()
+        return () if found is None else found.traces
+
+    return BufferTexts(assignment=Lazy(assignment), traces=Lazy(traces))
+
+
+def _proto_texts(program: Program) -> ProtoTexts | None:
+    """Return the texts of the executable's protos; None where it or protobuf is not there."""
+    from hlo_lens.syntax.proto import assignment_texts
+
+    try:
+        stats = program.source.memory_analysis()
+        found = [(getattr(stats, name, None), kind) for name, kind in _ASSIGNMENTS]
+        data, kind = next((pair for pair in found if pair[0]), (b"", ""))
+        if not data:
+            return None
+        executable = getattr(program.executable, "xla_executable", None)
+        if executable is None:
+            executable = program.source.runtime_executable()
+        (proto, *_) = executable.hlo_modules()
+        return assignment_texts(proto.as_serialized_hlo_module_proto(), data, kind)
+    except (*FAILURES, MissingPackageError, DumpSyntaxError):
+        return None
+
+
+def memory_of(source: Any) -> dict[str, int]:
+    """Return the byte figures of ``memory_analysis()``; empty where the backend has none."""
+    try:
+        stats = source.memory_analysis()
+    except FAILURES:
+        return {}
+    found: dict[str, int] = {}
+    for name in dir(stats):
+        value = getattr(stats, name, None) if _BYTES.fullmatch(name) else None
+        if isinstance(value, int):
+            found[name] = value
+    return found
