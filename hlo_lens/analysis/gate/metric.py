@@ -9,7 +9,9 @@
 
 Short forms: ``memory.hbm.total`` for a space's ``total_bytes``; ``collectives.all-gather.count``
 (in the text), ``.dynamic`` (in one run), ``.payload_bytes`` and ``.wire_bytes`` (of one run);
-``collectives.wire_bytes``. A part that is not known makes the whole unknown; it is never 0.
+``collectives.wire_bytes``. ``HBM`` is the default memory space where none has that name, as XLA
+gives it none on CPU and GPU. ``modules[2].`` in front means the module at that place alone.
+A part that is not known makes the whole unknown; it is never 0.
 """
 
 from __future__ import annotations
@@ -27,8 +29,11 @@ if TYPE_CHECKING:
 
 _STEP = re.compile(r'(?:"([^"]*)"|([^.\[\]"]+))((?:\[[^\]]*\])*)(?:\.|$)')
 _SELECTOR = re.compile(r"\[([^\]]*)\]")
-_PREFIX = re.compile(r"^\$?\.?(?:modules\[[*\d]*\]\.)?")
+_PREFIX = re.compile(r"^\$?\.?(?:modules\[(?:\*|(\d*))\]\.)?")
 _ALL = "*"
+_HBM = "HBM"
+_NAMES = frozenset({"name", "value", "number"})
+"""Cells that say which row it is: none of that name is no number, not the number 0."""
 
 _KIND_METRICS = {
     "count": "static_count",
@@ -68,15 +73,19 @@ class Metric:
         text: As written.
         axis: Mesh axes of the collectives that count; None for all.
         steps: Its parts.
+        place: Which module of the report it is of, from 0; None for every one.
     """
 
     text: str
     axis: str | None
     steps: tuple[_Step, ...]
+    place: int | None = None
 
     @classmethod
     def parse(cls, text: str, *, axis: str | None = None) -> Metric:
         """Return the metric that a text names; raises UsageError where it is no path."""
+        prefix = _PREFIX.match(text.strip())
+        number = prefix[1] if prefix is not None else None
         rest = _PREFIX.sub("", text.strip())
         steps: list[_Step] = []
         place = 0
@@ -96,7 +105,8 @@ class Metric:
         if axis is not None and steps[0].name != "collectives":
             message = f"axis goes with metrics of collectives only, not with {text!r}"
             raise UsageError(message)
-        return cls(text=text.strip(), axis=axis, steps=tuple(steps))
+        which = int(number) if number else None
+        return cls(text=text.strip(), axis=axis, steps=tuple(steps), place=which)
 
     @property
     def root(self) -> str:
@@ -113,6 +123,9 @@ class Metric:
     def value(self, report: Mapping[str, object]) -> Value:
         """Return the value in a module's object."""
         kind = self._kind()
+        unknown = self._unknown_axis(report)
+        if unknown:
+            return Value(number=None, reason=unknown)
         if self.axis is not None or kind is not None:
             return self._of_rows(report, kind)
         found: list[object] = [report]
@@ -125,6 +138,14 @@ class Metric:
                 listed += part
             found = listed
         return _sum(found, self.text)
+
+    def _unknown_axis(self, report: Mapping[str, object]) -> str:
+        """Return that a selector names an axis that no mesh has; empty where it is one."""
+        selectors = [part for step in self.steps for s in step.selectors for part in s.split(",")]
+        axes = [s.partition("=")[2].strip() for s in selectors if s.partition("=")[0] == "axes"]
+        wanted = [axis for text in axes for axis in text.split("+") if axis]
+        rows = _rows_of(report) if wanted else []
+        return "" if isinstance(rows, Value) or not rows else _unknown_axis(wanted, report)
 
     def _path(self, place: int) -> str:
         return ".".join(step.name for step in self.steps[: place + 1])
@@ -139,22 +160,42 @@ class Metric:
     def _of_rows(self, report: Mapping[str, object], kind: str | None) -> Value:
         """Return a number of the collectives of one kind, along one axis, or both."""
         names = [step.name for step in self.steps]
+        if names[1:] == ["rows"] and self.steps[1].selectors:
+            found = _step(report.get("collectives"), self.steps[1], "collectives.rows")
+            listed = found if isinstance(found, Value) else _flat(found)
+            return self._sum_along(listed, "static_count", report)
         if kind is None and len(names) == 3 and names[1] in ("static", "dynamic"):
             kind, names = names[2], ["collectives", names[2], names[1]]
         elif kind is None and names[1:] in (["wire_bytes"], ["wire_bytes_per_device"]):
             names = ["collectives", _ALL, "wire_bytes"]
+        elif kind is None and names[1:] in ([], ["rows"], ["static"]):
+            names = ["collectives", _ALL, "count"]
         field = _KIND_METRICS.get(names[2] if len(names) == 3 else "count")
-        if field is None or len(names) > 3 or (kind not in (None, _ALL, *COLLECTIVE_KINDS)):
+        is_kind = len(names) > 1 and names[1] in (_ALL, *COLLECTIVE_KINDS)
+        if field is None or len(names) > 3 or not is_kind:
             choices = ", ".join(_KIND_METRICS)
             return Value(number=None, reason=f"{self.text} is not one of {choices} of a kind")
         rows = _rows_of(report)
         if isinstance(rows, Value):
             return rows
         chosen = [row for row in rows if kind in (None, _ALL) or row.get("kind") == kind]
-        along = _along(chosen, self.axis, report)
-        if isinstance(along, Value):
-            return along
-        return _sum_of_rows(along, field)
+        return self._sum_along(chosen, field, report)
+
+    def _sum_along(
+        self,
+        rows: Sequence[Mapping[str, object]] | Value,
+        field: str,
+        report: Mapping[str, object],
+    ) -> Value:
+        """Return the sum of a field over those of some collectives that are along the axis."""
+        along = rows if isinstance(rows, Value) else _along(rows, self.axis, report)
+        return along if isinstance(along, Value) else _sum_of_rows(along, field)
+
+
+def _flat(items: Sequence[object]) -> list[Mapping[str, object]]:
+    """Return the rows in what a step with selectors leads to."""
+    listed = [row for item in items for row in (item if isinstance(item, _Rows) else [item])]
+    return [row for row in listed if isinstance(row, dict)]
 
 
 def _rows_of(report: Mapping[str, object]) -> list[Mapping[str, object]] | Value:
@@ -172,16 +213,24 @@ def _along(
     if axis is None:
         return rows
     wanted = [name.strip() for name in axis.split(",")]
+    if any(row.get("axes") is None for row in rows):
+        return Value(number=None, reason="the mesh axes of some collectives are not known")
+    unknown = _unknown_axis(wanted, report) if rows else ""
+    if unknown:
+        return Value(number=None, reason=unknown)
+    return [row for row in rows if sorted(map(str, _as_list(row.get("axes")))) == sorted(wanted)]
+
+
+def _unknown_axis(wanted: Sequence[str], report: Mapping[str, object]) -> str:
+    """Return that some of these are no mesh axes; empty where all are."""
     collectives = report.get("collectives")
     mesh = collectives.get("mesh") if isinstance(collectives, dict) else None
     sizes = mesh.get("axes") if isinstance(mesh, dict) else None
     known = set(sizes) if isinstance(sizes, dict) else set()
-    if any(row.get("axes") is None for row in rows):
-        return Value(number=None, reason="the mesh axes of some collectives are not known")
-    if rows and not known.issuperset(wanted):
-        there = ", ".join(sorted(known)) or "none"
-        return Value(number=None, reason=f"no mesh axis is called {axis!r}; there is {there}")
-    return [row for row in rows if list(_as_list(row.get("axes"))) == wanted]
+    if known.issuperset(wanted):
+        return ""
+    there = ", ".join(sorted(known)) or "none"
+    return f"no mesh axis is called {','.join(wanted)!r}; there is {there}"
 
 
 def _as_list(value: object) -> Sequence[object]:
@@ -242,11 +291,19 @@ def _named(item: Mapping[str, object], name: str) -> str | None:
 
 def _space(item: Mapping[str, object], name: str) -> Mapping[str, object] | None:
     """Return the memory space of a name, in whatever case."""
-    spaces = item.get("spaces")
-    for space in spaces if isinstance(spaces, (list, tuple)) else ():
-        if isinstance(space, dict) and str(space.get("name")).lower() == name.lower():
-            return space
-    return None
+    listed = item.get("spaces")
+    spaces = [space for space in _as_list(listed) if isinstance(space, dict)]
+    named = [space for space in spaces if str(space.get("name")).lower() == name.lower()]
+    return next(iter(named or _default_space(spaces, name)), None)
+
+
+def _default_space(spaces: Sequence[object], name: str) -> list[dict[str, object]]:
+    """Return the default memory space if it is meant: HBM, where XLA calls none so."""
+    found = [space for space in spaces if isinstance(space, dict) and "color" in space]
+    is_named = any(str(space.get("name")).upper() == _HBM for space in found)
+    if name.upper() != _HBM or is_named:
+        return []
+    return [space for space in found if space["color"] == 0]
 
 
 def _no_such(item: Mapping[str, object], name: str, path: str) -> str:
@@ -282,6 +339,7 @@ def _chosen(rows: list[object], selector: str, path: str) -> list[object] | Valu
     if "=" in selector:
         return _filtered(rows, selector, path)
     named = [row for row in rows if isinstance(row, dict) and selector in _labels(row)]
+    named = named or _default_space(rows, selector)
     if len(named) == 1:
         return list(named)
     if selector.isdecimal() and not named:
@@ -311,15 +369,23 @@ def _filtered(rows: list[object], selector: str, path: str) -> list[object] | Va
             return Value(number=None, reason=f"no kind is called {wanted!r}; there is {there}")
         if any(row.get(key) is None for row in chosen):
             return Value(number=None, reason=f"{key} of some rows of {path} is not known")
-        chosen = [row for row in chosen if _text(row.get(key)) == wanted]
+        found = [row for row in chosen if _is_said(row.get(key), wanted)]
+        if key in _NAMES and not found:
+            return Value(number=None, reason=f"no row of {path} has {key}={wanted}")
+        chosen = found
     return list(chosen)
+
+
+def _is_said(value: object, wanted: str) -> bool:
+    """Return whether a cell has a value as rules write it; axes in whatever order."""
+    if isinstance(value, (list, tuple)):
+        return sorted(map(_text, value)) == sorted(wanted.split("+") if wanted else ())
+    return _text(value) == wanted
 
 
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (list, tuple)):
-        return "+".join(map(_text, value))
     return str(value)
 
 

@@ -60,6 +60,8 @@ REPORT: dict[str, object] = {
         ("collectives.all-gather.dynamic", 4),
         ("collectives.all-gather.wire_bytes", 20),
         ("collectives.all-to-all.wire_bytes", 0),
+        ("collectives.rows[axes=model+data]", 1),
+        ("modules[3].memory.temp_bytes", 100),
     ],
 )
 def test_a_path_leads_to_a_number(path: str, value: int) -> None:
@@ -85,6 +87,8 @@ def test_a_path_leads_to_a_number(path: str, value: int) -> None:
         ("collectives.rows[kind=all_gather]", "no kind is called 'all_gather'"),
         ("collectives.rows[kindd=all-gather]", "rows of collectives.rows have no 'kindd'"),
         ("collectives.all-reduce.bus", "is not one of count"),
+        ("collectives.rows[kind=all-gather,axes=dta]", "no mesh axis is called 'dta'"),
+        ("memory.spaces[name=HMB].total_bytes", "no row of memory.spaces has name=HMB"),
     ],
 )
 def test_what_is_not_known_is_no_number(path: str, reason: str) -> None:
@@ -102,6 +106,11 @@ def test_what_is_not_known_is_no_number(path: str, reason: str) -> None:
         ("collectives.dynamic.all-gather", "model", 0),
         ("collectives.all-reduce.count", "data,model", 1),
         ("collectives.wire_bytes", "data", 20),
+        ("collectives.all-reduce.count", "model,data", 1),
+        ("collectives.rows[kind=all-reduce]", "data", 0),
+        ("collectives.rows[kind=all-gather]", "data", 1),
+        ("collectives.rows", "data", 1),
+        ("collectives", "data", 1),
     ],
 )
 def test_an_axis_chooses_collectives(path: str, axis: str, value: int) -> None:
@@ -114,6 +123,19 @@ def test_an_axis_that_the_mesh_does_not_have_is_no_zero() -> None:
         None,
         "no mesh axis is called 'dta'; there is data, model",
     )
+
+
+@pytest.mark.parametrize("path", ["collectives.all-gathr.count", "collectives.rows[kind=gather]"])
+def test_with_an_axis_too_a_mistake_counts_nothing(path: str) -> None:
+    assert Metric.parse(path, axis="data").value(REPORT).number is None
+
+
+@pytest.mark.parametrize("path", ["memory.hbm.total", "memory.spaces[HBM].total_bytes"])
+def test_hbm_is_the_default_space_where_none_is_called_so(path: str) -> None:
+    spaces = [{"color": 1, "name": "host", "total_bytes": 7}]
+    report = {"memory": {"spaces": [{"color": 0, "name": "memory", "total_bytes": 60}, *spaces]}}
+    assert Metric.parse(path).value(report).number == 60
+    assert Metric.parse(path).value({"memory": {"spaces": spaces}}).number is None
 
 
 def test_unknown_axes_are_no_zero() -> None:
