@@ -82,10 +82,11 @@ def _alone(
     modules: Sequence[ModuleSnapshot], paired: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the places without partner, and those that are copies of one that has one."""
-    known = {_identity(modules[place]) for place in paired} - {None}
     chosen = set(paired)
     rest = [place for place in range(len(modules)) if place not in chosen]
-    copies = tuple(place for place in rest if _identity(modules[place]) in known)
+    copies = tuple(
+        place for place in rest if any(_is_copy(modules[place], modules[one]) for one in paired)
+    )
     return tuple(place for place in rest if place not in copies), copies
 
 
@@ -93,6 +94,22 @@ def _identity(module: ModuleSnapshot) -> tuple[str, str | None, str] | None:
     if module.fingerprint is None:
         return None
     return plain_name(module.name), module.signature, module.fingerprint
+
+
+def _is_copy(one: ModuleSnapshot, other: ModuleSnapshot) -> bool:
+    """Return whether two modules of one side are one program that needs as much memory.
+
+    Of two that are known in different ways, as one from a dump and one from a text that the
+    program itself printed, neither says that the other is wrong.
+    """
+    identity = _identity(one)
+    if identity is None or identity != _identity(other):
+        return False
+    return _weight(one) != _weight(other) or _memory(one) == _memory(other)
+
+
+def _memory(module: ModuleSnapshot) -> object:
+    return module.section("memory")
 
 
 def _by_name(modules: Sequence[ModuleSnapshot]) -> dict[str, list[int]]:
@@ -132,9 +149,10 @@ def _of_one_signature(
         yield left[0], right[0], ""
         return
     count = max(len(left), len(right))
-    for one, other in _equal(base, head, left, right):
-        left = [place for place in left if not _are_equal(base[place], base[one])]
-        right = [place for place in right if not _are_equal(head[place], head[other])]
+    while (pair := _equal(base, head, left, right)) is not None:
+        one, other = pair
+        left = [p for p in left if p != one and not _is_copy(base[p], base[one])]
+        right = [p for p in right if p != other and not _is_copy(head[p], head[other])]
         yield one, other, ""
     left, right = _distinct(base, left), _distinct(head, right)
     if len(left) == 1 == len(right):
@@ -151,48 +169,51 @@ def _equal(
     head: Sequence[ModuleSnapshot],
     left: Sequence[int],
     right: Sequence[int],
-) -> Iterator[tuple[int, int]]:
-    """Yield one pair for each program that both sides have: those whose memory is known alike.
+) -> tuple[int, int] | None:
+    """Return a pair of equal programs, rather one whose memory is known alike and the same.
 
     One that stands twice, as a dump and as the text that the program itself printed, has copies
     that know less; the best is taken of each side if none are alike.
     """
-    done: set[str | None] = {None}
-    for one in left:
-        program = base[one].fingerprint
-        mine = [place for place in left if base[place].fingerprint == program]
-        yours = [place for place in right if head[place].fingerprint == program]
-        if program in done or not yours:
-            continue
-        done.add(program)
-        yield min(
-            ((a, b) for a in mine for b in yours),
-            key=lambda pair: (
-                _weight(base[pair[0]]) != _weight(head[pair[1]]),
-                -_weight(base[pair[0]]) - _weight(head[pair[1]]),
-                pair,
-            ),
-        )
+    programs = {base[place].fingerprint for place in left} - {None}
+    common = programs & {head[place].fingerprint for place in right}
+    first = next(
+        (base[place].fingerprint for place in left if base[place].fingerprint in common), None
+    )
+    if first is None:
+        return None
+    return min(
+        (
+            (one, other)
+            for one in left
+            for other in right
+            if base[one].fingerprint == first == head[other].fingerprint
+        ),
+        key=lambda pair: (
+            _weight(base[pair[0]]) != _weight(head[pair[1]]),
+            -_weight(base[pair[0]]) - _weight(head[pair[1]]),
+            _memory(base[pair[0]]) != _memory(head[pair[1]]),
+            pair,
+        ),
+    )
 
 
 def _distinct(modules: Sequence[ModuleSnapshot], places: Sequence[int]) -> list[int]:
     """Return one place for each distinct program, that with the best memory; in order.
 
-    A program that was compiled or printed twice is one.
+    A program that was compiled or printed twice is one, unless the memory it got differs.
     """
-    chosen: dict[object, int] = {}
-    for place in places:
-        key = _identity(modules[place]) or place
-        if key not in chosen or _weight(modules[place]) > _weight(modules[chosen[key]]):
-            chosen[key] = place
-    return sorted(chosen.values())
+    chosen: list[int] = []
+    known: dict[object, list[int]] = defaultdict(list)
+    for place in sorted(places, key=lambda place: (-_weight(modules[place]), place)):
+        same = known[_identity(modules[place])]
+        if not any(_is_copy(modules[place], modules[one]) for one in same):
+            same.append(place)
+            chosen.append(place)
+    return sorted(chosen)
 
 
 def _weight(module: ModuleSnapshot) -> int:
     """Return how much is known of a module's memory."""
     memory = module.section("memory")
     return 0 if memory is None else 2 if memory.get("source") == "buffer-assignment" else 1
-
-
-def _are_equal(one: ModuleSnapshot, other: ModuleSnapshot) -> bool:
-    return one.fingerprint is not None and one.fingerprint == other.fingerprint

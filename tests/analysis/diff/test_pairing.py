@@ -76,3 +76,15 @@ def test_a_program_that_stands_twice_is_compared_once_where_its_memory_is_known_
 
 def test_two_single_modules_are_a_pair_whatever_their_names() -> None:
     assert pair_modules([module("jit_a")], [module("jit_b")]).pairs == ((0, 0, ONLY_ONES),)
+
+
+def test_one_program_that_needs_other_memory_is_no_copy() -> None:
+    small, large = (
+        module(fingerprint="x", report={**REPORT, "memory": {"source": "s", "total_bytes": size}})
+        for size in (10, 20)
+    )
+    pairs = pair_modules([small], [small, large])
+    assert (pairs.pairs, pairs.added, pairs.head_copies) == (((0, 0, ""),), (1,), ())
+    pairs = pair_modules([large, small], [small, large, small])
+    assert sorted(pairs.pairs) == [(0, 1, ""), (1, 0, "")]
+    assert (pairs.added, pairs.head_copies) == ((), (2,))
