@@ -14,8 +14,10 @@ from hlo_lens.compare.check import Checked, judge_sides
 from hlo_lens.compare.sides import load_sides
 from hlo_lens.report.annotations import check_annotations, diff_annotations
 from hlo_lens.report.check_report import check_report, label_of
-from hlo_lens.report.diff_report import diff_report
+from hlo_lens.report.diff_report import diff_report, listed_names
 from hlo_lens.report.table import Report
+
+NOTHING_DECIDED = "no rule could be decided, not even an informational one"
 
 if TYPE_CHECKING:
     import re
@@ -87,11 +89,13 @@ def finish(checked: Checked | None, *, is_changed: bool = False) -> None:
         code = exit_codes.RULE_FAILED
     elif checked is not None and checked.judgement.is_undecided:
         code = exit_codes.UNPARSABLE
-        for verdict in checked.judgement.verdicts:
-            if verdict.is_undecided:
-                where = f" of {verdict.module}" if verdict.module else ""
-                text = f"{label_of(verdict)}{where} cannot be decided: {verdict.reason}"
-                click.echo(f"hlo-lens: error: {verdict.rule.place}: {text}", err=True)
+        undecided = [one for one in checked.judgement.verdicts if one.is_undecided]
+        for verdict in undecided:
+            where = f" of {verdict.module}" if verdict.module else ""
+            text = f"{label_of(verdict)}{where} cannot be decided: {verdict.reason}"
+            click.echo(f"hlo-lens: error: {verdict.rule.place}: {text}", err=True)
+        if not undecided:
+            click.echo(f"hlo-lens: error: {NOTHING_DECIDED}", err=True)
     click.get_current_context().exit(code)
 
 
@@ -108,4 +112,7 @@ def check_facts(
         facts += [("pair" if label == "note" else label, text) for text in texts]
     apart = dict.fromkeys("; ".join(m.differences) for m in modules if m.differences)
     facts += [("incomparable", text) for text in apart]
+    if checked.diff is not None:
+        alone = (("only in baseline", checked.diff.removed), ("only in head", checked.diff.added))
+        facts += [(label, listed_names(found)) for label, found in alone if found]
     return facts

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.gate.budget import default_rules, read_budget, short_rule
 from hlo_lens.analysis.gate.judge import Candidate, Judgement, Sides, judge
 from hlo_lens.compare.changes import Diff, diff_sides
-from hlo_lens.compare.sides import LoadedSide, load_side, load_sides
+from hlo_lens.compare.sides import LoadedSide, fingerprint_of, load_side, load_sides
 from hlo_lens.load import read_source
 from hlo_lens.text.errors import UnknownNameError, UsageError
 
@@ -89,7 +89,10 @@ def judge_sides(
 ) -> Checked:
     """Return what became of rules on the modules of a head that has been read."""
     if diff is None:
-        alone = [Candidate(head=m.snapshot, report=partial(_report, m)) for m in head.modules]
+        alone = [
+            Candidate(head=module.snapshot, report=partial(_report, module), place=place)
+            for place, module in enumerate(head.modules)
+        ]
         judgement = judge(rules, Sides(candidates=alone, has_baseline=False))
         return Checked(judgement=judgement, diff=None, head=head)
     partners = {
@@ -100,11 +103,16 @@ def judge_sides(
     for place, module in enumerate(head.modules):
         if place in copies:
             continue
-        candidate = Candidate(head=module.snapshot, report=partial(_report, module))
+        candidate = Candidate(head=module.snapshot, report=partial(_report, module), place=place)
         if place in partners:
             one, found = partners[place]
-            base_report = partial(_report, diff.base.modules[one])
-            candidate = dataclasses.replace(candidate, base_report=base_report, diff=found)
+            base = diff.base.modules[one]
+            candidate = dataclasses.replace(
+                candidate,
+                base_report=partial(_report, base),
+                diff=found,
+                is_same_program=partial(_is_same_program, base, module),
+            )
         candidates.append(candidate)
     sides = Sides(
         candidates=candidates,
@@ -113,6 +121,11 @@ def judge_sides(
         is_forced=is_forced,
     )
     return Checked(judgement=judge(rules, sides), diff=diff, head=head)
+
+
+def _is_same_program(base: SideModule, head: SideModule) -> bool:
+    one = fingerprint_of(base)
+    return one is not None and one == fingerprint_of(head)
 
 
 def _report(module: SideModule) -> Mapping[str, object]:

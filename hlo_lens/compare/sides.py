@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,14 +169,26 @@ def read_snapshot_file(path: str) -> Snapshot:
         DumpSyntaxError: If it is no snapshot, damaged, or of a newer version.
     """
     try:
-        data = json.loads(read_source(path).text)
+        data = json.loads(read_source(path).text, parse_constant=_no_number, parse_float=_finite)
     except json.JSONDecodeError as error:
         message = f"this begins like JSON, but is none: {error.msg}"
         raise DumpSyntaxError(message, path=path, line=error.lineno, column=error.colno) from error
     except RecursionError as error:
         message = "this begins like JSON, but is nested too deeply"
         raise DumpSyntaxError(message, path=path) from error
+    except ValueError as error:  # also from int(), of more digits than Python reads
+        raise DumpSyntaxError(f"the snapshot is damaged: {error}", path=path) from error
     return read_snapshot(data, path)
+
+
+def _no_number(text: str) -> float:
+    message = f"{text} is no number"
+    raise ValueError(message)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _no_number(text)
 
 
 def _is_json(path: str) -> bool:
@@ -236,16 +249,23 @@ def _module_of(dump: ModuleDump) -> SideModule:
 def _with_fingerprints(side: LoadedSide, *, all_: bool) -> LoadedSide:
     """Return a side with fingerprints: of all programs, or of those that only these tell apart."""
     from hlo_lens.analysis.diff.pairing import plain_name
-    from hlo_lens.analysis.diff.program_fingerprint import program_fingerprint
 
     keys = [(plain_name(m.snapshot.name), m.snapshot.signature) for m in side.modules]
     counts = Counter(keys)
     modules: list[SideModule] = []
     for key, module in zip(keys, side.modules, strict=True):
-        hlo = module.hlo
-        if hlo is None or module.snapshot.fingerprint or not (all_ or counts[key] > 1):
+        if not all_ and counts[key] == 1:
             modules.append(module)
             continue
-        known = dataclasses.replace(module.snapshot, fingerprint=program_fingerprint(hlo))
+        known = dataclasses.replace(module.snapshot, fingerprint=fingerprint_of(module))
         modules.append(dataclasses.replace(module, snapshot=known))
     return dataclasses.replace(side, modules=tuple(modules))
+
+
+def fingerprint_of(module: SideModule) -> str | None:
+    """Return the digest of a module's program; None where nothing tells it."""
+    from hlo_lens.analysis.diff.program_fingerprint import program_fingerprint
+
+    if module.snapshot.fingerprint is not None or module.hlo is None:
+        return module.snapshot.fingerprint
+    return program_fingerprint(module.hlo)

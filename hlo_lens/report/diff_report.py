@@ -84,7 +84,7 @@ def _head(diff: DiffLike, names: tuple[str, str]) -> Section:
         facts.append(("modules", ", ".join(parts)))
     for label, modules in (("removed", diff.removed), ("added", diff.added)):
         if modules:
-            facts.append((label, _listed(modules)))
+            facts.append((label, listed_names(modules)))
     verdict = NO_CHANGE if diff.identical else "changed"
     return Section(title=f"hlo-lens diff: {verdict}", facts=tuple(facts))
 
@@ -92,7 +92,8 @@ def _head(diff: DiffLike, names: tuple[str, str]) -> Section:
 _MOST_NAMES = 8
 
 
-def _listed(modules: Sequence[ModuleSnapshot]) -> str:
+def listed_names(modules: Sequence[ModuleSnapshot]) -> str:
+    """Return the names of modules, the first few."""
     names = [module.name for module in modules[:_MOST_NAMES]]
     more = len(modules) - len(names)
     return ", ".join([*names, f"[{more} others]"] if more else names)

@@ -120,6 +120,8 @@ def _set(path: str, value: object) -> object:
         ("modules.0.collectives.rows.0.0", 0, "has no number of equal rows"),
         ("modules.0.entries", [], "modules[0].entries is no table"),
         ("modules.0.fingerprint", 7, "modules[0].fingerprint is no text"),
+        ("modules.0.report.memory.temp_bytes", float("nan"), "damaged: NaN is no number"),
+        ("modules.0.report.memory.temp_bytes", float("-inf"), "damaged: -Infinity is no number"),
     ],
 )
 def test_a_damaged_snapshot_is_refused(
@@ -129,6 +131,20 @@ def test_a_damaged_snapshot_is_refused(
     with pytest.raises(DumpSyntaxError) as caught:
         read_snapshot_file(file)
     assert message in str(caught.value)
+
+
+def test_a_number_without_end_is_refused(tmp_path: Path) -> None:
+    text = _text(BASE)
+    for number in ("1e999", "9" * 5000):
+        with pytest.raises(DumpSyntaxError, match="the snapshot is damaged"):
+            read_snapshot_file(
+                _saved(tmp_path, text.replace('"temp_bytes": ', f'"temp_bytes": {number}, "x": '))
+            )
+
+
+def test_a_report_without_its_spaces_compares_what_is_left(tmp_path: Path) -> None:
+    file = _saved(tmp_path, _damaged(_set("modules.0.report.memory.spaces", 1.5)))
+    assert hlo_lens.diff(file, BASE).modules[0].memory is not None
 
 
 def test_a_cut_snapshot_is_refused_with_its_place(tmp_path: Path) -> None:

@@ -25,13 +25,35 @@ def _differences(base: ModuleSnapshot, head: ModuleSnapshot) -> Iterator[str]:
         yield f"backend {base.backend} -> {head.backend}"
     elif base.target and head.target and base.target != head.target:
         yield f"target {base.target} -> {head.target}"
-    for name, noun in (("evident_partitions", "partitions"), ("replica_count", "replicas")):
-        one, other = base.number(name), head.number(name)
-        if one is not None and other is not None and one != other:
-            yield f"{noun} {one} -> {other}"
+    partitions = [_partitions(module) for module in (base, head)]
+    if not _may_be_equal(*partitions):
+        texts = ["1, as far as it tells" if n is None else str(n) for n in partitions]
+        yield f"partitions {' -> '.join(texts)}"
+    replicas = [module.number("replica_count") for module in (base, head)]
+    if None not in replicas and replicas[0] != replicas[1]:
+        yield f"replicas {replicas[0]} -> {replicas[1]}"
     stages = [module.report.get("stage") for module in (base, head)]
     if None not in stages and (stages[0] == BEFORE) != (stages[1] == BEFORE):
         yield "one text is from before optimizations, the other from after"
+
+
+def _partitions(module: ModuleSnapshot) -> int | None:
+    """Return the number of partitions as far as anything in a text tells; None if nothing does.
+
+    Texts of before the end of 2023 have no number; then shardings tell it, or who collectives
+    are between.
+    """
+    told = module.number("evident_partitions")
+    if told is not None or not module.collectives:
+        return told
+    sizes = [(fact.group_size or 1) * (fact.num_groups or 1) for fact in module.collectives]
+    most = max(sizes) // (module.number("replica_count") or 1)
+    return most if most > 1 else None
+
+
+def _may_be_equal(one: int | None, other: int | None) -> bool:
+    """Return whether numbers of partitions are equal; a text of one partition has no number."""
+    return (one or 1) == (other or 1)
 
 
 def toolchain_change(base: ModuleSnapshot, head: ModuleSnapshot) -> str:

@@ -326,16 +326,7 @@ def memory_diff(
     if mine is None and yours is None:
         return None
     sources = (_source(mine), _source(yours))
-    problem = ""
-    if None in sources:
-        which = "base" if mine is None else "head"
-        problem = f"the memory of the {which} is not known: no buffer assignment and no schedule"
-    elif sources[0] != sources[1]:
-        which = "base" if sources[0] == "estimate" else "head"
-        problem = (
-            f"the memory of the {which} is an estimate, that of the other as XLA assigned it: not "
-            "compared; dump the buffer assignment of both, or give --force"
-        )
+    problem = memory_problem(base, head)
     is_comparable = not problem or (is_forced and None not in sources)
     return MemoryDiff(
         metrics=dict(_metrics(mine or {}, yours or {}, is_comparable=is_comparable)),
@@ -343,6 +334,21 @@ def memory_diff(
         head_source=sources[1],
         peaks=_peaks(base, head) if is_comparable else (),
         problem=problem,
+    )
+
+
+def memory_problem(base: ModuleSnapshot, head: ModuleSnapshot) -> str:
+    """Return why the memory of two modules cannot be compared; empty where it can."""
+    mine, yours = _source(base.section("memory")), _source(head.section("memory"))
+    if mine is None or yours is None:
+        which = "base" if mine is None else "head"
+        return f"the memory of the {which} is not known: no buffer assignment and no schedule"
+    if mine == yours:
+        return ""
+    which = "base" if mine == "estimate" else "head"
+    return (
+        f"the memory of the {which} is an estimate, that of the other as XLA assigned it: not "
+        "compared; dump the buffer assignment of both, or give --force"
     )
 
 
@@ -375,7 +381,8 @@ def _metrics(
 
 def _spaces(memory: Mapping[str, object]) -> dict[int, Mapping[str, object]]:
     listed = memory.get("spaces")
-    found = [space for space in listed if isinstance(space, dict)] if listed else []  # type: ignore[attr-defined] # checked below
+    spaces = listed if isinstance(listed, (list, tuple)) else ()
+    found = [space for space in spaces if isinstance(space, dict)]
     return {space["color"]: space for space in found if isinstance(space.get("color"), int)}
 
 

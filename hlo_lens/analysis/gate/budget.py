@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -62,20 +62,30 @@ class Condition:
         amount: What is compared with.
         is_change: Whether the change against the baseline is compared, not the value.
         least_change: Changes of a smaller amount do not fail.
+        least_text: That amount as written.
     """
 
     op: str
     amount: Amount
     is_change: bool = False
     least_change: Fraction = Fraction(0)
+    least_text: str = ""
 
     def holds(self, base: float | None, head: float) -> bool:
         """Return whether it holds, so that the rule fails; `base` is known if it is needed."""
         if not self.is_change:
             return _compare(self.op, Fraction(head), self.amount.number)
+        return self._is_broken(base, head) and not self._is_small(base, head)
+
+    def is_spared(self, base: float | None, head: float) -> bool:
+        """Return whether it would hold if the change were not so small."""
+        return self.is_change and self._is_broken(base, head) and self._is_small(base, head)
+
+    def _is_small(self, base: float | None, head: float) -> bool:
+        return abs(Fraction(head) - Fraction(base or 0)) < self.least_change
+
+    def _is_broken(self, base: float | None, head: float) -> bool:
         change = Fraction(head) - Fraction(base or 0)
-        if abs(change) < self.least_change:
-            return False
         limit = self.amount.number
         if self.amount.is_percent:
             limit *= abs(Fraction(base or 0))
@@ -346,10 +356,17 @@ def _conditions(
     )
 
 
-def _thresholds(amount: Amount, least: Fraction, direction: str) -> Iterator[Condition]:
+def _thresholds(amount: Amount, least: Amount, direction: str) -> Iterator[Condition]:
     """Yield the conditions of a threshold, for the directions that are for the worse."""
+    condition = Condition(
+        op=">",
+        amount=amount,
+        is_change=True,
+        least_change=least.number,
+        least_text=least.text,
+    )
     if direction in (LOWER, EITHER):
-        yield Condition(op=">", amount=amount, is_change=True, least_change=least)
+        yield condition
     if direction in (HIGHER, EITHER):
         less = Amount(
             number=-amount.number,
@@ -357,12 +374,12 @@ def _thresholds(amount: Amount, least: Fraction, direction: str) -> Iterator[Con
             is_size=amount.is_size,
             text=f"-{amount.text}",
         )
-        yield Condition(op="<", amount=less, is_change=True, least_change=least)
+        yield replace(condition, op="<", amount=less)
 
 
 def _least_change(
     metric: Metric, table: Mapping[str, object], defaults: Mapping[str, object]
-) -> Fraction:
+) -> Amount:
     """Return the change below which nothing fails; the default is about metrics in bytes."""
     if "min_change" in table:
         amount = Amount.parse(table["min_change"])
@@ -370,8 +387,8 @@ def _least_change(
     elif "min_change" in defaults and metric.is_bytes:
         amount = Amount.parse(defaults["min_change"])
     else:
-        return Fraction(0)
+        return Amount.parse(0)
     if amount.is_percent or amount.number < 0:
         message = f"min_change is an amount such as 8MiB, not {amount.text}"
         raise UsageError(message)
-    return amount.number
+    return amount

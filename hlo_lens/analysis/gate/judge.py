@@ -10,6 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.diff.memory_diff import memory_problem
+from hlo_lens.analysis.diff.pairing import plain_name
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -19,6 +22,12 @@ if TYPE_CHECKING:
 
 PASS, FAIL, UNDECIDED, UNKNOWN = "pass", "fail", "undecided", "not known"
 NO_BASELINE = "it is about a change, and there is no --baseline"
+NO_CHANGE_JUDGED = "the limit alone: there is no --baseline"
+UNKNOWN_ALIKE = "known on neither side, of one program"
+UNKNOWN_APART = (
+    "known on neither side, and the program changed; a budget of your own says what counts"
+)
+OTHER_MODULE = "the baseline has another module: names, parameters and results differ"
 
 _SHOWN = 6
 
@@ -32,12 +41,16 @@ class Candidate:
         report: Its whole object in the report.
         base_report: That of its partner in the baseline; None where it has none.
         diff: What changed; None where it has no partner.
+        place: Which module of the head it is, from 0.
+        is_same_program: Says whether its partner's program is known to be the same.
     """
 
     head: ModuleSnapshot
     report: Callable[[], Mapping[str, object]]
     base_report: Callable[[], Mapping[str, object]] | None = None
     diff: ModuleDiff | None = None
+    place: int = 0
+    is_same_program: Callable[[], bool] = bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +59,7 @@ class Verdict:
 
     Attributes:
         status: ``pass``, ``fail``, ``undecided``; ``not known`` where a rule that nobody wrote has
-            nothing to look at on either side.
+            nothing to look at on either side, and the program is the same.
         rule: The rule.
         module: Name of the module; None where the rule found none.
         base: Value in the baseline; None where there is none.
@@ -124,19 +137,22 @@ def judge(rules: Sequence[Rule], sides: Sides) -> Judgement:
 
 
 def _of_rule(rule: Rule, sides: Sides) -> Iterator[Verdict]:
-    pattern = rule.module
+    pattern, place = rule.module, rule.metric.place
     chosen = [c for c in sides.candidates if pattern is None or pattern.search(c.head.name)]
+    if place is not None:
+        chosen = [candidate for candidate in chosen if candidate.place == place]
     gone = [name for name in sides.gone if pattern is None or pattern.search(name)]
     if not chosen:
         names = [candidate.head.name for candidate in sides.candidates]
         there = ", ".join(dict.fromkeys(names[:_SHOWN])) or "none"
         wanted = "" if pattern is None else f" matches {pattern.pattern!r}"
+        wanted += "" if place is None else f" is at place {place}"
         reason = f"no module{wanted or ' to judge'}; there is {there}"
         yield Verdict(status=UNDECIDED, rule=rule, module=None, reason=reason)
         return
     for candidate in chosen:
         yield _of_module(rule, candidate, sides)
-    if any(condition.is_change for condition in rule.fails):
+    if place is None and any(condition.is_change for condition in rule.fails):
         for name in gone:
             reason = "only the baseline has this module"
             yield Verdict(status=UNDECIDED, rule=rule, module=name, reason=reason)
@@ -160,7 +176,9 @@ def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
     value = rule.metric.value(report)
     if value.number is None:
         if rule.is_optional and _is_unknown_in_base(rule, candidate):
-            return Verdict(status=UNKNOWN, rule=rule, module=name, reason="known on neither side")
+            if candidate.is_same_program():
+                return Verdict(status=UNKNOWN, rule=rule, module=name, reason=UNKNOWN_ALIKE)
+            return undecided(UNKNOWN_APART)
         return undecided(value.reason)
     weak = weakness(rule, report)
     if weak:
@@ -203,10 +221,11 @@ def _decided(
     if broken:
         return verdict(FAIL, ", ".join(map(str, broken)))
     if changes and not sides.has_baseline:
-        return verdict(UNDECIDED, NO_BASELINE) if not limits else verdict(PASS, "")
+        return verdict(PASS, NO_CHANGE_JUDGED) if limits else verdict(UNDECIDED, NO_BASELINE)
     if changes and problem:
         return verdict(UNDECIDED, problem)
-    return verdict(PASS, "")
+    spared = next((condition for condition in changes if condition.is_spared(base, head)), None)
+    return verdict(PASS, "" if spared is None else f"it is less than {spared.least_text}")
 
 
 def _is_unknown_in_base(rule: Rule, candidate: Candidate) -> bool:
@@ -224,11 +243,16 @@ def _problem(rule: Rule, candidate: Candidate, sides: Sides) -> str:
         return "the baseline has no module of this name and signature"
     if sides.is_forced:
         return ""
-    if diff.differences:
-        return f"cannot be compared without --force: {'; '.join(diff.differences)}"
-    if rule.metric.root == "memory" and diff.memory is not None and diff.memory.problem:
-        return diff.memory.problem
-    return ""
+    apart = list(diff.differences)
+    if plain_name(diff.base.name) != plain_name(diff.head.name) and not _is_one_signature(diff):
+        apart.append(OTHER_MODULE)
+    if apart:
+        return f"cannot be compared without --force: {'; '.join(apart)}"
+    return memory_problem(diff.base, diff.head) if rule.metric.root == "memory" else ""
+
+
+def _is_one_signature(diff: ModuleDiff) -> bool:
+    return diff.base.signature is not None and diff.base.signature == diff.head.signature
 
 
 def _weak_base(rule: Rule, report: Mapping[str, object]) -> str:

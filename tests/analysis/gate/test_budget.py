@@ -104,7 +104,10 @@ def test_a_budget_is_read() -> None:
     assert first.fails[1].least_change == 8 << 20
     assert first.place == "b.toml:9"
     assert (second.metric.axis, [str(c) for c in second.fails]) == ("data", ["!=2"])
-    assert (third.is_informational, [str(c) for c in third.fails]) == (True, [">3GiB", ">+2%"])
+    assert (third.is_informational, [str(c) for c in third.fails]) == (
+        True,
+        [">3GiB", ">+2%"],
+    )
 
 
 def test_a_change_below_the_minimum_never_fails() -> None:

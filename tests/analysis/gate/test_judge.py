@@ -8,13 +8,14 @@ import pytest
 
 from hlo_lens.analysis.diff.module_diff import module_diff
 from hlo_lens.analysis.gate.budget import default_rules, read_budget, short_rule
-from hlo_lens.analysis.gate.judge import Candidate, Judgement, Sides, judge
+from hlo_lens.analysis.gate.judge import NO_CHANGE_JUDGED, Candidate, Judgement, Sides, judge
 from tests.compare.facts import REPORT, module
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hlo_lens.analysis.gate.budget import Rule
+    from hlo_lens.model.snapshot import ModuleSnapshot
 
 MEMORY: dict[str, object] = {
     "source": "buffer-assignment",
@@ -49,6 +50,7 @@ def _judge(
     *,
     force: bool = False,
     gone: tuple[str, ...] = (),
+    same: bool = False,
 ) -> Judgement:
     given = short_rule(rule) if isinstance(rule, str) else rule
     candidate = Candidate(head=module(report=head), report=lambda: head)
@@ -56,7 +58,11 @@ def _judge(
         known = base
         diff = module_diff(module(report=base), module(report=head), is_forced=force)
         candidate = Candidate(
-            head=module(report=head), report=lambda: head, base_report=lambda: known, diff=diff
+            head=module(report=head),
+            report=lambda: head,
+            base_report=lambda: known,
+            diff=diff,
+            is_same_program=lambda: same,
         )
     sides = Sides(candidates=[candidate], has_baseline=base is not None, is_forced=force, gone=gone)
     return judge([given], sides)
@@ -125,6 +131,7 @@ UNDECIDED = [
     ),
     ("another backend", TEMP, GOOD, {**GOOD, "backend": "gpu"}, "backend gpu -> cpu"),
     ("other partitions", TEMP, GOOD, {**GOOD, "evident_partitions": 4}, "partitions 4 -> 8"),
+    ("one partition", TEMP, GOOD, {**GOOD, "evident_partitions": None}, "as far as it tells -> 8"),
     (
         "an estimate before",
         TEMP,
@@ -203,12 +210,74 @@ def test_an_informational_rule_neither_fails_nor_hinders() -> None:
     assert (judgement.is_failed, judgement.is_undecided) == (False, False)
 
 
-def test_rules_that_nobody_wrote_pass_over_what_neither_side_knows() -> None:
+def test_rules_that_nobody_wrote_pass_over_what_neither_side_knows_of_one_program() -> None:
     unknown = _with("collectives", dynamic={"all-gather": None}, wire_bytes_per_device=None)
-    statuses = [_judge(rule, unknown, unknown).verdicts[0].status for rule in default_rules()]
-    assert statuses == ["pass", "pass", "pass", "not known", "pass", "not known"]
-    judgement = _judge(default_rules()[3], unknown, unknown)
+    verdicts = [
+        _judge(rule, unknown, unknown, same=True).verdicts[0].status for rule in default_rules()
+    ]
+    assert verdicts == ["pass", "pass", "pass", "not known", "pass", "not known"]
+    judgement = _judge(default_rules()[3], unknown, unknown, same=True)
     assert judgement.is_undecided  # nothing was decided at all
+
+
+def test_what_neither_side_knows_of_a_program_that_changed_is_no_pass() -> None:
+    unknown = {**GOOD, "memory": None}
+    status, reason = _status(_judge(default_rules()[0], unknown, unknown))
+    assert (status, reason[:21]) == ("undecided", "known on neither side")
+
+
+def test_a_limit_alone_says_that_its_threshold_was_not_judged() -> None:
+    (rule,) = read_budget('[[budget]]\nmetric = "memory.temp_bytes"\nmax = 999\nthreshold = 0', "b")
+    assert _status(_judge(rule, GOOD)) == ("pass", NO_CHANGE_JUDGED)
+
+
+def test_a_change_that_is_too_small_to_fail_says_so() -> None:
+    budget = '[[budget]]\nmetric = "memory.temp_bytes"\nthreshold = "2%"\nmin_change = "9B"'
+    (rule,) = read_budget(budget, "b")
+    assert _status(_judge(rule, _with("memory", temp_bytes=108), GOOD)) == (
+        "pass",
+        "it is less than 9B",
+    )
+    assert _status(_judge(rule, _with("memory", temp_bytes=109), GOOD))[0] == "fail"
+    assert _status(_judge(rule, _with("memory", temp_bytes=101), GOOD)) == ("pass", "")
+
+
+def test_a_place_means_one_module_of_the_report() -> None:
+    grown = _with("memory", temp_bytes=500)
+    sides = Sides(
+        candidates=[
+            Candidate(head=module(report=GOOD), report=lambda: GOOD),
+            Candidate(head=module(report=grown), report=lambda: grown, place=1),
+        ],
+        has_baseline=False,
+    )
+    for place, status in ((0, "pass"), (1, "fail"), (2, "undecided")):
+        rule = short_rule(f"modules[{place}].memory.temp_bytes>100")
+        assert [v.status for v in judge([rule], sides).verdicts] == [status]
+
+
+def _apart(base: ModuleSnapshot, head: ModuleSnapshot) -> tuple[str, str]:
+    candidate = Candidate(
+        head=head,
+        report=lambda: GOOD,
+        base_report=lambda: GOOD,
+        diff=module_diff(base, head, subjects=("collectives",)),
+    )
+    rule = short_rule(TEMP)
+    return _status(judge([rule], Sides(candidates=[candidate], has_baseline=True)))
+
+
+def test_a_module_of_another_name_and_signature_is_no_partner_for_a_pass() -> None:
+    base = module("jit_f", signature="8", report=GOOD)
+    assert _apart(base, module("jit_g", signature="16", report=GOOD))[0] == "undecided"
+    assert _apart(base, module("jit_g", signature=None, report=GOOD))[0] == "undecided"
+    assert _apart(base, module("jit_g", signature="8", report=GOOD))[0] == "pass"
+    assert _apart(base, module("jit_f", signature="16", report=GOOD))[0] == "pass"
+
+
+def test_an_estimate_is_not_compared_where_memory_is_not_asked_for_either() -> None:
+    estimated = {**GOOD, "memory": {**MEMORY, "source": "estimate"}}
+    assert "is an estimate" in _apart(module(report=GOOD), module(report=estimated))[1]
 
 
 def test_rules_that_nobody_wrote_do_not_pass_over_what_is_not_known_any_more() -> None:
