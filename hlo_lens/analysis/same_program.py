@@ -73,9 +73,10 @@ def canonical_lines(module: HloModule) -> Iterator[Line]:
         yield Line(text, text, "header")
     for computation in module.computations:
         number = computations[computation.name]
+        head = "entry computation" if computation.is_entry else "computation"
         yield Line(
-            f"{computation.name} entry={computation.is_entry}",
-            f"{number} entry={computation.is_entry}",
+            f"{head} {computation.name}",
+            f"{head} {number}",
             computation.name,
         )
         yield from _instructions(module, computation, computations)

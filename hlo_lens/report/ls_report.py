@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.across_processes import (
@@ -16,25 +15,21 @@ from hlo_lens.analysis.across_processes import (
 )
 from hlo_lens.analysis.module_groups import STEP, ModuleGroups, module_groups
 from hlo_lens.analysis.result import Column, Unit
-from hlo_lens.analysis.same_program import first_difference
 from hlo_lens.report.module_json import SCHEMA_VERSION
+from hlo_lens.report.process_differences import difference_lines
 from hlo_lens.report.table import Report, Section, Table
 from hlo_lens.report.units import format_bytes, format_count, format_flops, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.across_processes import AcrossProcesses, SharedProgram
+    from hlo_lens.analysis.across_processes import AcrossProcesses
     from hlo_lens.analysis.module_facts import ModuleFacts
     from hlo_lens.analysis.module_groups import ModuleGroup
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.dump import Dump, ModuleDump
-    from hlo_lens.model.hlo import HloModule
 
 _PROBLEMS_SHOWN = 5
-_LINE = 80
-_MOST_DIFFED = 100_000
-"""Instructions of the largest program whose differences a listing counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +55,7 @@ def ls_report(listing: Listing, *, tool_version: str) -> Report:
     """Return the report that lists modules."""
     groups = module_groups(listing.facts, sort=listing.sort, is_grouped=listing.is_grouped)
     across = across_processes(listing.facts) if len(groups.processes) > 1 else None
-    odd = _difference(listing, across)
+    odd = () if across is None else difference_lines(across, listing.modules)
     section = Section(
         title=listing.dump.path,
         facts=tuple(_facts(listing, groups, across)),
@@ -76,7 +71,9 @@ def ls_report(listing: Listing, *, tool_version: str) -> Report:
         "left_aside": [asdict(aside) for aside in listing.dump.left_aside],
         "groups": groups.to_dict()["rows"],
         "modules": [_object(facts, groups) for facts in listing.facts],
-        "across_processes": None if across is None else {**across.to_dict(), "notes": list(odd)},
+        "across_processes": None
+        if across is None
+        else {**across.to_dict(), "are_processes": across.are_told, "notes": list(odd)},
     }
     return Report(kind="ls", sections=(section,), data=data)
 
@@ -106,11 +103,12 @@ def _facts(
         whole = "of all" if len(groups.processes) == 1 else f"in {step.process or 'its folder'}"
         yield "step", f"{_called(step)}{_measures(step)}: the most {whole}"
     if across is not None:
-        yield (
-            "processes",
-            f"{len(across.processes)}: {', '.join(across.processes[:4])}{_more(across)}",
-        )
-        yield "same on all", "; ".join(_verdicts(across))
+        folders = f"{len(across.processes)}: {', '.join(across.processes[:4])}{_more(across)}"
+        if across.are_told:
+            yield "processes", folders
+        else:
+            yield "folders", f"{folders}; compared as if they were processes of one job"
+        yield "same on all" if across.are_told else "same in all", "; ".join(_verdicts(across))
 
 
 def _called(group: ModuleGroup) -> str:
@@ -139,7 +137,7 @@ def _verdicts(across: AcrossProcesses) -> Iterator[str]:
     words = {
         SAME: "the same",
         SAME_BUT_NAMES: "the same up to names",
-        MISSING: "not in all processes",
+        MISSING: "not in all processes" if across.are_told else "not in all folders",
         DIFFERENT: "DIFFERENT",
         UNKNOWN: "not known",
     }
@@ -149,55 +147,6 @@ def _verdicts(across: AcrossProcesses) -> Iterator[str]:
             odd = next(p for p in across.programs if p.verdict == verdict)
             name = f" ({odd.name} in {odd.odd})" if odd.odd and verdict != SAME else ""
             yield f"{plural(count, 'program')} {word}{name}"
-
-
-# ---- differences --------------------------------------------------------------------------------
-
-
-def _difference(listing: Listing, across: AcrossProcesses | None) -> tuple[str, ...]:
-    """Return where the first program that differs differs first."""
-    odd = next((p for p in across.programs if p.modules), None) if across is not None else None
-    if odd is None or odd.modules is None or across is None:
-        return ()
-    ours, theirs = (listing.modules[k].hlo for k in odd.modules)
-    if ours is None or theirs is None:
-        return ()
-    return tuple(_difference_lines(odd, ours, theirs))
-
-
-def _difference_lines(odd: SharedProgram, ours: HloModule, theirs: HloModule) -> Iterator[str]:
-    found = first_difference(ours, theirs, up_to_names=odd.verdict == DIFFERENT)
-    if found is None:
-        return
-    place = next((line.place for line in found if line is not None), "")
-    what = "in names alone" if odd.verdict == SAME_BUT_NAMES else f"at {place}"
-    yield f"{odd.name}: {odd.processes[0]} and {odd.odd} differ first {what}:"
-    texts = ["[the module ends]" if line is None else line.exact for line in found]
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
-    start = max(0, same - _LINE // 2)
-    for process, text in zip((odd.processes[0], odd.odd), texts, strict=True):
-        lead = f"{text[: _LINE // 4]}..." if start > _LINE // 4 else text[:start]
-        rest = text[start:]
-        yield f"  {process}: {lead}{rest[:_LINE]}{'...' * (len(rest) > _LINE)}"
-    if odd.verdict == DIFFERENT and ours.instruction_count < _MOST_DIFFED:
-        yield f"  in all: {_edits(ours, theirs)}"
-
-
-def _edits(ours: HloModule, theirs: HloModule) -> str:
-    """Return how many instructions differ, whatever they are called and in whatever order."""
-    from hlo_lens.analysis.diff.program_diff import program_diff
-
-    found = program_diff(ours, theirs)
-    counts = {
-        "changed": found.changed,
-        "added": found.added,
-        "removed": found.removed,
-        "moved": found.moved,
-    }
-    texts = [f"{format_count(count)} {word}" for word, count in counts.items() if count]
-    if not texts:
-        return "the same instructions, in another order or with other names"
-    return f"{', '.join(texts)} of {plural(ours.instruction_count, 'instruction')}"
 
 
 # ---- tables -------------------------------------------------------------------------------------
@@ -228,7 +177,9 @@ def _tables(
         yield _retraces(retraced)
     if across is not None:
         yield Table.of(
-            across, title="The same program in all processes?", is_data_only=_is_same(across)
+            across,
+            title=f"The same program in all {'processes' if across.are_told else 'folders'}?",
+            is_data_only=_is_same(across),
         )
     if listing.dump.left_aside:
         yield _left_aside(listing.dump)

@@ -131,6 +131,60 @@ def test_processes_are_compared_compile_by_compile() -> None:
     assert found.programs[0].modules == (0, 7)
 
 
+def test_one_more_compile_in_one_process_shifts_no_others() -> None:
+    prints = {k: Fingerprint(f"exact {k}", f"nameless {k}") for k in "abcd"}
+
+    def compiles(folder: str, *kinds: str) -> list[ModuleFacts]:
+        return [
+            replace(
+                STEP, folder=folder, number=k, fingerprint=prints[kind], signature=(f"f32[{kind}]",)
+            )
+            for k, kind in enumerate(kinds)
+        ]
+
+    found = across_processes([*compiles("host0", *"abc"), *compiles("host1", *"adbc")])
+    assert list(found.rows()) == [
+        ("jit_step", 2, "not in all processes", 1, "host0"),
+        ("jit_step", 0, "same", 2, None),
+        ("jit_step", 1, "same", 2, None),
+        ("jit_step", 3, "same", 2, None),
+    ]
+
+
+def test_different_programs_are_paired_by_their_shapes_before_their_order() -> None:
+    one = replace(STEP, folder="host0", signature=("f32[1]",))
+    two = replace(STEP, folder="host0", number=4, signature=("f32[2]",))
+    other = Fingerprint("x", "y")
+    same = replace(one, folder="host1", number=8)
+    changed = replace(two, folder="host1", number=7, fingerprint=other)
+    two = replace(two, fingerprint=Fingerprint("u", "v"))
+    found = across_processes([one, two, changed, same])
+    assert [(p.verdict, p.modules) for p in found.programs] == [
+        ("different", (1, 2)),
+        ("same", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("folders", "are_processes"),
+    [
+        (("rank_0", "rank_1"), True),
+        (("dump/host0", "dump/host1"), True),
+        (("0", "1", "10"), True),
+        (("10.0.0.1", "10.0.0.2"), True),
+        (("t1v-n-1a2b-w-0", "t1v-n-1a2b-w-1"), True),
+        (("process-3", "Process-4"), True),
+        (("jax-0.10.2", "jax-0.12.0"), False),
+        (("baseline", "tuned"), False),
+        (("exp1", "exp2"), False),
+        (("jit_step/me_17", "jit_step/me_18"), True),
+    ],
+)
+def test_names_of_folders_tell_processes(folders: tuple[str, ...], are_processes: bool) -> None:
+    found = across_processes([replace(STEP, folder=folder) for folder in folders])
+    assert found.are_told is are_processes
+
+
 BASE = """HloModule m, num_partitions=2
 
 f { %a = f32[8] parameter(0)

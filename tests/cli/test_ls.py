@@ -52,9 +52,81 @@ def test_processes_are_compared_and_the_step_is_marked(job: Path) -> None:
         ["step", "jit_train_step", "rank_0"],
         ["step", "jit_train_step", "rank_1"],
     ]
-    place = next(k for k, line in enumerate(lines) if "differ first at" in line)
-    assert " add(" in lines[place + 1]
-    assert " subtract(" in lines[place + 2]
+    words = " ".join(lines)
+    assert "jit_train_step: rank_0 and rank_1 differ first at " in words
+    assert ", programs/tp_mlp.py:33): opcode is add in rank_0, subtract in rank_1" in words
+    assert "in all: 1 changed of 428 instructions" in words
+
+
+PROGRAM = """HloModule jit_f, num_partitions=2
+
+inner {
+  %a = f32[8]{0} parameter(0)
+  ROOT %b = f32[8]{0} negate(%a)
+}
+
+ENTRY %main {
+  %p = f32[8]{0} parameter(0)
+  %q = f32[8]{0} fusion(%p), kind=kLoop, calls=inner
+  %s = f32[8]{0} sine(%p)
+  ROOT %r = f32[8]{0} add(%q, %s), metadata={op_name="r" source_file="a.py" source_line=7}
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "num_partitions=2",
+            "num_partitions=4",
+            "first in the header: num_partitions is 2 in rank_0, 4 in rank_1",
+        ),
+        (
+            "add(",
+            "subtract(",
+            "first at r (add f32[8], in entry computation main, a.py:7): opcode is add in rank_0, "
+            "subtract in rank_1",
+        ),
+        (
+            "negate(",
+            "cosine(",
+            "first where rank_0 has b (negate f32[8], in computation inner), rank_1 has "
+            "b (cosine f32[8], in computation inner)",
+        ),
+        (
+            "ROOT %r = f32[8]{0} add(%q, %s)",
+            "%n = f32[8]{0} all-reduce(%q), replica_groups={}, to_apply=inner\n"
+            "  ROOT %r = f32[8]{0} add(%n, %s)",
+            "first at n (all-reduce f32[8], in entry computation main): only rank_1 has it",
+        ),
+        (
+            "  %q = f32[8]{0} fusion(%p), kind=kLoop, calls=inner\n  %s = f32[8]{0} sine(%p)\n",
+            "  %s = f32[8]{0} sine(%p)\n  %q = f32[8]{0} fusion(%p), kind=kLoop, calls=inner\n",
+            "first in order of instructions within their computation (the schedule), at main/q:",
+        ),
+        (
+            "%q",
+            "%other",
+            "first in what things are called, at main/q:   rank_0: q = ",
+        ),
+    ],
+)
+def test_first_difference_is_said_in_words(tmp_path: Path, old: str, new: str, said: str) -> None:
+    for process, text in (("rank_0", PROGRAM), ("rank_1", PROGRAM.replace(old, new))):
+        name = f"{process}/module_0001.jit_f.cpu_after_optimizations.txt"
+        write(tmp_path, {name: text})
+    notes = json.loads(run(tmp_path, "-f", "json").stdout)["across_processes"]["notes"]
+    assert said in " ".join(notes)
+
+
+def test_folders_of_other_names_are_not_called_processes(tmp_path: Path) -> None:
+    for folder in ("baseline", "tuned"):
+        write(tmp_path, {f"{folder}/module_0001.jit_f.cpu_after_optimizations.txt": PROGRAM})
+    result = run(tmp_path)
+    assert "folders      2: baseline, tuned; compared as if they were processes" in result.stdout
+    assert "same in all  1 program the same" in result.stdout
+    assert "processes    " not in result.stdout
 
 
 def test_json_has_every_module_and_every_file(job: Path) -> None:
