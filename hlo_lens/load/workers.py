@@ -143,8 +143,12 @@ def _take_finished(futures: dict[Future[R], int], found: dict[int, R]) -> None:
 
 
 def _context() -> BaseContext:
-    """Return how processes are made: forked where that is safe, which starts them at once."""
-    if sys.platform == "linux" and threading.active_count() == 1:
+    """Return how processes are made: forked where that is safe, which starts them at once.
+
+    It is not where there are threads: Python's own, or those that JAX starts outside of Python.
+    """
+    is_alone = threading.active_count() == 1 and "jaxlib" not in sys.modules
+    if sys.platform == "linux" and is_alone:
         return multiprocessing.get_context("fork")
     return multiprocessing.get_context("spawn")
 
