@@ -96,6 +96,7 @@ def module_object(diff: ModuleDiff) -> dict[str, object]:
         "collective_rows": [] if collectives is None else rows_of(collectives),
         "sharding_rows": [] if shardings is None else rows_of(shardings),
         "sharding_unknown": None if shardings is None else shardings.unknown,
+        "sharding_problem": None if shardings is None else shardings.problem or None,
         "program": _program(diff),
         "program_rows": [] if diff.program is None else program_diff_rows(diff.program),
         "program_identical": diff.is_program_equal,

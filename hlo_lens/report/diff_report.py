@@ -302,7 +302,7 @@ def sharding_text(found: ShardingDiff) -> str:
     text = ", ".join(f"{count:,} {change}" for change, count in counts.items()) or NO_CHANGE
     if found.unknown:
         text += f"; of {plural(found.unknown, 'value')} only one side tells the sharding"
-    return text
+    return f"{text}; {found.problem}" if found.problem else text
 
 
 def program_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:

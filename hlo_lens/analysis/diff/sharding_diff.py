@@ -75,8 +75,7 @@ class ShardingDiff(Result):
         entries: Parameters and outputs that changed.
         annotations: Annotations that changed.
         unknown: Values whose sharding only one side tells, and whose shapes do not differ.
-        are_annotations_known: Whether both sides have the text that has annotations, in the same
-            words.
+        problem: Why annotations were not compared; empty where they were, or neither side has any.
     """
 
     KIND: ClassVar[str] = "sharding-diff"
@@ -104,7 +103,7 @@ class ShardingDiff(Result):
     entries: tuple[EntryRow, ...]
     annotations: tuple[AnnotationRow, ...]
     unknown: int
-    are_annotations_known: bool = True
+    problem: str = ""
 
     def rows(self) -> Iterator[Row]:
         """Yield parameters and outputs, then annotations."""
@@ -201,12 +200,13 @@ def sharding_diff(base: ModuleSnapshot, head: ModuleSnapshot) -> ShardingDiff | 
     rows += [EntryRow(base=one, head=None, change=REMOVED) for one in removed]
     rows += [EntryRow(base=None, head=one, change=ADDED) for one in added]
     rows.sort(key=_row_order)
-    sides = _comparable_annotations(base, head)
+    problem = _annotations_problem(base, head)
+    sides = [_sayings(module) for module in (base, head)]
     return ShardingDiff(
         pairs=tuple(pairs),
         entries=tuple(rows),
-        annotations=() if sides is None else _annotations(*sides, meaning),
-        are_annotations_known=sides is not None,
+        annotations=() if problem else _annotations(sides[0], sides[1], meaning),
+        problem=problem,
         unknown=unknown,
     )
 
@@ -309,24 +309,43 @@ _WORDS_OF_GSPMD = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFul
 _BODY = "shard_map body"
 
 
-def _comparable_annotations(
-    base: ModuleSnapshot, head: ModuleSnapshot
-) -> tuple[list[AnnotationFact], list[AnnotationFact]] | None:
-    """Return what both programs say of how values lie; None where they say it in other words.
+OTHER_WORDS = (
+    "annotations inside of the program are not compared: the {} has them in GSPMD's words, the {} "
+    "in Shardy's"
+)
+ONE_SIDE = (
+    "annotations inside of the program are not compared: only the {} has the text from before "
+    "optimizations, or they were left out of the other's"
+)
 
-    Bodies of shard_map, and what lies on them alone (``manual``), say nothing of that. GSPMD's
-    words and Shardy's do not correspond one to one.
+
+def _sayings(module: ModuleSnapshot) -> list[AnnotationFact]:
+    """Return what a program says of how values lie.
+
+    Bodies of shard_map, and what lies on them alone (``manual``), say nothing of that.
     """
-    if base.annotations is None or head.annotations is None:
-        return None
-    sides = [
-        [f for f in facts if f.annotation != _BODY and (f.spec or "manual" not in str(f.sharding))]
-        for facts in (base.annotations, head.annotations)
+    facts = module.annotations or ()
+    return [
+        f for f in facts if f.annotation != _BODY and (f.spec or "manual" not in str(f.sharding))
     ]
-    words = [{fact.annotation in _WORDS_OF_GSPMD for fact in facts} for facts in sides]
-    if words[0] and words[1] and not words[0] & words[1]:
-        return None
-    return sides[0], sides[1]
+
+
+def _annotations_problem(base: ModuleSnapshot, head: ModuleSnapshot) -> str:
+    """Return why annotations cannot be compared; empty where they can, or there are none.
+
+    GSPMD's words and Shardy's do not correspond one to one.
+    """
+    sides = {"base": base, "head": head}
+    known = [name for name, module in sides.items() if module.annotations is not None]
+    if len(known) == 1:
+        return ONE_SIDE.format(known[0]) if _sayings(sides[known[0]]) else ""
+    words = {
+        name: {fact.annotation in _WORDS_OF_GSPMD for fact in _sayings(module)}
+        for name, module in sides.items()
+    }
+    if not words["base"] or not words["head"] or words["base"] & words["head"]:
+        return ""
+    return OTHER_WORDS.format(*sorted(words, key=lambda name: True not in words[name]))
 
 
 def _annotations(

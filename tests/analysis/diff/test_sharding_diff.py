@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.diff.sharding_diff import sharding_diff
+from hlo_lens.analysis.diff.sharding_diff import ONE_SIDE, OTHER_WORDS, sharding_diff
 from hlo_lens.model.snapshot import AnnotationFact
 from tests.compare.facts import entry, module
 
 if TYPE_CHECKING:
     from hlo_lens.model.snapshot import EntryFact
+
+
+ANNOTATION = AnnotationFact(
+    annotation="Sharding",
+    shape="f32[8]",
+    sharding="{devices=[2]<=[2]}",
+    spec=None,
+    manual_axes=None,
+    source=None,
+    op_name="jit(f)/constraint",
+)
 
 
 def _rows(base: list[EntryFact], head: list[EntryFact]) -> list[tuple[object, ...]]:
@@ -73,17 +85,7 @@ def test_an_output_in_the_middle_does_not_change_those_after_it() -> None:
 
 
 def test_equal_changes_of_annotations_are_one_row() -> None:
-    fact = AnnotationFact(
-        annotation="Sharding",
-        shape="f32[8]",
-        sharding="{devices=[2]<=[2]}",
-        spec=None,
-        manual_axes=None,
-        source=None,
-        op_name="jit(f)/constraint",
-    )
-    import dataclasses
-
+    fact = ANNOTATION
     other = dataclasses.replace(fact, sharding="{replicated}")
     found = sharding_diff(module(annotations=(fact, fact)), module(annotations=(other, other)))
     assert found is not None
@@ -91,8 +93,25 @@ def test_equal_changes_of_annotations_are_one_row() -> None:
     shardy = dataclasses.replace(other, annotation="xla.sdy.sharding")
     words = sharding_diff(module(annotations=(fact,)), module(annotations=(shardy,)))
     assert words is not None
-    assert (words.annotations, words.are_annotations_known) == ((), False)
-    spelled = dataclasses.replace(fact, sharding="{devices=[2]0,1}")
-    same = sharding_diff(module(annotations=(fact,)), module(annotations=(spelled,)))
+    assert (words.annotations, words.problem) == ((), OTHER_WORDS.format("base", "head"))
+    mirrored = sharding_diff(module(annotations=(shardy,)), module(annotations=(fact,)))
+    assert mirrored is not None
+    assert mirrored.problem == OTHER_WORDS.format("head", "base")
+
+
+def test_annotations_of_one_side_alone_are_said_not_to_be_compared() -> None:
+    none, some = module(annotations=None), module(annotations=(ANNOTATION,))
+    for base, head, told in ((some, none, "base"), (none, some, "head")):
+        found = sharding_diff(base, head)
+        assert found is not None
+        assert (found.annotations, found.problem) == ((), ONE_SIDE.format(told))
+    found = sharding_diff(none, module(annotations=()))
+    assert found is not None
+    assert found.problem == ""
+
+
+def test_a_spelling_of_an_annotation_is_no_change() -> None:
+    spelled = dataclasses.replace(ANNOTATION, sharding="{devices=[2]0,1}")
+    same = sharding_diff(module(annotations=(ANNOTATION,)), module(annotations=(spelled,)))
     assert same is not None
     assert same.annotations == ()
