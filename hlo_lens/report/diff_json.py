@@ -13,8 +13,8 @@ from hlo_lens.report.program_diff_report import program_diff_json, program_diff_
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hlo_lens.analysis.diff.memory_diff import PeakDiff
     from hlo_lens.analysis.diff.module_diff import ModuleDiff
+    from hlo_lens.analysis.diff.peak_diff import PeakDiff
     from hlo_lens.model.snapshot import ModuleSnapshot, SpacePeak
 
 SCHEMA_VERSION = 1
@@ -81,6 +81,7 @@ def module_object(diff: ModuleDiff) -> dict[str, object]:
         if memory is None
         else {"base": memory.base_source, "head": memory.head_source},
         "memory_problem": None if memory is None else memory.problem or None,
+        "memory_unexplained": [] if memory is None else list(memory.unexplained),
         "memory_rows": []
         if memory is None
         else [row for peak in memory.peaks for row in rows_of(peak)],

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.analysis.diff.collective_diff import CollectiveDiff, Detail
-    from hlo_lens.analysis.diff.memory_diff import Delta, DonationDiff, MemoryDiff, PeakDiff
+    from hlo_lens.analysis.diff.delta import Delta
+    from hlo_lens.analysis.diff.donation_diff import DonationDiff
+    from hlo_lens.analysis.diff.memory_diff import MemoryDiff
     from hlo_lens.analysis.diff.module_diff import ModuleDiff
+    from hlo_lens.analysis.diff.peak_diff import PeakDiff
     from hlo_lens.analysis.diff.sharding_diff import ShardingDiff
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.snapshot import ModuleSnapshot, SpacePeak
@@ -239,11 +242,11 @@ def _percent(delta: Delta) -> str:
 
 def peak_table(peak: PeakDiff) -> Table:
     """Return what makes the difference of a peak."""
-    title = (
-        f"What makes the difference at the peak of {peak.space}"
-        if peak.is_peak
-        else f"What makes the difference of all that is allocated in {peak.space}; no live ranges"
-    )
+    title = f"What makes the difference at the peak of {peak.space}"
+    if peak.rest:
+        title = f"What makes the difference in {peak.space}: values at the peak, and the rest"
+    elif not peak.is_peak:
+        title = f"What makes the difference in {peak.space}: all that is allocated; no live ranges"
     same = peak.unchanged_groups
     return Table.of(
         peak,
@@ -348,7 +351,7 @@ def _tables(diff: ModuleDiff) -> Iterator[Table]:
     if memory is not None and memory.is_changed:
         if any(delta.is_changed for delta in memory.metrics.values()):
             yield _statement(memory)
-        yield from (peak_table(peak) for peak in memory.peaks if peak.changed)
+        yield from (peak_table(peak) for peak in memory.peaks if peak.row_count)
     if diff.donations is not None and diff.donations.row_count:
         yield Table.of(
             diff.donations,
@@ -376,6 +379,9 @@ def _sharding_columns(found: ShardingDiff) -> tuple[str, ...]:
 
 
 def _notes(diff: ModuleDiff) -> Iterator[str]:
+    if diff.memory is not None and diff.memory.unexplained:
+        spaces = ", ".join(diff.memory.unexplained)
+        yield f"which values make the difference in {spaces} is not told: one side has no schedule"
     for side, module in (("base", diff.base), ("head", diff.head)):
         if module.gap_count:
             yield (

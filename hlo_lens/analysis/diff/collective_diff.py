@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from hlo_lens.analysis.collectives_by import UNKNOWN_TIMES
-from hlo_lens.analysis.diff.memory_diff import Delta
+from hlo_lens.analysis.diff.delta import Delta
 from hlo_lens.analysis.diff.multiset import pair_items
 from hlo_lens.analysis.diff.paths import last_scopes
 from hlo_lens.analysis.result import Column, Result, Unit

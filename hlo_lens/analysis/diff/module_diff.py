@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.diff.collective_diff import CollectiveDiff, collective_diff
 from hlo_lens.analysis.diff.comparable import differences, toolchain_change
-from hlo_lens.analysis.diff.memory_diff import DonationDiff, MemoryDiff, donation_diff, memory_diff
+from hlo_lens.analysis.diff.donation_diff import DonationDiff, donation_diff
+from hlo_lens.analysis.diff.memory_diff import MemoryDiff, memory_diff
 from hlo_lens.analysis.diff.sharding_diff import ShardingDiff, sharding_diff
 
 if TYPE_CHECKING:

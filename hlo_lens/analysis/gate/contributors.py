@@ -10,7 +10,7 @@ from hlo_lens.analysis.result import Column, Result, Unit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.analysis.diff.memory_diff import PeakRow
+    from hlo_lens.analysis.diff.peak_diff import PeakRow
     from hlo_lens.analysis.gate.judge import Candidate, Verdict
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.snapshot import AliveGroup, CollectiveFact
@@ -107,7 +107,7 @@ def _grown(row: PeakRow) -> Contributor:
 
 
 def _alive(group: AliveGroup) -> Contributor:
-    from hlo_lens.analysis.diff.memory_diff import shape_text
+    from hlo_lens.analysis.diff.peak_diff import shape_text
 
     return Contributor(
         what=shape_text(group),

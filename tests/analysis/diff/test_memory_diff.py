@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from hlo_lens.analysis.diff.memory_diff import PeakDiff, memory_diff, peak_diff
+import dataclasses
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.diff.delta import Delta
+from hlo_lens.analysis.diff.memory_diff import memory_diff
+from hlo_lens.analysis.diff.peak_diff import FREE, NO_HEAP, PeakDiff, peak_diff
 from tests.compare.facts import REPORT, group, module, peak
+
+if TYPE_CHECKING:
+    from hlo_lens.model.snapshot import ModuleSnapshot
 
 
 def _rows(diff: PeakDiff) -> list[tuple[str, int, str]]:
@@ -57,11 +65,30 @@ def test_a_space_of_one_side_alone_is_compared_with_nothing() -> None:
 
 
 def test_the_peak_moves_with_the_operation_not_with_its_line() -> None:
-    import dataclasses
-
     base = peak(group())
     assert not peak_diff(base, dataclasses.replace(base, source="moe.py:99")).has_moved
     assert peak_diff(base, dataclasses.replace(base, op_name="jit(f)/mul")).has_moved
+
+
+def test_what_is_allocated_beside_the_peak_is_told_with_it() -> None:
+    rest = {FREE: Delta(base=5, head=2), NO_HEAP: Delta(base=1, head=1)}
+    diff = peak_diff(peak(group()), peak(group(size_bytes=5 << 20)), rest=rest)
+    assert [row[1:7] for row in diff.rows()] == [
+        (1 << 20, 4 << 20, 5 << 20, "grown", "moe.py:212", "bf16[64,32768]"),
+        (-3, 5, 2, "shrunk", None, FREE),
+    ]
+    assert all(len(row) == len(diff.COLUMNS) for row in diff.rows())
+    assert diff.row_count == 2
+    assert diff.totals() == {"delta_bytes": (1 << 20) - 3}
+    assert diff.delta_bytes == 1 << 20
+
+
+def test_a_peak_against_all_that_is_allocated_is_said_to_be_unexplained() -> None:
+    base, head = _module("buffer-assignment", 10), _module("buffer-assignment", 12)
+    whole = dataclasses.replace(peak(group()), is_peak=False)
+    diff = memory_diff(base, dataclasses.replace(head, peaks=(whole,)))
+    assert diff is not None
+    assert (diff.peaks, diff.unexplained) == ((), ("HBM",))
 
 
 def _memory(source: str, total: int) -> dict[str, object]:
@@ -69,24 +96,24 @@ def _memory(source: str, total: int) -> dict[str, object]:
     return {"source": source, "total_bytes": total, "spaces": [space], "peak": None}
 
 
-def _module(source: str, total: int) -> object:
+def _module(source: str, total: int) -> ModuleSnapshot:
     return module(report={**REPORT, "memory": _memory(source, total)}, peaks=(peak(group()),))
 
 
 def test_an_estimate_is_not_compared_with_an_assignment_unless_forced() -> None:
     base, head = _module("estimate", 10), _module("buffer-assignment", 12)
-    diff = memory_diff(base, head)  # type: ignore[arg-type] # modules
+    diff = memory_diff(base, head)
     assert diff is not None
     assert "the memory of the base is an estimate" in diff.problem
     assert diff.metrics["total_bytes"].to_dict() == {"base": 10, "head": 12, "delta": None}
     assert diff.peaks == ()
-    forced = memory_diff(base, head, is_forced=True)  # type: ignore[arg-type] # modules
+    forced = memory_diff(base, head, is_forced=True)
     assert forced is not None
     assert forced.metrics["total_bytes"].delta == 2
 
 
 def test_what_is_not_known_has_no_difference() -> None:
-    diff = memory_diff(module(), _module("estimate", 12))  # type: ignore[arg-type] # modules
+    diff = memory_diff(module(), _module("estimate", 12))
     assert diff is not None
     assert diff.metrics["total_bytes"].to_dict() == {"base": None, "head": 12, "delta": None}
     assert "the memory of the base is not known" in diff.problem
