@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.module_groups import process_of, processes_of
 from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.text.dump_files import without_archive_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -174,7 +175,10 @@ _PROCESS = re.compile(
 
 def _are_processes(modules: Sequence[ModuleFacts], processes: Sequence[str]) -> bool:
     """Whether folders are named as processes are, or XLA named them so itself."""
-    if all(_PROCESS.fullmatch(one.rpartition("/")[2]) for one in processes):
+    paths = [one.split("/") for one in processes]
+    while all(len(path) > 1 for path in paths) and len({path[-1] for path in paths}) == 1:
+        paths = [path[:-1] for path in paths]
+    if all(_PROCESS.fullmatch(without_archive_end(path[-1])) for path in paths):
         return True
     numbered = [module for module in modules if module.number is not None]
     return all({m.name, m.key} & set(m.folder.split("/")) for m in numbered)

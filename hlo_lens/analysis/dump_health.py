@@ -148,9 +148,9 @@ def _plain(dump: Dump, modules: Sequence[ModuleDump]) -> Iterator[Finding]:
         what = "no file has a name of XLA's: other texts of the same module cannot be found"
         yield Finding(NOTE, what, f"a folder that {_TEXT} filled tells more")
     for aside in dump.left_aside:
-        if aside.kind == "archive":
-            what = f"{aside.count} archives inside are not opened, such as {aside.example}"
-            yield Finding(NOTE, what, f"hlo-lens ls {aside.example}")
+        if aside.kind == "archive that is damaged or refused":
+            what = f"{aside.count} archives inside cannot be read, such as {aside.example}"
+            yield Finding(WARNING, what, f"hlo-lens ls {aside.example} says why")
 
 
 def _module_findings(modules: Sequence[ModuleDump]) -> Iterator[Finding]:
@@ -215,9 +215,10 @@ def empty_findings(asides: Sequence[LeftAside], *, exists: bool) -> list[Finding
     found: list[Finding] = []
     if not exists:
         found.append(Finding(ERROR, "it does not exist; XLA makes it at the first compile"))
-    if "archive" in kinds:
-        example = kinds["archive"].example
-        found.append(Finding(ERROR, "it holds archives", f"hlo-lens ls {example}"))
+    refused = kinds.get("archive that is damaged or refused")
+    if refused is not None:
+        what = f"it holds {refused.count} archives that cannot be read"
+        found.append(Finding(ERROR, what, f"hlo-lens ls {refused.example} says why"))
     if "binary data" in kinds:
         what = f"it holds {kinds['binary data'].count} binary files: protos, without text?"
         found.append(Finding(ERROR, what, "add --xla_dump_hlo_as_text"))

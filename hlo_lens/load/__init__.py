@@ -17,7 +17,7 @@ from hlo_lens.text.errors import UnreadableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from hlo_lens.load.folder import LeftAsides
+    from hlo_lens.load.left_asides import LeftAsides
     from hlo_lens.load.stored import StoredFile
     from hlo_lens.model.dump import LeftAside
 
@@ -36,7 +36,8 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
     A file may be compressed, hold several modules, or be a log with modules in it; ``-`` is
     standard input. A folder is what ``--xla_dump_to`` filled: one module for each module that
     was compiled, read when it is asked for, from its latest stage. An archive (zip, tar,
-    compressed or not) is read as the folder that it was made from, without unpacking it to a disk.
+    compressed or not) is read as the folder that it was made from, without unpacking it to a disk;
+    so are archives in a folder, each as a folder of its name, but not archives in an archive.
 
     Args:
         path: File, folder or ``-``.
@@ -49,7 +50,8 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
     """
     name = str(path)
     if name != STDIN and _is_folder(path):
-        from hlo_lens.load.folder import LeftAsides, files_of
+        from hlo_lens.load.folder import files_of
+        from hlo_lens.load.left_asides import LeftAsides
 
         files = _counted(list(files_of(Path(path))), progress)
         return _folder_dump(name, files, LeftAsides(), strict=strict)
@@ -59,7 +61,7 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
     form = archive_form(head)
     if form is not None:
         from hlo_lens.load.archive import archive_files
-        from hlo_lens.load.folder import LeftAsides
+        from hlo_lens.load.left_asides import LeftAsides
 
         archive: StoredFile = file
         if name == STDIN:
@@ -85,7 +87,7 @@ def _folder_dump(path: str, files: Iterable[StoredFile], left: LeftAsides, *, st
     """Return what the files of a folder or archive hold."""
     from hlo_lens.load.folder import folder_modules, sort_files
 
-    groups = sort_files(files, left)
+    groups = sort_files(files, left, opens_archives=True)
     if not groups:
         raise _nothing_in(path, left)
     modules = tuple(folder_modules(groups, strict=strict))
@@ -121,7 +123,7 @@ def _nothing_in(path: str, left: LeftAsides) -> EmptyDumpError:
     there = f"it holds {', '.join(kinds)}" if kinds else "it holds no file at all"
     archive = next((aside.example for aside in asides if aside.kind == "archive"), None)
     if archive is not None:
-        there += f"; an archive is read when it is named: hlo-lens ls {archive}"
+        there += f" (as {archive}: no archive in an archive is opened, nor one without dumps)"
     message = (
         f"{path}: no HLO text in it; {there}; "
         'run the program with XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text", '

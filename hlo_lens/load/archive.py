@@ -4,6 +4,8 @@ A member of a zip, or of a tar that is not compressed, is read from its place wh
 A compressed tar can only be read in order: its dumps are kept in memory up to `MOST_KEPT` bytes,
 and what is beyond that is unpacked anew when it is asked for.
 
+An archive in a folder is read as a folder of its name; one in an archive is not opened.
+
 Refused are names that point out of the archive, links that do, devices, members that are
 encrypted, and archives that grow more than `packed` allows. Links inside are left aside.
 """
@@ -50,20 +52,32 @@ class _Left(Protocol):
         """Count one file."""
 
 
-def archive_files(file: StoredFile, form: str, left: _Left) -> Iterator[StoredFile]:
+class Kept:
+    """Bytes of compressed tars that are kept in memory, of all archives of one folder together."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+
+def archive_files(
+    file: StoredFile, form: str, left: _Left, kept: Kept | None = None
+) -> Iterator[StoredFile]:
     """Yield the files in an archive, in its order.
 
     Args:
         file: The archive; compressed or not.
         form: ``zip`` or ``tar``.
         left: Is told of links.
+        kept: What is kept already, where the archive is one of several.
 
     Raises:
         UnreadableError: If it is damaged, or holds what is refused.
     """
     number = 0
     try:
-        members = _zip_files(file, left) if form == "zip" else _tar_files(file, left)
+        members = (
+            _zip_files(file, left) if form == "zip" else _tar_files(file, left, kept or Kept())
+        )
         for number, member in enumerate(members, start=1):
             if number > _MOST_MEMBERS:
                 message = f"{file.path}: more than {_MOST_MEMBERS} files; unpack it by hand"
@@ -273,7 +287,7 @@ def _members(
             pass
 
 
-def _tar_files(file: StoredFile, left: _Left) -> Iterator[StoredFile]:
+def _tar_files(file: StoredFile, left: _Left, kept: Kept) -> Iterator[StoredFile]:
     if isinstance(file, DiskFile):
         with file.open() as opened:
             is_packed = packed.is_packed(opened.read(packed.CHUNK))
@@ -285,14 +299,13 @@ def _tar_files(file: StoredFile, left: _Left) -> Iterator[StoredFile]:
                         yield TarMember(*place, file.path, member.offset_data, member.size)
             return
     with _Stream(file) as stream, _streamed(stream) as tar:
-        yield from _kept_files(file, stream, tar, left)
+        yield from _kept_files(file, stream, tar, left, kept)
 
 
 def _kept_files(
-    file: StoredFile, stream: _Stream, tar: tarfile.TarFile, left: _Left
+    file: StoredFile, stream: _Stream, tar: tarfile.TarFile, left: _Left, kept: Kept
 ) -> Iterator[StoredFile]:
     """Yield the files of a compressed tar, dumps with their bytes, others with their kind."""
-    kept = 0
     for number, (member, opened) in enumerate(_members(stream, tar)):
         name = _regular(file.path, member, left)
         if name is None or opened is None:
@@ -302,10 +315,10 @@ def _kept_files(
         kind = head_kind(MemoryFile(*place, head))
         if part_of(kind) is None:
             yield MemoryFile(*place, kind=kind)
-        elif kept + member.size > MOST_KEPT and isinstance(file, DiskFile):
+        elif kept.size + member.size > MOST_KEPT and isinstance(file, DiskFile):
             yield StreamedMember(*place, file, number)
         else:
-            kept += member.size
+            kept.size += member.size
             yield MemoryFile(*place, head + opened.read())
 
 

@@ -82,7 +82,8 @@ class FileBeside:
 
 def _stages(path: str) -> tuple[Stage, ...]:
     """Return the stages of the module that a file on a disk belongs to."""
-    from hlo_lens.load.folder import LeftAsides, module_at, sort_files
+    from hlo_lens.load.folder import module_at, sort_files
+    from hlo_lens.load.left_asides import LeftAsides
 
     own = Path(path)
     key = split_file_name(own.name).key

@@ -18,41 +18,28 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.beside import BEFORE
+from hlo_lens.load.inside import with_archives_open
+from hlo_lens.load.left_asides import CUT_OUT, REPEATED, UNREADABLE
 from hlo_lens.load.readers import modules_of
 from hlo_lens.load.stored import DiskFile, head_kind, head_of, name_of, read_source
 from hlo_lens.load.texts import buffer_texts, lazy_module, part_of, proto_texts
-from hlo_lens.model.dump import Lazy, LeftAside, ModuleDump, Stage
-from hlo_lens.text.dump_files import PROTO, DumpFileName, DumpKind, split_file_name, title_of
+from hlo_lens.model.dump import Lazy, ModuleDump, Stage
+from hlo_lens.text.dump_files import (
+    PROTO,
+    DumpFileName,
+    DumpKind,
+    split_file_name,
+    title_of,
+)
 from hlo_lens.text.errors import UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from hlo_lens.load.left_asides import LeftAsides
     from hlo_lens.load.stored import StoredFile
 
     Progress = Callable[[int, int], None]
-
-UNREADABLE = "file that cannot be read"
-CUT_OUT = "part of a module that XLA cut out"
-REPEATED = "second text of the same module and stage"
-
-
-class LeftAsides:
-    """Counts the files that are left aside."""
-
-    def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
-        self._examples: dict[str, str] = {}
-
-    def add(self, kind: str, path: str) -> None:
-        """Count one file."""
-        self._counts[kind] = self._counts.get(kind, 0) + 1
-        self._examples.setdefault(kind, path)
-
-    def all(self) -> tuple[LeftAside, ...]:
-        """Return the kinds, the largest number first."""
-        ordered = sorted(self._counts.items(), key=lambda item: (-item[1], item[0]))
-        return tuple(LeftAside(kind, count, self._examples[kind]) for kind, count in ordered)
 
 
 @dataclass(slots=True)
@@ -99,18 +86,21 @@ def files_of(folder: Path) -> Iterator[DiskFile]:
                 continue
 
 
-def sort_files(files: Iterable[StoredFile], left: LeftAsides) -> list[ModuleFiles]:
+def sort_files(
+    files: Iterable[StoredFile], left: LeftAsides, *, opens_archives: bool = False
+) -> list[ModuleFiles]:
     """Return the files by module, in the order of folder and number.
 
     Args:
         files: In any order.
         left: Is told of those that belong to no module.
+        opens_archives: Whether archives on the disk are folders; else they are left aside.
     """
     groups: dict[tuple[str, str], list[ModuleFiles]] = {}
     later: list[tuple[StoredFile, DumpFileName]] = []
-    for file in files:
+    kinds = ((file, head_kind(file)) for file in files)
+    for file, kind in with_archives_open(kinds, left) if opens_archives else kinds:
         name = split_file_name(name_of(file))
-        kind = head_kind(file)
         if part_of(kind) != name.part:
             left.add(UNREADABLE if kind is None else kind.value, file.path)
         elif name.stage is None and name.number is not None:

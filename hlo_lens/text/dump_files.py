@@ -300,6 +300,18 @@ _TAR_CHECKSUM = slice(148, 156)
 _TAR_BLOCK = 512
 
 
+_ARCHIVE_ENDS = re.compile(r"\.(?:zip|t[gbxz]z2?|tar(?:\.\w+)?)$", re.IGNORECASE)
+
+
+def without_archive_end(name: str) -> str:
+    """Return the name of the folder that an archive was made from, by its own name.
+
+    >>> without_archive_end("host0.tar.gz"), without_archive_end("jax-0.10.2")
+    ('host0', 'jax-0.10.2')
+    """
+    return _ARCHIVE_ENDS.sub("", name)
+
+
 def archive_form(head: bytes) -> str | None:
     """Return ``zip`` or ``tar`` for a file that begins so; None for any other."""
     if head.startswith((b"PK\3\4", b"PK\5\6", b"PK\7\x08")):

@@ -175,6 +175,7 @@ def test_different_programs_are_paired_by_their_shapes_before_their_order() -> N
         (("t1v-n-1a2b-w-0", "t1v-n-1a2b-w-1"), True),
         (("process-3", "Process-4"), True),
         (("jax-0.10.2", "jax-0.12.0"), False),
+        (("host0.tar.gz/tmp/dump", "host1.tar.gz/tmp/dump"), True),
         (("baseline", "tuned"), False),
         (("exp1", "exp2"), False),
         (("jit_step/me_17", "jit_step/me_18"), True),

@@ -68,7 +68,7 @@ def test_what_is_missing_is_told(tmp_path: Path) -> None:
     assert "1 of 1 modules have no buffer assignment" in texts
     assert "module number 0001 has 2 names (jit_g, jit_h) in one folder" in texts
     assert "made with --xla_dump_max_hlo_modules=2: XLA stops to dump" in texts
-    assert "1 archives inside are not opened" in texts
+    assert "1 archives inside cannot be read" in texts
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_what_is_missing_is_told(tmp_path: Path) -> None:
         ({}, "XLA reads XLA_FLAGS once"),
         ({"module_0000.jit_f/module.mlir": "module @jit_f {\n}\n"}, "no module matched"),
         ({"module_0000.jit_f.after_optimizations.pb": b"\0\1" * 99}, "binary files: protos"),
-        ({"a.zip": b"PK\3\4"}, "it holds archives"),
+        ({"a.zip": b"PK\3\4"}, "it holds 1 archives that cannot be read"),
     ],
 )
 def test_folder_of_nothing_says_why(

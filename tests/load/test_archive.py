@@ -129,7 +129,7 @@ def test_member_may_be_compressed_itself(tmp_path: Path) -> None:
     assert list(roots(tmp_path / "a.zip").values()) == ["negate"]
 
 
-def test_archive_in_an_archive_or_folder_is_told(tmp_path: Path) -> None:
+def test_archive_in_an_archive_is_told_and_not_opened(tmp_path: Path) -> None:
     inner = zip_bytes(FILES)
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("module_0000.jit_f.before_optimizations.txt", hlo())
@@ -138,8 +138,6 @@ def test_archive_in_an_archive_or_folder_is_told(tmp_path: Path) -> None:
     assert [(a.kind, a.count, a.example) for a in asides] == [
         ("archive", 1, f"{tmp_path}/a.zip/inner.zip")
     ]
-    write(tmp_path, {"b/x.txt": hlo(), "b/y.tar.gz": gzip.compress(tar_bytes(FILES))})
-    assert [a.kind for a in load(tmp_path / "b").left_aside] == ["archive"]
 
 
 def test_archive_of_nothing_says_so(tmp_path: Path) -> None:
@@ -278,3 +276,57 @@ def test_sample_in_an_archive_is_the_sample(tmp_path: Path) -> None:
     assert here.hlo == there.hlo
     assert here.buffer_assignment == there.buffer_assignment
     assert set(here.parts) == set(there.parts)
+
+
+def test_archives_in_a_folder_are_folders_of_their_names(tmp_path: Path) -> None:
+    inside = {k.removeprefix("dump/"): text for k, text in FILES.items()}
+    (tmp_path / "host0.tar.gz").write_bytes(PACKED["tar.gz"](inside))
+    (tmp_path / "host1.zip").write_bytes(PACKED["zip"](FILES))
+    (tmp_path / "weights.zip").write_bytes(zip_bytes({"data/0": "words"}))
+    write(tmp_path, {"host2/module_0000.jit_f.before_optimizations.txt": hlo("jit_f")})
+    dump = load(tmp_path)
+    assert [(m.folder, m.name) for m in dump.modules] == [
+        ("host0.tar.gz", "module_0000.jit_f"),
+        ("host0.tar.gz", "module_0001.jit_g"),
+        ("host1.zip/dump", "module_0000.jit_f"),
+        ("host1.zip/dump", "module_0001.jit_g"),
+        ("host2", "module_0000.jit_f"),
+    ]
+    assert all(module.hlo is not None for module in dump.modules)
+    asides = {aside.kind: aside.count for aside in dump.left_aside}
+    assert asides["archive"] == 1  # of what is in it nothing is counted
+
+
+def test_archive_beside_the_folder_it_was_made_from_is_not_read_again(tmp_path: Path) -> None:
+    write(tmp_path, FILES)
+    (tmp_path / "dump.tar.xz").write_bytes(PACKED["tar.xz"](FILES))
+    dump = load(tmp_path)
+    assert [m.name for m in dump.modules] == ["module_0000.jit_f", "module_0001.jit_g"]
+    asides = {aside.kind: aside.count for aside in dump.left_aside}
+    assert asides["archive of a folder that lies beside it"] == 1
+
+
+def test_bad_archive_in_a_folder_stops_nothing_and_archives_in_archives_are_told(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, {"module_0000.jit_f.before_optimizations.txt": hlo("jit_f")})
+    (tmp_path / "evil.zip").write_bytes(zip_bytes({"../out.txt": hlo("jit_f")}))
+    (tmp_path / "cut.zip").write_bytes(zip_bytes(FILES)[:100])
+    nested = {**FILES, "inner.zip": "PK\3\4"}
+    (tmp_path / "nested.tar").write_bytes(tar_bytes(nested))
+    dump = load(tmp_path)
+    assert len(dump.modules) == 3
+    asides = {aside.kind: aside.count for aside in dump.left_aside}
+    assert asides["archive that is damaged or refused"] == 2
+    assert asides["archive"] == 1
+
+
+def test_compressed_archives_of_one_folder_share_what_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {k: text for k, text in FILES.items() if k.startswith("dump/module")}
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.tar.gz").write_bytes(PACKED["tar.gz"](texts))
+    monkeypatch.setattr(archive_module, "MOST_KEPT", len("".join(texts.values())))
+    dump = load(tmp_path)
+    assert [m.hlo is not None and m.hlo.name for m in dump.modules] == ["jit_f", "jit_g"] * 3
