@@ -2,151 +2,162 @@
 
 from __future__ import annotations
 
+from array import array
+from itertools import repeat
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.diff.attribute_columns import AttributeColumns
 from hlo_lens.analysis.diff.labels import LabelParts
-from hlo_lens.analysis.diff.program_graph import ProgramGraph, View
-from hlo_lens.model.hlo_columns import (
-    END,
-    NAME,
-    NAME_END,
-    OPCODE,
-    OPCODE_END,
-    OPERANDS,
-    OPERANDS_END,
-    SHAPE,
-    SHAPE_END,
-    STRIDE,
-)
+from hlo_lens.analysis.diff.linking import Linking, as_key
+from hlo_lens.analysis.diff.program_graph import ProgramGraph
+from hlo_lens.model.hlo_columns import OPERANDS, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo_instruction import CALLING_ATTRIBUTES, HloInstruction
 from hlo_lens.model.hlo_query import KNOWN_OPCODES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.diff.labels import AttributeText, Labels
-    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.analysis.diff.linking import Link
+    from hlo_lens.analysis.diff.text_columns import TextColumns
     from hlo_lens.model.hlo_columns import Overlay
-    from hlo_lens.model.hlo_computation import HloComputation
-    from hlo_lens.model.hlo_reader import HloOperand
-    from hlo_lens.model.shape import ShapeIndex
 
-_GTE = "get-tuple-element"
 _ROLES = dict.fromkeys(("to_apply", "calls", "called_computations"), "region")
 """Attributes that name what an instruction applies; styles of printing take one for another."""
 
 
 def program_graph(
-    module: HloModule, labels: Labels, hints: dict[str, int], *, with_sugar: bool = False
+    columns: TextColumns, labels: Labels, hints: dict[str, int], *, with_sugar: bool = False
 ) -> ProgramGraph:
     """Return the graph of a module.
 
     Args:
-        module: The module.
+        columns: Opcodes and shapes of the module.
         labels: Labels of both modules.
         hints: Operation paths of both modules.
         with_sugar: Whether what an async-start merely wraps is made part of it.
     """
-    return _Builder(module, labels, hints, with_sugar=with_sugar).graph
+    return _Builder(columns, labels, hints, with_sugar=with_sugar).graph
+
+
+class _LabelTable(dict[tuple[int, int, int, int, "Hashable"], int]):
+    """Label of each distinct combination of opcode, shape, attributes, config and detail.
+
+    Args:
+        labels: Labels of both modules.
+        opcodes: Opcodes by number.
+        shapes: Number among the labels' of each shape of the module.
+    """
+
+    def __init__(self, labels: Labels, opcodes: Sequence[str], shapes: Sequence[int]) -> None:
+        super().__init__()
+        self._labels = labels
+        self._opcodes = opcodes
+        self._shapes = shapes
+
+    def __missing__(self, key: tuple[int, int, int, int, Hashable]) -> int:
+        opcode, shape, attributes, config, detail = key
+        parts = LabelParts(self._opcodes[opcode], self._shapes[shape], attributes, config, detail)
+        number = self[key] = self._labels.label(parts)
+        return number
 
 
 class _Builder:
     """Makes one graph."""
 
     def __init__(
-        self, module: HloModule, labels: Labels, hints: dict[str, int], *, with_sugar: bool
+        self, columns: TextColumns, labels: Labels, hints: dict[str, int], *, with_sugar: bool
     ) -> None:
+        module = columns.module
         self.graph = ProgramGraph(module=module, labels=labels, hints=hints)
+        self._columns = columns
         self._module = module
         self._labels = labels
         self._reader = module.reader
         self._positions = {c.name: k for k, c in enumerate(module.computations)}
         self._wrapped: dict[int, tuple[str, AttributeText]] = {}
         self._inner: dict[int, str] = {}
-        self._plain: dict[tuple[str, str, str, str], int] = {}
+        self._names: tuple[int, dict[str, int]] = (-1, {})
         if with_sugar:
             self._wrapped = dict(self._find_wrapped())
-        for position, computation in enumerate(module.computations):
-            self._add(position, computation)
+        linking = Linking(self.graph, columns, self._wrapped)
+        self._views = linking.views
+        self._describe(AttributeColumns(labels, module, self._resolved))
+        self._number_bodies(linking.links)
         if module.computations:
             entry = module.entry
             self.graph.entry = next(k for k, c in enumerate(module.computations) if c is entry)
 
-    def _find_wrapped(self) -> Iterator[tuple[int, tuple[str, AttributeText]]]:
-        """Yield the computations of one operation on their parameters that an async-start calls."""
-        for computation in self._module.computations:
-            for instruction in computation.instructions:
-                opcode = instruction.opcode
-                if not _starts(opcode):
-                    continue
-                for name in instruction.called_computations:
-                    position = self._positions.get(name, -1)
-                    root = self._module.computations[position].root if position >= 0 else None
-                    if root is not None and _is_wrapped(root, opcode):
-                        attributes, _ = self._labels.attribute_list(
-                            root.attribute_list, self._reader
-                        )
-                        yield position, (root.opcode, attributes)
+    # ---- labels --------------------------------------------------------------------------------
 
-    def _add(self, position: int, computation: HloComputation) -> None:
-        graph = self.graph
-        first = len(graph.rows)
-        if position in self._wrapped:
-            graph.wrapped.extend(computation.rows)
-            graph.nodes.append(range(first, first))
-            graph.roots.append((-1, ()))
-            return
-        places, views = self._places(computation)
-        columns = self._module.columns
-        text, spans = columns.source.text, columns.spans
-        rows, operands, labels = graph.rows, graph.operands, graph.label
-        plain = self._plain
-        is_special = bool(columns.overlays or self._wrapped)
-        for row in computation.rows:
-            if row in views:
-                continue
+    def _describe(self, attributes: AttributeColumns) -> None:
+        """Give each node its label, and note what its attributes name."""
+        graph, columns = self.graph, self._columns
+        size = len(columns.opcode)
+        is_whole = graph.rows == list(range(size))
+        node_of: Sequence[int] = range(size) if is_whole else _inverse(graph.rows, size)
+        details = self._details(node_of)
+        configs: Sequence[int] | Iterator[int] = repeat(-1)
+        if attributes.configs:
+            configs = [-1] * size
+            for row, config in attributes.configs.items():
+                configs[row] = config
+        parts = zip(columns.opcode, columns.shape, attributes.keys, configs, details, strict=False)
+        shapes = [self._labels.shape(text, self._reader) for text in columns.shapes]
+        known = _LabelTable(self._labels, list(columns.opcodes), shapes)
+        found = list(map(known.__getitem__, parts))
+        graph.label = found if is_whole else list(map(found.__getitem__, graph.rows))
+        special = self._special(attributes.irregular)
+        for row in sorted({*special, *attributes.naming}):
+            node = node_of[row]
+            if node >= 0 and row in special:
+                graph.label[node] = self._label(node)
+            elif node >= 0:
+                naming = attributes.naming[row]
+                self._note(node, naming.attributes, naming.callees)
+
+    def _details(self, node_of: Sequence[int]) -> list[Hashable]:
+        """Return number or literal of each row that is a parameter or constant; note the former."""
+        columns, module = self._columns, self._module
+        text, spans = module.columns.source.text, module.columns.spans
+        found: list[Hashable] = [None] * len(columns.opcode)
+        parameter = columns.opcodes.get("parameter", -1)
+        constant = columns.opcodes.get("constant", -1)
+        numbers: dict[str, int | None] = {}
+        literals: dict[str, Hashable] = {}
+        parameters = []
+        for row in [r for r, o in enumerate(columns.opcode) if o in (parameter, constant)]:
             base = row * STRIDE
             inside = text[spans[base + OPERANDS] : spans[base + OPERANDS_END]]
-            opcode = text[spans[base + OPCODE] : spans[base + OPCODE_END]]
-            node = len(rows)
-            rows.append(row)
-            if opcode in ("constant", "parameter"):
-                operands.append(())
-            else:
-                operands.append(self._operands(computation, row, inside, places))
-                inside = ""
-            attributes = text[spans[base + OPERANDS_END] + 1 : spans[base + END]]
-            shape = text[spans[base + SHAPE] : spans[base + SHAPE_END]]
-            head = None if is_special else _plain_head(attributes)
-            key = (opcode, shape, inside, head or "")
-            label = plain.get(key, -1) if head is not None else -1
-            if label < 0:
-                label = self._label(node, computation, opcode, inside, places)
-                if head is not None and self._is_plain(node):
-                    plain[key] = label
-            labels.append(label)
-        graph.nodes.append(range(first, len(rows)))
-        graph.owner.extend([position] * (len(rows) - first))
-        graph.roots.append(places[computation.root_row] if computation.rows else (-1, ()))
-        for view in views:
-            graph.views.append(View(view, *places[view]))
+            if columns.opcode[row] == constant:
+                if inside not in literals:
+                    literals[inside] = self._labels.literal(inside)
+                found[row] = literals[inside]
+                continue
+            parameters.append(node_of[row])
+            if inside not in numbers:
+                numbers[inside] = HloInstruction(module.entry, row).parameter_number
+            found[row] = numbers[inside]
+        self.graph.parameters = sorted(node for node in parameters if node >= 0)
+        return found
 
-    def _is_plain(self, node: int) -> bool:
-        """Return whether a node's attributes name nothing."""
-        graph = self.graph
-        return not (node in graph.callees or node in graph.controls or node in graph.channels)
+    def _special(self, irregular: Sequence[int]) -> set[int]:
+        """Return rows that have to be read by themselves."""
+        special = {*irregular, *self._module.columns.overlays}
+        if self._wrapped:
+            wanted = {
+                number
+                for opcode, number in self._columns.opcodes.items()
+                if _starts(opcode) or opcode in ("async-update", "async-done")
+            }
+            special.update(row for row, o in enumerate(self._columns.opcode) if o in wanted)
+        return special
 
-    def _label(
-        self,
-        node: int,
-        computation: HloComputation,
-        opcode: str,
-        inside: str,
-        places: Mapping[str | int, tuple[int, ShapeIndex]],
-    ) -> int:
-        """Return the label of a node, and note what its attributes name."""
+    def _label(self, node: int) -> int:
+        """Return the label of a node, read by itself, and note what its attributes name."""
         graph, columns, row = self.graph, self._module.columns, self.graph.rows[node]
-        text, spans, base = columns.source.text, columns.spans, row * STRIDE
+        instruction = graph.instruction(node)
+        opcode = instruction.opcode
         overlay = columns.overlays.get(row)
         if overlay is not None and overlay.attributes is not None:
             pairs = overlay.attributes
@@ -163,24 +174,56 @@ class _Builder:
             opcode, attributes, called = self._sugared(node, opcode, attributes, called)
         detail: object = None
         if opcode == "constant":
-            detail = self._labels.literal(inside)
+            detail = self._labels.literal(instruction.operand_text)
         elif opcode == "parameter":
-            detail = HloInstruction(computation, row).parameter_number
-        shape = self._labels.shape(
-            text[spans[base + SHAPE] : spans[base + SHAPE_END]], self._reader
-        )
-        if called:
-            graph.callees[node] = tuple(
-                (_ROLES.get(role, role), self._positions[name])
-                for role, name in called
-                if name in self._positions
-            )
+            detail = instruction.parameter_number
+        shape = self._labels.shape(instruction.shape_text, self._reader)
+        self._note(node, attributes, self._located(called))
+        return self._labels.label(LabelParts(opcode, shape, attributes.key, config, detail))
+
+    def _note(
+        self, node: int, attributes: AttributeText, callees: tuple[tuple[str, int], ...]
+    ) -> None:
+        """Note what the attributes of a node name."""
+        graph = self.graph
+        if callees:
+            graph.callees[node] = callees
         if attributes.controls and self._labels.with_controls:
-            found = [places[name][0] for name in attributes.controls if name in places]
+            nodes = self._nodes_by_name(graph.owner[node])
+            found = [nodes[name] for name in attributes.controls if name in nodes]
             graph.controls[node] = tuple(dict.fromkeys(n for n in found if n >= 0))
         if attributes.channel is not None:
             graph.channels[node] = attributes.channel
-        return self._labels.label(LabelParts(opcode, shape, attributes.key, config, detail))
+
+    def _resolved(self, attributes: AttributeText) -> tuple[tuple[str, int], ...]:
+        return self._located(attributes.callees)
+
+    def _located(self, called: Iterable[tuple[str, str]]) -> tuple[tuple[str, int], ...]:
+        """Return roles and positions of the computations that some attributes name."""
+        return tuple(
+            (_ROLES.get(role, role), self._positions[name])
+            for role, name in called
+            if name in self._positions
+        )
+
+    def _nodes_by_name(self, computation: int) -> Mapping[str, int]:
+        """Return the node that each name in a computation stands for; of a view what it views."""
+        if self._names[0] != computation:
+            graph, name = self.graph, self._module.columns.name
+            found = {name(graph.rows[node]): node for node in graph.nodes[computation]}
+            for place in self._views[computation]:
+                found[name(graph.views[place].row)] = graph.views[place].node
+            self._names = (computation, found)
+        return self._names[1]
+
+    def _number_bodies(self, links: Sequence[Link]) -> None:
+        """Give equal computations one number, whatever they call."""
+        graph, bodies = self.graph, self._labels.bodies
+        for nodes, link in zip(graph.nodes, links, strict=True):
+            labels = as_key(array("i", graph.label[nodes.start : nodes.stop]))
+            graph.bodies.append(bodies.setdefault((labels, link), len(bodies)))
+
+    # ---- async sugar ---------------------------------------------------------------------------
 
     def _sugared(
         self,
@@ -205,93 +248,29 @@ class _Builder:
             return f"{inner}{opcode.removeprefix('async')}", attributes, called
         return opcode, attributes, called
 
-    def _places(
-        self, computation: HloComputation
-    ) -> tuple[dict[str | int, tuple[int, ShapeIndex]], dict[int, None]]:
-        """Return node and index of each name and row, and the rows that are views."""
-        columns = self._module.columns
-        text, spans = columns.source.text, columns.spans
-        node = len(self.graph.rows)
-        places: dict[str | int, tuple[int, ShapeIndex]] = {}
-        views: dict[int, None] = {}
-        pending: list[tuple[str, int]] = []
-        overlays = columns.overlays
-        for row in computation.rows:
-            base = row * STRIDE
-            name = (
-                columns.name(row)
-                if row in overlays
-                else text[spans[base + NAME] : spans[base + NAME_END]]
-            )
-            is_view = spans[base + OPCODE_END] - spans[base + OPCODE] == len(
-                _GTE
-            ) and text.startswith(_GTE, spans[base + OPCODE])
-            if is_view:
-                views[row] = None
-                pending.append((name, row))
-                places[name] = (-2, ())
-            else:
-                places[name] = places[row] = (node, ())
-                node += 1
-        self._resolve(computation, places, pending)
-        return places, views
-
-    def _resolve(
-        self,
-        computation: HloComputation,
-        places: dict[str | int, tuple[int, ShapeIndex]],
-        pending: Sequence[tuple[str, int]],
-    ) -> None:
-        """Find the node and index behind each view; in text order one look each is enough."""
-        waiting = list(pending)
-        while waiting:
-            later: list[tuple[str, int]] = []
-            for name, row in waiting:
-                view = HloInstruction(computation, row)
-                operand = view.operands[0] if view.operands else None
-                source = (-1, ()) if operand is None else places.get(operand.name, (-1, ()))
-                if operand is not None and source[0] == -2:
-                    later.append((name, row))
+    def _find_wrapped(self) -> Iterator[tuple[int, tuple[str, AttributeText]]]:
+        """Yield the computations of one operation on their parameters that an async-start calls."""
+        for computation in self._module.computations:
+            for instruction in computation.instructions:
+                opcode = instruction.opcode
+                if not _starts(opcode):
                     continue
-                number = view.attribute("index")
-                own = (int(number),) if number is not None and number.isdecimal() else ()
-                index = (*source[1], *(operand.index if operand is not None else ()), *own)
-                places[row] = (source[0], index)
-                places[name] = (source[0], index)
-            if len(later) == len(waiting):  # they take elements of each other
-                for name, row in later:
-                    places[row] = places[name] = (-1, ())
-                return
-            waiting = later
+                for name in instruction.called_computations:
+                    position = self._positions.get(name, -1)
+                    root = self._module.computations[position].root if position >= 0 else None
+                    if root is not None and _is_wrapped(root, opcode):
+                        attributes, _ = self._labels.attribute_list(
+                            root.attribute_list, self._reader
+                        )
+                        yield position, (root.opcode, attributes)
 
-    def _operands(
-        self,
-        computation: HloComputation,
-        row: int,
-        inside: str,
-        places: Mapping[str | int, tuple[int, ShapeIndex]],
-    ) -> tuple[int, ...]:
-        """Return the nodes that are operands; indices are noted where there are any."""
-        if not inside:
-            return ()
-        try:
-            found = [places[part] for part in inside.replace("%", "").split(", ")]
-        except KeyError:
-            found = [
-                self._place(operand, places)
-                for operand in HloInstruction(computation, row).operands
-            ]
-        for _, index in found:
-            if index:
-                self.graph.indices[len(self.graph.rows) - 1] = tuple(i for _, i in found)
-                break
-        return tuple([node for node, _ in found])
 
-    def _place(
-        self, operand: HloOperand, places: Mapping[str | int, tuple[int, ShapeIndex]]
-    ) -> tuple[int, ShapeIndex]:
-        node, index = places.get(operand.name, (-1, ()))
-        return node, (*index, *operand.index)
+def _inverse(rows: Sequence[int], size: int) -> list[int]:
+    """Return the node of each row; -1 for none."""
+    found = [-1] * size
+    for node, row in enumerate(rows):
+        found[row] = node
+    return found
 
 
 def _inline_calls(overlay: Overlay) -> tuple[tuple[str, str], ...]:
@@ -300,20 +279,6 @@ def _inline_calls(overlay: Overlay) -> tuple[tuple[str, str], ...]:
     if len(roles) != len(overlay.called):  # a list of branches
         roles = (roles or ["calls"])[:1] * len(overlay.called)
     return tuple(zip(roles, overlay.called, strict=True))
-
-
-def _plain_head(attributes: str) -> str | None:
-    """Return an attribute list without its metadata; None unless that is surely all that is left.
-
-    Strings elsewhere, a backend config and whatever follows the metadata need a closer look.
-    """
-    end = attributes.find(", metadata={")
-    if end < 0:
-        return None if '"' in attributes or "backend_config=" in attributes else attributes
-    head = attributes[:end]
-    if '"' in head or attributes[-1] != "}" or attributes.count("}", end) != 1:
-        return None
-    return head
 
 
 def _starts(opcode: str) -> bool:

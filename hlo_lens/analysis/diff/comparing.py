@@ -46,6 +46,35 @@ class Comparison:
         self._aligned: dict[int, bool] = {}
         self._counts = tuple(len(parameter_numbers(g, g.entry)) for g in (base, head))
 
+    def suspects(self) -> set[int]:
+        """Return the nodes of the base that may differ from their partners; all others do not.
+
+        Not those of computations that were matched whole.
+        """
+        base, head, whole = self._base, self._head, self._found.whole
+        head_of, base_of = self._found.head_of, self._found.base_of
+        labels, operands = head.label, head.operands
+        none = -2  # which no operand is; the last is for those that the text does not define
+        named = [partner if partner >= 0 else none for partner in (*head_of, none)].__getitem__
+        found = {*self._found.moved, *base.controls, *map(base_of.__getitem__, head.controls)}
+        for graph, partner_of in ((base, range(len(base))), (head, base_of)):
+            for node in (*graph.indices, *graph.callees):
+                found.add(partner_of[node])
+        for computation, nodes in enumerate(base.nodes):
+            if computation in whole:
+                continue
+            part = slice(nodes.start, nodes.stop)
+            mine = zip(nodes, head_of[part], base.label[part], base.operands[part], strict=True)
+            found.update(
+                [
+                    node
+                    for node, partner, label, taken in mine
+                    if partner >= 0
+                    and (labels[partner] != label or tuple(map(named, taken)) != operands[partner])
+                ]
+            )
+        return {node for node in found if node >= 0 and head_of[node] >= 0}
+
     def changes(self, mine: int, yours: int) -> tuple[Change, ...]:
         """Return in which respects two partners are not the same."""
         base, head = self._base, self._head

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.diff.comparing import Comparison
@@ -15,6 +16,8 @@ from hlo_lens.analysis.diff.views import match_views
 from hlo_lens.model.hlo_instruction import HloInstruction
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from hlo_lens.analysis.diff.edits import Edit
     from hlo_lens.analysis.diff.matching import Matching
     from hlo_lens.analysis.diff.program_graph import ProgramGraph
@@ -27,7 +30,7 @@ class FoundEdits:
     Attributes:
         edits: In text order of the base; then what only the head has.
         unchanged: How many instructions are the same.
-        pairs: Rows of partners, views among them.
+        pairs: Row of the base to that of its partner, views among them.
         owners: Position of the computation of each row, of base and head.
         unmatched: Nodes without partner, of base and head.
         left_out: How many instructions of base and head only the way of printing shows.
@@ -38,7 +41,7 @@ class FoundEdits:
     owners: tuple[list[int], list[int]]
     edits: list[PlacedEdit] = field(default_factory=list)
     unchanged: int = 0
-    pairs: list[tuple[int, int]] = field(default_factory=list)
+    pairs: dict[int, int] = field(default_factory=dict)
     unmatched: tuple[set[int], set[int]] = (set(), set())
     left_out: tuple[int, int] = (0, 0)
     ignored: Counter[Noise] = field(default_factory=Counter)
@@ -84,36 +87,51 @@ class _Finder:
         self._one_sided()
         self._left_out()
         self._whole_module()
-        self.found.ignored = self._noise.total()
+        self.found.ignored = self._noise.counts
 
     # ---- partners ------------------------------------------------------------------------------
 
     def _compare(self) -> None:
-        """Compare all partners."""
+        """Compare all partners: most of them at once, those that may differ one by one."""
         base, head = self._graphs
+        head_of = self._matched.head_of
+        mine = [node for node, partner in enumerate(head_of) if partner >= 0]
+        yours = [partner for partner in head_of if partner >= 0]
+        rows = list(map(base.rows.__getitem__, mine)), list(map(head.rows.__getitem__, yours))
+        self.found.pairs.update(zip(*rows, strict=True))
         comparison = Comparison(base, head, self._matched)
-        noise, found, edits = self._noise, self.found, self.found.edits
         moved = self._matched.moved | self._elsewhere()
         roots = comparison.root_changes()
-        for mine, yours in enumerate(self._matched.head_of):
-            if yours < 0:
-                continue
-            found.pairs.append((base.rows[mine], head.rows[yours]))
-            changes = comparison.changes(mine, yours)
-            changes = (
-                *changes,
-                *roots.get(mine, ()),
-                *noise.channel_changes(mine, yours),
-                *noise.changes(mine, yours),
-            )
-            if not changes and mine not in moved:
-                found.unchanged += 1
-                continue
-            a, b = base.instruction(mine), head.instruction(yours)
-            edit: Edit = Changed(base=a, head=b, changes=changes)
-            if mine in moved:
-                edit = Moved(base=a, head=b, changes=changes)
-            edits.append(PlacedEdit(edit, mine, yours, (base.owner[mine], head.owner[yours])))
+        suspects: Iterable[int] = mine
+        if not self._heed:
+            self._noise.count(rows, (mine, yours))
+            found = comparison.suspects()
+            suspects = sorted(found.union(roots, moved, self._noise.mixed_channels))
+        for node in suspects:
+            self._compare_one(comparison, node, roots.get(node, ()), is_moved=node in moved)
+        self.found.unchanged += len(mine) - len(self.found.edits)
+
+    def _compare_one(
+        self, comparison: Comparison, mine: int, of_root: tuple[Change, ...], *, is_moved: bool
+    ) -> None:
+        """Note how a node of the base differs from its partner, if it does."""
+        base, head = self._graphs
+        yours = self._matched.head_of[mine]
+        changes = (
+            *comparison.changes(mine, yours),
+            *of_root,
+            *self._noise.channel_changes(mine, yours),
+            *(self._noise.changes(mine, yours) if self._heed else ()),
+        )
+        if not changes and not is_moved:
+            return
+        a, b = base.instruction(mine), head.instruction(yours)
+        edit: Edit = Changed(base=a, head=b, changes=changes)
+        if is_moved:
+            edit = Moved(base=a, head=b, changes=changes)
+        self.found.edits.append(
+            PlacedEdit(edit, mine, yours, (base.owner[mine], head.owner[yours]))
+        )
 
     def _elsewhere(self) -> set[int]:
         """Count what stands elsewhere in its computation; return it where that is heeded."""
@@ -121,7 +139,7 @@ class _Finder:
         head_of = self._matched.head_of
         found: set[int] = set()
         for computation, partner in enumerate(self._matched.head_computation):
-            if partner < 0:
+            if partner < 0 or computation in self._matched.whole:
                 continue
             nodes = [
                 node
@@ -182,9 +200,12 @@ class _Finder:
     def _views(self) -> None:
         """Compare get-tuple-element lines; those that only one text prints are left out."""
         views = match_views(*self._graphs, self._matched)
+        if views.pairs and not self._heed:
+            base_rows, head_rows = zip(*views.pairs, strict=True)
+            self._noise.count((base_rows, head_rows), ((), ()))
         for mine, yours in views.pairs:
-            self.found.pairs.append((mine, yours))
-            changes = self._noise.of_rows(mine, yours)
+            self.found.pairs[mine] = yours
+            changes = self._noise.of_rows(mine, yours) if self._heed else ()
             if not changes:
                 self.found.unchanged += 1
                 continue
@@ -244,6 +265,10 @@ def _owners(graph: ProgramGraph) -> list[int]:
     """Return the position of the computation of each row."""
     owners = [0] * len(graph.module.columns)
     for position, computation in enumerate(graph.module.computations):
-        for row in computation.rows:
-            owners[row] = position
+        rows = computation.rows
+        if isinstance(rows, range):
+            owners[rows.start : rows.stop] = repeat(position, len(rows))
+        else:
+            for row in rows:
+                owners[row] = position
     return owners

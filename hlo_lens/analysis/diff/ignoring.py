@@ -10,32 +10,36 @@ import itertools
 import re
 from bisect import bisect_left
 from collections import Counter
+from itertools import repeat
+from operator import eq
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.diff.edits import Change
-from hlo_lens.analysis.diff.labels import split_attributes, squeezed
+from hlo_lens.analysis.diff.labels import is_irregular, quick_split, squeezed
+from hlo_lens.analysis.diff.metadata_noise import MetadataNoise
 from hlo_lens.analysis.diff.noise import Noise
-from hlo_lens.model.hlo_columns import NAME, NAME_END, STRIDE
+from hlo_lens.model.hlo_columns import END, NAME, NAME_END, OPERANDS_END, STRIDE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from hlo_lens.analysis.diff.metadata_noise import Found
     from hlo_lens.analysis.diff.program_graph import ProgramGraph
     from hlo_lens.model.hlo import HloModule
-    from hlo_lens.model.metadata import OpMetadata
 
 _NUMBER = "0123456789._"
 _NUMBERS = re.compile(r"\d+")
-_FRAME_NUMBER = re.compile(r"\bstack_frame_id=(\d{1,9})\b")
-_FRAME = re.compile(r"\s*stack_frame_id=\d+")
-_NAMES_IN_METADATA = re.compile(
-    r'\s*(?:scheduling_name|deduplicated_name)="[^"\\]*+(?:\\.[^"\\]*+)*+"'
-)
 _NAMING = re.compile(
     r"\b(?:to_apply|calls|condition|body|true_computation|false_computation|select|scatter|"
     r"branch_computations|called_computations|control-predecessors)=(?:\{[^{}]*\}|%?[\w.-]+)"
     r"|\bchannel_id=(?:-?\d+|_)"
 )
+_CHUNK = 4096
+"""Partners looked at together; what they say is held as text meanwhile."""
+
+_REMEMBERED = 20_000
+"""Distinct attribute lists whose plain form is kept."""
+
 _PAIRED_CHANNELS = frozenset({"send", "recv", "send-done", "recv-done"})
 
 
@@ -57,12 +61,61 @@ class NoiseCount:
         heed: Collection[Noise],
     ) -> None:
         self.counts: Counter[Noise] = Counter()
-        self._names = [0, 0]
         self._base = base
         self._head = head
         self._heed = frozenset(heed)
         self._channels = self._mixed_channels(head_of)
         self._frames_differ = base.module.stack_frames != head.module.stack_frames
+        self._metadata = MetadataNoise(base.module, head.module)
+        self._plain: dict[str, str | None] = {}
+
+    # ---- many at once --------------------------------------------------------------------------
+
+    def count(
+        self, rows: tuple[Sequence[int], Sequence[int]], nodes: tuple[Sequence[int], Sequence[int]]
+    ) -> None:
+        """Count what is ignored about partners; nothing may be heeded.
+
+        Args:
+            rows: Rows of partners, of base and head.
+            nodes: Their nodes; empty for views.
+        """
+        for start in range(0, len(rows[0]), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            self._count((rows[0][part], rows[1][part]), (nodes[0][part], nodes[1][part]))
+
+    def _count(
+        self, rows: tuple[Sequence[int], Sequence[int]], nodes: tuple[Sequence[int], Sequence[int]]
+    ) -> None:
+        graphs = (self._base, self._head)
+        mine, yours = (
+            _texts(graph.module, side, NAME, NAME_END)
+            for graph, side in zip(graphs, rows, strict=True)
+        )
+        if mine != yours:
+            same = sum(map(eq, mine, yours))
+            stems = (map(str.rstrip, names, repeat(_NUMBER)) for names in (mine, yours))
+            alike = sum(map(eq, *stems))
+            self.counts[Noise.NAMES] += len(mine) - alike
+            self.counts[Noise.IDS] += alike - same
+        texts, others = (
+            _texts(graph.module, side, OPERANDS_END, END)
+            for graph, side in zip(graphs, rows, strict=True)
+        )
+        if texts == others and not self._frames_differ:
+            return
+        counts = self.counts
+        for place, (text, other) in enumerate(zip(texts, others, strict=True)):
+            if text == other and not (self._frames_differ and "stack_frame_id=" in text):
+                continue
+            pair = (nodes[0][place], nodes[1][place]) if nodes[0] else None
+            kinds = {found[0] for found in self._about(text[1:], other[1:], pair)}
+            if mine[place] != yours[place]:
+                kinds.discard(self.name_kind(mine[place], yours[place]))  # which is counted
+            for kind in kinds:
+                counts[kind] += 1
+
+    # ---- one by one ----------------------------------------------------------------------------
 
     def changes(self, mine: int, yours: int) -> tuple[Change, ...]:
         """Count what is ignored about two partners, and return what is not."""
@@ -73,27 +126,16 @@ class NoiseCount:
     ) -> tuple[Change, ...]:
         """Do the same for two rows; those of views have no nodes."""
         a, b = self._base.module.columns, self._head.module.columns
-        base, head = my_row * STRIDE, your_row * STRIDE
-        name = a.source.text[a.spans[base + NAME] : a.spans[base + NAME_END]]
-        other = b.source.text[b.spans[head + NAME] : b.spans[head + NAME_END]]
-        mine, yours = a.attributes_text(my_row), b.attributes_text(your_row)
-        if mine == yours and not self._heed and not self._frames_differ:
-            if name != other:
-                self._names[name.rstrip(_NUMBER) == other.rstrip(_NUMBER)] += 1
-            return ()
+        name, other = a.text(my_row, NAME, NAME_END), b.text(your_row, NAME, NAME_END)
         found: list[tuple[Noise, Change]] = []
         if name != other:
             found.append((self.name_kind(name, other), Change(what="name", base=name, head=other)))
-        if mine != yours:
-            found += self._attribute_noise(mine, yours, nodes)
-        elif self._frames_differ and "stack_frame_id=" in mine:
-            found += self._frame_noise(mine)
+        about = self._about(a.attributes_text(my_row), b.attributes_text(your_row), nodes)
+        found += [
+            (kind, Change(what=what, base=before, head=after))
+            for kind, what, before, after in about
+        ]
         return self.weighed(found)
-
-    def total(self) -> Counter[Noise]:
-        """Return what was ignored, and in how many instructions."""
-        names = {Noise.NAMES: self._names[0], Noise.IDS: self._names[1]}
-        return self.counts + Counter(names)
 
     def name_kind(self, before: str, after: str) -> Noise:
         """Return whether two names differ in more than the numbers at their ends."""
@@ -109,50 +151,56 @@ class NoiseCount:
                 self.counts[kind] += 1
         return tuple(change for kind, change in found if kind in self._heed)
 
-    def _attribute_noise(
-        self, mine: str, yours: str, nodes: tuple[int, int] | None
-    ) -> Iterator[tuple[Noise, Change]]:
-        my_parts, your_parts = self._parts(mine, self._base), self._parts(yours, self._head)
+    # ---- attributes ----------------------------------------------------------------------------
+
+    def _about(self, mine: str, yours: str, nodes: tuple[int, int] | None) -> Iterator[Found]:
+        """Yield the noise in two attribute lists."""
+        if mine == yours:
+            if self._frames_differ:
+                yield from self._metadata.frames(mine)
+            return
+        my_head, my_metadata, my_config = self._parts(mine, self._base)
+        your_head, your_metadata, your_config = self._parts(yours, self._head)
         if nodes is not None:
             yield from self._channel_noise(*nodes)
-        if my_parts[1] != your_parts[1]:
-            yield from self._metadata_noise(my_parts[1], your_parts[1])
-        if nodes is None:
+        if my_metadata != your_metadata:
+            yield self._metadata.found(my_metadata, your_metadata)
+        if nodes is None or (my_config == your_config and my_head == your_head):
             return
         labels = self._base.labels
         a, b = (
             labels.parts[g.label[n]] for g, n in zip((self._base, self._head), nodes, strict=True)
         )
-        before, after = my_parts[2], your_parts[2]
-        if a.config == b.config and before != after:
-            yield (
-                _config_noise(before, after),
-                Change(what="backend_config", base=before, head=after),
-            )
-        if a.attributes == b.attributes and my_parts[0] != your_parts[0]:
-            yield Noise.SPELLING, Change(what="attributes", base=my_parts[0], head=your_parts[0])
+        if a.config == b.config and my_config != your_config:
+            kind = _config_noise(my_config, your_config)
+            yield kind, "backend_config", my_config, your_config
+        if a.attributes == b.attributes and my_head != your_head:
+            yield Noise.SPELLING, "attributes", my_head, your_head
 
     def _parts(self, text: str, graph: ProgramGraph) -> tuple[str, str, str | None]:
         """Return attributes without names, metadata and backend config, as written."""
-        head, metadata, config = split_attributes(text)
-        if head is None:
-            pairs = graph.module.reader.attributes(text)
-            metadata = next((value for name, value in pairs if name == "metadata"), "")
-            config = next((value for name, value in pairs if name == "backend_config"), None)
-            head = ", ".join(
-                f"{name}={value}"
-                for name, value in pairs
-                if name not in ("metadata", "backend_config", "origin")
-            )
-        return squeezed(_NAMING.sub("", head)), metadata, config
+        head, metadata, config = quick_split(text)
+        plain = None if head is None else self._plain.get(head)
+        if plain is None and head is not None:
+            plain = None if is_irregular(head) else squeezed(_NAMING.sub("", head))
+            if len(self._plain) < _REMEMBERED:
+                self._plain[head] = plain
+        if plain is not None:
+            return plain, metadata, config
+        pairs = graph.module.reader.attributes(text)
+        metadata = next((value for name, value in pairs if name == "metadata"), "")
+        config = next((value for name, value in pairs if name == "backend_config"), None)
+        whole = ", ".join(
+            f"{name}={value}"
+            for name, value in pairs
+            if name not in ("metadata", "backend_config", "origin")
+        )
+        return squeezed(_NAMING.sub("", whole)), metadata, config
 
-    def _channel_noise(self, mine: int, yours: int) -> Iterator[tuple[Noise, Change]]:
+    def _channel_noise(self, mine: int, yours: int) -> Iterator[Found]:
         before, after = self._base.channels.get(mine), self._head.channels.get(yours)
-        if before is None or after is None:
-            return
-        if before != after:
-            change = Change(what="channel_id", base=before, head=after)
-            yield Noise.CHANNEL_IDS, change
+        if before is not None and after is not None and before != after:
+            yield Noise.CHANNEL_IDS, "channel_id", before, after
 
     def channel_changes(self, mine: int, yours: int) -> tuple[Change, ...]:
         """Return that a send or recv now has its channel with others than before."""
@@ -160,6 +208,11 @@ class NoiseCount:
             return ()
         before, after = self._base.channels[mine], self._head.channels[yours]
         return (Change(what="channel_id", base=before, head=after),)
+
+    @property
+    def mixed_channels(self) -> Collection[int]:
+        """Sends and recvs of the base whose channel is not one channel of the head."""
+        return self._channels
 
     def _mixed_channels(self, head_of: Sequence[int]) -> set[int]:
         """Return sends and recvs of the base whose channel is not one channel of the head."""
@@ -179,38 +232,11 @@ class NoiseCount:
             if len(forth[before]) > 1 or len(back[after]) > 1
         }
 
-    def _metadata_noise(self, mine: str, yours: str) -> Iterator[tuple[Noise, Change]]:
-        before, after = (_NAMES_IN_METADATA.sub("", text) for text in (mine, yours))
-        if before == after:
-            yield Noise.NAMES, Change(what="scheduling_name", base=mine, head=yours)
-            return
-        a = self._base.module.reader.metadata(mine) if mine else None
-        b = self._head.module.reader.metadata(yours) if yours else None
-        plain = _FRAME.sub("", before) == _FRAME.sub("", after)
-        if plain and a is not None and b is not None and self._stack(a, 0) == self._stack(b, 1):
-            frames = (str(m.stack_frame_id) for m in (a, b))
-            yield (
-                Noise.STACK_FRAMES,
-                Change(what="stack_frame_id", base=next(frames), head=next(frames)),
-            )
-            return
-        yield Noise.METADATA, Change(what="metadata", base=mine or None, head=yours or None)
 
-    def _frame_noise(self, text: str) -> Iterator[tuple[Noise, Change]]:
-        """Yield that one number of a frame is another place, where the tables are not the same."""
-        number = _FRAME_NUMBER.search(text)
-        if number is None:
-            return
-        frame = int(number[1])
-        before, after = (
-            graph.module.stack_frames.location(frame) for graph in (self._base, self._head)
-        )
-        if before != after:
-            yield Noise.METADATA, Change(what="source", base=str(before), head=str(after))
-
-    def _stack(self, metadata: OpMetadata, side: int) -> object:
-        module: HloModule = (self._base.module, self._head.module)[side]
-        return module.stack_frames.stack(metadata.stack_frame_id or 0)
+def _texts(module: HloModule, rows: Sequence[int], first: int, last: int) -> list[str]:
+    """Return the text between two columns of some rows."""
+    text, spans = module.columns.source.text, module.columns.spans
+    return [text[spans[at + first] : spans[at + last]] for at in map(STRIDE.__mul__, rows)]
 
 
 def _config_noise(before: str | None, after: str | None) -> Noise:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.diff.fingerprints import fingerprints
+from hlo_lens.analysis.diff.fingerprints import KnownBodies, fingerprints
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.diff.program_graph import ProgramGraph
@@ -22,7 +22,7 @@ def share_bodies(graph: ProgramGraph) -> None:
     computations = graph.module.computations
     if not any(computation.is_inline for computation in computations):
         return
-    content = fingerprints(graph).content
+    content = fingerprints(graph, {}, KnownBodies()).content
     own: dict[int, list[int]] = {}
     for position in range(len(computations) - 1, -1, -1):
         if not computations[position].is_inline and position != graph.entry:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 Key: TypeAlias = Callable[[int], Hashable]
 """Key of a node; None for none."""
 
+Keys: TypeAlias = "tuple[Sequence[int], Sequence[int]]"
+"""A number for each node of base and head."""
+
 Accepts: TypeAlias = "Callable[[ProgramGraph, int], Hashable]"
 """Key of a node of a graph by which neighbours of partners are known."""
 
@@ -52,13 +55,28 @@ def by_key(
         mode: ``unique`` for keys that are there once on both sides, ``equal`` for keys that are
             there equally often, ``any`` for as many pairs as there are.
     """
+    return by_keys(mine, yours, (list(map(my_key, mine)), list(map(your_key, yours))), mode)
+
+
+def by_keys(
+    mine: Sequence[int],
+    yours: Sequence[int],
+    keys: tuple[Sequence[Hashable], Sequence[Hashable]],
+    mode: str,
+) -> list[tuple[int, int]]:
+    """Return what `by_key` does, from the keys of all items."""
+    my_keys, your_keys = keys
+    common = set(my_keys).intersection(your_keys)
+    common.discard(None)
+    if not common:
+        return []
     groups: dict[Hashable, list[int]] = {}
-    for item in yours:
-        groups.setdefault(your_key(item), []).append(item)
+    for item, key in zip(yours, your_keys, strict=True):
+        if key in common:
+            groups.setdefault(key, []).append(item)
     found: dict[Hashable, list[int]] = {}
-    for item in mine:
-        key = my_key(item)
-        if key is not None and key in groups:
+    for item, key in zip(mine, my_keys, strict=True):
+        if key in common:
             found.setdefault(key, []).append(item)
     pairs: list[tuple[int, int]] = []
     for key, items in found.items():
@@ -69,6 +87,28 @@ def by_key(
             continue
         pairs.extend(zip(items, others, strict=False))
     return pairs
+
+
+def singles(mine: Sequence[int], yours: Sequence[int], keys: Keys) -> list[tuple[int, int]]:
+    """Return pairs of keys that are there once on both sides, in order.
+
+    Args:
+        mine: One side.
+        yours: The other.
+        keys: A number for each item, of both sides.
+    """
+    a, b = _once(mine, keys[0]), _once(yours, keys[1])
+    return [(item, b[key]) for key, item in a.items() if key in b]
+
+
+def _once(items: Sequence[int], keys: Sequence[int]) -> dict[int, int]:
+    """Return the items whose key no other has, by their keys."""
+    numbers = list(map(keys.__getitem__, items))
+    last = dict(zip(numbers, items, strict=True))
+    if len(last) == len(items):
+        return last
+    first = dict(zip(reversed(numbers), reversed(items), strict=True))
+    return {key: item for key, item in last.items() if first[key] == item}
 
 
 # ---- keys --------------------------------------------------------------------------------------
@@ -248,11 +288,10 @@ def parameter_numbers(graph: ProgramGraph, computation: int) -> dict[int, int]:
     """Return the parameters of a computation by their number."""
     parts, labels = graph.labels.parts, graph.label
     found: dict[int, int] = {}
-    for node in graph.nodes[computation] if computation >= 0 else ():
-        if not graph.operands[node] and parts[labels[node]].opcode == "parameter":
-            number = parts[labels[node]].detail
-            if isinstance(number, int):
-                found[number] = node
+    for node in graph.parameters_of(computation):
+        number = parts[labels[node]].detail
+        if isinstance(number, int):
+            found[number] = node
     return found
 
 
@@ -269,7 +308,7 @@ def entry_parameters(
     By name, where the text gives names that are the only ones; then by number and shape, by shape
     in order, and by number.
     """
-    mine, yours = _parameters(base), _parameters(head)
+    mine, yours = base.parameters_of(base.entry), head.parameters_of(head.entry)
     pairs: list[tuple[int, int]] = []
     for my_key, your_key in (
         (_parameter_name(base, mine), _parameter_name(head, yours)),
@@ -285,11 +324,6 @@ def entry_parameters(
         {node: token for token, (node, _) in enumerate(pairs)},
         {node: token for token, (_, node) in enumerate(pairs)},
     )
-
-
-def _parameters(graph: ProgramGraph) -> list[int]:
-    nodes = graph.nodes[graph.entry] if graph.entry >= 0 else range(0)
-    return [node for node in nodes if graph.opcode(node) == "parameter"]
 
 
 def _parameter_name(graph: ProgramGraph, nodes: Sequence[int]) -> Key:

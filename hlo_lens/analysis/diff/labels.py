@@ -40,7 +40,10 @@ _METADATA = re.compile(
     r', metadata=(\{(?:[^"{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"|\{[^{}]*\})*+\})'
     r"(?=, backend_config=|$)"
 )
-_CONFIG = ", backend_config="
+METADATA_KEY = ", metadata={"
+CONFIG_KEY = ", backend_config="
+"""How the two parts of an attribute list start that stand behind all others."""
+
 _STRING_OR_SPACE = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+")|/\*.*?\*/|//[^\n]*|\s+', re.DOTALL)
 _PAIR = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
 _CALLING = frozenset(CALLING_ATTRIBUTES)
@@ -93,6 +96,13 @@ class Labels:
         with_scalars: Whether other literals count.
         with_configs: Whether backend configs count.
         with_controls: Whether control predecessors count.
+
+    Attributes:
+        parts: What each label says.
+        shapes: Each shape; as text where it cannot be read.
+        attributes: Of each attribute list the meaning and the text of each attribute.
+        configs: Each backend config, as value and as text.
+        bodies: Numbers of whole computations (`ProgramGraph.bodies`).
     """
 
     def __init__(
@@ -115,6 +125,7 @@ class Labels:
         self.shapes: list[Shape | str] = []
         self.attributes: list[Mapping[str, tuple[Hashable, str]]] = []
         self.configs: list[tuple[object, str]] = []
+        self.bodies: dict[Hashable, int] = {}
         self._labels: dict[LabelParts, int] = {}
         self._shape_texts: dict[str, int] = {}
         self._shape_keys: dict[Hashable, int] = {}
@@ -180,19 +191,22 @@ class Labels:
 
     def attribute_text(self, text: str, reader: HloReader) -> tuple[AttributeText, int]:
         """Return the parts of an attribute list, and the number of its backend config."""
-        if not text:
-            return self._without_names(""), -1
         head, _, config = split_attributes(text)
         if head is None:
             return self.attribute_list(reader.attributes(text), reader)
         number = -1 if config is None else self.config(config, reader)
+        return self.head(head, reader), number
+
+    def head(self, head: str, reader: HloReader) -> AttributeText:
+        """Return the parts of an attribute list without metadata and backend config."""
         known = self._plain.get(head)
         if known is not None:
-            return known, number
-        if "=" not in head or _NAMING.search(head) is None:
-            known = self._plain[head] = self._read(reader.attributes(head), reader)
-            return known, number
-        return self._with_names(head, reader), number
+            return known
+        if "=" in head and _NAMING.search(head) is not None:
+            return self._with_names(head, reader)
+        pairs = reader.attributes(head) if head else ()
+        known = self._plain[head] = self._read(pairs, reader)
+        return known
 
     def _with_names(self, head: str, reader: HloReader) -> AttributeText:
         """Return the parts of a list that names things; the rest is read once per distinct text."""
@@ -208,7 +222,7 @@ class Labels:
                 callees += [(match[3], name) for name in reader.names(f"{{{match[4]}}}")]
             else:
                 channel = match[6]
-        rest = self._without_names(_NAMING.sub(_nameless, head), reader)
+        rest = self._nameless(_NAMING.sub(_nameless, head), reader)
         return AttributeText(
             key=rest.key,
             callees=(*callees, *rest.callees),
@@ -216,11 +230,10 @@ class Labels:
             channel=channel or rest.channel,
         )
 
-    def _without_names(self, head: str, reader: HloReader | None = None) -> AttributeText:
+    def _nameless(self, head: str, reader: HloReader) -> AttributeText:
         known = self._plain.get(head)
         if known is None:
-            pairs = reader.attributes(head) if reader is not None and head else ()
-            known = self._plain[head] = self._read(pairs, reader)
+            known = self._plain[head] = self._read(reader.attributes(head), reader)
         return known
 
     def attribute_list(
@@ -231,13 +244,13 @@ class Labels:
         number = -1 if config is None else self.config(config, reader)
         return self._read(pairs, reader), number
 
-    def _read(self, pairs: tuple[tuple[str, str], ...], reader: HloReader | None) -> AttributeText:
+    def _read(self, pairs: tuple[tuple[str, str], ...], reader: HloReader) -> AttributeText:
         found: dict[str, tuple[Hashable, str]] = {}
         callees: list[tuple[str, str]] = []
         controls: list[str] = []
         channel: str | None = None
         for name, value in pairs:
-            if name in _NO_MEANING or name in found or reader is None:
+            if name in _NO_MEANING or name in found:
                 continue
             if name in _CALLING and value != "_":
                 callees += [(name, called) for called in reader.names(value)]
@@ -310,13 +323,13 @@ def split_attributes(text: str) -> tuple[str | None, str, str | None]:
 
     The first is None where the list is not as XLA prints it and needs to be read as a whole.
     """
-    end = text.find(", metadata={")
+    end = text.find(METADATA_KEY)
     if end < 0:
-        end = text.find(", backend_config=")
+        end = text.find(CONFIG_KEY)
         if end < 0:
             return (None if _IRREGULAR.search(text) else text), "", None
     head = text[:end]
-    if _IRREGULAR.search(head):
+    if is_irregular(head):
         return None, "", None
     metadata, after = "", end
     match = _METADATA.match(text, end)
@@ -324,10 +337,28 @@ def split_attributes(text: str) -> tuple[str | None, str, str | None]:
         metadata, after = match[1], match.end()
     if after == len(text):
         return head, metadata, None
-    config = text[after + len(_CONFIG) :]
-    if text.startswith(_CONFIG, after) and config.startswith(("{", '"')):
+    config = text[after + len(CONFIG_KEY) :]
+    if text.startswith(CONFIG_KEY, after) and config.startswith(("{", '"')):
         return head, metadata, config
     return None, "", None
+
+
+def is_irregular(head: str) -> bool:
+    """Return whether attributes before the metadata hold what XLA does not print there."""
+    return _IRREGULAR.search(head) is not None or CONFIG_KEY in head
+
+
+def quick_split(text: str) -> tuple[str | None, str, str | None]:
+    """Return what `split_attributes` does, but that the first part may be irregular."""
+    end = text.find(METADATA_KEY)
+    if end >= 0 and '"' not in (head := text[:end]):
+        close = text.find("}", end) + 1
+        if close == len(text):
+            return head, text[end + len(METADATA_KEY) - 1 :], None
+        config = close + len(CONFIG_KEY)
+        if text.startswith(CONFIG_KEY, close) and text.startswith(("{", '"'), config):
+            return head, text[end + len(METADATA_KEY) - 1 : close], text[config:]
+    return split_attributes(text)
 
 
 def squeezed(text: str) -> str:

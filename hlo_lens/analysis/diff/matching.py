@@ -26,14 +26,16 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.diff.fingerprints import fingerprints
+from hlo_lens.analysis.diff.fingerprints import KnownBodies, fingerprints
 from hlo_lens.analysis.diff.keys import (
     POSITIONAL,
     TRIVIAL,
     Accepts,
     Key,
+    Keys,
     bare,
     by_key,
+    by_keys,
     collective_alone,
     collective_and_path,
     computation_names,
@@ -49,8 +51,10 @@ from hlo_lens.analysis.diff.keys import (
     path_alone,
     same_label,
     same_opcode,
+    singles,
     use,
 )
+from hlo_lens.analysis.diff.left import Left
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -72,6 +76,7 @@ class Matching:
         base_content: Fingerprints of whole computations of the base.
         head_content: The same of the head.
         moved: Nodes of the base whose partner is in a computation that is not its own's partner.
+        whole: Computations of the base whose partner says and calls the same, node by node.
     """
 
     head_of: list[int]
@@ -83,6 +88,7 @@ class Matching:
     base_content: list[int]
     head_content: list[int]
     moved: set[int] = field(default_factory=set)
+    whole: set[int] = field(default_factory=set)
 
     def mirrored(self) -> Matching:
         """Return the same with base and head exchanged."""
@@ -96,6 +102,7 @@ class Matching:
             base_content=self.head_content,
             head_content=self.base_content,
             moved={self.head_of[node] for node in self.moved},
+            whole={self.head_computation[computation] for computation in self.whole},
         )
 
 
@@ -114,8 +121,9 @@ class _Matcher:
         self.base = base
         self.head = head
         tokens = entry_parameters(base, head)
-        self._mine = fingerprints(base, tokens[0])
-        self._yours = fingerprints(head, tokens[1])
+        known = KnownBodies()
+        self._mine = fingerprints(base, tokens[0], known)
+        self._yours = fingerprints(head, tokens[1], known)
         self.result = Matching(
             head_of=[-1] * len(base),
             base_of=[-1] * len(head),
@@ -126,7 +134,6 @@ class _Matcher:
             base_content=self._mine.content,
             head_content=self._yours.content,
         )
-        self._users: tuple[list[list[int]], list[list[int]]] | None = None
         self._fresh: list[tuple[int, int]] = []
         self._matched = 0
         self._equal: deque[tuple[int, int, tuple[int, int]]] = deque()
@@ -159,8 +166,8 @@ class _Matcher:
             result.base_computation[yours] = mine
             self._seed(mine, yours, callers)
             self._within(mine, yours)
-            for node in self.base.nodes[mine]:
-                if node in self.base.callees and result.head_of[node] >= 0:
+            for node in self.base.calls_of(mine):
+                if result.head_of[node] >= 0:
                     self._pair_callees(node, result.head_of[node])
 
     def _pair_callees(self, node: int, partner: int) -> None:
@@ -236,25 +243,29 @@ class _Matcher:
 
     def _within(self, mine: int, yours: int) -> None:
         """Match the instructions of two computations."""
+        if self._match_whole(mine, yours):
+            return
         self._trim(self.base.nodes[mine], self.head.nodes[yours])
-        left = _Left(self, mine, yours)
+        left = Left(
+            (self.base, self.head), (mine, yours), (self.result.head_of, self.result.base_of)
+        )
         up, down = (self._mine.up, self._yours.up), (self._mine.down, self._yours.down)
-        both = [lambda n, s=s: (up[s][n], down[s][n]) for s in (0, 1)]
-        left.match(both[0], both[1], "any")
-        left.match(up[0].__getitem__, up[1].__getitem__, "unique")
-        left.match(down[0].__getitem__, down[1].__getitem__, "unique")
+        self._match_once(left, up)
+        if self._match_equal(left, up, down):
+            self._match_once(left, up)
+        self._match_once(left, down)
         if not left:
             self._fresh.clear()
             return
         self._spread(left, same_label)
-        left.match(up[0].__getitem__, up[1].__getitem__, "any")
-        left.match(down[0].__getitem__, down[1].__getitem__, "equal")
+        self._match_left(left, up[0].__getitem__, up[1].__getitem__, "any")
+        self._match_left(left, down[0].__getitem__, down[1].__getitem__, "equal")
         self._spread(left, same_label)
         self._by_path(left)
         self._replaced(left)
         self._fresh.clear()
 
-    def _by_path(self, left: _Left) -> None:
+    def _by_path(self, left: Left) -> None:
         """Match what is left by label and operation path, then by opcode and path."""
         for key, accepts in ((label_and_path, same_label), (opcode_and_path, same_opcode)):
             for mode in ("unique", "any", "equal"):
@@ -263,11 +274,58 @@ class _Matcher:
                 mine, yours = key(self.base), key(self.head)
                 if mode == "any":
                     mine, yours = self._beside(0, mine), self._beside(1, yours)
-                left.match(mine, yours, mode)
+                self._match_left(left, mine, yours, mode)
                 self._spread(left, accepts)
-        left.match(number(self.base), number(self.head), "unique")
-        left.match(bare(self.base, "label"), bare(self.head, "label"), "unique")
-        left.match(bare(self.base, "opcode"), bare(self.head, "opcode"), "unique")
+        self._match_left(left, number(self.base), number(self.head), "unique")
+        self._match_left(left, bare(self.base, "label"), bare(self.head, "label"), "unique")
+        self._match_left(left, bare(self.base, "opcode"), bare(self.head, "opcode"), "unique")
+
+    def _match_whole(self, mine: int, yours: int) -> bool:
+        """Match two computations that say and call the same, unless some of them is matched."""
+        if self._mine.whole[mine] != self._yours.whole[yours]:
+            return False
+        result, a, b = self.result, self.base.nodes[mine], self.head.nodes[yours]
+        for partners, nodes, others in ((result.head_of, a, b), (result.base_of, b, a)):
+            known = partners[nodes.start : nodes.stop]
+            if known.count(-1) < len(known) and any(
+                partner not in (-1, other) for partner, other in zip(known, others, strict=True)
+            ):
+                return False
+        result.head_of[a.start : a.stop] = b
+        result.base_of[b.start : b.stop] = a
+        result.whole.add(mine)
+        return True
+
+    def _match_once(self, left: Left, keys: Keys) -> None:
+        """Match what has equal numbers that no other has."""
+        if left:
+            self._match_all(left, singles(left.nodes(0), left.nodes(1), keys))
+
+    def _match_equal(self, left: Left, up: Keys, down: Keys) -> bool:
+        """Match what is equal up and down, in order; return whether anything is."""
+        if not left:
+            return False
+        keys = [
+            list(zip(map(u.__getitem__, nodes), map(d.__getitem__, nodes), strict=True))
+            for u, d, nodes in zip(up, down, (left.nodes(0), left.nodes(1)), strict=True)
+        ]
+        pairs = by_keys(left.nodes(0), left.nodes(1), (keys[0], keys[1]), "any")
+        self._match_all(left, pairs)
+        return bool(pairs)
+
+    def _match_left(self, left: Left, mine: Key, yours: Key, mode: str) -> None:
+        """Match what has equal keys; None is no key."""
+        if left:
+            self._match_all(left, by_key(left.nodes(0), left.nodes(1), mine, yours, mode))
+
+    def _match_all(self, left: Left, pairs: Sequence[tuple[int, int]]) -> None:
+        head_of, base_of = self.result.head_of, self.result.base_of
+        for a, b in pairs:
+            head_of[a] = b
+            base_of[b] = a
+        if pairs:
+            self._matched += len(pairs)
+            left.update()
 
     def _trim(self, mine: range, yours: range) -> None:
         """Match what is equal from the start on, and from the end on."""
@@ -289,30 +347,24 @@ class _Matcher:
 
     # ---- neighbourhood -------------------------------------------------------------------------
 
-    @property
-    def users(self) -> tuple[list[list[int]], list[list[int]]]:
-        """Users of each node on both sides."""
-        if self._users is None:
-            self._users = (self.base.users(), self.head.users())
-        return self._users
-
-    def _spread(self, left: _Left, accepts: Accepts) -> None:
+    def _spread(self, left: Left, accepts: Accepts) -> None:
         """Match neighbours of what is matched: operands at one place, users of one kind."""
         if not left or left.spread.get(accepts) == self._matched:
             self._fresh.clear()
             return
-        users = self.users[0]
+        users = left.users(0)
         head_of = self.result.head_of
         near: dict[int, None] = {}
-        for node in left.mine():
-            for other in (*self.base.operands[node], *users[node]):
+        for node in left.nodes(0):
+            for other in (*self.base.operands[node], *users.get(node, ())):
                 if other >= 0 and head_of[other] >= 0:
                     near[other] = None
         self._fresh = [(node, head_of[node]) for node in near]
         while self._fresh:
             mine, yours = self._fresh.pop()
             self._spread_to_operands(mine, yours, accepts)
-            self._spread_to_users(mine, yours, accepts)
+            self._spread_to_users(left, mine, yours, accepts)
+        left.update()
         left.spread[accepts] = self._matched
 
     def _spread_to_operands(self, mine: int, yours: int, accepts: Accepts) -> None:
@@ -328,12 +380,12 @@ class _Matcher:
                 if key is not None and key == accepts(self.head, y):
                     self._match(x, y)
 
-    def _spread_to_users(self, mine: int, yours: int, accepts: Accepts) -> None:
+    def _spread_to_users(self, left: Left, mine: int, yours: int, accepts: Accepts) -> None:
         head_of, base_of = self.result.head_of, self.result.base_of
-        my_users = [u for u in self.users[0][mine] if head_of[u] < 0]
+        my_users = [u for u in left.users(0).get(mine, ()) if head_of[u] < 0]
         if not my_users:
             return
-        your_users = [u for u in self.users[1][yours] if base_of[u] < 0]
+        your_users = [u for u in left.users(1).get(yours, ()) if base_of[u] < 0]
 
         def mine_key(user: int) -> Hashable:
             return use(self.base, user, mine, accepts)
@@ -362,21 +414,25 @@ class _Matcher:
 
     # ---- another opcode in one place -----------------------------------------------------------
 
-    def _replaced(self, left: _Left) -> None:
+    def _replaced(self, left: Left) -> None:
         """Match what took the place of something else: same operands or users, or same path."""
         if not left:
             return
-        left.match(collective_and_path(self.base), collective_and_path(self.head), "unique")
+        self._match_left(
+            left, collective_and_path(self.base), collective_and_path(self.head), "unique"
+        )
         for by in ("opcode", "kind"):
-            left.match(collective_alone(self.base, by), collective_alone(self.head, by), "unique")
-        left.match(self._place_key(0), self._place_key(1), "unique")
-        left.match(path_alone(self.base), path_alone(self.head), "unique")
-        left.match(general_path(self.base), general_path(self.head), "unique")
+            self._match_left(
+                left, collective_alone(self.base, by), collective_alone(self.head, by), "unique"
+            )
+        self._match_left(left, self._place_key(left, 0), self._place_key(left, 1), "unique")
+        self._match_left(left, path_alone(self.base), path_alone(self.head), "unique")
+        self._match_left(left, general_path(self.base), general_path(self.head), "unique")
 
-    def _place_key(self, side: int) -> Key:
+    def _place_key(self, left: Left, side: int) -> Key:
         """Return a key of what a node stands between: its matched operands and users."""
         graph = (self.base, self.head)[side]
-        users = self.users[side]
+        users = left.users(side)
         partner = self.result.base_of
 
         def named(other: int) -> int:
@@ -388,11 +444,12 @@ class _Matcher:
 
         def key(node: int) -> Hashable:
             taken = graph.operands[node]
-            if not taken or not users[node] or graph.opcode(node) in TRIVIAL:
+            used = users.get(node)
+            if not taken or not used or graph.opcode(node) in TRIVIAL:
                 return None
-            if not all(map(is_matched, taken)) or not any(map(is_matched, users[node])):
+            if not all(map(is_matched, taken)) or not any(map(is_matched, used)):
                 return None
-            uses = sorted(named(u) for u in users[node] if is_matched(u))
+            uses = sorted(named(u) for u in used if is_matched(u))
             return tuple(map(named, taken)), uses[0]
 
         return key
@@ -429,40 +486,3 @@ class _Matcher:
             self.result.moved.add(mine)
             if mine in self.base.callees:
                 self._pair_callees(mine, yours)
-
-
-class _Left:
-    """What is not matched yet in two computations.
-
-    Attributes:
-        spread: By which keys the neighbourhood was looked through, when so many were matched.
-    """
-
-    def __init__(self, matcher: _Matcher, mine: int, yours: int) -> None:
-        self.spread: dict[Accepts, int] = {}
-        self._matcher = matcher
-        self._result = matcher.result
-        self._mine: Sequence[int] = matcher.base.nodes[mine]
-        self._yours: Sequence[int] = matcher.head.nodes[yours]
-
-    def __bool__(self) -> bool:
-        return bool(self.mine() and self.yours())
-
-    def mine(self) -> Sequence[int]:
-        """Return what is left of the base."""
-        head_of = self._result.head_of
-        self._mine = [n for n in self._mine if head_of[n] < 0]
-        return self._mine
-
-    def yours(self) -> Sequence[int]:
-        """Return what is left of the head."""
-        base_of = self._result.base_of
-        self._yours = [n for n in self._yours if base_of[n] < 0]
-        return self._yours
-
-    def match(self, mine: Key, yours: Key, mode: str) -> None:
-        """Match what has equal keys; None is no key."""
-        if not self:
-            return
-        for a, b in by_key(self._mine, self._yours, mine, yours, mode):
-            self._matcher._match(a, b)  # noqa: SLF001 # the two are one machine

@@ -32,6 +32,7 @@ from hlo_lens.analysis.diff.module_changes import module_changes
 from hlo_lens.analysis.diff.noise import Noise
 from hlo_lens.analysis.diff.roles import Roles
 from hlo_lens.analysis.diff.style import style_of
+from hlo_lens.analysis.diff.text_columns import TextColumns
 from hlo_lens.analysis.result import Column, Result, Unit
 
 if TYPE_CHECKING:
@@ -178,8 +179,6 @@ def program_diff(base: HloModule, head: HloModule, *, heed: Collection[Noise] = 
     edits = find_edits(*graphs, found, frozenset(heed))
     roles = Roles(graphs[0]), Roles(graphs[1])
     kinds = Counter(type(placed.edit) for placed in edits.edits)
-    rows = dict(edits.pairs)
-    owners = edits.owners
     return ProgramDiff(
         unchanged=edits.unchanged,
         changed=kinds[Changed],
@@ -192,7 +191,7 @@ def program_diff(base: HloModule, head: HloModule, *, heed: Collection[Noise] = 
         groups=Folding(*graphs, roles).groups(edits.edits, edits.unmatched),
         module_changes=(*module_changes(*graphs, found), *edits.module_noise),
         ignored={kind: edits.ignored[kind] for kind in Noise if edits.ignored[kind]},
-        matched=Partners(base, head, rows, owners),
+        matched=Partners(base, head, edits.pairs, edits.owners),
         matched_computations={
             base.computations[c].name: head.computations[d].name
             for c, d in enumerate(found.head_computation)
@@ -204,7 +203,8 @@ def program_diff(base: HloModule, head: HloModule, *, heed: Collection[Noise] = 
 
 def _graphs(base: HloModule, head: HloModule) -> tuple[ProgramGraph, ProgramGraph]:
     """Return the graphs of both, with what only one of the texts prints left out."""
-    styles = style_of(base), style_of(head)
+    columns = TextColumns(base), TextColumns(head)
+    styles = style_of(columns[0]), style_of(columns[1])
     sugared = [s.has_sugar for s in styles]
     has_sugar = sugared[0] != sugared[1] and styles[sugared.index(False)].has_wrapped
     labels = Labels(
@@ -217,8 +217,8 @@ def _graphs(base: HloModule, head: HloModule) -> tuple[ProgramGraph, ProgramGrap
     )
     hints: dict[str, int] = {}
     graphs = (
-        program_graph(base, labels, hints, with_sugar=has_sugar),
-        program_graph(head, labels, hints, with_sugar=has_sugar),
+        program_graph(columns[0], labels, hints, with_sugar=has_sugar),
+        program_graph(columns[1], labels, hints, with_sugar=has_sugar),
     )
     for graph in graphs:
         share_bodies(graph)
@@ -240,10 +240,11 @@ def _unseen_literals(base: ProgramGraph, head: ProgramGraph, found: Matching) ->
     """Return how many constants have partners although a text leaves out what they are."""
     if base.labels.with_literals:
         return 0
+    constants = {k for k, parts in enumerate(base.labels.parts) if parts.opcode == "constant"}
     return sum(
         1
         for mine, yours in enumerate(found.head_of)
         if yours >= 0
-        and base.opcode(mine) == "constant"
+        and base.label[mine] in constants
         and "{...}" in (base.instruction(mine).operand_text, head.instruction(yours).operand_text)
     )

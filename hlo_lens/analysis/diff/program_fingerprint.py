@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.diff.building import program_graph
 from hlo_lens.analysis.diff.labels import Labels
+from hlo_lens.analysis.diff.text_columns import TextColumns
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -27,7 +28,7 @@ _HEADER = ("num_partitions", "replica_count")
 
 def program_fingerprint(module: HloModule) -> str | None:
     """Return the digest of a program, as hexadecimal digits; None for one without computations."""
-    graph = program_graph(module, Labels(), {})
+    graph = program_graph(TextColumns(module), Labels(), {})
     if graph.entry < 0:
         return None
     contents = _contents(graph)

@@ -9,6 +9,7 @@ of it, where the other text prints it so (async sugar; hlo_instruction.cc, Print
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -53,7 +54,10 @@ class ProgramGraph:
         callees: Positions of the computations that a node calls, with the role of each.
         controls: Nodes that must run before it.
         channels: Channel ids as written.
+        parameters: Nodes that are parameters, ascending.
         nodes: Nodes of each computation.
+        bodies: Number of each computation's own text without names: labels, operands and result
+            in their order, the same in both modules. What is called does not count.
         roots: Result of each computation: a node, -1 for none, and which element of it.
         views: All views.
         wrapped: Rows of computations that an async-start merely wraps.
@@ -71,7 +75,9 @@ class ProgramGraph:
     callees: dict[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     controls: dict[int, tuple[int, ...]] = field(default_factory=dict)
     channels: dict[int, str] = field(default_factory=dict)
+    parameters: list[int] = field(default_factory=list)
     nodes: list[range] = field(default_factory=list)
+    bodies: list[int] = field(default_factory=list)
     roots: list[tuple[int, ShapeIndex]] = field(default_factory=list)
     views: list[View] = field(default_factory=list)
     wrapped: list[int] = field(default_factory=list)
@@ -80,6 +86,7 @@ class ProgramGraph:
     _known_hints: dict[int, int] = field(default_factory=dict)
     _names: dict[int, str] = field(default_factory=dict)
     _orders: dict[int, Sequence[int]] = field(default_factory=dict)
+    _calls: dict[int, list[int]] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -108,14 +115,19 @@ class ProgramGraph:
                 self._names[known] = match[1]
         return known
 
-    def users(self) -> list[list[int]]:
-        """Return for each node the nodes that take it as an operand, each once, in order."""
-        found: list[list[int]] = [[] for _ in self.rows]
-        for node, operands in enumerate(self.operands):
-            for operand in operands if len(operands) < 2 else dict.fromkeys(operands):
-                if operand >= 0:
-                    found[operand].append(node)
-        return found
+    def calls_of(self, computation: int) -> Sequence[int]:
+        """Return the nodes of a computation that call others, in order."""
+        if self._calls is None:
+            self._calls = {}
+            for node in sorted(self.callees):
+                self._calls.setdefault(self.owner[node], []).append(node)
+        return self._calls.get(computation, ())
+
+    def parameters_of(self, computation: int) -> Sequence[int]:
+        """Return the nodes of a computation that are its parameters, in order."""
+        nodes = self.nodes[computation] if computation >= 0 else range(0)
+        start = bisect_left(self.parameters, nodes.start)
+        return self.parameters[start : bisect_left(self.parameters, nodes.stop)]
 
     def order(self, computation: int) -> Sequence[int]:
         """Return the nodes of a computation, operands before users; cycles are cut anywhere."""

@@ -6,11 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo_columns import OPCODE, OPCODE_END, SHAPE, SHAPE_END, STRIDE
 from hlo_lens.model.hlo_query import KNOWN_OPCODES, split_phase
 
 if TYPE_CHECKING:
-    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.analysis.diff.text_columns import TextColumns
 
 _DOTS = "constant({...})"
 _SCALAR_DOTS = re.compile(r"\[\](?:\{[^{}]*\})? constant\(\{\.\.\.\}\)")
@@ -41,13 +40,10 @@ class Style:
     has_controls: bool
 
 
-def style_of(module: HloModule) -> Style:
+def style_of(columns: TextColumns) -> Style:
     """Return what the text of a module prints."""
-    text, spans = module.columns.source.text, module.columns.spans
-    opcodes = set(
-        map(text.__getitem__, map(slice, spans[OPCODE::STRIDE], spans[OPCODE_END::STRIDE]))
-    )
-    shapes = set(map(text.__getitem__, map(slice, spans[SHAPE::STRIDE], spans[SHAPE_END::STRIDE])))
+    text, spans = columns.module.columns.source.text, columns.module.columns.spans
+    opcodes, shapes = columns.opcodes, columns.shapes
     start, end = (spans[0], spans[-1]) if spans else (0, 0)
 
     def holds(part: str) -> bool:
