@@ -74,15 +74,16 @@ def buffer_parts(text: str) -> list[Part]:
 
 
 def without_parts(source: Source, parts: Sequence[Part]) -> Source:
-    """Return a source with blank lines where its buffer-side texts were."""
+    """Return a source with blank lines where its buffer-side texts were; places stay the same."""
     pieces: list[str] = []
     done = 0
     for part in parts:
         pieces.append(source.text[done : part.start])
-        pieces.append("\n" * source.text.count("\n", part.start, part.end))
+        lines = source.text.count("\n", part.start, part.end)
+        pieces.append(" " * (part.end - part.start - lines) + "\n" * lines)
         done = part.end
     pieces.append(source.text[done:])
-    return replace(source, text="".join(pieces), cut_offsets=[], cut_lengths=[])
+    return replace(source, text="".join(pieces))
 
 
 def files_of_parts(

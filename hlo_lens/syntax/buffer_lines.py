@@ -262,7 +262,7 @@ def scan_source(source: Source, make: Callable[[Source], _Scan]) -> _Scan:
     """Return a finished scan; where lines were junk, one without the prefixes of a log."""
     scan = make(source)
     scan.run()
-    if scan.junk and not source.cut_offsets and (cut := cut_log_prefixes(source)) is not None:
+    if scan.junk and not source.cuts.offsets and (cut := cut_log_prefixes(source)) is not None:
         scan = make(cut)
         scan.run()
     return scan

@@ -48,7 +48,7 @@ def parse_log(
         source = text
     else:  # not as buffer-side texts are decoded: drawings need their lines
         source = clean(decode(text) if isinstance(text, bytes) else text, path)
-    if not source.cut_offsets and (bare := cut_log_prefixes(source)) is not None:
+    if not source.cuts.offsets and (bare := cut_log_prefixes(source)) is not None:
         source = bare
     found = _Scan(source).log()
     if found.is_empty and not may_be_empty:

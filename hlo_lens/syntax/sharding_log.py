@@ -124,13 +124,13 @@ class _Scan:
             if any(cell.devices for cell in drawing.cells):
                 self.boxes.append(drawing)
                 self.spans.append((place, end))
-        if self.source.cut_offsets:
+        if self.source.cuts.offsets:
             self._colored_boxes()
 
     def _colored_boxes(self) -> None:
         """Find drawings without lines, whose colours were cut from the text."""
         end = -1
-        cuts = iter(self.source.cut_offsets)
+        cuts = iter(self.source.cuts.offsets)
         cut = next(cuts, None)
         for match in _COLORED.finditer(self.text):
             line_end = self.text.find("\n", match.start())

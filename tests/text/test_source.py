@@ -80,7 +80,7 @@ def test_clean_text_is_kept_as_it_is() -> None:
     text = "HloModule m\n\nENTRY e {\n}\n"
     source = clean(text, "a.txt")
     assert source.text is text
-    assert (source.path, source.cut_offsets, source.cut_lengths) == ("a.txt", [], [])
+    assert (source.path, len(source.cuts.offsets)) == ("a.txt", 0)
 
 
 # ---- log prefixes -------------------------------------------------------------------------------
@@ -248,3 +248,20 @@ def test_pieces_are_decoded_as_the_whole(data: bytes, size: int) -> None:
     step = max(size, len(data) // 1000 + 1)
     pieces = [data[k : k + step] for k in range(0, len(data), step)]
     assert decode_pieces(pieces) == decode(data)
+
+
+def test_colours_inside_a_prefix_count_in_no_line_but_their_own() -> None:
+    prefix = "I1120 11:50:17.144151     619 a.cc:5] "
+    coloured = f"\x1b[32m{prefix[:12]}\x1b[0m{prefix[12:]}"
+    source = clean(f"abcdef\n{coloured}x\ny\n")
+    assert source.text == "abcdef\nx\ny\n"
+    places = [source.line_column(offset) for offset in (0, 5, 7, 9)]
+    assert places == [(1, 1), (1, 6), (2, len(coloured) + 1), (3, 1)]
+
+
+def test_a_long_log_is_cut_as_a_short_one() -> None:
+    prefix = PREFIXES["glog"]
+    lines = [f"step {k}: \xb5" for k in range(20_000)]
+    source = clean("".join(f"{prefix}{line}\n" for line in lines))
+    assert source.text == "".join(f"{line}\n" for line in lines)
+    assert source.line_column(source.text.rindex("step")) == (20_000, len(prefix) + 1)
