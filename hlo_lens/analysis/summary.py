@@ -2,7 +2,7 @@
 
 Coverage is the number of instructions that were read, divided by that number plus the lines that
 no instruction could be read from; a gap over many lines weighs as many. An input without either has
-coverage 1.
+coverage 1. Lines of a log around the computations, which are plainly no HLO, are counted apart.
 
 The text does not name its backend. What tells: TPU layouts have tiles (``T(8,128)``), GPU and CPU
 instructions have backend_config keys and custom-call targets of their own. Unoptimized text has
@@ -74,6 +74,7 @@ class Summary(Result):
         instructions: How many are printed.
         gaps: How many places were not understood.
         gap_lines: How many lines these take.
+        passed_lines: Lines of a log around its computations, which are no part of it.
         is_truncated: Whether the text ends inside a computation.
     """
 
@@ -92,6 +93,7 @@ class Summary(Result):
     instructions: int
     gaps: int
     gap_lines: int
+    passed_lines: int
     is_truncated: bool
 
     @property
@@ -111,6 +113,7 @@ class Summary(Result):
         yield "instructions", self.instructions
         yield "gaps", self.gaps
         yield "gap_lines", self.gap_lines
+        yield "passed_lines", self.passed_lines
         yield "coverage", self.coverage
         yield "is_truncated", self.is_truncated
 
@@ -129,6 +132,7 @@ def summary(table: InstructionTable) -> Summary:
         instructions=module.instruction_count,
         gaps=len(module.gaps),
         gap_lines=_gap_lines(module.gaps),
+        passed_lines=module.passed_lines,
         is_truncated=module.is_truncated,
     )
 

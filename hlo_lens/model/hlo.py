@@ -41,6 +41,7 @@ class HloModule:
         reader: Reads parts of the text on demand.
         stack_frames: The stack frame tables; empty where the dump has none.
         gaps: What could not be read, in text order.
+        passed_lines: Lines of others outside its computations, as a log has them, passed over.
         is_truncated: Whether the text ends inside a computation.
         unknown_attributes: Names of attributes that XLA did not have until August 2026; they are
             kept like the others.
@@ -55,6 +56,7 @@ class HloModule:
     computations: list[HloComputation] = field(default_factory=list, repr=False)
     stack_frames: StackFrames = field(default_factory=StackFrames, repr=False)
     gaps: tuple[Gap, ...] = field(default=(), repr=False)
+    passed_lines: int = 0
     is_truncated: bool = False
     unknown_attributes: tuple[str, ...] = ()
     start: int = 0

@@ -60,6 +60,7 @@ def module_object(
             "gaps": facts.gaps,
             "gap_lines": facts.gap_lines,
             "ratio": facts.coverage,
+            "passed_lines": facts.passed_lines,
             "is_truncated": facts.is_truncated,
             "rows": [
                 {"line": gap.line, "column": gap.column, "message": gap.message}

@@ -243,7 +243,9 @@ def _coverage_text(facts: Summary) -> str:
         share = "nothing to read"
     gaps = f", {plural(facts.gaps, 'gap')} of {plural(facts.gap_lines, 'line')}"
     cut = ", the text ends too early" if facts.is_truncated else ""
-    return f"{share}{gaps if facts.gaps else ', no gaps'}{cut}"
+    others = f", {plural(facts.passed_lines, 'line')} of a log around it passed over"
+    passed = others if facts.passed_lines else ""
+    return f"{share}{gaps if facts.gaps else ', no gaps'}{cut}{passed}"
 
 
 def _interface_text(count: int, values: Sequence[EntryValue]) -> str:

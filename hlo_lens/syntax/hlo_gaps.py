@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.text.errors import DumpSyntaxError, Gap
@@ -17,17 +18,50 @@ MOST_EXPLAINED = 10_000
 """How many bad instructions of a text are explained; of the others only the place is told."""
 
 
+_BLANK_LINES = re.compile(r"\n[ \t]*+(?:\n[ \t]*+)++")
+
+
 class HloGaps:
-    """The gaps of a module while it is read."""
+    """The gaps of a module while it is read, and the lines of others outside its computations."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._found: list[Gap] = []
+        self._passed: list[tuple[int, int]] = []
 
-    def take(self) -> tuple[Gap, ...]:
-        """Return the gaps so far, and begin anew."""
-        found, self._found = tuple(self._found), []
-        return found
+    def take(self, *, has_read: bool = True) -> tuple[tuple[Gap, ...], int]:
+        """Return the gaps so far and how many lines of others were passed over; begin anew.
+
+        Args:
+            has_read: Whether anything was read; where nothing was, no line is one of others.
+        """
+        found, passed = self._found, self._passed
+        self._found, self._passed = [], []
+        if has_read:
+            return tuple(found), sum(self._lines(start, end) for start, end in passed)
+        for start, end in passed:
+            self.add_run(start, end)
+        found += self._found
+        self._found = []
+        return tuple(sorted(found, key=lambda gap: (gap.line, gap.column))), 0
+
+    def pass_over(self, start: int, end: int) -> None:
+        """Note lines of others."""
+        self._passed.append((start, end))
+
+    def add_run(self, start: int, end: int) -> None:
+        """Note a gap for lines outside any computation."""
+        lines = self._lines(start, end)
+        if lines:
+            first_end = self._source.text.find("\n", start, end)
+            message = "expected 'HloModule' or a computation"
+            self.add(start, end if first_end < 0 else first_end, message, lines)
+
+    def _lines(self, start: int, end: int) -> int:
+        """Return how many lines there are; a run of blank ones, where others stood, is one."""
+        text = self._source.text[start:end].strip()
+        blank = sum(run[0].count("\n") - 1 for run in _BLANK_LINES.finditer(text))
+        return text.count("\n") + 1 - blank if text else 0
 
     def add(self, start: int, end: int, message: str, lines: int = 1) -> None:
         """Note a gap for what stands between two offsets."""

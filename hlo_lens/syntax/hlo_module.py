@@ -69,7 +69,7 @@ def parse_hlo_modules(
     if source.is_cut and scan.modules:
         _mark_cut(scan.modules[-1], scan.source)
     if not scan.modules:
-        gaps = scan.gaps.take()
+        gaps, _ = scan.gaps.take(has_read=False)
         if gaps:
             raise gaps[0].as_error()
         message = "expected 'HloModule' or a computation, found nothing"

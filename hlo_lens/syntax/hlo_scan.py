@@ -8,13 +8,13 @@ of times.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo_computation import HloComputation
 from hlo_lens.syntax import hlo_patterns as patterns
 from hlo_lens.syntax.hlo_attributes import AttributeCheck
 from hlo_lens.syntax.hlo_fallback import HloFallback
+from hlo_lens.syntax.hlo_foreign import ForeignLines, begins_line, has_body, line_is_foreign
 from hlo_lens.syntax.hlo_gaps import MOST_EXPLAINED, HloGaps
 from hlo_lens.syntax.hlo_reader import HloTextReader
 from hlo_lens.syntax.hlo_rows import HloRows, first_values, new_module
@@ -24,12 +24,11 @@ from hlo_lens.syntax.hlo_units import LONG_LINE, HloUnits
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable
 
     from hlo_lens.model.hlo import HloModule
     from hlo_lens.text.source import Source
-
-_BLANK_LINES = re.compile(r"\n[ \t]*+(?:\n[ \t]*+)++")
 
 
 class HloScan:
@@ -39,7 +38,7 @@ class HloScan:
         source: The text.
         modules: Modules found so far.
         gaps: Gaps of the module that is being filled.
-        junk: How many runs of lines were no HLO at all.
+        junk: How many times lines stood where none of their kind may, in or between computations.
     """
 
     def __init__(self, source: Source, progress: Callable[[int], None] | None) -> None:
@@ -54,6 +53,7 @@ class HloScan:
         self._check = AttributeCheck(self._reader)
         self._units = HloUnits(source.text)
         self._fallback = HloFallback(source, self._check)
+        self._foreign = ForeignLines()
         self._rows: HloRows | None = None
         self._has_entry = False
 
@@ -77,26 +77,35 @@ class HloScan:
         if patterns.TABLE.match(text, position):
             rows = self._rows or self._begin_module("", position)
             rows.module.stack_frames, end = read_tables(text, position)
-            return end
+            ends = end >= len(text) or text[end].isspace() or patterns.LINE_START.match(text, end)
+            return end if ends else self._outside(end, headless=True)
         match = patterns.LINE_COMPUTATION.match(text, position)
         if match is None:
             end = self._units.unit_end(position)
             match = patterns.LOOSE_COMPUTATION.match(text, position, end)
-        if match is not None:
+        if match is not None and self._is_head(match):
             return self._computation(match)
+        if line_is_foreign(text, position, self._units.line_end(position)):
+            return self._outside(position)
         if patterns.INSTRUCTION_LIKE.match(text, position, position + LONG_LINE):
             return self._stray_instructions(position)
         match = patterns.LENIENT_COMPUTATION.match(text, position)
         if match is not None:
             self.gaps.add_head(*match.span())
             return self._computation(match)
-        return self._junk(position)
+        return self._outside(position)
+
+    def _is_head(self, match: re.Match[str]) -> bool:
+        """Whether a name and a brace begin a computation, or lines of others."""
+        if match[1] is not None or match[3] is not None or "%" in match[0]:
+            return True
+        return has_body(self.text, match.end(), named=match[2] is not None)
 
     def _header(self, position: int) -> int:
         text = self.text
         match = patterns.HEADER.match(text, position)
         if match is None:
-            return self._junk(position)
+            return self._outside(position)
         module = self._begin_module(match[1] or "", position).module
         start, end = match.span(2)
         module.header = first_values(parse_attributes(text[start:end]))
@@ -139,7 +148,7 @@ class HloScan:
             return
         module = rows.module
         self._check_entry(module)
-        module.gaps = self.gaps.take()
+        module.gaps, module.passed_lines = self.gaps.take(has_read=bool(module.computations))
         module.unknown_attributes = self._check.take_unknown()
         self.modules.append(module)
 
@@ -314,7 +323,7 @@ class HloScan:
         """Read one instruction that is not printed on one plain line, or note a gap."""
         text = self.text
         if not patterns.INSTRUCTION_LIKE.match(text, position, position + LONG_LINE):
-            return self._junk(position, inside=True)
+            return self._junk(position)
         end = self._units.unit_end(position)
         match = patterns.LOOSE_INSTRUCTION.match(text, position, end)
         if match is not None and self._accepts(match):
@@ -335,7 +344,7 @@ class HloScan:
     def _stray_instructions(self, position: int) -> int:
         """Read instructions that stand outside any computation, as XLA prints a single one."""
         if self._rows is not None and self._rows.module.computations:
-            return self._junk(position)
+            return self._outside(position, headless=True)
         rows = self._rows or self._begin_module("", position)
         module = rows.module
         computation = HloComputation(module=module, name="", is_entry=True, start=position)
@@ -347,18 +356,36 @@ class HloScan:
         computation.rows = range(first, len(rows.columns))
         return position
 
-    def _junk(self, position: int, *, inside: bool = False) -> int:
-        """Note a gap for text that is not HLO and return where reading can begin anew."""
+    def _junk(self, position: int) -> int:
+        """Note a gap for text inside a computation that is no HLO; return where reading goes on."""
         end = self._units.unit_end(position)
-        header = None if inside else patterns.HEADER_INSIDE.search(self.text, position + 1, end)
+        text = self.text[position:end].rstrip()
+        self.junk += 1
+        first_end = min(self._units.line_end(position), position + len(text))
+        lines = text.count("\n") + 1
+        self.gaps.add(position, first_end, "expected an instruction or '}'", lines)
+        return end
+
+    def _outside(self, position: int, *, headless: bool = False) -> int:
+        """Read what stands outside any computation: lines of others are passed over.
+
+        Args:
+            position: Where it begins.
+            headless: Whether a row of a table stands there, or an instruction whose computation's
+                first line is lost.
+
+        Returns:
+            Where reading can begin anew.
+        """
+        end = self._units.unit_end(position)
+        header = patterns.HEADER_INSIDE.search(self.text, position + 1, end)
         if header is not None:
             end = header.start()
-        text = self.text[position:end].rstrip()
-        lines = text.count("\n") + 1
-        if not inside:  # runs of blank lines are where other texts of a log were
-            lines -= sum(run[0].count("\n") - 1 for run in _BLANK_LINES.finditer(text))
         self.junk += 1
-        expected = "an instruction or '}'" if inside else "'HloModule' or a computation"
-        first_end = min(self._units.line_end(position), position + len(text))
-        self.gaps.add(position, first_end, f"expected {expected}", lines)
+        headless |= not begins_line(self.text, position)
+        for start, stop, foreign in self._foreign.runs(self.text, position, end, headless=headless):
+            if foreign:
+                self.gaps.pass_over(start, stop)
+            else:
+                self.gaps.add_run(start, stop)
         return end

@@ -22,6 +22,7 @@ def test_facts_are_those_of_header_and_text() -> None:
         "instructions": 18,
         "gaps": 0,
         "gap_lines": 0,
+        "passed_lines": 0,
         "coverage": 1.0,
         "is_truncated": False,
     }

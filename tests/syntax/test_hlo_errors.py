@@ -271,8 +271,11 @@ STRUCTURES = {
         ],
     ),
     "cut off without a name": (
-        "{",
-        [(1, 2, "expected '}', found the end: the computation is cut off")],
+        "{\n  p = f32[",
+        [
+            (2, 11, "expected a number, '<=', '?' or ']', found the end"),
+            (2, 11, "expected '}', found the end: the computation is cut off"),
+        ],
     ),
     "two closing braces": (
         f"HloModule m\n\nENTRY e {{\n{BODY}}}}}\n",
@@ -305,9 +308,9 @@ STRUCTURES = {
         f"HloModule m\n\nStackFrames\n1 {{file_location_id=x}}\n\nENTRY e {{\n{BODY}}}\n",
         [(4, 1, "expected 'HloModule' or a computation")],
     ),
-    "words after the end": (
-        f"HloModule m\n\nENTRY e {{\n{BODY}}}\nthat was all\nreally\n",
-        [(6, 1, "expected 'HloModule' or a computation")],
+    "words after a header that nothing follows": (
+        "HloModule m\n\nthat was all\nreally\n",
+        [(3, 1, "expected 'HloModule' or a computation")],
     ),
     "second module": (
         f"HloModule m\n\nENTRY e {{\n{BODY}}}\n\nHloModule n\n\nENTRY e {{\n{BODY}}}\n",
@@ -344,6 +347,8 @@ NOTHING = {
     "// only a comment\n": (1, 1, "expected 'HloModule' or a computation, found nothing"),
     "words only\nand more\n": (1, 1, "expected 'HloModule' or a computation"),
     "\n\n  }\n": (3, 3, "expected 'HloModule' or a computation"),
+    "{": (1, 1, "expected 'HloModule' or a computation"),
+    "loss = 3\n": (1, 1, "expected 'HloModule' or a computation"),
     "ENTRY": (1, 1, "expected 'HloModule' or a computation"),
     "\0\0\0": (1, 1, "expected 'HloModule' or a computation"),
 }
@@ -377,7 +382,7 @@ def test_bad_lines_that_follow_each_other_are_counted_in_one_gap() -> None:
 
 
 def test_gaps_stand_in_text_order() -> None:
-    text = "junk\n" + AROUND.replace("INSTRUCTION", "junk\n  q = f32[8] add(p") + "junk\n"
+    text = "%junk\n" + AROUND.replace("INSTRUCTION", "junk\n  q = f32[8] add(p") + "%junk\n"
     module = parse_hlo(text)
     places = [(gap.line, gap.column) for gap in module.gaps]
     assert places == sorted(places)
@@ -387,7 +392,7 @@ def test_gaps_stand_in_text_order() -> None:
 def test_gap_belongs_to_the_module_in_which_it_stands() -> None:
     first = AROUND.replace("INSTRUCTION", "q = f32[8] add(p")
     second = AROUND.replace("INSTRUCTION", "junk").replace("HloModule m", "HloModule n")
-    modules = parse_hlo_modules(clean("before\n" + first + "between\n" + second))
+    modules = parse_hlo_modules(clean("%before\n" + first + "%between\n" + second))
     assert [[gap.line for gap in module.gaps] for module in modules] == [[1, 6, 10], [15]]
 
 

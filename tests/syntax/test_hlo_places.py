@@ -83,14 +83,14 @@ def test_log_prefixes_that_begin_late_are_cut(prefix: str) -> None:
     text = quiet + "".join(f"{prefix}{line}\n" for line in E3.splitlines())
     module = parse_hlo(text)
     assert (module.name, module.instruction_count) == ("jit_h", 3)
-    assert [(gap.line, gap.lines) for gap in module.gaps] == [(1, 4000)]
+    assert (module.gaps, module.passed_lines) == ((), 4000)
     assert module.entry.instructions[0].line == 4004
 
 
-def test_log_lines_around_a_module_are_gaps() -> None:
+def test_log_lines_around_a_module_are_passed_over_and_counted() -> None:
     module = parse_hlo("compiling jit_h now\nthis takes a while\n" + E3 + "done in 3 s\n")
     assert (module.name, module.instruction_count) == ("jit_h", 3)
-    assert [(gap.line, gap.lines) for gap in module.gaps] == [(1, 2), (11, 1)]
+    assert (module.gaps, module.passed_lines) == ((), 3)
 
 
 def test_log_lines_inside_a_computation_are_gaps() -> None:
@@ -105,7 +105,7 @@ def test_log_lines_inside_a_computation_are_gaps() -> None:
 def test_header_may_stand_behind_other_words_of_a_log() -> None:
     module = parse_hlo("module after pipeline: " + E3)
     assert (module.name, module.instruction_count) == ("jit_h", 3)
-    assert [(gap.line, gap.column) for gap in module.gaps] == [(1, 1)]
+    assert (module.gaps, module.passed_lines) == ((), 1)
 
 
 def test_whole_module_may_stand_on_one_line() -> None:
