@@ -58,7 +58,7 @@ _LOOKED_AT = 1 << 12
 _INDENT = 1 << 8
 """How far a line of others may be indented."""
 
-_BODY = 1 << 10
+_BODY = 1 << 9
 """How many characters after a brace are looked at for a sign."""
 
 

@@ -366,6 +366,11 @@ class HloScan:
         self.gaps.add(position, first_end, "expected an instruction or '}'", lines)
         return end
 
+    def _is_cut_head(self, end: int) -> bool:
+        """Whether a line that ends there may be the entry's first, cut off."""
+        is_last = end == len(self.text) and not self.text.endswith("\n")
+        return is_last and self._rows is not None and not self._has_entry
+
     def _outside(self, position: int, *, headless: bool = False) -> int:
         """Read what stands outside any computation: lines of others are passed over.
 
@@ -384,7 +389,7 @@ class HloScan:
         self.junk += 1
         headless |= not begins_line(self.text, position)
         for start, stop, foreign in self._foreign.runs(self.text, position, end, headless=headless):
-            if foreign:
+            if foreign and not self._is_cut_head(stop):
                 self.gaps.pass_over(start, stop)
             else:
                 self.gaps.add_run(start, stop)

@@ -83,6 +83,14 @@ def test_no_line_of_hlo_is_taken_for_one_of_others() -> None:
         assert sum(gap.lines for gap in module.gaps) >= body
 
 
+def test_first_line_of_the_entry_that_is_cut_off_is_a_gap() -> None:
+    head = E1.index("\nENTRY")
+    for length in range(2, 8):
+        module = parse_hlo(E1[: head + length])
+        assert [gap.line for gap in module.gaps] == [9]
+    assert parse_hlo(E1 + "\nEN").gaps == ()
+
+
 def test_module_without_a_computation_has_no_lines_of_others() -> None:
     module = parse_hlo("HloModule m, is_scheduled=true\n\nall is well\nreally\n")
     assert (module.passed_lines, [gap.lines for gap in module.gaps]) == (0, [2])
