@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.gate.contributors import contributors
 from hlo_lens.report.check_report import amount_text
-from hlo_lens.report.diff_report import detail_text, donation_text
+from hlo_lens.report.diff_report import detail_text
+from hlo_lens.report.memory_diff_report import donation_text
 from hlo_lens.report.to_github import Annotation
 from hlo_lens.report.units import format_bytes, format_delta
 
@@ -23,10 +25,27 @@ LEAST_BYTES = 1 << 10
 
 
 def diff_annotations(diff: DiffLike) -> list[Annotation]:
-    """Return what got worse in all modules, what costs the most first."""
+    """Return what got worse in all modules, what costs the most first, each line once a title."""
     found = [item for module in diff.modules for item in _of_module(module)]
     found.sort(key=lambda item: (-item[0], item[1].source or "", item[1].message))
-    return [annotation for _, annotation in found]
+    return _merged([annotation for _, annotation in found])
+
+
+def _merged(annotations: list[Annotation]) -> list[Annotation]:
+    """Return one annotation for those of one line and title: the first, with their number.
+
+    GitHub shows ten of a step; a line that many modules share would take them all.
+    """
+    alike: dict[object, list[Annotation]] = {}
+    for one in annotations:
+        key = (one.level, one.title, one.source or one.message)
+        alike.setdefault(key, []).append(one)
+    return [
+        replace(first, message=f"{first.message}; {len(rest):,} more on this line")
+        if rest
+        else first
+        for first, *rest in alike.values()
+    ]
 
 
 def _of_module(diff: ModuleDiff) -> Iterator[tuple[int, Annotation]]:
@@ -74,7 +93,7 @@ def _collective(row: CollectiveRow, module: str) -> Annotation:
 def check_annotations(judgement: Judgement) -> list[Annotation]:
     """Return the rules that failed or could not be decided, with the largest contributor's line."""
     found: list[Annotation] = []
-    for verdict in judgement.verdicts:
+    for verdict in sorted(judgement.verdicts, key=lambda verdict: not verdict.is_failure):
         if verdict.status not in ("fail", "undecided"):
             continue
         is_hard = verdict.is_failure or verdict.is_undecided
@@ -100,4 +119,4 @@ def check_annotations(judgement: Judgement) -> list[Annotation]:
                 source=source,
             )
         )
-    return found
+    return _merged(found)

@@ -5,49 +5,37 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.diff.memory_diff import PEAK
-from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.diff_json import diff_object
+from hlo_lens.report.diff_overview import modules_table, weight
+from hlo_lens.report.memory_diff_report import (
+    NO_CHANGE,
+    delta_text,
+    donation_text,
+    memory_facts,
+    peak_table,
+    statement_table,
+)
 from hlo_lens.report.program_diff_report import program_diff_facts, program_diff_tables
 from hlo_lens.report.table import Report, Section, Table
-from hlo_lens.report.units import format_bytes, format_change, format_delta, plural
+from hlo_lens.report.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.analysis.diff.collective_diff import CollectiveDiff, Detail
-    from hlo_lens.analysis.diff.delta import Delta
-    from hlo_lens.analysis.diff.donation_diff import DonationDiff
-    from hlo_lens.analysis.diff.memory_diff import MemoryDiff
     from hlo_lens.analysis.diff.module_diff import ModuleDiff
-    from hlo_lens.analysis.diff.peak_diff import PeakDiff
     from hlo_lens.analysis.diff.sharding_diff import ShardingDiff
     from hlo_lens.analysis.result import Row
-    from hlo_lens.model.snapshot import ModuleSnapshot, SpacePeak
+    from hlo_lens.model.snapshot import ModuleSnapshot
     from hlo_lens.report.diff_json import DiffLike
 
 MOST_CHARACTERS = 65_000
 """Longest Markdown; a comment on GitHub may have 65,536 characters."""
 
-NO_CHANGE = "no change"
 NO_TEXT = "not known: one side has no HLO text"
 ONLY_FINGERPRINT = (
     "changed; which instructions a snapshot does not tell: compare with the dump itself"
 )
-
-_NAMES = {
-    "argument_bytes": "arguments",
-    "output_bytes": "outputs",
-    "alias_bytes": "  of arguments reused",
-    "temp_bytes": "temp",
-    "constant_bytes": "constants",
-    "thread_local_bytes": "thread-local",
-    "total_bytes": "total",
-    "peak_bytes": "peak",
-    "fragmentation_bytes": "fragmentation",
-    "padding_bytes": "padding",
-    PEAK: "peak",
-}
 
 
 def diff_report(diff: DiffLike, *, names: tuple[str, str], tool_version: str) -> Report:
@@ -59,12 +47,11 @@ def diff_report(diff: DiffLike, *, names: tuple[str, str], tool_version: str) ->
         tool_version: Version of hlo-lens for the JSON.
     """
     sections = [_head(diff, names)]
-    # what changed stands before what did not
-    ordered = sorted(diff.modules, key=lambda module: module.identical)
-    sections += [module_section(module) for module in ordered if not module.identical]
-    same = [module for module in ordered if module.identical]
-    if same and len(diff.modules) == 1:
-        sections.append(module_section(same[0]))
+    # what changed the most stands first
+    changed = sorted((one for one in diff.modules if not one.identical), key=weight)
+    sections += [module_section(module) for module in changed]
+    if not changed and len(diff.modules) == 1:
+        sections.append(module_section(diff.modules[0]))
     return Report(
         kind="diff",
         sections=tuple(sections),
@@ -89,7 +76,8 @@ def _head(diff: DiffLike, names: tuple[str, str]) -> Section:
         if modules:
             facts.append((label, listed_names(modules)))
     verdict = NO_CHANGE if diff.identical else "changed"
-    return Section(title=f"hlo-lens diff: {verdict}", facts=tuple(facts))
+    tables = (modules_table(diff),) if changed > 1 else ()
+    return Section(title=f"hlo-lens diff: {verdict}", facts=tuple(facts), tables=tables)
 
 
 _MOST_NAMES = 8
@@ -121,7 +109,7 @@ def _facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
     if diff.toolchain:
         yield "toolchain", diff.toolchain
     if diff.memory is not None:
-        yield from _memory_facts(diff.memory)
+        yield from memory_facts(diff.memory)
     if diff.donations is not None and diff.donations.row_count:
         yield "donation", donation_text(diff.donations)
     if diff.collectives is not None:
@@ -130,145 +118,6 @@ def _facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
         yield "sharding", sharding_text(diff.shardings)
     if "program" in diff.subjects:
         yield from program_facts(diff)
-
-
-# ---- memory ------------------------------------------------------------------------------------
-
-
-def delta_text(delta: Delta) -> str:
-    """Return a size before and after, with the difference; ``?`` for what is not known."""
-    base = "?" if delta.base is None else format_bytes(delta.base)
-    if delta.base == delta.head:
-        return f"{base} ({NO_CHANGE})" if delta.base is not None else "not known"
-    head = "?" if delta.head is None else format_bytes(delta.head)
-    if delta.delta is None or delta.base is None or delta.head is None:
-        return f"{base} -> {head}"
-    percent = format_change(delta.base, delta.head)
-    return f"{base} -> {head}, {format_delta(delta.delta)} ({percent})"
-
-
-def _memory_facts(memory: MemoryDiff) -> Iterator[tuple[str, str]]:
-    if memory.problem:
-        yield "memory", memory.problem
-    elif not memory.is_changed:
-        yield "memory", NO_CHANGE
-    else:
-        total = memory.metrics["total_bytes"]
-        yield "memory", f"total {delta_text(total)}"
-    for peak in memory.peaks:
-        if peak.is_peak and (peak.delta_bytes or peak.has_moved):
-            label = "peak" if peak.color == 0 else f"peak of {peak.space}"
-            yield label, peak_text(peak)
-
-
-def peak_text(peak: PeakDiff) -> str:
-    """Return how the peak of a space changed, and where it moved."""
-    base, head = peak.base, peak.head
-    sizes = [one.bytes if one else 0 for one in (base, head)]
-    text = (
-        f"{format_bytes(sizes[0])} -> {format_bytes(sizes[1])}, {format_delta(peak.delta_bytes)} "
-        f"({format_change(*sizes)})"
-        if peak.delta_bytes
-        else f"{format_bytes(sizes[0])} ({NO_CHANGE})"
-    )
-    if base is None or head is None or not peak.has_moved:
-        return text
-    return f"{text}; moved from {moment_text(base)} to {moment_text(head)}"
-
-
-def moment_text(peak: SpacePeak) -> str:
-    """Return where in the program a peak is."""
-    words = [word for word in (peak.source, peak.op_name) if word]
-    return " ".join(words) or peak.opcode or "the end"
-
-
-_LINES = (
-    Column("quantity", Unit.NONE, "line of the memory statement"),
-    Column("base", Unit.BYTES, "before"),
-    Column("head", Unit.BYTES, "after"),
-    Column("delta_bytes", Unit.BYTES_DELTA, "difference"),
-    Column("change", Unit.NONE, "difference in percent"),
-    Column("metric", Unit.NONE, "path in the report's memory object"),
-)
-
-
-def _statement(memory: MemoryDiff) -> Table:
-    """Return the lines of the statement that differ; of one space, or of each where several are."""
-    spaces = {name.partition("]")[0] for name in memory.metrics if name.startswith("spaces[")}
-    rows = [
-        (_label(name, len(spaces)), delta.base, delta.head, delta.delta, _percent(delta), name)
-        for name, delta in memory.metrics.items()
-        if _is_shown(name, len(spaces))
-    ]
-    changed = [row for row in rows if row[1] != row[2]]
-    same = len(rows) - len(changed)
-    return Table(
-        name="memory-statement",
-        title="Memory of one device",
-        columns=_LINES,
-        read_rows=lambda: changed,
-        row_count=len(changed),
-        shown=("quantity", "base", "head", "delta_bytes", "change"),
-        notes=(f"{plural(same, 'line')} without change",) if same else (),
-        is_whole=True,
-    )
-
-
-def _is_shown(name: str, spaces: int) -> bool:
-    """Return whether a line says something that no other line says."""
-    if name == PEAK:
-        return spaces == 0
-    last = name.rpartition(".")[2]
-    if not name.startswith("spaces["):
-        return True
-    if last in ("peak_bytes", "fragmentation_bytes"):
-        return True
-    return spaces > 1 and last == "total_bytes"
-
-
-def _label(name: str, spaces: int) -> str:
-    last = name.rpartition(".")[2]
-    label = _NAMES.get(name, _NAMES.get(last, last))
-    if not name.startswith("spaces[") or spaces <= 1:
-        return label
-    return f"{label} of {name[len('spaces[') : name.rindex(']')]}"
-
-
-def _percent(delta: Delta) -> str:
-    if delta.base is None or delta.head is None or delta.delta is None:
-        return ""
-    return format_change(delta.base, delta.head)
-
-
-def peak_table(peak: PeakDiff) -> Table:
-    """Return what makes the difference of a peak."""
-    title = f"What makes the difference at the peak of {peak.space}"
-    if peak.rest:
-        title = f"What makes the difference in {peak.space}: values at the peak, and the rest"
-    elif not peak.is_peak:
-        title = f"What makes the difference in {peak.space}: all that is allocated; no live ranges"
-    same = peak.unchanged_groups
-    return Table.of(
-        peak,
-        title=title,
-        shown=("delta_bytes", "change", "source", "shape", "op_name"),
-        notes=(f"{plural(same, 'group')} of values without change",) if same else (),
-    )
-
-
-def donation_text(donations: DonationDiff) -> str:
-    """Return which arguments lost or gained the memory of a result."""
-    parts: list[str] = []
-    for change in ("lost", "gained"):
-        rows = [row for row in donations.rows() if row[0] == change]
-        if not rows:
-            continue
-        names = [str(row[1]) for row in rows[:_MOST_NAMES]]
-        more = len(rows) - len(names)
-        listed = ", ".join([*names, f"[{more} others]"] if more else names)
-        size = format_bytes(donations.bytes_of(change))
-        parts.append(f"{change} for {plural(len(rows), 'argument')} of {size}: {listed}")
-    return "; ".join(parts)
 
 
 # ---- the others --------------------------------------------------------------------------------
@@ -350,7 +199,7 @@ def _tables(diff: ModuleDiff) -> Iterator[Table]:
     memory = diff.memory
     if memory is not None and memory.is_changed:
         if any(delta.is_changed for delta in memory.metrics.values()):
-            yield _statement(memory)
+            yield statement_table(memory)
         yield from (peak_table(peak) for peak in memory.peaks if peak.row_count)
     if diff.donations is not None and diff.donations.row_count:
         yield Table.of(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.report.to_markdown import DEFAULT_ROWS, escape, table_lines
+from hlo_lens.report.to_markdown import DEFAULT_ROWS, escape, table_lines, unlinked
 from hlo_lens.report.units import plural
 
 if TYPE_CHECKING:
@@ -46,14 +46,7 @@ def _fitted(sections: Sequence[Section], most: int) -> str:
     parts: list[str] = []
     left = most - len(_left_out(len(sections))) - 4
     for place, section in enumerate(sections):
-        kept = next(
-            (
-                text
-                for text in (_section(section, 1), _section(section, None))
-                if len(text) + 2 <= left
-            ),
-            None,
-        )
+        kept = _as_far_as_it_fits(section, left - 2, first=not place)
         if kept is None:
             parts.append(_left_out(len(sections) - place))
             break
@@ -62,12 +55,46 @@ def _fitted(sections: Sequence[Section], most: int) -> str:
     return _joined(parts)
 
 
+def _as_far_as_it_fits(section: Section, most: int, *, first: bool) -> str | None:
+    """Return a section with one row of each table; its first tables if not all of them fit.
+
+    The first section, which says what is in the others, has more rows. None if not even the facts
+    fit.
+    """
+    whole, bare = _section(section, _FEWER[0] if first else 1), _section(section, None)
+    if len(whole) <= most:
+        return whole
+    if len(bare) > most:
+        return None
+    tables = [table for table in section.tables if not table.is_data_only]
+    left = most - len(bare) - 2
+    count = 0
+    for table in tables:
+        left -= len("\n".join(_folded(table, _FEWER[0]))) + 2
+        if left < 0:
+            break
+        count += 1
+    return _section(section, _FEWER[0], tables[:count], len(tables) - count) if count else bare
+
+
 def _left_out(count: int) -> str:
     return f"*{plural(count, 'more section')} left out for length; -f json has all*"
 
 
-def _section(section: Section, rows: int | None) -> str:
-    """Return a section; without tables if rows is None."""
+def _section(
+    section: Section,
+    rows: int | None,
+    kept: Sequence[Table] | None = None,
+    left_out: int = 0,
+) -> str:
+    """Return a section.
+
+    Args:
+        section: The section.
+        rows: Rows of each table; None for no tables.
+        kept: Its tables that are shown; None for all.
+        left_out: How many are not.
+    """
     blocks = [f"## {_short(section.title, _LONGEST_TITLE)}"]
     if section.facts:
         facts = [f"- **{escape(k)}**: {_short(v, _LONGEST_FACT)}" for k, v in section.facts]
@@ -75,12 +102,18 @@ def _section(section: Section, rows: int | None) -> str:
     tables = [table for table in section.tables if not table.is_data_only]
     if rows is None:
         if tables:
-            blocks.append(f"*{plural(len(tables), 'table')} left out for length*")
+            blocks.append(_no_tables(len(tables)))
     else:
-        blocks += ["\n".join(_folded(table, rows)) for table in tables]
+        blocks += ["\n".join(_folded(table, rows)) for table in (tables if kept is None else kept)]
+        if left_out:
+            blocks.append(_no_tables(left_out))
     if section.notes:
         blocks.append("\n".join(f"- {_short(note, _LONGEST_FACT)}" for note in section.notes))
     return "\n\n".join(blocks)
+
+
+def _no_tables(count: int) -> str:
+    return f"*{plural(count, 'table')} left out for length*"
 
 
 def _short(text: str, most: int) -> str:
@@ -101,4 +134,4 @@ def _folded(table: Table, rows: int) -> Iterator[str]:
 
 def _plain(text: str) -> str:
     """Return text in which HTML sees nothing of its own."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return unlinked(text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))

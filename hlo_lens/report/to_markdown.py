@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 DEFAULT_ROWS = 20
 _WIDEST = 120
 
-_SPECIAL = re.compile(r"[\\`*|<~]|(?<!\w)_|_(?!\w)|(?<=\])\(")
+_SPECIAL = re.compile(r"[\\`*|<~$]|(?<!\w)_|_(?!\w)|(?<=\])\(|&(?=#?\w+;)")
 """What Markdown would take for its own; an underscore inside a word is none."""
+
+_REFERENCE = re.compile(r"(?<!\w)([@#])(?=\w)")
+"""What GitHub takes for a person to be notified, or for one of its issues, escaped or not."""
+_NOTHING = "&#8203;"
 
 
 def render_markdown(report: Report, out: TextIO, options: RenderOptions) -> None:
@@ -73,5 +77,10 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def escape(text: str) -> str:
-    """Return text in which Markdown sees nothing of its own."""
-    return _SPECIAL.sub(r"\\\g<0>", text)
+    """Return text in which Markdown and GitHub see nothing of their own."""
+    return unlinked(_SPECIAL.sub(r"\\\g<0>", text))
+
+
+def unlinked(text: str) -> str:
+    """Return text in which GitHub sees no people and no issues."""
+    return _REFERENCE.sub(rf"\1{_NOTHING}", text)

@@ -238,6 +238,30 @@ def test_what_got_worse_is_annotated_on_the_users_lines() -> None:
     assert line.endswith("of 256.00MiB in jit_train_step: added") or "(at" in line
 
 
+def test_a_line_that_many_modules_share_is_annotated_once(tmp_path: Path) -> None:
+    text = """HloModule jit_f{number}, is_scheduled=true
+
+ENTRY main {{
+  p = f32[{size}]{{0}} parameter(0)
+  x = f32[{size}]{{0}} negate(p), metadata={{op_name="neg" source_file="/a/f.py" source_line=7}}
+  ROOT r = f32[1]{{0}} slice(x), slice={{[0:1]}}
+}}
+"""
+    for side, size in (("a", 4096), ("b", 8192)):
+        (tmp_path / side).mkdir()
+        for number in range(30):
+            file = tmp_path / side / f"module_{number:04}.jit_f{number}.cpu_after_optimizations.txt"
+            file.write_text(text.format(number=number, size=size))
+    paths = str(tmp_path / "a"), str(tmp_path / "b")
+    _, out, _ = _run("diff", *paths, "--only", "memory", "--github-annotations")
+    (line,) = [line for line in out.splitlines() if line.startswith("::warning")]
+    assert "; 29 more on this line (at a/f.py:7)" in line
+    assert "Modules that changed" in out
+    _, out, _ = _run("diff", *paths, "--only", "memory", "-n", "1")
+    overview = out.split("Modules that changed\n")[1].splitlines()
+    assert overview[2].split()[:2] == ["[29", "others]"]
+
+
 def test_what_got_better_is_not_annotated() -> None:
     out = _run("diff", GATHER, BASE, "--github-annotations", "--only", "collectives")[1]
     assert "::warning" not in out

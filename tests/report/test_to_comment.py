@@ -74,6 +74,33 @@ def test_what_is_left_out_is_said() -> None:
     assert text.count("## module") > 3
 
 
+def test_of_one_section_with_many_tables_the_first_are_kept() -> None:
+    section = _section(0, 3)
+    many = Section(title="check", tables=section.tables * 500)
+    text = comment_text(Report(kind="check", sections=(many,), data={}), None, 20_000)
+    assert len(text) <= 20_000
+    assert _is_whole(text)
+    shown = text.count("<details>")
+    assert shown > 20
+    assert f"*{1000 - shown} tables left out for length*" in text
+
+
+def test_the_first_section_has_more_rows_than_the_others() -> None:
+    sections = tuple(_section(number, 30) for number in range(500))
+    text = comment_text(Report(kind="diff", sections=sections, data={}), None, 30_000)
+    first, second = text.split("## module")[1:3]
+    assert (first.count("row \\|"), second.count("row \\|")) == (20, 2)
+
+
+def test_nobody_is_notified() -> None:
+    fact = ("@alice", "see #12, a@b, x#3, @bob/team and &lt;")
+    text = comment_text(
+        Report(kind="diff", sections=(Section(title="m", facts=(fact,)),), data={}), None, 65_000
+    )
+    assert "**@&#8203;alice**" in text
+    assert "see #&#8203;12, a@b, x#3, @&#8203;bob/team and \\&lt;" in text
+
+
 def test_a_long_fact_is_shortened() -> None:
     section = Section(title="m" * 1000, facts=(("names", "n" * 100_000),))
     text = comment_text(Report(kind="diff", sections=(section,), data={}), None, 65_000)
