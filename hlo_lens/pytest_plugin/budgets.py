@@ -49,13 +49,14 @@ def breach_of(found: Capture | None, compiled: Sequence[Compiling], budget: Path
 
     Args:
         found: What jax compiled.
-        compiled: What fixtures have, of which only what was added by hand is looked at if `found`
-            has the rest.
+        compiled: What fixtures have, also what they were given that had been compiled before.
         budget: The file.
     """
-    dumps = [dump for one in compiled for dump in (one.dumps if found is None else one.added)]
-    dumps += [] if found is None else found.modules
-    if not dumps:
+    dumps = [] if found is None else list(found.modules)
+    texts = {_text(dump) for dump in dumps}
+    own = [dump for one in compiled for dump in one.dumps]
+    dumps += [dump for dump in own if _text(dump) not in texts]
+    if not dumps and budget.exists():
         return (
             f"not known: whether {budget.name} is kept: the test compiled nothing (a function that "
             "was compiled before is not compiled again)"
@@ -69,6 +70,11 @@ def breach_of(found: Capture | None, compiled: Sequence[Compiling], budget: Path
     if checked.judgement.is_failed or checked.judgement.is_undecided:
         return judgement_text(checked)
     return None
+
+
+def _text(dump: ModuleDump) -> str | int:
+    """Return the text of a program; what no other has where there is none."""
+    return id(dump) if dump.hlo is None else dump.hlo.columns.source.text
 
 
 def judgement_text(checked: Checked) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 from typing import TYPE_CHECKING, Any
@@ -23,12 +24,10 @@ class Compiling:
 
     Attributes:
         dumps: What was compiled or added, in order.
-        added: What was added alone.
     """
 
     def __init__(self) -> None:
         self.dumps: list[ModuleDump] = []
-        self.added: list[ModuleDump] = []
 
     def __call__(self, function: Any, *args: Any, **kwargs: Any) -> ModuleDump:
         """Return the program of a function for some arguments, which may be abstract.
@@ -57,7 +56,6 @@ class Compiling:
     def add(self, dump: ModuleDump) -> ModuleDump:
         """Remember a dump, as if it had been compiled here: it is kept if the test fails."""
         self.dumps.append(dump)
-        self.added.append(dump)
         return dump
 
 
@@ -66,7 +64,7 @@ def keep(compiled: Sequence[Compiling], folder: Path, test: str) -> str:
     dumps = [dump for one in compiled for dump in one.dumps]
     if not dumps:
         return ""
-    place = folder / _NOT_IN_NAMES.sub("_", test)[-_LONGEST_NAME:]
+    place = folder / _folder_name(test)
     try:
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
@@ -78,6 +76,16 @@ def keep(compiled: Sequence[Compiling], folder: Path, test: str) -> str:
     except OSError as error:
         return f"the dumps could not be kept in {place}: {error.strerror or error}"
     return f"what was compiled is kept; look at it with: hlo-lens report {place}"
+
+
+def _folder_name(test: str) -> str:
+    """Return a name for the folder of a test: of tests that would share one, with a digest."""
+    name = _NOT_IN_NAMES.sub("_", test)
+    parameters = test.partition("[")[2].removesuffix("]")
+    if len(name) <= _LONGEST_NAME and not _NOT_IN_NAMES.search(parameters):
+        return name
+    digest = hashlib.blake2b(test.encode("utf-8", "replace"), digest_size=4).hexdigest()
+    return f"{name[-_LONGEST_NAME:]}-{digest}"
 
 
 def _file_name(title: str) -> str:

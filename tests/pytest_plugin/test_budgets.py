@@ -72,10 +72,11 @@ def test_a_test_that_compiles_nothing_does_not_pass(pytester: pytest.Pytester) -
 
 
 def test_a_budget_that_is_not_there_fails(pytester: pytest.Pytester) -> None:
-    write(pytester, MARKED.replace("hlo-lens.toml", "other.toml"))
-    result = pytester.runpytest(*PLUGIN)
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*other.toml: no such file*"])
+    for test in (MARKED, MARKED.replace("dump", "")):
+        write(pytester, test.replace("hlo-lens.toml", "other.toml"))
+        result = pytester.runpytest(*PLUGIN)
+        result.assert_outcomes(failed=1)
+        result.stdout.fnmatch_lines(["*other.toml: no such file*"])
 
 
 def test_the_error_of_a_test_goes_before_its_budget(pytester: pytest.Pytester) -> None:
@@ -102,6 +103,32 @@ def test_a_budget_holds_for_all_that_jax_compiles(pytester: pytest.Pytester) -> 
     )
     result = pytester.runpytest(*PLUGIN)
     result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["What is behind memory.total_bytes of jit_train_step"])
+
+
+@needs_jax
+def test_a_budget_holds_for_what_the_fixture_gives_and_jax_had_compiled_before(
+    pytester: pytest.Pytester,
+) -> None:
+    write(
+        pytester,
+        """
+        import jax, jax.numpy as jnp
+
+        def train_step(x):
+            return x @ x
+
+        def test_first(hlo):
+            hlo(train_step, jax.ShapeDtypeStruct((512, 512), jnp.float32))
+
+        @pytest.mark.hlo_budget("hlo-lens.toml")
+        def test_second(hlo):
+            hlo(train_step, jax.ShapeDtypeStruct((512, 512), jnp.float32))
+        """.replace("\n        ", "\n"),
+        KEPT.replace("400MiB", "1KiB"),
+    )
+    result = pytester.runpytest(*PLUGIN)
+    result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["What is behind memory.total_bytes of jit_train_step"])
 
 

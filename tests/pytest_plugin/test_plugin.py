@@ -83,6 +83,26 @@ def test_any_dump_can_be_kept(pytester: pytest.Pytester) -> None:
     assert "parameter(0)" in file.read_text()
 
 
+def test_tests_whose_names_look_alike_keep_their_dumps_apart(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import hlo_lens, pytest
+
+        @pytest.mark.parametrize("path", ["a/b", "a b", "a_b", "x" * 300, "y" + "x" * 299])
+        def test_bad(hlo, path):
+            hlo.add(hlo_lens.load("m.txt").modules[0])
+            assert False
+        """
+    )
+    text = "HloModule m\nENTRY %e { ROOT %p = f32[] parameter(0) }\n"
+    (pytester.path / "m.txt").write_text(text)
+    result = pytester.runpytest(*PLUGIN)
+    result.assert_outcomes(failed=5)
+    kept = [place for place in (pytester.path / ".hlo-lens").iterdir() if place.is_dir()]
+    assert len(kept) == 5
+    assert all(list(place.iterdir()) for place in kept)
+
+
 def test_without_jax_the_fixture_says_what_to_install(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
