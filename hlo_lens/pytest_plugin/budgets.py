@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hlo_lens import __version__
+from hlo_lens.analysis.gate.judge import FAIL, UNDECIDED
 from hlo_lens.compare.check import check
 from hlo_lens.compare.sides import read_snapshot_file, snapshot
 from hlo_lens.model.dump import Dump
 from hlo_lens.model.snapshot import Snapshot, read_snapshot
-from hlo_lens.report.check_report import check_report
+from hlo_lens.report.check_report import amount_text, check_report, label_of
 from hlo_lens.report.snapshot_json import snapshot_text
 from hlo_lens.report.units import plural
 from hlo_lens.text.errors import HloLensError
@@ -21,6 +22,7 @@ from hlo_lens.text.errors import HloLensError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from hlo_lens.analysis.gate.judge import Verdict
     from hlo_lens.compare.check import Checked
     from hlo_lens.jax_bridge import Capture
     from hlo_lens.model.dump import ModuleDump
@@ -82,6 +84,30 @@ def judgement_text(checked: Checked) -> str:
     return str(check_report(checked.judgement, facts=(), tool_version=__version__)).rstrip()
 
 
+def session_text(checked: Checked) -> str:
+    """Return what became of all programs of a run: what did not pass, by test, and why."""
+    report = check_report(checked.judgement, facts=(), tool_version=__version__)
+    (section,) = report.sections
+    wrong: dict[str, list[str]] = {}
+    for verdict in checked.judgement.verdicts:
+        if verdict.status in (FAIL, UNDECIDED):
+            wrong.setdefault(verdict.module or "the whole run", []).append(_verdict_text(verdict))
+    lines = [line for name, some in wrong.items() for line in (name, *dict.fromkeys(some))]
+    head = [section.title or "", *(f"{name}  {text}" for name, text in section.facts), *lines]
+    behind = dataclasses.replace(section, title="", facts=(), tables=section.tables[1:])
+    tables = str(dataclasses.replace(report, sections=(behind,))) if behind.tables else ""
+    return "\n".join([*head, tables.strip("\n")]).rstrip()
+
+
+def _verdict_text(verdict: Verdict) -> str:
+    """Return what became of one rule on one program: both values, and the limit or the reason."""
+    base, head = (amount_text(verdict, value) for value in (verdict.base, verdict.head))
+    values = " -> ".join(filter(None, (base, head)))
+    if verdict.status == UNDECIDED:
+        return f"  undecided  {verdict.reason or 'it cannot be compared'}"
+    return f"  fail  {label_of(verdict)}  {values}, fails if {verdict.limit}"
+
+
 # ---- the session -------------------------------------------------------------------------------
 
 
@@ -135,7 +161,7 @@ class Session:
             base = self._baseline(read_snapshot_file(self._compare))
             checked = check(own, baseline=base, rules=self._rules)
             is_well = not (checked.judgement.is_failed or checked.judgement.is_undecided)
-            said.append(judgement_text(checked))
+            said.append(session_text(checked))
         return is_well, "\n".join(said)
 
     def _baseline(self, whole: Snapshot) -> Snapshot:

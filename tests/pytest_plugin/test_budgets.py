@@ -181,7 +181,24 @@ def test_a_session_with_more_memory_fails(saved: pytest.Pytester) -> None:
     result.assert_outcomes(passed=2)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
-        ["hlo-lens check: failed", "What is behind memory.total_bytes of *::test_one ::"]
+        [
+            "hlo-lens check: failed",
+            "*::test_one :: jit_train_step",
+            "  fail  memory.total_bytes  4.00MiB -> 8.00MiB, fails if >+0%",
+            "What is behind memory.total_bytes of *::test_one ::",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*::test_two*")
+
+
+def test_a_test_that_the_baseline_does_not_have_is_named_and_does_not_pass(
+    saved: pytest.Pytester,
+) -> None:
+    saved.makepyfile("def test_three(dump): pass")
+    result = compared(saved)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["*::test_three :: jit_train_step", "  undecided  the baseline has no module of this name*"]
     )
 
 
