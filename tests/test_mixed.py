@@ -77,3 +77,71 @@ def test_texts_of_two_modules_belong_to_the_module_before_them(tmp_path: Path) -
     first, second = (dump for dump in hlo_lens.load(path).modules if dump.hlo is not None)
     assert (first.buffer_assignment is None, first.live_range is None) == (False, True)
     assert (second.buffer_assignment is None, second.live_range is None) == (True, False)
+
+
+TRACE = "main, train.py:3\n├─ load, data.py:7\n└─ step, train.py:9\n"
+LISTING = "/home/me/project\n├── README.md\n└── src\n    ├── main.py\n    └── utils.py\n"
+WARNING = (
+    "Some donated buffers were not usable: ShapedArray(float32[8,4]).\n"
+    "See an explanation at https://jax.readthedocs.io/en/latest/faq.html#buffer-donation.\n"
+)
+
+
+def found(path: Path) -> tuple[int, int, int]:
+    """Return how many modules with HLO, logs and call trees there are in a file."""
+    modules = hlo_lens.load(path).modules
+    return (
+        sum(module.hlo is not None for module in modules),
+        sum(len(module.log.warnings) for module in modules if module.log is not None),
+        sum(len(module.call_trees.trees) for module in modules if module.call_trees is not None),
+    )
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    {
+        "stacks of live ranges are no calls": ((HLO, RANGES, WARNING), (1, 1, 0)),
+        "nor are they without HLO": (("start\n", RANGES, WARNING), (0, 1, 0)),
+        "files of a folder are no calls": ((LISTING, WARNING, HLO), (1, 1, 0)),
+        "calls beside live ranges": ((RANGES, TRACE, HLO), (1, 0, 1)),
+        "calls and files": ((LISTING, TRACE, WARNING), (0, 1, 1)),
+        "words between modules": ((HLO, WARNING, HLO), (2, 1, 0)),
+        "words before and after": ((WARNING, HLO, TRACE, HLO, WARNING), (2, 2, 1)),
+        "words inside a module": ((HLO.replace("\n\n%", f"\n\n{WARNING}\n%", 1),), (1, 1, 0)),
+        "words of HLO are none of a log": (
+            (HLO.replace('op_name="', "op_name=\"Mesh('x') "),),
+            (1, 0, 0),
+        ),
+    }.values(),
+)
+def test_each_part_is_read_as_what_it_is(
+    parts: tuple[str, ...], expected: tuple[int, int, int], tmp_path: Path
+) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text("\n".join(parts), "utf-8")
+    assert found(path) == expected
+
+
+def test_buffer_text_deep_in_a_log_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text(WARNING + "a line of words\n" * 10_000 + ASSIGNMENT + "end\n", "utf-8")
+    buffers, log = hlo_lens.load(path).modules
+    assert buffers.buffer_assignment is not None
+    assert buffers.buffer_assignment.gaps == ()
+    assert log.log is not None
+    assert log.log.lines == 10_003 + ASSIGNMENT.count("\n")
+    assert log.log.dump_lines == ASSIGNMENT.count("\n")
+    assert (log.log.understood_lines, log.log.passed_lines) == (1, 10_002)
+
+
+def test_lines_of_a_log_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text(f"start\n{HLO}{WARNING}{HLO}end\n", "utf-8")
+    first, second, log = hlo_lens.load(path).modules
+    assert first.hlo is not None
+    assert second.hlo is not None
+    assert (first.gaps, first.hlo.passed_lines, second.hlo.passed_lines) == ((), 3, 1)
+    assert log.log is not None
+    assert log.log.dump_lines == 2 * HLO.count("\n")
+    (warning,) = log.log.warnings
+    assert warning.line == HLO.count("\n") + 2

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from hlo_lens.load.stored import MemoryFile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from hlo_lens.load.stored import StoredFile
+    from hlo_lens.model.hlo import HloModule
     from hlo_lens.text.source import Source
 
 _HEADERS: tuple[tuple[str, str], ...] = (
@@ -73,17 +74,61 @@ def buffer_parts(text: str) -> list[Part]:
     return found
 
 
-def without_parts(source: Source, parts: Sequence[Part]) -> Source:
-    """Return a source with blank lines where its buffer-side texts were; places stay the same."""
-    pieces: list[str] = []
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What stands around the dumps in a text.
+
+    Attributes:
+        source: The whole text.
+        dumps: Spans of the dumps in it, in order.
+    """
+
+    source: Source
+    dumps: tuple[tuple[int, int], ...] = ()
+
+    def has_any(self, words: Iterable[str]) -> bool:
+        """Return whether any of some words stands outside the dumps."""
+        text = self.source.text
+        ends = (*(start for start, _ in self.dumps), len(text))
+        spans = list(zip((0, *(end for _, end in self.dumps)), ends, strict=True))
+        return any(text.find(word, start, end) >= 0 for word in words for start, end in spans)
+
+    @property
+    def dump_lines(self) -> int:
+        """Lines that are dumps."""
+        return sum(self.source.text.count("\n", start, end) for start, end in self.dumps)
+
+    def rest(self) -> Source:
+        """Return the text with blank lines where dumps are; places stay the same."""
+        if not self.dumps:
+            return self.source
+        text = self.source.text
+        pieces: list[str] = []
+        done = 0
+        for start, end in self.dumps:
+            lines = text.count("\n", start, end)
+            pieces += (text[done:start], " " * (end - start - lines), "\n" * lines)
+            done = end
+        pieces.append(text[done:])
+        return replace(self.source, text="".join(pieces))
+
+
+def around_parts(source: Source, parts: Sequence[Part]) -> Around:
+    """Return what stands around buffer-side texts."""
+    return Around(source, tuple((part.start, part.end) for part in parts))
+
+
+def around_modules(modules: Sequence[HloModule]) -> Around:
+    """Return what stands around the modules of one text, or inside them without being HLO."""
+    source = modules[0].columns.source
+    dumps: list[tuple[int, int]] = []
     done = 0
-    for part in parts:
-        pieces.append(source.text[done : part.start])
-        lines = source.text.count("\n", part.start, part.end)
-        pieces.append(" " * (part.end - part.start - lines) + "\n" * lines)
-        done = part.end
-    pieces.append(source.text[done:])
-    return replace(source, text="".join(pieces))
+    for start, end in (span for module in modules for span in module.strange_spans):
+        first = source.line_bounds(start)[0]
+        dumps.append((done, start if source.text[first:start].strip() else max(done, first)))
+        done = end
+    dumps.append((done, len(source.text)))
+    return Around(source, tuple(span for span in dumps if span[0] < span[1]))
 
 
 def files_of_parts(

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.beside import FileBeside
-from hlo_lens.load.mixed import buffer_parts, files_alone, files_of_parts, without_parts
+from hlo_lens.load.mixed import (
+    Around,
+    around_modules,
+    around_parts,
+    buffer_parts,
+    files_alone,
+    files_of_parts,
+)
 from hlo_lens.load.protos import proto_module
 from hlo_lens.load.stored import chunks, name_of, source_of
 from hlo_lens.load.texts import BUFFER_KINDS, buffer_texts, lazy_log, lazy_module, lazy_trees
 from hlo_lens.model.dump import ModuleDump, given
+from hlo_lens.text import log_words
 from hlo_lens.text.dump_files import (
+    BRANCHES,
     PROTO,
     PROTO_HEAD,
     DumpKind,
-    call_tree_start,
+    draws_calls,
     proto_message,
     sniff,
     split_file_name,
@@ -125,19 +133,14 @@ def _unmixed(content: Content) -> Content:
     text = content.source.text
     has_hlo = content.kind is DumpKind.HLO or "\nHloModule " in text
     begins = text[:_HEAD].lstrip().startswith(_BUFFER_HEADERS)
-    if content.kind is not DumpKind.HLO and (
-        content.kind not in BUFFER_KINDS or (begins and not has_hlo)
-    ):
+    if content.kind in BUFFER_KINDS and begins and not has_hlo:
         return content
-    parts = buffer_parts(text)
-    if not parts:
-        return content
-    kind = DumpKind.HLO if has_hlo else content.kind
-    return replace(content, kind=kind, parts=tuple(parts))
+    parts = tuple(buffer_parts(text))
+    return replace(content, kind=DumpKind.HLO if has_hlo else content.kind, parts=parts)
 
 
 def _hlo_modules(content: Content) -> Iterator[ModuleDump]:
-    """Yield the modules of an HLO text, which may be several, or in a log."""
+    """Yield the modules of an HLO text, which may be several, or in a log; and what that says."""
     from hlo_lens.syntax.hlo_module import parse_hlo_modules  # Lark, which --help must not pay
 
     source, progress = content.source, content.progress
@@ -163,11 +166,12 @@ def _hlo_modules(content: Content) -> Iterator[ModuleDump]:
             number=name.number,
             stage_list=beside.stages(),
         )
+    yield from _around(content, around_modules(modules))
 
 
 def _hlo_source(content: Content) -> Source:
     """Return the text without the buffer-side texts in it."""
-    return without_parts(content.source, content.parts) if content.parts else content.source
+    return around_parts(content.source, content.parts).rest()
 
 
 def _buffer_modules(content: Content) -> Iterator[ModuleDump]:
@@ -200,33 +204,51 @@ def _buffer_modules(content: Content) -> Iterator[ModuleDump]:
     )
 
 
-def _log_modules(content: Content) -> Iterator[ModuleDump]:
-    """Yield what a log says."""
-    yield ModuleDump(
+def _around(content: Content, around: Around) -> Iterator[ModuleDump]:
+    """Yield the trees that the text around dumps draws, and what it says as a log."""
+    rest = None
+    if around.has_any(BRANCHES):
+        rest = around.rest()
+        if draws_calls(rest.text):
+            yield _tree_module(content, rest)
+    if around.has_any(log_words.ALL):
+        yield _log_module(content, rest or around.rest(), around.dump_lines)
+
+
+def _log_module(content: Content, source: Source, dump_lines: int = 0) -> ModuleDump:
+    """Return what a log says."""
+    return ModuleDump(
         name=name_of(content.file),
         kind=DumpKind.LOG,
         files=(content.source.path,),
-        log_text=lazy_log(content.source),
+        log_text=lazy_log(source, dump_lines=dump_lines),
     )
 
 
-def _dumps_and_log(
-    read: Callable[[Content], Iterator[ModuleDump]], content: Content
-) -> Iterator[ModuleDump]:
-    """Yield the modules of a text, and what the text around them says as a log or draws."""
-    yield from read(content)
-    text = content.source.text
-    if content.kind is DumpKind.HLO and not text.isascii() and call_tree_start(text) is not None:
-        yield from _tree_modules(content)
-    if has_log_words(content.source.text, _log_start(content)):
-        yield from _log_modules(content)
+def _tree_module(content: Content, source: Source) -> ModuleDump:
+    """Return the call trees that a text draws."""
+    return ModuleDump(
+        name=name_of(content.file),
+        kind=DumpKind.CALL_TREE,
+        files=(content.source.path,),
+        trees=lazy_trees(source),
+    )
 
 
-def _log_start(content: Content) -> int:
-    """Return where a log may begin in a text with dumps: after them if it begins with one."""
-    text = content.source.text
-    begins = text[:_HEAD].lstrip().startswith(("HloModule", "BufferAssignment:", "HloLiveRange "))
-    return max(0, text.rfind("\n}")) if begins and content.kind is DumpKind.HLO else 0
+def _without_hlo(content: Content) -> Iterator[ModuleDump]:
+    """Yield what a text without HLO holds: buffer-side texts, call trees, what it says as a log."""
+    source = content.source
+    if content.kind in BUFFER_KINDS or content.parts:
+        yield from _buffer_modules(content)
+    if content.parts:
+        yield from _around(content, around_parts(source, content.parts))
+    elif content.kind in BUFFER_KINDS:
+        if has_log_words(source.text):
+            yield _log_module(content, source)
+    elif content.kind is DumpKind.CALL_TREE and not has_log_words(source.text):
+        yield _tree_module(content, source)
+    else:
+        yield from _around(content, Around(source))
 
 
 _HEAD = 64
@@ -239,28 +261,8 @@ _BUFFER_HEADERS = (
     "Allocations sorted",
 )
 
-
-def _tree_modules(content: Content) -> Iterator[ModuleDump]:
-    """Yield the call trees that a text draws."""
-    yield ModuleDump(
-        name=name_of(content.file),
-        kind=DumpKind.CALL_TREE,
-        files=(content.source.path,),
-        trees=lazy_trees(content.source),
-    )
-
-
-def _log_and_trees(content: Content) -> Iterator[ModuleDump]:
-    """Yield what a log says, and the call trees that it draws."""
-    yield from _log_modules(content)
-    if call_tree_start(content.source.text) is not None:
-        yield from _tree_modules(content)
-
-
 READERS: Mapping[DumpKind, Callable[[Content], Iterator[ModuleDump]]] = {
-    DumpKind.HLO: partial(_dumps_and_log, _hlo_modules),
-    **dict.fromkeys(BUFFER_KINDS, partial(_dumps_and_log, _buffer_modules)),
-    DumpKind.LOG: _log_and_trees,
-    DumpKind.CALL_TREE: partial(_dumps_and_log, _tree_modules),
+    DumpKind.HLO: _hlo_modules,
+    **dict.fromkeys((*BUFFER_KINDS, DumpKind.LOG, DumpKind.CALL_TREE), _without_hlo),
 }
 """What reads each kind of content; other kinds hold no module."""

@@ -96,9 +96,15 @@ def _parsed(parse: Callable[[Source], T], file: StoredFile, source: Source | Non
     return parse(source)
 
 
-def lazy_log(source: Source, *, may_be_empty: bool = False) -> Lazy[LogText]:
-    """Return the reader of a log, which may hold nothing that is read if one says so."""
-    return Lazy(partial(_parse_log, source, may_be_empty=may_be_empty))
+def lazy_log(source: Source, *, may_be_empty: bool = False, dump_lines: int = 0) -> Lazy[LogText]:
+    """Return the reader of a log.
+
+    Args:
+        source: Its text.
+        may_be_empty: Whether it may hold nothing that is read.
+        dump_lines: How many of its lines are blank because they are dumps, read as such.
+    """
+    return Lazy(partial(_parse_log, source, may_be_empty, dump_lines))
 
 
 def proto_texts(file: StoredFile) -> BufferTexts:
@@ -160,10 +166,12 @@ def _combined_live_range(source: Source) -> HloLiveRange | None:
     return _parse_live_range(source) if "\nHloLiveRange " in source.text else None
 
 
-def _parse_log(source: Source, *, may_be_empty: bool) -> LogText:
+def _parse_log(source: Source, may_be_empty: bool, dump_lines: int) -> LogText:
     from hlo_lens.syntax.log import parse_log
 
-    return parse_log(source, may_be_empty=may_be_empty)
+    log = parse_log(source, may_be_empty=may_be_empty)
+    log.dump_lines = dump_lines
+    return log
 
 
 def _parse_usage_report(source: Source) -> MemoryUsageReport:

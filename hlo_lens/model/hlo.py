@@ -42,6 +42,7 @@ class HloModule:
         stack_frames: The stack frame tables; empty where the dump has none.
         gaps: What could not be read, in text order.
         passed_lines: Lines of others outside its computations, as a log has them, passed over.
+        strange_spans: Where its text is no HLO, `passed_lines` and gaps: a log may speak there.
         is_truncated: Whether the text ends inside a computation.
         unknown_attributes: Names of attributes that XLA did not have until August 2026; they are
             kept like the others.
@@ -57,6 +58,7 @@ class HloModule:
     stack_frames: StackFrames = field(default_factory=StackFrames, repr=False)
     gaps: tuple[Gap, ...] = field(default=(), repr=False)
     passed_lines: int = 0
+    strange_spans: tuple[tuple[int, int], ...] = field(default=(), repr=False)
     is_truncated: bool = False
     unknown_attributes: tuple[str, ...] = ()
     start: int = 0

@@ -35,6 +35,7 @@ class LogText:
         shardings: Meshes, shardings, types and drawings; None where there are none.
         buffers: Statistics of buffers and the largest of them; None where there are none.
         understood_lines: Lines of the file that what is listed here was read from.
+        dump_lines: Lines of the file that are dumps, and reported as such.
         gaps: Lines inside of it that could not be read, in text order.
     """
 
@@ -48,6 +49,7 @@ class LogText:
     shardings: ShardingLog | None = None
     buffers: BufferLog | None = None
     understood_lines: int = 0
+    dump_lines: int = 0
     gaps: tuple[Gap, ...] = field(default=(), repr=False, compare=False)
 
     @property
@@ -57,10 +59,10 @@ class LogText:
 
     @property
     def passed_lines(self) -> int:
-        """Lines of the file that belong to nothing that is listed here, nor to dumps of objects."""
+        """Lines of the file that belong to nothing that is listed here, nor to dumps."""
         dumps = 0 if self.shardings is None else self.shardings.dump_lines
         gaps = sum(gap.lines for gap in self.gaps)
-        return max(0, self.lines - self.understood_lines - gaps - dumps)
+        return max(0, self.lines - self.understood_lines - self.dump_lines - gaps - dumps)
 
     def _found(self) -> Iterator[tuple[object, ...]]:
         yield from (self.compile_ooms, self.failures, self.allocators, self.limits)

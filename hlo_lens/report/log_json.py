@@ -46,6 +46,7 @@ def log_object(log: LogText, modules: Sequence[ModuleDump] = ()) -> Mapping[str,
             "lines": log.lines,
             "understood_lines": log.understood_lines,
             "passed_lines": log.passed_lines,
+            "dump_lines": log.dump_lines,
             "gaps": len(log.gaps),
             "gap_lines": sum(gap.lines for gap in log.gaps),
             "rows": [

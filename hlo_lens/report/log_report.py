@@ -43,12 +43,13 @@ def log_sections(name: str, log: LogText, modules: Sequence[ModuleDump] = ()) ->
 
 def _head(name: str, log: LogText) -> Section:
     gaps = sum(gap.lines for gap in log.gaps)
+    dumps = f", {format_count(log.dump_lines)} of dumps" if log.dump_lines else ""
     facts = [
         ("file", log.path),
         (
             "lines",
             f"{format_count(log.lines)}: {format_count(log.understood_lines)} understood, "
-            f"{format_count(gaps)} in gaps, {format_count(log.passed_lines)} passed over",
+            f"{format_count(gaps)} in gaps, {format_count(log.passed_lines)} passed over{dumps}",
         ),
     ]
     if log.shardings is not None and log.shardings.dumps:

@@ -24,7 +24,7 @@ from hlo_lens.text.source import Source, Span, clean, decode
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.syntax.buffer_lines import Node
 
@@ -96,12 +96,26 @@ def _found(scan: TreeScan, *, strict: bool) -> CallTrees:
         raise DumpSyntaxError(message, path=scan.source.path)
     if strict and scan.gaps:
         raise scan.gaps[0].as_error()
+    trees, others = _calls_and_others(scan.found)
+    stretches = [(min(tree.lines), len(set(tree.lines))) for tree in others]
     return CallTrees(
-        trees=tuple(scan.found),
+        trees=trees,
         gaps=tuple(scan.gaps),
-        passed_over=tuple(scan.passed_over),
+        passed_over=tuple(sorted([*scan.passed_over, *stretches])),
         path=scan.source.path,
     )
+
+
+def _calls_and_others(found: Sequence[CallTree]) -> tuple[tuple[CallTree, ...], list[CallTree]]:
+    """Return the trees of calls and those of other things, as folders or packages.
+
+    Where any tree tells the files of its functions, one that tells none is of other things.
+    """
+    placed = [any(frame.file for frame in tree.frames) for tree in found]
+    if not any(placed):
+        return tuple(found), []
+    pairs = list(zip(found, placed, strict=True))
+    return tuple(tree for tree, has in pairs if has), [tree for tree, has in pairs if not has]
 
 
 # ---- the grammar -------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ class HloGaps:
         self._source = source
         self._found: list[Gap] = []
         self._passed: list[tuple[int, int]] = []
+        self._strange: list[tuple[int, int]] = []
 
     def take(self, *, has_read: bool = True) -> tuple[tuple[Gap, ...], int]:
         """Return the gaps so far and how many lines of others were passed over; begin anew.
@@ -44,6 +45,15 @@ class HloGaps:
         found += self._found
         self._found = []
         return tuple(sorted(found, key=lambda gap: (gap.line, gap.column))), 0
+
+    def take_strange(self) -> tuple[tuple[int, int], ...]:
+        """Return where text was no HLO so far, in text order; begin anew."""
+        found, self._strange = tuple(self._strange), []
+        return found
+
+    def note_strange(self, start: int, end: int) -> None:
+        """Note where text is no HLO, whatever it is."""
+        self._strange.append((start, end))
 
     def pass_over(self, start: int, end: int) -> None:
         """Note lines of others."""

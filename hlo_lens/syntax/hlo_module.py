@@ -63,7 +63,8 @@ def parse_hlo_modules(
     """
     scan = HloScan(source, progress)
     scan.run()
-    if scan.junk and not source.cuts.offsets and (cut := cut_log_prefixes(source)) is not None:
+    is_strange = scan.is_strange or not scan.modules
+    if is_strange and not source.cuts.offsets and (cut := cut_log_prefixes(source)) is not None:
         scan = HloScan(cut, progress)
         scan.run()
     if source.is_cut and scan.modules:

@@ -38,7 +38,7 @@ class HloScan:
         source: The text.
         modules: Modules found so far.
         gaps: Gaps of the module that is being filled.
-        junk: How many times lines stood where none of their kind may, in or between computations.
+        is_strange: Whether anything in it was no HLO.
     """
 
     def __init__(self, source: Source, progress: Callable[[int], None] | None) -> None:
@@ -46,7 +46,7 @@ class HloScan:
         self.text = source.text
         self.modules: list[HloModule] = []
         self.gaps = HloGaps(source)
-        self.junk = 0
+        self.is_strange = False
         self._failed = 0
         self._progress = progress
         self._reader = HloTextReader()
@@ -149,6 +149,8 @@ class HloScan:
         module = rows.module
         self._check_entry(module)
         module.gaps, module.passed_lines = self.gaps.take(has_read=bool(module.computations))
+        module.strange_spans = self.gaps.take_strange()
+        self.is_strange |= bool(module.strange_spans)
         module.unknown_attributes = self._check.take_unknown()
         self.modules.append(module)
 
@@ -360,7 +362,7 @@ class HloScan:
         """Note a gap for text inside a computation that is no HLO; return where reading goes on."""
         end = self._units.unit_end(position)
         text = self.text[position:end].rstrip()
-        self.junk += 1
+        self.gaps.note_strange(position, end)
         first_end = min(self._units.line_end(position), position + len(text))
         lines = text.count("\n") + 1
         self.gaps.add(position, first_end, "expected an instruction or '}'", lines)
@@ -386,7 +388,7 @@ class HloScan:
         header = patterns.HEADER_INSIDE.search(self.text, position + 1, end)
         if header is not None:
             end = header.start()
-        self.junk += 1
+        self.gaps.note_strange(position, end)
         headless |= not begins_line(self.text, position)
         for start, stop, foreign in self._foreign.runs(self.text, position, end, headless=headless):
             if foreign and not self._is_cut_head(stop):

@@ -50,7 +50,7 @@ _CALL_TREE = re.compile(
 """Two branches with names; in ASCII also a place at the end of the first; or a place and a branch
 with one; or what PyTorch's CommDebugMode prints."""
 
-_BRANCHES = (
+BRANCHES = (
     *("\u251c\u2500", "\u2514\u2500", "\u2570\u2500", "\u2523\u2501", "\u2517\u2501"),
     *("\u2560\u2550", "\u255a\u2550", "|-", "+-", "`-", "\\-", " PASS"),
 )
@@ -59,10 +59,28 @@ _BRANCHES = (
 
 def call_tree_start(text: str) -> int | None:
     """Return where a text begins to draw a call tree, or None."""
-    if not any(branch in text for branch in _BRANCHES):
+    if not any(branch in text for branch in BRANCHES):
         return None
     match = _CALL_TREE.search(text)
     return None if match is None else match.start()
+
+
+_BOX_LINE_HINT = re.compile("[\u251c\u2523\u2560\u2514\u2517\u255a\u2570]")
+_PLACED = re.compile(rf"^[^\n\u2500-\u257f]{{0,121}}{_BOX_LINE}", re.MULTILINE)
+_PLACE = re.compile(r"\.[A-Za-z]\w{0,4}:\d|\bline \d")
+
+
+def draws_calls(text: str) -> bool:
+    """Return whether a text draws a tree of calls: of lists of files and packages a log has many.
+
+    Calls have places, a file and a line, or are those that PyTorch's CommDebugMode prints.
+    """
+    start = call_tree_start(text)
+    if start is None:
+        return False
+    if not _BOX_LINE_HINT.search(text, start):
+        return True
+    return any(_PLACE.search(line[0]) for line in _PLACED.finditer(text, start))
 
 
 _SHAPE = r"(?:\(|b\(|[a-z][a-z0-9]*\[)"

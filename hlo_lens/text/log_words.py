@@ -80,6 +80,6 @@ ALL = (
 """All of them."""
 
 
-def has_log_words(text: str, start: int = 0) -> bool:
-    """Return whether any of the words stands in a text, from an offset on."""
-    return any(text.find(word, start) >= 0 for word in ALL)
+def has_log_words(text: str) -> bool:
+    """Return whether any of the words stands in a text."""
+    return any(word in text for word in ALL)
