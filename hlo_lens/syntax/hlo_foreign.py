@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.syntax.hlo_patterns import INSTRUCTION_LIKE
+from hlo_lens.syntax.hlo_patterns import INSTRUCTION_LIKE, LINE_START
 from hlo_lens.text.lazy_pattern import LazyPattern
 
 if TYPE_CHECKING:
@@ -80,6 +80,18 @@ def begins_line(text: str, position: int) -> bool:
     """Return whether nothing but white space stands before a place in its line."""
     before = text[max(0, position - _INDENT) : position].rstrip(" \t")
     return before.endswith("\n") or (not before and position < _INDENT)
+
+
+def follows_directly(text: str, position: int) -> bool:
+    """Return whether a line that starts nothing stands at a place, below one that is not blank."""
+    before = text[max(0, position - _INDENT) : position].rstrip(" \t")
+    first = position - (len(text[max(0, position - _INDENT) : position]) - len(before))
+    return (
+        position < len(text)
+        and text[position] != "\n"
+        and not before[:-1].rstrip(" \t").endswith("\n")
+        and LINE_START.match(text, first) is None
+    )
 
 
 def has_body(text: str, position: int, *, named: bool) -> bool:

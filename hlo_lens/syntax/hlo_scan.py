@@ -14,7 +14,13 @@ from hlo_lens.model.hlo_computation import HloComputation
 from hlo_lens.syntax import hlo_patterns as patterns
 from hlo_lens.syntax.hlo_attributes import AttributeCheck
 from hlo_lens.syntax.hlo_fallback import HloFallback
-from hlo_lens.syntax.hlo_foreign import ForeignLines, begins_line, has_body, line_is_foreign
+from hlo_lens.syntax.hlo_foreign import (
+    ForeignLines,
+    begins_line,
+    follows_directly,
+    has_body,
+    line_is_foreign,
+)
 from hlo_lens.syntax.hlo_gaps import MOST_EXPLAINED, HloGaps
 from hlo_lens.syntax.hlo_reader import HloTextReader
 from hlo_lens.syntax.hlo_rows import HloRows, first_values, new_module
@@ -77,8 +83,7 @@ class HloScan:
         if patterns.TABLE.match(text, position):
             rows = self._rows or self._begin_module("", position)
             rows.module.stack_frames, end = read_tables(text, position)
-            ends = end >= len(text) or text[end].isspace() or patterns.LINE_START.match(text, end)
-            return end if ends else self._outside(end, headless=True)
+            return self._outside(end, headless=True) if follows_directly(text, end) else end
         match = patterns.LINE_COMPUTATION.match(text, position)
         if match is None:
             end = self._units.unit_end(position)

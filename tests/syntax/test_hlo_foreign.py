@@ -114,6 +114,19 @@ def test_what_may_be_of_a_damaged_module_is_a_gap(lines: str) -> None:
     assert [gap.lines for gap in module.gaps] == [1]
 
 
+@pytest.mark.parametrize("indent", ["", "  "])
+@pytest.mark.parametrize("blank", ["", "\n", "  \n"])
+def test_rows_that_are_none_are_gaps_and_what_follows_the_tables_is_not(
+    indent: str, blank: str
+) -> None:
+    body = "ENTRY e {\n  ROOT p = f32[] parameter(0)\n}\n"
+    tables = f'HloModule m\n\nFileNames\n1 "a.py"\n{blank}{body}'
+    module = parse_hlo("".join(indent + line for line in tables.splitlines(keepends=True)))
+    assert (module.gaps, module.stack_frames.file_names) == ((), ("a.py",))
+    module = parse_hlo(tables.replace("\n1 ", "\n1 1 "))
+    assert [(gap.line, gap.lines) for gap in module.gaps] == [(4, 1)]
+
+
 def test_lines_that_follow_a_lost_body_are_of_it() -> None:
     module = parse_hlo(E3 + "\n  %a = f32[] add(%b, %c)\n  words\n\nwords\n")
     assert [gap.lines for gap in module.gaps] == [2]
