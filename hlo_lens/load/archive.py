@@ -169,8 +169,15 @@ class _Member(io.BufferedIOBase):
 def _zip_files(file: StoredFile, left: _Left) -> Iterator[StoredFile]:
     with file.open() as opened, zipfile.ZipFile(opened) as archive:
         infos = archive.infolist()
-    size, packed_size = sum(i.file_size for i in infos), sum(i.compress_size for i in infos)
-    packed.check_growth(size, packed_size, file.path)
+        whole = opened.seek(0, os.SEEK_END)
+    stated = sum(i.compress_size for i in infos)  # members may lie over each other
+    methods = {i.compress_type for i in infos}
+    packed.check_growth(
+        sum(i.file_size for i in infos),
+        min(stated, whole),
+        file.path,
+        is_deflated=methods <= {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED},
+    )
     for info in infos:
         name = _checked(file.path, info.filename)
         mode = info.external_attr >> 16 if info.create_system == 3 else 0

@@ -1,7 +1,8 @@
 """Compressed files, by content: gzip, xz, bzip2 and, where Python can read it, zstandard.
 
 What is unpacked is bounded, so that no small file fills the memory: at most `MOST_UNPACKED` bytes,
-and at most `MOST_EXPANSION` times the packed size once it is more than 16 MiB.
+and at most `MOST_EXPANSION` times the packed size once it is more than 16 MiB; of gzip and zip, at
+most `MOST_DEFLATED` times once it is more than 256 MiB.
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ MOST_UNPACKED = 8 << 30
 """Bytes to which a compressed file or an archive may grow."""
 
 MOST_EXPANSION = 2000
-"""How many times its size a compressed file may grow; deflate cannot do more than 1032."""
+"""How many times its size a compressed file may grow; xz finds that texts of passes repeat."""
+
+MOST_DEFLATED = 250
+"""The same for what deflate made of a large file: of dumps 5 to 60, of zeros 1030, its most."""
 
 CHUNK = 1 << 16
 _UNPACKED_ANYWAY = 1 << 24
+_DEFLATED_ANYWAY = 1 << 28
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
@@ -146,7 +151,7 @@ def _unpack(file: BinaryIO, head: bytes, path: str, cut: list[bool] | None) -> I
                 _refuse_or_note(error, path, cut, total)
                 return
             total += len(piece)
-            check_growth(total, packed, path)
+            check_growth(total, packed, path, is_deflated=magic == _GZIP)
             if piece:
                 yield piece
             head = b""
@@ -172,9 +177,19 @@ def _made(make: Callable[[], _Decompressor], path: str) -> _Decompressor:
         raise UnreadableError(message) from error
 
 
-def check_growth(total: int, packed: int, path: str) -> None:
-    """Raise UnreadableError where a file grows more than text does."""
-    if total > MOST_UNPACKED or total > max(_UNPACKED_ANYWAY, packed * MOST_EXPANSION):
+def check_growth(total: int, packed: int, path: str, *, is_deflated: bool = False) -> None:
+    """Raise UnreadableError where a file grows more than text does.
+
+    Args:
+        total: Bytes unpacked.
+        packed: Bytes that these were.
+        path: Name for the message.
+        is_deflated: Whether it is gzip, or zip's usual way.
+    """
+    most = max(_UNPACKED_ANYWAY, packed * MOST_EXPANSION)
+    if is_deflated:
+        most = min(most, max(_DEFLATED_ANYWAY, packed * MOST_DEFLATED))
+    if total > min(most, MOST_UNPACKED):
         message = f"{path}: unpacks to more than {total} bytes; unpack it by hand"
         raise UnreadableError(message)
 

@@ -19,6 +19,7 @@ import pytest
 
 from hlo_lens import HloLensError, UnreadableError, load
 from hlo_lens.load import archive as archive_module
+from hlo_lens.load import packed
 from tests.corpus import SAMPLES
 from tests.test_load import hlo, roots, write
 
@@ -222,6 +223,35 @@ def test_bomb_is_refused(tmp_path: Path, form: str) -> None:
         (tmp_path / "a").write_bytes(lzma.compress(tar) if "x" in form else bz2.compress(tar))
     with pytest.raises(UnreadableError, match="unpacks to more than"):
         load(tmp_path / "a")
+
+
+@pytest.mark.parametrize("form", ["zip", "tar.gz", "gz"])
+def test_zeros_that_deflate_made_small_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setattr(packed, "_DEFLATED_ANYWAY", 1 << 20)
+    name = "module_0000.jit_f.before_optimizations.txt"
+    text = f"{hlo('jit_f')}{chr(10) * (4 << 20)}"
+    data = PACKED[form]({name: text}) if form in PACKED else gzip.compress(text.encode())
+    (tmp_path / "a").write_bytes(data)
+    with pytest.raises(UnreadableError, match="unpacks to more than"):
+        load(tmp_path / "a")
+
+
+def test_members_that_lie_over_each_other_are_no_more_than_the_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packed, "_DEFLATED_ANYWAY", 1 << 20)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.txt", os.urandom(20_000).hex())
+        (info,) = archive.filelist
+        for number in range(2000):
+            copied = zipfile.ZipInfo(f"{number}.txt")
+            for name in ("CRC", "compress_size", "file_size", "header_offset", "compress_type"):
+                setattr(copied, name, getattr(info, name))
+            archive.filelist.append(copied)
+    with pytest.raises(UnreadableError, match="unpacks to more than"):
+        load(tmp_path / "a.zip")
 
 
 def test_header_without_end_is_refused(tmp_path: Path) -> None:
