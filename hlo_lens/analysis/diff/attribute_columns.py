@@ -12,7 +12,7 @@ from hlo_lens.analysis.diff.labels import CONFIG_KEY, METADATA_KEY, is_irregular
 from hlo_lens.model.hlo_columns import END, OPERANDS_END, STRIDE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from hlo_lens.analysis.diff.labels import AttributeText, Labels
     from hlo_lens.model.hlo import HloModule
@@ -76,6 +76,7 @@ class AttributeColumns:
         labels: Labels of both modules.
         module: The module.
         resolve: Returns roles and positions of the computations that attributes call.
+        without: Rows whose attributes do not matter.
 
     Attributes:
         keys: Number of the attributes of each row but those that name something.
@@ -89,6 +90,7 @@ class AttributeColumns:
         labels: Labels,
         module: HloModule,
         resolve: Callable[[AttributeText], tuple[tuple[str, int], ...]],
+        without: Iterable[int],
     ) -> None:
         self.configs: dict[int, int] = {}
         self.naming: dict[int, Naming] = {}
@@ -96,7 +98,7 @@ class AttributeColumns:
         self._labels = labels
         self._module = module
         text, spans = module.columns.source.text, module.columns.spans
-        cuts, odd = self._cuts()
+        cuts, odd = self._cuts(without)
         heads = _Heads(labels, module, resolve)
         parts = map(text.__getitem__, map(slice, spans[OPERANDS_END::STRIDE], cuts))
         self.keys = list(map(heads.__getitem__, parts))
@@ -113,7 +115,7 @@ class AttributeColumns:
                 found = self.naming[row] = heads.naming[_FIRST_NAMED - number]
                 self.keys[row] = found.key
 
-    def _cuts(self) -> tuple[list[int], list[int]]:
+    def _cuts(self, without: Iterable[int]) -> tuple[list[int], list[int]]:
         """Return where the metadata or the config of each row starts, and rows that differ.
 
         Those are the ones that hold something behind their metadata that is no config.
@@ -123,10 +125,13 @@ class AttributeColumns:
         starts, ends = spans[OPERANDS_END::STRIDE], spans[END::STRIDE]
         cuts = [find(METADATA_KEY, a, b) for a, b in zip(starts, ends, strict=True)]
         odd: list[int] = []
+        ignored = frozenset(without)
+        for row in ignored:
+            cuts[row] = starts[row] + 1
         for row in [
             row
             for row, (cut, end) in enumerate(zip(cuts, ends, strict=True))
-            if cut < 0 or find("}", cut, end) != end - 1
+            if (cut < 0 or find("}", cut, end) != end - 1) and row not in ignored
         ]:
             cut, end = cuts[row], ends[row]
             if cut < 0:

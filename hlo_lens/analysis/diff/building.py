@@ -82,7 +82,7 @@ class _Builder:
             self._wrapped = dict(self._find_wrapped())
         linking = Linking(self.graph, columns, self._wrapped)
         self._views = linking.views
-        self._describe(AttributeColumns(labels, module, self._resolved))
+        self._describe(AttributeColumns(labels, module, self._resolved, linking.view_rows))
         self._number_bodies(linking.links)
         if module.computations:
             entry = module.entry

@@ -57,9 +57,10 @@ class Comparison:
         none = -2  # which no operand is; the last is for those that the text does not define
         named = [partner if partner >= 0 else none for partner in (*head_of, none)].__getitem__
         found = {*self._found.moved, *base.controls, *map(base_of.__getitem__, head.controls)}
-        for graph, partner_of in ((base, range(len(base))), (head, base_of)):
-            for node in (*graph.indices, *graph.callees):
-                found.add(partner_of[node])
+        found.update(base.callees, map(base_of.__getitem__, head.callees))
+        for node in {*base.indices, *map(base_of.__getitem__, head.indices)}:
+            if node >= 0 and base.indices.get(node) != head.indices.get(head_of[node]):
+                found.add(node)
         for computation, nodes in enumerate(base.nodes):
             if computation in whole:
                 continue

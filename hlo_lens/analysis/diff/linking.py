@@ -9,10 +9,9 @@ from itertools import accumulate, chain, islice, repeat
 from operator import add
 from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_lens.analysis.diff.labels import METADATA_KEY, is_irregular
 from hlo_lens.analysis.diff.operand_names import CHUNK, OperandNames
 from hlo_lens.analysis.diff.program_graph import View
-from hlo_lens.model.hlo_columns import NAME, NAME_END, STRIDE
+from hlo_lens.model.hlo_columns import END, NAME, NAME_END, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo_instruction import HloInstruction
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ Link: TypeAlias = "tuple[object, ...]"
 Equal for two computations whose nodes take the same from each other, one by one.
 """
 
-_INDEX = "index="
+_INDEX = ", index="
 _GTE = "get-tuple-element"
 _VIEW = 1 << 30
 """Names stand for the place of a node in its computation, or for that of a view plus this."""
@@ -49,6 +48,7 @@ class Linking:
     Attributes:
         links: Of each computation.
         views: Places in `ProgramGraph.views` of those of each computation.
+        view_rows: Rows of all views.
     """
 
     def __init__(self, graph: ProgramGraph, columns: TextColumns, without: Iterable[int]) -> None:
@@ -57,7 +57,7 @@ class Linking:
         self._graph = graph
         self._module = graph.module
         gte = columns.opcodes.get(_GTE, -1)
-        self._view_rows = (
+        self.view_rows = (
             [row for row, opcode in enumerate(columns.opcode) if opcode == gte] if gte >= 0 else []
         )
         self._taken = _Taken(graph, columns)
@@ -98,7 +98,7 @@ class Linking:
 
     def _views_in(self, rows: Sequence[int]) -> Sequence[int]:
         """Return the rows that are views."""
-        views = self._view_rows
+        views = self.view_rows
         if not views or not rows:
             return ()
         if isinstance(rows, range):
@@ -221,7 +221,7 @@ class _Closely:
         computation: The computation.
         codes: What each of its rows stands for.
         places: What each name stands for.
-        own_indices: Which element a view takes, by its attributes as far as they are known.
+        own_indices: Which element views take, by the digits that say so.
     """
 
     def __init__(
@@ -328,11 +328,17 @@ class _Closely:
 
     def _own_index(self, row: int) -> ShapeIndex:
         """Return which element a view takes of its operand."""
-        head = self._graph.module.columns.attributes_text(row).partition(METADATA_KEY)[0]
-        known = self._own_indices.get(head)
+        columns = self._graph.module.columns
+        text, base = columns.source.text, row * STRIDE
+        start, end = columns.spans[base + OPERANDS_END] + 1, columns.spans[base + END]
+        digits = ""
+        if text.startswith(_INDEX, start):
+            comma = text.find(",", start + len(_INDEX), end)
+            digits = text[start + len(_INDEX) : comma if comma >= 0 else end]
+        known = self._own_indices.get(digits)
         if known is None:
             number = HloInstruction(self._computation, row).attribute("index")
             known = (int(number),) if number is not None and number.isdecimal() else ()
-            if known and not is_irregular(head) and _INDEX in head:
-                self._own_indices[head] = known
+            if digits == number:
+                self._own_indices[digits] = known
         return known
