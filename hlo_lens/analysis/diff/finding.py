@@ -12,7 +12,7 @@ from hlo_lens.analysis.diff.edits import Added, Change, Changed, Moved, Removed
 from hlo_lens.analysis.diff.folding import PlacedEdit
 from hlo_lens.analysis.diff.ignoring import NoiseCount, out_of_order
 from hlo_lens.analysis.diff.noise import Noise
-from hlo_lens.analysis.diff.views import match_views
+from hlo_lens.analysis.diff.views import match_views, view_changes
 from hlo_lens.model.hlo_instruction import HloInstruction
 
 if TYPE_CHECKING:
@@ -203,9 +203,12 @@ class _Finder:
         if views.pairs and not self._heed:
             base_rows, head_rows = zip(*views.pairs, strict=True)
             self._noise.count((base_rows, head_rows), ((), ()))
+        said = view_changes(*self._graphs, views.pairs)
         for mine, yours in views.pairs:
             self.found.pairs[mine] = yours
-            changes = self._noise.of_rows(mine, yours) if self._heed else ()
+            changes = said.get(mine, ())
+            if self._heed:
+                changes = (*changes, *self._noise.of_rows(mine, yours))
             if not changes:
                 self.found.unchanged += 1
                 continue

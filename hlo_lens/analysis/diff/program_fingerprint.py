@@ -1,8 +1,9 @@
 """A digest of a program without names and spellings, equal on every machine for equal programs.
 
 Of each instruction: its label (`labels`), those of what it computes from, and what it calls; of a
-computation: its root and how often it has each instruction, in whatever order. Two programs of one
-digest are the same as `program_diff` understands it, its header's aliases and sizes included; two
+computation: its root, how often it has each instruction, in whatever order, and which must run
+before which. Two programs of one digest are the same as `program_diff` understands it, its header's
+aliases and sizes included, but for attributes of get-tuple-elements, which not all texts print; two
 texts of one program that print different things (layouts, async wrappers) may have two digests.
 """
 
@@ -49,6 +50,9 @@ def _header(module: HloModule) -> bytes:
 
 def _contents(graph: ProgramGraph) -> list[bytes]:
     """Return a digest of each computation."""
+    controls: dict[int, list[tuple[int, int]]] = {}
+    for node, before in graph.controls.items():
+        controls.setdefault(graph.owner[node], []).extend((node, one) for one in before)
     labels = [_digest(text.encode("utf-8", "surrogatepass")) for text in _label_texts(graph.labels)]
     contents = [_UNKNOWN] * len(graph.nodes)
     up = [_UNKNOWN] * (len(graph) + 1)  # the last stands for an operand that is not defined
@@ -67,6 +71,7 @@ def _contents(graph: ProgramGraph) -> list[bytes]:
                 parts += [role.encode() + contents[c] for role, c in graph.callees[node]]
             up[node] = blake(b"".join(parts), digest_size=_SIZE).digest()
             found.append(up[node])
+        found += [_digest(up[node] + up[one]) for node, one in controls.get(computation, ())]
         root, index = graph.roots[computation]
         parts = [up[root], repr(index).encode(), *sorted(found)]
         contents[computation] = _digest(b"".join(parts))

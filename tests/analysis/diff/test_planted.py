@@ -11,6 +11,7 @@ import pytest
 from hlo_lens.analysis.diff.edits import Added, Changed, Moved, Removed
 from hlo_lens.analysis.diff.noise import Noise
 from hlo_lens.analysis.diff.program_diff import program_diff
+from hlo_lens.analysis.diff.program_fingerprint import program_fingerprint
 from hlo_lens.syntax.hlo_module import parse_hlo
 from tests.analysis.diff.programs import parsed
 from tests.corpus import SAMPLES, read
@@ -433,6 +434,58 @@ def test_partners_are_told_by_computation_and_name() -> None:
     assert found.matched_computations["cond"] == "cond"
     with pytest.raises(KeyError):
         found.matched["body", "nothing"]
+
+
+ELEMENTS = """  p = (f32[8], f32[8]) parameter(0)
+  g = f32[8] get-tuple-element(p), index=0, sharding={devices=[2]0,1}
+  h = f32[8] get-tuple-element(p), index=1
+  x = f32[8] sine(g)
+  y = f32[8] cosine(h)
+  ROOT t = (f32[8], f32[8]) tuple(x, y)"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        ("devices=[2]0,1", "replicated", "sharding {devices=[2]0,1} -> {replicated}"),
+        ("devices=[2]0,1", "devices=[2]<=[2]", ""),
+        ("h = f32[8]", "h = f32[9]", "shape [8] -> [9]"),
+        (
+            "index=1",
+            'index=1, frontend_attributes={a="1"}',
+            'frontend_attributes (none) -> {a="1"}',
+        ),
+    ],
+)
+def test_what_an_element_says_of_itself_is_compared(before: str, after: str, change: str) -> None:
+    base = entry(ELEMENTS)
+    head = base.replace(before, after)
+    found = diff(base, head)
+    assert [c for group in found.groups for c in group.changes] == ([change] if change else [])
+    assert found.changed == bool(change)
+
+
+def test_the_shape_of_an_element_follows_from_the_tuple() -> None:
+    base = entry(ELEMENTS)
+    head = base.replace("(f32[8], f32[8]) par", "(f32[8], f32[9]) par")
+    found = diff(base, head.replace("h = f32[8]", "h = f32[9]"))
+    (edit,) = found.edits
+    assert isinstance(edit, Changed)
+    assert (edit.base.name, len(edit.changes)) == ("p", 1)
+
+
+def test_programs_that_run_in_another_order_have_other_fingerprints() -> None:
+    lines = """  p = f32[8] parameter(0)
+  a = f32[8] sine(p)
+  b = f32[8] cosine(p), control-predecessors={a}
+  ROOT t = (f32[8], f32[8]) tuple(a, b)"""
+    base = entry(lines)
+    swapped = lines.replace(", control-predecessors={a}", "")
+    other = entry(swapped.replace("sine(p)\n", "sine(p), control-predecessors={b}\n", 1))
+    renamed = entry(lines.replace("a =", "c =").replace("{a}", "{c}").replace("(a,", "(c,"))
+    digests = [program_fingerprint(parsed(text)) for text in (base, other, renamed)]
+    assert digests[0] == digests[2] != digests[1]
+    assert diff(base, other).changed == 2
 
 
 # ---- texts that are damaged, and programs that are large ---------------------------------------
