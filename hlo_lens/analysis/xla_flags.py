@@ -12,6 +12,10 @@ import difflib
 import re
 import shlex
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 ERROR = "error"
 WARNING = "warning"
@@ -109,6 +113,39 @@ def check_flags(text: str | None, *, variable: str = "XLA_FLAGS") -> list[Findin
         if target:
             findings.append(Finding(FINE, f"{variable} writes HLO text to {target}"))
     return sorted(findings, key=lambda f: (ERROR, WARNING, NOTE, FINE).index(f.level))
+
+
+def other_flags(text: str | None) -> list[str]:
+    """Return the names of the flags in a variable that have nothing to do with dumps.
+
+    Those of libtpu are left out: `check_flags` speaks of them.
+    """
+    if text is None or not text.strip().startswith("--"):
+        return []
+    names = dict.fromkeys(name for name, _ in _split(text.strip(), "")[0])
+    return [
+        name
+        for name in names
+        if name not in DUMP_FLAGS
+        and not any(f.what.startswith("--") for f in _check_flag(name, ""))
+    ]
+
+
+def unknown_flags(names: Sequence[str], known: Iterable[str], owner: str) -> list[Finding]:
+    """Return what is to be said of flags that a build of XLA does not have.
+
+    Args:
+        names: The flags, without hyphens.
+        known: Flags that it has, for what may have been meant.
+        owner: The build, for the words.
+    """
+    listed = sorted(known)
+    found = []
+    for name in names:
+        near = difflib.get_close_matches(name, listed, n=1, cutoff=0.8)
+        what = f"--{name} is not in {owner}: an unknown flag ends the process"
+        found.append(Finding(WARNING, what, f"did you mean --{near[0]}?" if near else "remove it"))
+    return found
 
 
 def _no_flags(text: str, variable: str) -> Finding:

@@ -41,6 +41,8 @@ MOST_KEPT = 1 << 30
 _MOST_MEMBERS = 2_000_000
 _MOST_HEADER = 1 << 20
 _LOCAL_HEADER = 30
+_OPTIONS = ".debug_options"
+"""End of the names of small files that are no dumps, and are looked at nevertheless."""
 _LINK = "link inside the archive"
 _DRIVE = re.compile(r"[A-Za-z]:")
 
@@ -321,7 +323,8 @@ def _kept_files(
         head = opened.read(packed.CHUNK)
         kind = head_kind(MemoryFile(*place, head))
         if part_of(kind) is None:
-            yield MemoryFile(*place, kind=kind)
+            is_kept = name.endswith(_OPTIONS)
+            yield MemoryFile(*place, data=head if is_kept else b"", kind=kind)
         elif kept.size + member.size > MOST_KEPT and isinstance(file, DiskFile):
             yield StreamedMember(*place, file, number)
         else:

@@ -12,7 +12,9 @@ from click.testing import CliRunner, Result
 
 import hlo_lens
 from hlo_lens.cli import main
+from hlo_lens.load import environment as environment_module
 from tests.corpus import ROOT, SAMPLES
+from tests.load.test_archive import PACKED
 from tests.test_load import STAGES, hlo, write
 
 if TYPE_CHECKING:
@@ -69,6 +71,51 @@ def test_what_is_missing_is_told(tmp_path: Path) -> None:
     assert "module number 0001 has 2 names (jit_g, jit_h) in one folder" in texts
     assert "made with --xla_dump_max_hlo_modules=2: XLA stops to dump" in texts
     assert "1 archives inside cannot be read" in texts
+
+
+@pytest.mark.parametrize("pack", ["zip", "tar", "tar.gz"])
+def test_options_of_a_dump_in_an_archive_are_told(tmp_path: Path, pack: str) -> None:
+    options = {"d/module_0000.jit_f.debug_options": "xla_dump_max_hlo_modules: 2\n"}
+    texts = {f"d/{name}": text for name, text in STAGES.items()}
+    (tmp_path / "a").write_bytes(PACKED[pack]({**texts, **options}))
+    found = " | ".join(what for _, what in findings(tmp_path / "a"))
+    assert "made with --xla_dump_max_hlo_modules=2: XLA stops to dump" in found
+
+
+def test_flags_that_the_jaxlib_here_does_not_have_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "jaxlib"
+    folder.mkdir()
+    (folder / "libjax_common.so").write_bytes(b"\1xla_gpu_autotune_level\0xla_cpu_fast\0 xla_no")
+    (folder / "__init__.py").touch()
+    information = tmp_path / "jaxlib-0.9.9.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: jaxlib\nVersion: 0.9.9\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(environment_module, "_LIBRARY", 1)
+    flags = "--xla_dump_to=/d --xla_gpu_autotune_levl=0 --xla_cpu_fast=1 --xla_no"
+    monkeypatch.setenv("XLA_FLAGS", flags)
+    found = environment_module.environment("1").findings
+    assert [(f.level, f.what.split(":")[0], f.remedy) for f in found] == [
+        (
+            "warning",
+            "--xla_gpu_autotune_levl is not in jaxlib 0.9.9, as here",
+            "did you mean --xla_gpu_autotune_level?",
+        ),
+        ("warning", "--xla_no is not in jaxlib 0.9.9, as here", "remove it"),
+    ]
+
+
+def test_flags_that_nobody_here_knows_are_not_called_right(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(environment_module, "_library", lambda: None)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=/d --xla_gpu_autotune_levl=0")
+    found = environment_module.environment("1").findings
+    assert found[0].what == (
+        "1 flag of XLA not checked, such as --xla_gpu_autotune_levl: no jaxlib is here"
+    )
 
 
 @pytest.mark.parametrize(
