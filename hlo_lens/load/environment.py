@@ -26,7 +26,6 @@ from hlo_lens.analysis.xla_flags import (
     unknown_flags,
 )
 from hlo_lens.load.stored import DiskFile, chunks, head_of, name_of
-from hlo_lens.report.units import plural
 from hlo_lens.text.dump_files import archive_form
 from hlo_lens.text.errors import UnreadableError
 
@@ -111,8 +110,8 @@ def _unknown(names: list[str]) -> list[Finding]:
         return []
     library = _library()
     if library is None:
-        flags = plural(len(names), "flag")
-        what = f"{flags} of XLA not checked, such as --{names[0]}: no jaxlib is here"
+        listed = ", ".join(f"--{name}" for name in names)
+        what = f"not checked, since no jaxlib is here: {listed}"
         return [Finding(NOTE, what)]
     with library.open("rb") as opened, mmap(opened.fileno(), 0, access=ACCESS_READ) as data:
         missing = [name for name in names if data.find(name.encode() + b"\0") < 0]
