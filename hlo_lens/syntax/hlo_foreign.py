@@ -26,7 +26,9 @@ _ATTRIBUTES = (
 )
 _TYPE = r"(?:pred|token|opaque|bf16|[suf]\d{1,3}|f8\w{1,20}|f4\w{1,10}|c64|c128)"
 _SIGN = LazyPattern(
-    rf"(?<![\w%.])%[A-Za-z_][\w.-]*+|(?<![\w.]){_TYPE}\[[\d,<=? ]*+(?:\]|\Z)|\b(?:{_ATTRIBUTES})="
+    rf"(?<![\w%.])%[A-Za-z_][\w.-]*+|(?<![\w.]){_TYPE}\[[\d,<=? ]*+(?:\]|\Z)"
+    rf"|\b(?:{_ATTRIBUTES})=[{{\"%\d]"
+    r"|\bis_scheduled=true|\breplica_groups=(?:\[|mesh)|\bto_apply=[\w%]"
     r"|\A\s*+(?:ENTRY|ROOT)\b|\A\s*+(?i:hlomodul)|\A\s*+\d++ (?:\"|\{[a-z_]++=)"
     r"|\A\s*+(?:FileNames|FunctionNames|FileLocations|StackFrames)\s*+\Z"
 )

@@ -34,6 +34,11 @@ FOREIGN = {
         "{replicated} to {devices=[2]0,1} for HLO operation %a = f32[8]{0} add(%b, %c), "
         'sharding={replicated}, metadata={op_name="x"}\n'
     ),
+    "shardings of JAX": (
+        "arg_shapes : (ShapeDtypeStruct(shape=(20, 16), dtype=float32, "
+        "sharding=NamedSharding(mesh=Mesh('x': 4), spec=PartitionSpec('x',))),)\n"
+        "f : ShapedArray(float32[8,4]), dimensions=(0, 1), sharding=None, calls=[1]\n"
+    ),
     "progress": " 12%|###       | 3/24 [00:01<00:10]\n",
     "frames of stdout": "*** End module_0000.jit_f.txt ***\n*** Begin module_0001.txt ***\n",
 }
