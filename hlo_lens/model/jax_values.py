@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 UNCONSTRAINED = "UNCONSTRAINED"
 """Stands in a partition spec where XLA may choose."""
 
+_MOST_IDS = 16
+"""How many device ids of a mesh are told in words."""
+
 Entry = str | tuple[str, ...] | None
 
 
@@ -38,9 +41,14 @@ class JaxMesh:
 
     @property
     def text(self) -> str:
-        """Axes as ``x=4, y=2``, with their types where any is not ``Auto``."""
+        """Axes as ``x=4, y=2``; device ids as ``x=2 [1,0]`` where they are in no simple order."""
         pairs = zip(self.mesh.axis_names, self.mesh.axis_sizes, strict=True)
-        return ", ".join(f"{name}={size}" for name, size in pairs)
+        axes = ", ".join(f"{name}={size}" for name, size in pairs)
+        if self.mesh.device_assignment is None:
+            return axes
+        ids = self.mesh.device_ids
+        more = f",... {len(ids)} in all" if len(ids) > _MOST_IDS else ""
+        return f"{axes} [{','.join(map(str, ids[:_MOST_IDS]))}{more}]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

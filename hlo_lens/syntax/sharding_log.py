@@ -16,6 +16,7 @@ from hlo_lens.syntax.jax_values import (
     values_of,
 )
 from hlo_lens.syntax.log_text import find_anchors
+from hlo_lens.syntax.mesh_texts import MESH_SHAPE, read_mesh_shape, with_device_ids
 from hlo_lens.syntax.sharding_boxes import read_boxes, read_colored
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.log_words import BOXES, SHARDINGS, SHARDINGS_BESIDE
@@ -183,6 +184,7 @@ class _Scan:
             end = len(self.text) if end < 0 else end
             found += [(m.start(), "call") for m in START.finditer(self.text, line, end)]
             found += [(m.start(), "type") for m in SHARDED_TYPE.finditer(self.text, line, end)]
+            found += [(m.start(), "mesh") for m in MESH_SHAPE.finditer(self.text, line, end)]
             found += [(m.start(), "hlo") for m in _HLO_SHARDING.finditer(self.text, line, end)]
             arrow = _ARROW.search(self.text, line, end)
             if arrow is not None and _BARE.match(arrow["value"]):
@@ -203,8 +205,9 @@ class _Scan:
             if kind == "arrow":
                 return values_of(self.text[start:end]), end
             if kind == "call":
-                found = read_value(self.source, start)
-                return None if found is None else ((found[0],), found[1])
+                return self._with_ids(read_value(self.source, start))
+            if kind == "mesh":
+                return self._with_ids(read_mesh_shape(self.text, start))
             pattern = SHARDED_TYPE if kind == "type" else _HLO_SHARDING
             match = pattern.match(self.text, start)
             if match is None or self.text[start - 1 : start] == "=":
@@ -217,6 +220,17 @@ class _Scan:
             self._refuse(start, end, kind, error)
             return None
         return None if value is None else ((value,), match.end())
+
+    def _with_ids(
+        self, found: tuple[JaxValue, int] | None
+    ) -> tuple[tuple[JaxValue, ...], int] | None:
+        """Return a value that was read; a mesh with the ids of devices that stand below it."""
+        if found is None:
+            return None
+        value, end = found
+        if value.kind == "Mesh":
+            value, end = with_device_ids(value, self.text, end)
+        return (value,), end
 
     def _refuse(self, start: int, end: int, kind: str, error: DumpSyntaxError) -> None:
         """Note a gap for a value, or source code, that the grammar refused."""

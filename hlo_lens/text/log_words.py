@@ -39,6 +39,7 @@ SHARDINGS = (
     "GSPMDSharding(",
     "PositionalSharding(",
     "Mesh(",
+    "OrderedDict(",
 )
 SHARDINGS_BESIDE = (" => ", "{devices=[", "P(", "@")
 """Words that lines with shardings have, and many others: they are looked for beside those."""
