@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.gate.budget import default_rules, read_budget, short_rule
@@ -79,7 +79,7 @@ def check(
             message = f"no module matches {pattern.pattern!r}"
             raise UnknownNameError(message)
         return judge_sides(given, side, None, is_forced=force)
-    base, side = load_sides(baseline, head, pattern=pattern, progress=progress)
+    base, side = load_sides(baseline, head, pattern=pattern, progress=progress, with_programs=False)
     compared = diff_sides(base, side, only=_SUBJECTS, is_forced=force)
     return judge_sides(given, side, compared, is_forced=force)
 
@@ -111,7 +111,7 @@ def judge_sides(
                 candidate,
                 base_report=partial(_report, base),
                 diff=found,
-                is_same_program=partial(_is_same_program, base, module),
+                is_same_program=cache(partial(_is_same_program, base, module)),
             )
         candidates.append(candidate)
     sides = Sides(

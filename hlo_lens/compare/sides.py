@@ -7,8 +7,9 @@ import json
 import math
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.api import modules_of
 from hlo_lens.compare.origin import target_of, toolchain_of
@@ -16,13 +17,13 @@ from hlo_lens.load import STDIN, load, read_source
 from hlo_lens.load.stored import DiskFile, head_of
 from hlo_lens.model.dump import Dump, ModuleDump
 from hlo_lens.model.hlo import HloModule
-from hlo_lens.model.snapshot import Snapshot, read_snapshot
+from hlo_lens.model.snapshot import Snapshot
+from hlo_lens.model.snapshot_reading import read_snapshot
 from hlo_lens.text.errors import DumpSyntaxError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import TypeAlias
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from hlo_lens.model.snapshot import ModuleSnapshot
 
@@ -40,21 +41,17 @@ class SideModule:
     Attributes:
         snapshot: What is compared.
         dump: Its texts; None where there is only a snapshot.
-        whole: Its object in the report; None where there is only a snapshot.
+        whole: Makes its object in the report, of a snapshot as far as that keeps it.
     """
 
     snapshot: ModuleSnapshot
     dump: ModuleDump | None = None
-    whole: Mapping[str, object] | None = None
+    whole: Callable[[], Mapping[str, object]]
 
     @property
     def report(self) -> Mapping[str, object]:
         """Its object in the report, as far as a snapshot keeps it."""
-        if self.whole is not None:
-            return self.whole
-        from hlo_lens.report.snapshot_json import report_of
-
-        return report_of(self.snapshot)
+        return self.whole()
 
     @property
     def hlo(self) -> HloModule | None:
@@ -100,6 +97,7 @@ def load_sides(
     *,
     pattern: re.Pattern[str] | None = None,
     progress: Progress | None = None,
+    with_programs: bool = True,
 ) -> tuple[LoadedSide, LoadedSide]:
     """Return both sides; programs get fingerprints where one side is a snapshot.
 
@@ -108,6 +106,8 @@ def load_sides(
         head: After.
         pattern: Modules in whose names this is found; None for all.
         progress: Called with modules done and modules in all, of each side.
+        with_programs: Whether programs are compared; else only those get fingerprints that cannot
+            be told apart without.
 
     Raises:
         UnknownNameError: If the pattern is found in no name of either side.
@@ -120,8 +120,12 @@ def load_sides(
     if pattern is not None and not one.modules and not other.modules:
         message = f"no module matches {pattern.pattern!r}; there is {sides[1].names}"
         raise UnknownNameError(message)
-    is_needed = one.is_snapshot or other.is_snapshot
-    return _with_fingerprints(one, all_=is_needed), _with_fingerprints(other, all_=is_needed)
+    if with_programs and (one.is_snapshot or other.is_snapshot):
+        return _with_fingerprints(one), _with_fingerprints(other)
+    # only their programs tell modules of one name and signature apart, on either side
+    counts = Counter(_keys(one)), Counter(_keys(other))
+    several = {key for key in (*counts[0], *counts[1]) if counts[0][key] > 1 or counts[1][key] > 1}
+    return _with_fingerprints(one, of=several), _with_fingerprints(other, of=several)
 
 
 def load_side(side: Side, *, progress: Progress | None = None) -> LoadedSide:
@@ -154,7 +158,7 @@ def snapshot(
         UnknownNameError: If the pattern is found in no name.
     """
     whole = load_side(side, progress=progress)
-    loaded = _with_fingerprints(whole.selected(pattern), all_=True)
+    loaded = _with_fingerprints(whole.selected(pattern))
     if pattern is not None and not loaded.modules:
         message = f"no module matches {pattern.pattern!r}; there is {whole.names}"
         raise UnknownNameError(message)
@@ -200,7 +204,12 @@ def _is_json(path: str) -> bool:
 
 
 def _of_snapshot(found: Snapshot) -> LoadedSide:
-    modules = tuple(SideModule(snapshot=module) for module in found.modules)
+    from hlo_lens.report.snapshot_json import report_of
+
+    modules = tuple(
+        SideModule(snapshot=module, whole=cache(partial(report_of, module)))
+        for module in found.modules
+    )
     return LoadedSide(path=found.path, modules=modules, is_snapshot=True)
 
 
@@ -233,28 +242,36 @@ def _module_of(dump: ModuleDump) -> SideModule:
         report = module_json.object_without_hlo(dump, memory)
         name = plain_name(dump.name)
         kept = module_snapshot(name, numbers_of(report), None, memory, None, origin=origin)
-        return SideModule(snapshot=kept, dump=dump, whole=report)
+        return SideModule(snapshot=kept, dump=dump, whole=lambda: report)
     results = module_results(module, before=lambda: dump.before)
     backend = module_json.backend_of(dump, results.summary)
     memory = memory_results(
         dump, backend=backend, table=results.table, most_estimated=MOST_ESTIMATED
     )
     shardings = sharding_results(dump, known=(results.table, results.signature))
-    report = module_json.module_object(dump, module, results, memory, shardings)
-    numbers = {**numbers_of(report), "evident_partitions": results.summary.evident_partitions}
+    numbers = numbers_of(module_json.module_numbers(dump, module, results, memory))
+    numbers["evident_partitions"] = results.summary.evident_partitions
     kept = module_snapshot(dump.title, numbers, results, memory, shardings, origin=origin)
-    return SideModule(snapshot=kept, dump=dump, whole=report)
+    # only rules ask for it, and each of them anew
+    whole = cache(partial(module_json.module_object, dump, module, results, memory, shardings))
+    return SideModule(snapshot=kept, dump=dump, whole=whole)
 
 
-def _with_fingerprints(side: LoadedSide, *, all_: bool) -> LoadedSide:
-    """Return a side with fingerprints: of all programs, or of those that only these tell apart."""
+_Key: TypeAlias = "tuple[str, str | None]"
+
+
+def _keys(side: LoadedSide) -> list[_Key]:
+    """Return name and signature of each module."""
     from hlo_lens.analysis.diff.pairing import plain_name
 
-    keys = [(plain_name(m.snapshot.name), m.snapshot.signature) for m in side.modules]
-    counts = Counter(keys)
+    return [(plain_name(m.snapshot.name), m.snapshot.signature) for m in side.modules]
+
+
+def _with_fingerprints(side: LoadedSide, *, of: Collection[_Key] | None = None) -> LoadedSide:
+    """Return a side with fingerprints of its programs: of some keys, or of all if None."""
     modules: list[SideModule] = []
-    for key, module in zip(keys, side.modules, strict=True):
-        if not all_ and counts[key] == 1:
+    for key, module in zip(_keys(side), side.modules, strict=True):
+        if of is not None and key not in of:
             modules.append(module)
             continue
         known = dataclasses.replace(module.snapshot, fingerprint=fingerprint_of(module))

@@ -10,21 +10,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields
-from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar, get_type_hints
+from typing import TYPE_CHECKING
 
-from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.model.snapshot_tables import entry_tables, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 SCHEMA_VERSION = 1
 KIND = "snapshot"
 
 _PACKAGES = re.compile(r".*/(?:site|dist)-packages/|.*/lib/python3[.\d]*/")
 _KEPT_NAMES = 2
-
-R = TypeVar("R")
 
 
 def portable_path(file: str) -> str:
@@ -224,8 +221,6 @@ class ModuleSnapshot:
 
     def to_dict(self) -> dict[str, object]:
         """Return the object as files have it: rows sorted, equal ones once with their number."""
-        texts = {entry.sharding for entry in self.entries or () if entry.sharding is not None}
-        shardings = sorted(texts)
         return {
             "name": self.name,
             "target": self.target,
@@ -234,10 +229,9 @@ class ModuleSnapshot:
             "fingerprint": self.fingerprint,
             "report": _sorted(self.report),
             "peaks": [_peak_object(peak) for peak in self.peaks],
-            "collectives": _rows_object(CollectiveFact, self.collectives, is_sorted=True),
-            "shardings": shardings,
-            "entries": _with_places(_rows_object(EntryFact, self.entries), shardings),
-            "annotations": _rows_object(AnnotationFact, self.annotations, is_sorted=True),
+            "collectives": table_of(CollectiveFact, self.collectives, is_sorted=True),
+            **entry_tables(self.entries),
+            "annotations": table_of(AnnotationFact, self.annotations, is_sorted=True),
         }
 
 
@@ -276,210 +270,4 @@ def _sorted(value: object) -> object:
 
 def _peak_object(peak: SpacePeak) -> dict[str, object]:
     found = {field.name: getattr(peak, field.name) for field in fields(SpacePeak)}
-    return {**found, "groups": _rows_object(AliveGroup, peak.groups)}
-
-
-def _rows_object(
-    kind: type[R], rows: Sequence[R] | None, *, is_sorted: bool = False
-) -> dict[str, object] | None:
-    """Return columns and rows; equal rows that follow one another once, with their number."""
-    if rows is None:
-        return None
-    names = [field.name for field in fields(kind)]  # type: ignore[arg-type] # they are dataclasses
-    cells = [[_plain(getattr(row, name)) for name in names] for row in rows]
-    if is_sorted:
-        cells.sort(key=repr)
-    counted: list[list[object]] = []
-    for row in cells:
-        if counted and counted[-1][1:] == row and is_sorted:
-            counted[-1][0] = int(str(counted[-1][0])) + 1
-        else:
-            counted.append([1, *row])
-    return {"columns": ["n", *names], "rows": counted}
-
-
-def _with_places(
-    table: dict[str, object] | None, shardings: Sequence[str]
-) -> dict[str, object] | None:
-    """Return the table of entries with the place of each sharding in a list.
-
-    Shardings that list many devices are long, and few differ.
-    """
-    if table is None:
-        return None
-    columns, rows = table["columns"], table["rows"]
-    if not isinstance(columns, list) or not isinstance(rows, list):
-        return None
-    place = columns.index("sharding")
-    places = {text: number for number, text in enumerate(shardings)}
-    for row in rows:
-        row[place] = None if row[place] is None else places[row[place]]
-    return table
-
-
-def _plain(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
-
-
-# ---- reading -----------------------------------------------------------------------------------
-
-
-def read_snapshot(data: object, path: str) -> Snapshot:
-    """Return what a snapshot file holds.
-
-    Args:
-        data: The file as JSON gives it.
-        path: Its name, for messages.
-
-    Raises:
-        DumpSyntaxError: If it is no snapshot, of a newer version, or damaged.
-    """
-    if not isinstance(data, dict) or data.get("kind") != KIND:
-        what = data.get("kind") if isinstance(data, dict) else None
-        found = f"found a {what!r}" if isinstance(what, str) else "found JSON of another kind"
-        message = f"expected a snapshot that hlo-lens save wrote, {found}"
-        raise DumpSyntaxError(message, path=path)
-    version = data.get("schema_version")
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        message = "the snapshot has no schema_version"
-        raise DumpSyntaxError(message, path=path)
-    if version > SCHEMA_VERSION:
-        message = (
-            f"the snapshot has schema version {version}, this hlo-lens reads up to "
-            f"{SCHEMA_VERSION}; it was written by hlo-lens {data.get('tool_version')}: update "
-            "hlo-lens, or save the snapshot anew"
-        )
-        raise DumpSyntaxError(message, path=path)
-    reader = _Reader(path)
-    listed = reader.objects(data.get("modules"), "modules")
-    modules = tuple(reader.module(one, f"modules[{k}]") for k, one in enumerate(listed))
-    return Snapshot(path=path, modules=modules)
-
-
-@lru_cache(maxsize=16)
-def _types(kind: type) -> dict[str, str]:
-    """Return the field names of a row type with their types as text."""
-    return {name: str(hint) for name, hint in get_type_hints(kind).items()}
-
-
-_CHECKS = {
-    "str": (str,),
-    "<class 'str'>": (str,),
-    "<class 'int'>": (int,),
-    "<class 'bool'>": (bool,),
-    "str | None": (str, type(None)),
-    "int | None": (int, type(None)),
-    "bool | None": (bool, type(None)),
-    "tuple[str, ...]": (list,),
-    "tuple[str, ...] | None": (list, type(None)),
-}
-
-
-class _Reader:
-    """Reads rows back; says where a file is damaged."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def _fail(self, where: str, what: str) -> DumpSyntaxError:
-        return DumpSyntaxError(f"the snapshot is damaged: {where} {what}", path=self._path)
-
-    def objects(self, value: object, where: str) -> list[dict[str, object]]:
-        """Return a list of objects."""
-        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            raise self._fail(where, "is no list of objects")
-        return value
-
-    def module(self, data: Mapping[str, object], where: str) -> ModuleSnapshot:
-        """Return one module."""
-        report = data.get("report")
-        if not isinstance(report, dict):
-            raise self._fail(f"{where}.report", "is no object")
-        peaks = self.objects(data.get("peaks"), f"{where}.peaks")
-        name = data.get("name")
-        if not isinstance(name, str):
-            raise self._fail(f"{where}.name", "is no text")
-        collectives = self.rows(CollectiveFact, data.get("collectives"), f"{where}.collectives")
-        return ModuleSnapshot(
-            name=name,
-            target=self._text(data, "target", where),
-            toolchain=self._text(data, "toolchain", where),
-            signature=self._text(data, "signature", where),
-            fingerprint=self._text(data, "fingerprint", where),
-            report=report,
-            peaks=tuple(self._peak(one, f"{where}.peaks[{k}]") for k, one in enumerate(peaks)),
-            collectives=collectives,
-            entries=self._entries(data, where),
-            annotations=self.rows(AnnotationFact, data.get("annotations"), f"{where}.annotations"),
-        )
-
-    def _entries(self, data: Mapping[str, object], where: str) -> tuple[EntryFact, ...] | None:
-        """Return parameters and outputs, with the texts of their shardings."""
-        table, texts = data.get("entries"), data.get("shardings")
-        if table is None:
-            return None
-        columns = table.get("columns") if isinstance(table, dict) else None
-        rows = table.get("rows") if isinstance(table, dict) else None
-        if not isinstance(rows, list) or not isinstance(columns, list) or "sharding" not in columns:
-            raise self._fail(f"{where}.entries", "is no table")
-        if not isinstance(texts, list):
-            raise self._fail(f"{where}.shardings", "is no list")
-        place = columns.index("sharding")
-        listed = [list(row) if isinstance(row, list) else row for row in rows]
-        for row in listed:
-            number = row[place] if isinstance(row, list) and len(row) > place else None
-            if isinstance(number, int) and 0 <= number < len(texts):
-                row[place] = texts[number]
-        whole = {"columns": columns, "rows": listed}
-        return self.rows(EntryFact, whole, f"{where}.entries")
-
-    def _text(self, data: Mapping[str, object], name: str, where: str) -> str | None:
-        value = data.get(name)
-        if value is None or isinstance(value, str):
-            return value
-        raise self._fail(f"{where}.{name}", "is no text")
-
-    def _peak(self, data: Mapping[str, object], where: str) -> SpacePeak:
-        values = {name: data.get(name) for name in _types(SpacePeak) if name != "groups"}
-        groups = self.rows(AliveGroup, data.get("groups"), f"{where}.groups") or ()
-        peak = self._row(SpacePeak, values, where)
-        found = SpacePeak(**{**{n: getattr(peak, n) for n in values}, "groups": groups})
-        if sum(group.size_bytes for group in groups) != found.bytes:
-            raise self._fail(where, "has groups that do not sum to its bytes")
-        return found
-
-    def rows(self, kind: type[R], data: object, where: str) -> tuple[R, ...] | None:
-        """Return the rows of a table; None where it is null."""
-        if data is None:
-            return None
-        columns = data.get("columns") if isinstance(data, dict) else None
-        rows = data.get("rows") if isinstance(data, dict) else None
-        if not isinstance(columns, list) or not isinstance(rows, list) or "n" not in columns:
-            raise self._fail(where, "is no table")
-        found: list[R] = []
-        for place, row in enumerate(rows):
-            if not isinstance(row, list) or len(row) != len(columns):
-                raise self._fail(f"{where}.rows[{place}]", "has not one cell for each column")
-            cells = dict(zip(map(str, columns), row, strict=True))
-            count = cells.pop("n")
-            if not isinstance(count, int) or not 0 < count <= _MOST_EQUAL:
-                raise self._fail(f"{where}.rows[{place}]", "has no number of equal rows")
-            found += [self._row(kind, cells, f"{where}.rows[{place}]")] * count
-        return tuple(found)
-
-    def _row(self, kind: type[R], cells: Mapping[str, object], where: str) -> R:
-        types: dict[str, str] = _types(kind)  # type: ignore[arg-type] # classes are hashable
-        values: dict[str, object] = {}
-        for name, hint in types.items():
-            if name == "groups" and kind is SpacePeak:
-                continue
-            value = cells.get(name)
-            allowed = _CHECKS[hint]
-            if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-                raise self._fail(f"{where}.{name}", f"is {value!r}")
-            values[name] = tuple(map(str, value)) if isinstance(value, list) else value
-        return kind(**values)
-
-
-_MOST_EQUAL = 1 << 20
-"""Equal rows of a file beyond this number are no program's."""
+    return {**found, "groups": table_of(AliveGroup, peak.groups)}

@@ -13,7 +13,8 @@ from hlo_lens.analysis.gate.judge import FAIL, UNDECIDED
 from hlo_lens.compare.check import check
 from hlo_lens.compare.sides import read_snapshot_file, snapshot
 from hlo_lens.model.dump import Dump
-from hlo_lens.model.snapshot import Snapshot, read_snapshot
+from hlo_lens.model.snapshot import Snapshot
+from hlo_lens.model.snapshot_reading import read_snapshot
 from hlo_lens.report.check_report import amount_text, check_report, label_of
 from hlo_lens.report.snapshot_json import snapshot_text
 from hlo_lens.report.units import plural

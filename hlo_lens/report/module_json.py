@@ -40,6 +40,25 @@ def module_object(
     shardings: ShardingResults | None = None,
 ) -> Mapping[str, object]:
     """Return the JSON object of a module: the keys that scripts rely on, and some more."""
+    return {
+        **module_numbers(dump, module, results, memory),
+        "sharding": {
+            "rows": [
+                *({"kind": "form", **row} for row in _objects(results.shardings)),
+                *sharding_rows(shardings),
+            ]
+        },
+        "parameter_rows": [_value_object(value) for value in results.signature.parameters],
+        "output_rows": [_value_object(value) for value in results.signature.outputs],
+        "largest_instructions": _ranking(results.largest),
+        "source_bytes": _ranking(results.sources),
+    }
+
+
+def module_numbers(
+    dump: ModuleDump, module: HloModule, results: ModuleResults, memory: MemoryResults | None
+) -> Mapping[str, object]:
+    """Return what of the object is not a long list of parameters, instructions or shardings."""
     facts = results.summary
     return {
         "name": facts.name or dump.name,
@@ -69,16 +88,6 @@ def module_object(
         },
         "collectives": collectives_object(results.collectives),
         "memory": memory_object(memory),
-        "sharding": {
-            "rows": [
-                *({"kind": "form", **row} for row in _objects(results.shardings)),
-                *sharding_rows(shardings),
-            ]
-        },
-        "parameter_rows": [_value_object(value) for value in results.signature.parameters],
-        "output_rows": [_value_object(value) for value in results.signature.outputs],
-        "largest_instructions": _ranking(results.largest),
-        "source_bytes": _ranking(results.sources),
     }
 
 

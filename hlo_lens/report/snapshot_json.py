@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hlo_lens.model.snapshot import ModuleSnapshot
+    from hlo_lens.model.snapshot import CollectiveFact, EntryFact, ModuleSnapshot
 
 _DROPPED = frozenset(
     (
@@ -51,11 +51,15 @@ def report_of(module: ModuleSnapshot) -> dict[str, object]:
     found: dict[str, object] = {"name": module.name, **module.report}
     collectives = module.section("collectives")
     if collectives is not None and module.collectives is not None:
-        rows = [{**plain(asdict(row)), "static_count": 1} for row in module.collectives]
+        rows = [{**plain(_object_of(row)), "static_count": 1} for row in module.collectives]
         found["collectives"] = {**collectives, "rows": rows}
     if module.entries is not None:
-        found["sharding"] = {"rows": [asdict(row) for row in module.entries]}
+        found["sharding"] = {"rows": [_object_of(row) for row in module.entries]}
     return found
+
+
+def _object_of(row: CollectiveFact | EntryFact) -> dict[str, object]:
+    return {field.name: getattr(row, field.name) for field in fields(row)}
 
 
 def plain(value: object) -> dict[str, object]:

@@ -12,6 +12,7 @@ import pytest
 import hlo_lens
 from hlo_lens.compare import read_snapshot_file, snapshot
 from hlo_lens.model.snapshot import portable_path
+from hlo_lens.model.snapshot_reading import read_snapshot
 from hlo_lens.report.snapshot_json import snapshot_text
 from hlo_lens.text.errors import DumpSyntaxError
 from tests.corpus import SAMPLES
@@ -81,8 +82,6 @@ def test_a_snapshot_formatted_by_others_is_read(tmp_path: Path) -> None:
 
 def test_what_is_read_is_written_again() -> None:
     text = _text(TRANSFORMER)
-    from hlo_lens.model.snapshot import read_snapshot
-
     read = read_snapshot(json.loads(text), "x")
     assert snapshot_text(read.to_dict(tool_version="1")) == text
 
@@ -118,7 +117,11 @@ def _set(path: str, value: object) -> object:
         ("modules.0.peaks.0.bytes", "1", "modules[0].peaks[0].bytes is '1'"),
         ("modules.0.collectives.rows.0", [1], "has not one cell for each column"),
         ("modules.0.collectives.rows.0.0", 0, "has no number of equal rows"),
-        ("modules.0.entries", [], "modules[0].entries is no table"),
+        ("modules.0.parameters", [], "modules[0].parameters is no table"),
+        ("modules.0.outputs.rows.0", [1], "outputs.rows[0] has not one cell for each column"),
+        ("modules.0.layouts", None, "modules[0].layouts is no table"),
+        ("modules.0.layouts.rows.0.5", 99, "modules[0].layouts.rows[0].sharding is 99"),
+        ("modules.0.shardings", None, "modules[0].shardings is no list"),
         ("modules.0.fingerprint", 7, "modules[0].fingerprint is no text"),
         ("modules.0.report.memory.temp_bytes", float("nan"), "damaged: NaN is no number"),
         ("modules.0.report.memory.temp_bytes", float("-inf"), "damaged: -Infinity is no number"),
@@ -131,6 +134,29 @@ def test_a_damaged_snapshot_is_refused(
     with pytest.raises(DumpSyntaxError) as caught:
         read_snapshot_file(file)
     assert message in str(caught.value)
+
+
+def test_a_snapshot_without_its_parameters_is_refused(tmp_path: Path) -> None:
+    data = json.loads(_text(BASE))
+    del data["modules"][0]["parameters"]
+    with pytest.raises(DumpSyntaxError, match=r"modules\[0\].parameters is missing"):
+        read_snapshot_file(_saved(tmp_path, json.dumps(data)))
+
+
+def test_thousands_of_parameters_take_a_line_of_their_own_facts_each() -> None:
+    lines = ["HloModule jit_f", "", "ENTRY main {"]
+    lines += [
+        f"  p{n} = f32[256,1024]{{1,0}} parameter({n}), "
+        f"sharding={{devices=[4,2]<=[8]}}, metadata={{op_name=\"params['block_{n}']['w']\"}}"
+        for n in range(2000)
+    ]
+    names = ", ".join(f"p{n}" for n in range(2000))
+    shapes = ", ".join(["f32[256,1024]{1,0}"] * 2000)
+    lines += [f"  ROOT t = ({shapes}) tuple({names})", "}"]
+    kept = snapshot("\n".join(lines) + "\n")
+    assert len(snapshot_text(kept.to_dict(tool_version="1"))) < 2000 * 90
+    read = read_snapshot(json.loads(snapshot_text(kept.to_dict(tool_version="1"))), "x")
+    assert read.modules[0].entries == kept.modules[0].entries
 
 
 def test_a_number_without_end_is_refused(tmp_path: Path) -> None:
