@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 MOST_CHARACTERS = 65_000
 """Longest Markdown; a comment on GitHub may have 65,536 characters."""
 
+NO_MEMORY = (
+    "not known: neither side has a buffer assignment, or a schedule that is not too large for an "
+    "estimate"
+)
 NO_TEXT = "not known: one side has no HLO text"
 ONLY_FINGERPRINT = (
     "changed; which instructions a snapshot does not tell: compare with the dump itself"
@@ -108,16 +112,26 @@ def _facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
         yield "incomparable", "; ".join(diff.differences)
     if diff.toolchain:
         yield "toolchain", diff.toolchain
-    if diff.memory is not None:
+    for subject in diff.subjects:
+        yield from _SUBJECTS[subject](diff)
+
+
+def _about_memory(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
+    if diff.memory is None:
+        yield "memory", NO_MEMORY
+    else:
         yield from memory_facts(diff.memory)
     if diff.donations is not None and diff.donations.row_count:
         yield "donation", donation_text(diff.donations)
-    if diff.collectives is not None:
-        yield "collectives", collectives_text(diff.collectives)
-    if diff.shardings is not None:
-        yield "sharding", sharding_text(diff.shardings)
-    if "program" in diff.subjects:
-        yield from program_facts(diff)
+
+
+def _about_collectives(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
+    found = diff.collectives
+    yield "collectives", NO_TEXT if found is None else collectives_text(found)
+
+
+def _about_sharding(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
+    yield "sharding", NO_TEXT if diff.shardings is None else sharding_text(diff.shardings)
 
 
 # ---- the others --------------------------------------------------------------------------------
@@ -165,6 +179,14 @@ def program_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
         yield "program", NO_TEXT
     else:
         yield "program", f"{NO_CHANGE} but names" if diff.is_program_equal else ONLY_FINGERPRINT
+
+
+_SUBJECTS = {
+    "memory": _about_memory,
+    "collectives": _about_collectives,
+    "sharding": _about_sharding,
+    "program": program_facts,
+}
 
 
 _COLLECTIVES = (

@@ -380,3 +380,50 @@ def test_a_newer_snapshot_is_4(tmp_path: Path, saved: str) -> None:
     code, _, err = _run("check", BASE, "--baseline", str(newer))
     assert code == 4
     assert "update hlo-lens, or save the snapshot anew" in err
+
+
+# ---- what is not known -------------------------------------------------------------------------
+
+BARE = """HloModule jit_f
+
+ENTRY main {
+  p = f32[8]{0} parameter(0)
+  ROOT n = f32[8]{0} negate(p)
+}
+"""
+
+
+def test_what_nothing_tells_is_said_to_be_unknown(tmp_path: Path) -> None:
+    text = tmp_path / "f.txt"
+    text.write_text(BARE)
+    out = _run("diff", str(text), str(text))[1]
+    assert "memory       not known: neither side has a buffer assignment" in out
+    (buffers,) = _unpacked(tmp_path, "tpu").rglob("*-buffer-assignment.txt")
+    alone = tmp_path / "buffers.txt"
+    alone.write_bytes(buffers.read_bytes())
+    out = _run("diff", str(alone), BASE)[1]
+    for subject in ("collectives", "sharding", "program"):
+        assert f"{subject:<12} not known: one side has no HLO text" in out
+    assert "partitions" not in out
+
+
+def test_a_program_that_changed_is_no_pass_where_its_memory_is_unknown(tmp_path: Path) -> None:
+    base, head = tmp_path / "base.txt", tmp_path / "head.txt"
+    base.write_text(BARE)
+    head.write_text(BARE.replace("negate", "abs"))
+    assert _run("check", str(base), "--baseline", str(base))[0] == 0
+    code, _, err = _run("check", str(head), "--baseline", str(base))
+    assert code == 4
+    assert "known on neither side, and the program changed" in err
+    rule = "collectives.static.*>+0"
+    assert _run("check", str(head), "--baseline", str(base), "--fail-on", rule)[0] == 0
+
+
+def test_exit_code_4_is_never_without_a_word(tmp_path: Path) -> None:
+    budget = tmp_path / "b.toml"
+    budget.write_text('[[budget]]\nmetric = "memory.nope"\nmax = 1\ninformational = true\n')
+    code, _, err = _run("check", BASE, "--budget", str(budget))
+    assert (code, err) == (
+        4,
+        "hlo-lens: error: no rule could be decided, not even an informational one\n",
+    )

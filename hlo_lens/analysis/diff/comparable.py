@@ -26,7 +26,8 @@ def _differences(base: ModuleSnapshot, head: ModuleSnapshot) -> Iterator[str]:
     elif base.target and head.target and base.target != head.target:
         yield f"target {base.target} -> {head.target}"
     partitions = [_partitions(module) for module in (base, head)]
-    if not _may_be_equal(*partitions):
+    has_text = base.collectives is not None and head.collectives is not None
+    if has_text and not _may_be_equal(*partitions):
         texts = ["1, as far as it tells" if n is None else str(n) for n in partitions]
         yield f"partitions {' -> '.join(texts)}"
     replicas = [module.number("replica_count") for module in (base, head)]
