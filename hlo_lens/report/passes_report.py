@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.pass_track import ALIAS, COLLECTIVE, NAME, OPCODE, TEMP
+from hlo_lens.analysis.pass_track import ALIAS, COLLECTIVE, NAME, OPCODE, TEMP, tracked_stages
 from hlo_lens.analysis.result import Unit
 from hlo_lens.report.module_json import SCHEMA_VERSION
 from hlo_lens.report.table import Report, Section, Table
@@ -43,7 +43,11 @@ def passes_report(modules: Sequence[TrackedModule], *, tool_version: str) -> Rep
             "kind": "passes",
             "tool_version": tool_version,
             "modules": [
-                {"name": one.dump.name, "tracks": [_object(track) for track in one.tracks]}
+                {
+                    "name": one.dump.name,
+                    "left_out": _left_out(one.dump),
+                    "tracks": [_object(track) for track in one.tracks],
+                }
                 for one in modules
             ],
         },
@@ -93,8 +97,21 @@ def _section(dump: ModuleDump, track: PassTrack) -> Section:
         title=f"{dump.name}: {track.subject.text}",
         facts=tuple(_facts(track, counts)),
         tables=tables,
-        notes=tuple(_notes(track)),
+        notes=(*_notes(track), *_left_out_note(dump)),
     )
+
+
+def _left_out(dump: ModuleDump) -> list[str]:
+    """Return the stages with HLO text that are not looked at."""
+    tracked = {stage.name for stage in tracked_stages(dump)}
+    return [stage.name for stage in dump.stages if stage.is_hlo and stage.name not in tracked]
+
+
+def _left_out_note(dump: ModuleDump) -> Iterator[str]:
+    last = ("_before_buffer_assignment", "_after_buffer_assignment")  # the final text once more
+    names = [name for name in _left_out(dump) if not name.endswith((*last, "after_codegen"))]
+    if names:
+        yield f"left out, as no name tells between which passes they stand: {', '.join(names)}"
 
 
 def _table(track: PassTrack) -> Table:
@@ -126,8 +143,12 @@ def _facts(track: PassTrack, counts: Sequence[int]) -> Iterator[tuple[str, str]]
     if not counts:
         yield "result", "not known: no text could be measured"
         return
-    start, end = _amount(track, counts[0]), _amount(track, counts[-1])
-    yield "from, to", f"{start} in {track.stages[0]}, {end} in {track.stages[-1]}"
+    known = [
+        f"{_amount(track, count)} in {stage}"
+        for stage, count in zip(track.stages, track.counts, strict=True)
+        if count is not None
+    ]
+    yield "from, to", f"{known[0]}, {known[-1]}"
     if track.appears is not None:
         yield "appears", _change(track, track.appears, track.appears.added)
     elif counts[0] and track.subject.kind != TEMP:
