@@ -12,10 +12,12 @@ from hlo_lens.analysis.memory_shortage import memory_shortage, missing_bytes, pe
 from hlo_lens.analysis.sharding_trail import sharding_trail, value_cells
 from hlo_lens.analysis.warning_joins import warning_joins
 from hlo_lens.model.human_size import HumanSize
+from hlo_lens.report.memory_messages_report import oom_modules
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+    from hlo_lens.analysis.dump_shortage import OomModule
     from hlo_lens.analysis.memory_shortage import MemoryShortage
     from hlo_lens.analysis.result import Result
     from hlo_lens.model.buffer_log import BufferLogEntry
@@ -34,8 +36,12 @@ def log_object(log: LogText, modules: Sequence[ModuleDump] = ()) -> Mapping[str,
         modules: Modules of the dump that belongs to it, with which its warnings are joined.
     """
     entries = log.buffers.entries if log.buffers is not None else ()
+    dumped = oom_modules(log.compile_ooms, modules) if modules else None
     return {
-        "compile_out_of_memory": [_compile_object(message) for message in log.compile_ooms],
+        "compile_out_of_memory": [
+            {**_compile_object(message), "dump": _dump_object(message, dumped)}
+            for message in log.compile_ooms
+        ],
         "failed_allocations": [as_json(failure) for failure in log.failures],
         "allocators": [as_json(state) for state in log.allocators],
         "rematerialization_limits": [as_json(limit) for limit in log.limits],
@@ -85,6 +91,25 @@ def _compile_object(message: CompileOutOfMemory) -> Mapping[str, object]:
         ],
         "missing": None if missing is None else _range(missing),
         "groups": _groups(memory_shortage(message)),
+    }
+
+
+def _dump_object(
+    message: CompileOutOfMemory, modules: Sequence[OomModule] | None
+) -> Mapping[str, object] | None:
+    """Return what the dump of the same compile says of a message; None without a dump."""
+    if modules is None:
+        return None
+    from hlo_lens.analysis.dump_shortage import dump_shortage
+
+    said = dump_shortage(message, modules)
+    return {
+        "module": None if said.module is None else said.module.name,
+        "candidates": list(said.candidates),
+        "needed_bytes": None if said.module is None else said.module.needed_bytes,
+        "agrees": said.agrees,
+        "groups": None if said.shortage is None else _groups(said.shortage),
+        "notes": list(said.notes),
     }
 
 

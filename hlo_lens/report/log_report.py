@@ -32,7 +32,7 @@ def log_sections(name: str, log: LogText, modules: Sequence[ModuleDump] = ()) ->
         modules: Modules of the dump that belongs to it, with which its warnings are joined.
     """
     yield _head(name, log)
-    yield from memory_sections(name, log)
+    yield from memory_sections(name, log, modules)
     if log.buffers is not None:
         yield from buffer_log_sections(name, log.buffers)
     if log.warnings:

@@ -21,25 +21,42 @@ from hlo_lens.report.log_tables import (
 )
 from hlo_lens.report.runtime_memory_report import allocator_section, runtime_section
 from hlo_lens.report.table import Section, Table
+from hlo_lens.report.units import format_bytes
+from hlo_lens.text.dump_files import title_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from hlo_lens.analysis.dump_shortage import OomModule
     from hlo_lens.analysis.memory_shortage import MemoryShortage
     from hlo_lens.analysis.result import Row
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.log import LogText
     from hlo_lens.model.out_of_memory import (
         CompileOutOfMemory,
     )
 
 
-def memory_sections(name: str, log: LogText) -> Iterator[Section]:
-    """Yield the sections on what a log says of memory, apart from its buffer statistics."""
+def memory_sections(
+    name: str, log: LogText, modules: Sequence[ModuleDump] = ()
+) -> Iterator[Section]:
+    """Yield the sections on what a log says of memory, apart from its buffer statistics.
+
+    Args:
+        name: Name of the log.
+        log: What was read of it.
+        modules: Modules of the dump that belongs to it, which say more of a program too large.
+    """
+    dumped = oom_modules(log.compile_ooms, modules) if log.compile_ooms and modules else ()
     for number, message in enumerate(log.compile_ooms, 1):
         place = f", {number} of {len(log.compile_ooms)}" if len(log.compile_ooms) > 1 else ""
         yield _compile_section(
-            f"{name}: out of {message.memory_space} at compile time{place}", message
+            f"{name}: out of {message.memory_space} at compile time{place}",
+            message,
+            has_dump=bool(modules),
         )
+        if modules:
+            yield _dump_section(f"{name}: what the dump says of it{place}", message, dumped)
     if log.failures or log.limits:
         yield runtime_section(name, log)
     for number, state in enumerate(log.allocators, 1):
@@ -47,12 +64,61 @@ def memory_sections(name: str, log: LogText) -> Iterator[Section]:
         yield allocator_section(f"{name}: allocator {state.name}{place}", state, log.failures)
 
 
+def oom_modules(
+    messages: Sequence[CompileOutOfMemory], modules: Sequence[ModuleDump]
+) -> tuple[OomModule, ...]:
+    """Return the modules of a dump that messages may be of, with their memory."""
+    from hlo_lens.analysis.backend import backend_of_dump
+    from hlo_lens.analysis.dump_shortage import OomModule
+    from hlo_lens.analysis.memory_results import memory_results
+    from hlo_lens.analysis.sharding_results import sharding_results
+
+    wanted = {message.module for message in messages}
+    found = []
+    for dump in modules:
+        name = title_of(dump.name) if dump.hlo is None else dump.hlo.name
+        if dump.buffers.assignment is None or not {name, None} & wanted:
+            continue
+        memory = memory_results(dump, backend=backend_of_dump(dump))
+        if memory is not None:
+            found.append(OomModule(name=name, memory=memory, shardings=sharding_results(dump)))
+    return tuple(found)
+
+
+def _dump_section(title: str, message: CompileOutOfMemory, modules: Sequence[OomModule]) -> Section:
+    """Return what the dump of the same compile says of a message."""
+    from hlo_lens.analysis.dump_shortage import dump_shortage
+
+    said = dump_shortage(message, modules)
+    if said.module is None or said.shortage is None:
+        names = f" ({', '.join(said.candidates[:4])})" if said.candidates else ""
+        why = f"{len(said.candidates)} may be{names}" if said.candidates else "none is"
+        return Section(
+            title=title, facts=(("module", f"not known which is the one of the message: {why}"),)
+        )
+    verdict = {True: ", as the message says", False: ", not what the message says", None: ""}
+    needed = format_bytes(said.module.needed_bytes)
+    facts = (
+        ("module", said.module.name),
+        ("needs", f"{needed} of arguments, outputs and temporaries{verdict[said.agrees]}"),
+    )
+    tables = (shortage_table(said.shortage, _OF_DUMP),) if said.shortage.groups else ()
+    return Section(title=title, facts=facts, tables=tables, notes=said.notes)
+
+
 # ---- compiling ---------------------------------------------------------------------------------
 
 
-def _compile_section(title: str, message: CompileOutOfMemory) -> Section:
+_NO_DUMP = (
+    "which arguments are replicated, and what is alive at the peak, is not known from a message; "
+    "hlo-lens report DUMP --log LOG tells it from the dump of the same compile"
+)
+
+
+def _compile_section(title: str, message: CompileOutOfMemory, *, has_dump: bool) -> Section:
     shortage = memory_shortage(message)
     notes = [] if message.is_complete else ["the message is not complete"]
+    notes += [] if has_dump else [_NO_DUMP]
     return Section(
         title=title,
         facts=tuple(_compile_facts(message)),
@@ -152,7 +218,17 @@ def _statement_notes(message: CompileOutOfMemory) -> Iterator[str]:
             )
 
 
-def shortage_table(shortage: MemoryShortage) -> Table:
+_OF_MESSAGE = (
+    "freeing a group helps by less where its buffers do not live when memory runs out, or share "
+    "their place with others; the message does not tell"
+)
+_OF_DUMP = (
+    "replicated along an axis: what dividing over it too would save. Buffers are those alive at "
+    "the peak; freeing some helps by less where as much is alive at another instant"
+)
+
+
+def shortage_table(shortage: MemoryShortage, note: str = _OF_MESSAGE) -> Table:
     """Return the table of what would make a program fit."""
     shown = ["what", "buffers", "at_most_bytes"]
     rows = list(shortage.rows())
@@ -166,10 +242,7 @@ def shortage_table(shortage: MemoryShortage) -> Table:
         shortage,
         title=f"What would make it fit, each line alone and at most{against}",
         shown=shown,
-        notes=(
-            "freeing a group helps by less where its buffers do not live when memory runs out, or "
-            "share their place with others; the message does not tell",
-        ),
+        notes=(note,),
     )
 
 
