@@ -183,8 +183,13 @@ class _Matcher:
                 self._pair(mine, other[place][1], (node, partner))
 
     def _seed(self, mine: int, yours: int, callers: tuple[int, int]) -> None:
-        """Match parameters by what the callers give them, where that is not in the same order."""
+        """Match parameters by what the callers give them, where that is not in the same order.
+
+        Not where the computations are equal: then it is the callers that differ.
+        """
         a, b = callers
+        if self._mine.content[mine] == self._yours.content[yours]:
+            return
         if a < 0 or self.base.opcode(a) not in POSITIONAL:
             return
         given = [
@@ -430,9 +435,13 @@ class _Matcher:
         self._match_left(left, general_path(self.base), general_path(self.head), "unique")
 
     def _place_key(self, left: Left, side: int) -> Key:
-        """Return a key of what a node stands between: its matched operands and users."""
+        """Return a key of what a node stands between: its matched operands and users.
+
+        The result of a computation, which nothing uses there, stands at its end.
+        """
         graph = (self.base, self.head)[side]
         users = left.users(side)
+        roots = {root for root, _ in graph.roots}
         partner = self.result.base_of
 
         def named(other: int) -> int:
@@ -444,13 +453,12 @@ class _Matcher:
 
         def key(node: int) -> Hashable:
             taken = graph.operands[node]
-            used = users.get(node)
-            if not taken or not used or graph.opcode(node) in TRIVIAL:
+            if not taken or graph.opcode(node) in TRIVIAL or not all(map(is_matched, taken)):
                 return None
-            if not all(map(is_matched, taken)) or not any(map(is_matched, used)):
+            uses = [named(user) for user in users.get(node, ()) if is_matched(user)]
+            if not uses and node not in roots:
                 return None
-            uses = sorted(named(u) for u in used if is_matched(u))
-            return tuple(map(named, taken)), uses[0]
+            return tuple(map(named, taken)), min(uses, default=-1)
 
         return key
 
