@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from hlo_lens.model.hlo_query import COLLECTIVE_KINDS, CONTROL_FLOW_OPCODES, split_phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Sequence, Set
 
     from hlo_lens.analysis.diff.program_graph import ProgramGraph
     from hlo_lens.model.shape import ShapeIndex
@@ -199,10 +199,16 @@ def collective_and_path(graph: ProgramGraph) -> Key:
 
 
 def path_alone(graph: ProgramGraph) -> Key:
-    """Return a key of what is not trivial by its operation of the program."""
+    """Return a key of what is not trivial by its operation of the program.
+
+    A fusion is called after its result, which is inside: none is taken for anything else.
+    """
 
     def key(node: int) -> Hashable:
-        return None if graph.opcode(node) in TRIVIAL else graph.hint(node) or None
+        opcode = graph.opcode(node)
+        if opcode in TRIVIAL or not graph.hint(node):
+            return None
+        return opcode == "fusion", graph.hint(node)
 
     return key
 
@@ -221,13 +227,17 @@ def collective_alone(graph: ProgramGraph, by: str) -> Key:
     return key
 
 
-def moved_keys() -> Iterator[tuple[Callable[[ProgramGraph], Key], str]]:
+def moved_keys(*, is_between: bool) -> Iterator[tuple[Callable[[ProgramGraph], Key], str]]:
     """Yield by what instructions are known again in another computation, the surest first.
 
     By label and operation path, loops in the path aside; collectives also by kind and path, by
-    label, and by kind, device groups and element type, where there are equally many.
+    label, and by kind, device groups and element type, where there are equally many. Between a
+    fusion and what is not one by the first, and by opcode and path where they are alone.
     """
     yield _moved_by_label, "any"
+    if is_between:
+        yield _moved_by_opcode, "unique"
+        return
     yield _moved_collective("path"), "any"
     yield _moved_collective("label"), "any"
     yield _moved_collective("groups"), "equal"
@@ -238,6 +248,16 @@ def _moved_by_label(graph: ProgramGraph) -> Key:
         if graph.opcode(node) in TRIVIAL or not graph.hint(node):
             return None
         return graph.label[node], _without_loops(graph.op_name(node))
+
+    return key
+
+
+def _moved_by_opcode(graph: ProgramGraph) -> Key:
+    def key(node: int) -> Hashable:
+        opcode = graph.opcode(node)
+        if opcode in TRIVIAL or opcode == "fusion" or not graph.hint(node):
+            return None
+        return opcode, _without_loops(graph.op_name(node))
 
     return key
 
@@ -278,6 +298,24 @@ def embedded_computations(graph: ProgramGraph) -> set[int]:
     }
 
 
+def moved_places(graph: ProgramGraph) -> tuple[Set[int], Set[int], Set[int], Set[int]]:
+    """Return what runs by itself, what is embedded, and what of both the entry runs.
+
+    Of what is embedded the last is of fusions alone, not of reducers.
+
+    Between the last two an instruction moves that is fused, or is no longer.
+    """
+    inner, reached = embedded_computations(graph), graph.reachable()
+    outer = set(range(len(graph.nodes))) - inner
+    fused = {
+        computation
+        for node, called in graph.callees.items()
+        if graph.opcode(node) == "fusion"
+        for _, computation in called
+    }
+    return outer, inner, outer & reached, fused & reached
+
+
 def operands_of(graph: ProgramGraph, node: int) -> Iterator[tuple[int, ShapeIndex]]:
     """Yield the operands of a node, each with the element of it that is taken."""
     operands = graph.operands[node]
@@ -305,13 +343,16 @@ def entry_parameters(
 ) -> tuple[dict[int, int], dict[int, int]]:
     """Return tokens for the parameters of the entry that are partners: two nodes, one token.
 
-    By name, where the text gives names that are the only ones; then by number and shape, by shape
-    in order, and by number.
+    By name, where the text gives names that are the only ones; then, if there are more or fewer, by
+    shape and what uses them; then by number and shape, by shape in order, and by number.
     """
     mine, yours = base.parameters_of(base.entry), head.parameters_of(head.entry)
     pairs: list[tuple[int, int]] = []
+    stages = [(_parameter_name(base, mine), _parameter_name(head, yours))]
+    if mine and yours and len(mine) != len(yours):
+        stages.append((_used_by(base, mine), _used_by(head, yours)))
     for my_key, your_key in (
-        (_parameter_name(base, mine), _parameter_name(head, yours)),
+        *stages,
         (_parameter_number(base, shaped=True), _parameter_number(head, shaped=True)),
         (_shape_of(base), _shape_of(head)),
         (_parameter_number(base, shaped=False), _parameter_number(head, shaped=False)),
@@ -334,6 +375,24 @@ def _parameter_name(graph: ProgramGraph, nodes: Sequence[int]) -> Key:
         return name if name and names[name] == 1 else None
 
     return key
+
+
+def _used_by(graph: ProgramGraph, nodes: Sequence[int]) -> Key:
+    """Return a key of parameters of the entry: shape, and what takes them together with what."""
+    wanted = frozenset(nodes)
+    labels = graph.label
+    uses: dict[int, list[int]] = {node: [] for node in nodes}
+    entry = graph.nodes[graph.entry]
+    for user, taken in zip(entry, graph.operands[entry.start : entry.stop], strict=True):
+        if wanted.isdisjoint(taken):
+            continue
+        others = tuple([0 if o in wanted or o < 0 else labels[o] for o in taken])
+        others = others if len(others) <= _WIDE else ()
+        for place, operand in enumerate(taken):
+            if operand in wanted:
+                uses[operand].append(hash((labels[user], others, place if others else 0)))
+    shape = _shape_of(graph)
+    return lambda node: (shape(node), *sorted(uses[node])) if uses[node] else None
 
 
 def _shape_of(graph: ProgramGraph) -> Key:

@@ -39,11 +39,11 @@ from hlo_lens.analysis.diff.keys import (
     collective_alone,
     collective_and_path,
     computation_names,
-    embedded_computations,
     entry_parameters,
     general_path,
     label_and_path,
     moved_keys,
+    moved_places,
     number,
     opcode_and_path,
     operands_of,
@@ -458,7 +458,7 @@ class _Matcher:
             uses = [named(user) for user in users.get(node, ()) if is_matched(user)]
             if not uses and node not in roots:
                 return None
-            return tuple(map(named, taken)), min(uses, default=-1)
+            return *map(named, taken), min(uses, default=-1)
 
         return key
 
@@ -467,18 +467,20 @@ class _Matcher:
     def _across(self) -> None:
         """Match what is left in computations that are not partners: it moved.
 
-        First what runs by itself, with what it calls; then what lies in fusions and reducers.
+        First what runs by itself, with what it calls; then what lies in fusions and reducers; then
+        what went into a fusion, or out of one.
         """
         sides = (self.base, self.result.head_of), (self.head, self.result.base_of)
         left = [[n for n, partner in enumerate(partners) if partner < 0] for _, partners in sides]
         if not all(left):
             return
-        embedded = embedded_computations(self.base), embedded_computations(self.head)
-        for is_inside in (False, True):
-            for key, mode in moved_keys():
+        places = moved_places(self.base), moved_places(self.head)
+        for here, there in ((0, 0), (1, 1), (2, 3), (3, 2)):
+            inside = places[0][here], places[1][there]
+            for key, mode in moved_keys(is_between=here != there):
                 mine, yours = (
-                    [n for n in nodes if partners[n] < 0 and (graph.owner[n] in inner) == is_inside]
-                    for nodes, (graph, partners), inner in zip(left, sides, embedded, strict=True)
+                    [n for n in nodes if partners[n] < 0 and graph.owner[n] in among]
+                    for nodes, (graph, partners), among in zip(left, sides, inside, strict=True)
                 )
                 if mine and yours:
                     self._moved(by_key(mine, yours, key(self.base), key(self.head), mode))

@@ -14,7 +14,8 @@ from hlo_lens.analysis.diff.labels import METADATA_KEY, LabelParts
 from hlo_lens.model.hlo_columns import SHAPE, SHAPE_END
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
+    from collections.abc import Set as AbstractSet
 
     from hlo_lens.analysis.diff.edits import Change
     from hlo_lens.analysis.diff.matching import Matching
@@ -39,36 +40,92 @@ class ViewMatching:
 def match_views(base: ProgramGraph, head: ProgramGraph, found: Matching) -> ViewMatching:
     """Return who is who among the views of two programs.
 
-    Partners take the same element of partners, or of what a damaged text does not define; where a
-    tuple has changed, also another one, in order.
+    Partners take the same element of partners, or of what a damaged text does not define. Where a
+    tuple has changed, an element of the same shape comes first, then the next of that shape, then
+    what is left in order.
     """
     pairs: list[tuple[int, int]] = []
-    head_of = found.head_of
-    mine_left, yours_left = list(base.views), list(head.views)
-    for with_element in (True, False):
-        waiting: dict[object, list[View]] = {}
-        for view in reversed(yours_left):
-            if view.node < 0 or found.base_of[view.node] >= 0:
-                key = (view.node, view.element) if with_element else view.node
-                waiting.setdefault(key, []).append(view)
+    left: tuple[list[View], list[View]] = (list(base.views), list(head.views))
+    changed = {
+        node
+        for node in {view.node for view in base.views}
+        if node >= 0 and found.head_of[node] >= 0
+        if _shape_differs(base, head, node, found.head_of[node])
+    }
+    keys = _Keys((base, head), found, changed)
+    for key in (keys.same, keys.same_shape, keys.next_shape, keys.next):
+        if not all(left):
+            break
+        waiting: dict[Hashable, list[View]] = {}
+        for view in reversed(left[1]):
+            waiting.setdefault(key(1, view), []).append(view)
+        waiting.pop(None, None)
         taken: set[int] = set()
-        left: list[View] = []
-        for view in mine_left:
-            partner = head_of[view.node] if view.node >= 0 else -1
-            others: list[View] | None = None
-            if with_element and (partner >= 0 or view.node < 0):
-                others = waiting.get((partner, view.element))
-            elif partner >= 0 and _shape_differs(base, head, view.node, partner):
-                others = waiting.get(partner)
+        alone: list[View] = []
+        for view in left[0]:
+            others = waiting.get(key(0, view))
             if others:
                 other = others.pop()
                 pairs.append((view.row, other.row))
                 taken.add(other.row)
             else:
-                left.append(view)
-        mine_left = left
-        yours_left = [view for view in yours_left if view.row not in taken]
-    return ViewMatching(pairs=tuple(pairs), base=tuple(mine_left), head=tuple(yours_left))
+                alone.append(view)
+        left = (alone, [view for view in left[1] if view.row not in taken])
+    return ViewMatching(pairs=tuple(pairs), base=tuple(left[0]), head=tuple(left[1]))
+
+
+class _Keys:
+    """By what views are known on both sides, the surest first; None for none.
+
+    Args:
+        graphs: Base and head.
+        found: Who is who.
+        changed: Nodes of the base whose partner is a tuple of another shape.
+    """
+
+    def __init__(
+        self,
+        graphs: tuple[ProgramGraph, ProgramGraph],
+        found: Matching,
+        changed: AbstractSet[int],
+    ) -> None:
+        self._graphs = graphs
+        self._found = found
+        self._changed = changed
+
+    def same(self, side: int, view: View) -> Hashable:
+        """Return the element of a tuple that has not changed."""
+        node = self._node(side, view)
+        return None if node is None or node in self._changed else (node, view.element)
+
+    def same_shape(self, side: int, view: View) -> Hashable:
+        """Return element and shape."""
+        node = self._node(side, view)
+        return None if node is None else (node, view.element, self._shape(side, view))
+
+    def next_shape(self, side: int, view: View) -> Hashable:
+        """Return the shape."""
+        node = self._node(side, view)
+        return None if node not in self._changed else (node, self._shape(side, view))
+
+    def next(self, side: int, view: View) -> Hashable:
+        """Return the tuple alone."""
+        node = self._node(side, view)
+        return node if node in self._changed else None
+
+    def _node(self, side: int, view: View) -> int | None:
+        """Return the base's node, -1 for what is not in the text, None for one without partner."""
+        if view.node < 0:
+            return -1
+        partner = (self._found.head_of, self._found.base_of)[side][view.node]
+        if partner < 0:
+            return None
+        return partner if side else view.node
+
+    def _shape(self, side: int, view: View) -> int:
+        graph = self._graphs[side]
+        text = graph.module.columns.text(view.row, SHAPE, SHAPE_END)
+        return graph.labels.shape(text, graph.module.reader)
 
 
 def view_changes(

@@ -488,6 +488,121 @@ def test_programs_that_run_in_another_order_have_other_fingerprints() -> None:
     assert diff(base, other).changed == 2
 
 
+def called(before: str, after: str, body: str = "subtract(x, y)") -> str:
+    lines = f"""  p = f32[8] parameter(0)
+  q = f32[8] parameter(1)
+  {before}
+  ROOT r = f32[8] fusion({after}), kind=kLoop, calls=f"""
+    inner = f"""f {{
+  x = f32[8] parameter(0)
+  y = f32[8] parameter(1)
+  ROOT z = f32[8] {body}
+}}
+
+"""
+    return entry(lines, before=inner)
+
+
+def test_swapped_operands_are_told_of_the_caller_not_of_what_it_calls() -> None:
+    found = diff(called("k = f32[8] sine(p)", "k, q"), called("k = f32[8] sine(p)", "q, k"))
+    (edit,) = found.edits
+    assert isinstance(edit, Changed)
+    assert (edit.base.name, [str(c) for c in edit.changes]) == (
+        "r",
+        ["order of operands 0,1 -> 1,0"],
+    )
+
+
+def test_operands_that_are_swapped_inside_and_outside_are_no_change() -> None:
+    head = called("k = f32[8] sine(p)", "q, k", "subtract(y, x)")
+    assert diff(called("k = f32[8] sine(p)", "k, q"), head).identical
+
+
+def test_the_result_that_is_another_opcode_now_is_changed() -> None:
+    base = called("k = f32[8] sine(p)", "k, q")
+    found = diff(base, base.replace("subtract(x, y)", "power(x, y)"))
+    (edit,) = found.edits
+    assert isinstance(edit, Changed)
+    assert (edit.base.name, [str(c) for c in edit.changes]) == (
+        "z",
+        ["opcode subtract -> power"],
+    )
+
+
+FUSED = (("sine", "sin"), ("cosine", "cos"), ("tanh", "tanh"))
+
+
+def fused(*, is_fused: bool) -> str:
+    lines, taken = [], "x" if is_fused else "p"
+    for opcode, name in FUSED:
+        root = "ROOT " if opcode == "tanh" else ""
+        path = f'metadata={{op_name="jit(f)/{name}"}}'
+        lines.append(f"  {root}{name} = f32[8] {opcode}({taken}), {path}")
+        taken = name
+    if not is_fused:
+        return entry("\n".join(["  p = f32[8] parameter(0)", *lines]), before="")
+    inner = "\n".join(["f {", "  x = f32[8] parameter(0)", *lines, "}\n\n"])
+    fusion = 'fusion(p), kind=kLoop, calls=f, metadata={op_name="jit(f)/tanh"}'
+    return entry(f"  p = f32[8] parameter(0)\n  ROOT r = f32[8] {fusion}", before=inner)
+
+
+def test_what_is_fused_now_moved_into_the_fusion_that_was_added() -> None:
+    found = diff(fused(is_fused=False), fused(is_fused=True))
+    moved = [edit for edit in found.edits if isinstance(edit, Moved)]
+    assert [(e.base.name, e.head.name, e.changes) for e in moved] == [
+        (name, name, ()) for _, name in FUSED
+    ]
+    assert (found.added, found.removed, found.changed) == (2, 0, 0)  # fusion and parameter
+    wheres = {group.where for group in found.groups if group.kind == "moved"}
+    assert wheres == {"entry -> fusion r in entry"}
+
+
+def test_an_element_more_in_the_middle_of_a_loop_is_the_one_that_is_added() -> None:
+    def text(more: str) -> str:
+        shape = f"(s32[], {more}f32[2])"
+        second, last = ("f32[4] ", 2) if more else ("", 1)
+        between = f"  q = {second}get-tuple-element(s), index=1\n" if more else ""
+        body = f"""b {{
+  s = {shape} parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+{between}  z = f32[2] get-tuple-element(s), index={last}
+  ROOT t = {shape} tuple(i, {"q, " if more else ""}z)
+}}
+
+c {{
+  s.1 = {shape} parameter(0)
+  ROOT l = pred[] constant(false)
+}}
+
+"""
+        lines = f"  w.0 = {shape} parameter(0)\n  ROOT w = {shape} while(w.0), condition=c, body=b"
+        return entry(lines, before=body)
+
+    found = diff(text(""), text("f32[4], "))
+    assert [e.head.name for e in found.edits if isinstance(e, Added)] == ["q"]
+    assert found.matched["b", "z"] == ("b", "z")
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_parameter_that_goes_from_the_middle_is_the_one_that_is_removed(is_named: bool) -> None:
+    def text(names: str) -> str:
+        lines = []
+        for number, name in enumerate(names):
+            path = f', metadata={{op_name="{name}"}}' if is_named else ""
+            lines.append(f"  {name} = f32[2] parameter({number}){path}")
+        for name in names:
+            lines.append(f"  c{name} = f32[2] constant({{{ord(name)}, 1}})")
+            lines.append(f"  m{name} = f32[2] multiply({name}, c{name})")
+        shape = f"({', '.join(['f32[2]'] * len(names))})"
+        taken = ", ".join(f"m{name}" for name in names)
+        return entry("\n".join([*lines, f"  ROOT t = {shape} tuple({taken})"]))
+
+    found = diff(text("uvwxyz"), text("uvxyz"))
+    removed = [edit.base.name for edit in found.edits if isinstance(edit, Removed)]
+    assert sorted(removed) == ["cw", "mw", "w"]
+    assert (found.changed, found.added, found.moved) == (1, 0, 0)  # the tuple
+
+
 # ---- texts that are damaged, and programs that are large ---------------------------------------
 
 
