@@ -20,7 +20,9 @@ from hlo_lens.model.out_of_memory import (
     FailedAllocation,
     RematerializationLimit,
 )
+from hlo_lens.model.reader import reader
 from hlo_lens.syntax.buffer_lines import Node, find_all, grammar_tree, optional_token
+from hlo_lens.syntax.dtypes import element_type
 from hlo_lens.syntax.log_text import LEAD, MOST_INTERRUPTED, line_range, span_gap
 from hlo_lens.syntax.oom_values import exact_size, sizes_of
 from hlo_lens.syntax.out_of_memory import NAMES, parser
@@ -36,6 +38,11 @@ _FAILURE = re.compile(
       [ ](?:\d{{1,18}}[ ]bytes|{_SIZE})\.?(?:[ ]\[executable_name='[^'\n]*'\])?
     | [Ff]ailed[ ]to[ ]allocate(?:[ ]request[ ]for)?[ ]{_SIZE}[ ]\((?:\d{{1,18}}[ ]bytes|{_SIZE})\)
       (?:[ ]on[ ]device[ ]ordinal[ ]\d{{1,9}})?
+    | [Ff]ailed[ ]to[ ]allocate[ ]\d{{1,18}}[ ]bytes
+      (?:[ ](?:for[ ]new[ ]constant|on[ ]host|from[ ]device))?
+    | OOM[ ]when[ ]allocating[ ]tensor[ ]with[ ]shape[ ]?\[[\d,]{{0,200}}\]
+      [ ]and[ ]type[ ]\w{{1,40}}(?:[ ]on[ ]/[\w/:-]{{1,200}})?
+      (?:[ ]by[ ]allocator[ ][\w./:-]{{1,80}})?
     | Attempting[ ]to[ ](?:allocate|reserve)[ ]{_SIZE}(?:[ ]at[ ]the[ ]bottom[ ]of[ ]memory)?\.\s+
       That[ ]was[ ]not[ ]possible\.[ ]There[ ]are[ ]{_SIZE}[ ]free
       (?:,[ ]{_SIZE}[ ]reserved,[ ]and[ ]{_SIZE}[ ]reservable)?\.?
@@ -70,7 +77,7 @@ def read_failure(source: Source, place: int) -> tuple[FailedAllocation, int] | N
     if match is None:
         return None
     tree = _tree("failed_allocation", match[0])
-    if tree is None:
+    if tree is None or (tree.data == "tensor_failed" and _tensor_size(tree) is None):
         return None
     purpose = _PURPOSE.search(text, max(0, start - _BEFORE), start)
     line, lines = line_range(source, start, match.end())
@@ -82,12 +89,15 @@ def _failure(tree: Node, purpose: re.Match[str] | None, line: int, lines: int) -
     numbers = [str(c) for c in tree.children if isinstance(c, Token) and c.type == "NATURAL"]
     kind = tree.data
     program = str(optional_token(tree, "EXECUTABLE") or "").partition("'")[2].partition("'")[0]
-    requested = sizes[0] if sizes else exact_size(numbers.pop(0))
+    requested = sizes[0] if sizes else exact_size(numbers.pop(0) if numbers else "0")
     device = str(optional_token(tree, "DEVICE") or "").strip("; ()")
     rest = str(optional_token(tree, "REST_OF_LINE") or "")
     if kind == "failed_request":
         requested = sizes[1] if len(sizes) > 1 else exact_size(numbers.pop(0))
         device = numbers[0] if numbers else ""
+    elif kind == "tensor_failed":
+        requested = _tensor_size(tree) or requested
+        device = str(optional_token(tree, "TENSOR_DEVICE") or "").rpartition("/")[2]
     elif kind == "allocator_failed" and numbers:
         requested = exact_size(numbers[0])
     is_possible = kind == "not_possible"
@@ -105,6 +115,19 @@ def _failure(tree: Node, purpose: re.Match[str] | None, line: int, lines: int) -
         line=line,
         lines=lines,
     )
+
+
+def _tensor_size(tree: Node) -> HumanSize | None:
+    """Return the bytes of the tensor that TensorFlow names; None for a type that XLA has not."""
+    word = str(optional_token(tree, "WORD"))
+    dtype = element_type("float32" if word == "float" else word)
+    if dtype is None:
+        return None
+    try:
+        size = reader().shape(f"{dtype}{optional_token(tree, 'TENSOR_DIMENSIONS')}").size_bytes
+    except DumpSyntaxError:
+        return None
+    return None if size is None else exact_size(str(size))
 
 
 def read_limit(source: Source, place: int) -> tuple[RematerializationLimit, int] | None:

@@ -62,6 +62,13 @@ def sentence_fields(tree: Node) -> dict[str, object]:
             "used_for": "the stack of one instruction",
             "instruction": owner.strip(),
         }
+    if kind == "stack_without_room":
+        owner = str(optional_token(tree, "STACK_OWNER_ALONE")).partition(" stack for ")[2]
+        return {
+            "memory_space": str(optional_token(tree, "SPACE")),
+            "used_for": "the stack of one instruction",
+            "instruction": owner.strip(),
+        }
     if kind == "cores_exceed":
         return {
             "memory_space": "hbm",

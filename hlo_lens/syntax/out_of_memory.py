@@ -61,8 +61,10 @@ _SENTENCE = re.compile(
     rf"""Ran[ ]out[ ]of[ ]memory[ ]in[ ]memory[ ]space[ ][a-z]\w*
       (?:\.(?:\s+Used\s+{_SIZE}\s+of\s+{_SIZE}(?:[ ]\w+)?\.?)?
          (?:\s+Exceeded\s+\w+\s+capacity\s+by\s+{_SIZE}\.?)?
-       | [ ]while[ ]allocating[ ]on[ ]stack[ ]for[ ][^\n]*?\.?\s*Scoped[ ]allocation[ ]with[ ]size
-         \s+{_SIZE}\s+and[ ]limit[ ]{_SIZE}[ ]exceeded[ ]scoped[ ]\w+[ ]limit[ ]by[ ]{_SIZE}\.?)
+       | [ ]while[ ]allocating[ ]on[ ]stack[ ]for[ ]
+         (?:[^\n]*?\.?\s*Scoped[ ]allocation[ ]with[ ]size\s+{_SIZE}\s+and[ ]limit[ ]{_SIZE}
+          [ ]exceeded[ ]scoped[ ]\w+[ ]limit[ ]by[ ]{_SIZE}\.?
+         |[^\n]+))
       (?:\s+It[ ]should[ ]not[ ]be[ ]possible[^\n]*)?
     | Ran[ ]out[ ]of[ ]memory[ ]on[ ]HBM,[ ]the[ ]total[ ]memory[ ]required[ ]for[ ][\w ]+
       \({_SIZE}\)\s+exceeds[ ]available[ ]\w+[ ]\({_SIZE}\)\.(?:\s+HLO[ ]module:\s+[^\s]+)?

@@ -19,6 +19,7 @@ FAILED_ALLOCATION = (
     "Attempting to allocate ",
     "Attempting to reserve ",
     "ran out of memory trying to allocate ",
+    "OOM when allocating tensor with shape",
 )
 ALLOCATOR_STATE = ("BFCAllocator dump for ", "Bin (256):", "Summary of in-use Chunks by size")
 REMATERIALIZATION_LIMIT = ("Can't reduce memory use below ",)

@@ -10,6 +10,7 @@ from hlo_lens.model.out_of_memory import CompileOutOfMemory, FailedAllocation
 from hlo_lens.syntax.allocation_failures import parse_state_with_grammar
 from hlo_lens.syntax.log import parse_log
 from hlo_lens.syntax.out_of_memory import parse_with_grammar
+from hlo_lens.text.errors import DumpSyntaxError
 from tests import corpus
 
 LOGS = corpus.SAMPLES / "logs"
@@ -295,6 +296,19 @@ FAILURES = {
         "78702055168)requested by op <unknown>",
         FailedAllocation(requested=size("78702055168B"), allocator="GPU_0_bfc"),
     ),
+    "constant": (
+        "INTERNAL: Failed to allocate 1073741824 bytes for new constant",
+        FailedAllocation(requested=size("1073741824B")),
+    ),
+    "tensor of TensorFlow": (
+        "OOM when allocating tensor with shape[4096,4096] and type float on "
+        "/job:localhost/replica:0/task:0/device:GPU:1 by allocator GPU_1_bfc",
+        FailedAllocation(requested=size("67108864B"), device="device:GPU:1", allocator="GPU_1_bfc"),
+    ),
+    "half a tensor": (
+        "OOM when allocating tensor with shape[3,5] and type half",
+        FailedAllocation(requested=size("30B")),
+    ),
     "attempt": (
         "Allocator (GPU_0_bfc) ran out of memory trying to allocate 3.46GiB with freed_by_count=0."
         " The caller indicates that this is not a failure, but may mean",
@@ -414,3 +428,18 @@ def test_large_log_is_read_in_a_few_passes() -> None:
     log = parse_log(line * 40_000 + FIRST + line * 40_000)
     assert log.compile_ooms == parse_log(FIRST).compile_ooms
     assert isinstance(log.compile_ooms[0], CompileOutOfMemory)
+
+
+def test_stack_without_room_may_come_without_numbers() -> None:
+    (message,) = parse_log(
+        "RESOURCE_EXHAUSTED: Ran out of memory in memory space vmem while allocating on stack for "
+        "%kernel.18 = bf16[2048,4096]{1,0:T(8,128)(2,1)} custom-call(...) ...\nnext line\n"
+    ).compile_ooms
+    assert (message.memory_space, message.used, message.capacity) == ("vmem", (), None)
+    assert (message.instruction or "").startswith("%kernel.18 = bf16[2048,4096]")
+    assert message.lines == 1
+
+
+def test_tensor_of_a_type_that_is_not_known_is_not_read() -> None:
+    with pytest.raises(DumpSyntaxError):
+        parse_log("OOM when allocating tensor with shape[3] and type variant")
