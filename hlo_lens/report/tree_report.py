@@ -60,10 +60,25 @@ def named_trees(modules: Sequence[ModuleDump], measure: str | None) -> list[Name
         measure: What nodes count; None for calls in traces, and in modules for the bytes alive at
             the peak, or the instructions where these are not known.
 
+    Texts that cannot be counted so are left out where others can; the first tree says which.
+
     Raises:
         UsageError: If there is no tree that counts this.
     """
-    found = [tree for dump in modules for tree in _trees_of(dump, measure)]
+    found: list[NamedTree] = []
+    refused: list[UsageError] = []
+    for dump in modules:
+        try:
+            found += _trees_of(dump, measure)
+        except UsageError as error:
+            refused.append(error)
+    if refused and not found:
+        raise refused[0]
+    if refused:
+        first = found[0]
+        more = f", and {len(refused) - 1} others" if len(refused) > 1 else ""
+        left_out = f"left out: {refused[0]}{more}"
+        first.notes = (*first.notes, left_out)
     if not found:
         names = ", ".join(dump.name for dump in modules) or "the input"
         message = f"{names}: no call tree, and no HLO text whose stacks could be one"

@@ -143,3 +143,29 @@ def test_gap_inside_a_tree_is_told() -> None:
 def test_text_without_a_tree_is_an_error() -> None:
     assert _run("tree", "-", stdin="nothing\n")[0] == 4
     assert _run("tree", "/no/such/file")[0] == 3
+
+
+def test_module_that_cannot_be_counted_so_hides_no_other(tmp_path: Path) -> None:
+    sample = SAMPLES / "cpu" / "tp_mlp"
+    for file in sample.glob("*after_optimizations*.txt"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    lone = "HloModule lone\n\nENTRY e {\n  ROOT p = f32[8]{0} parameter(0)\n}\n"
+    (tmp_path / "module_0009.lone.cpu_after_optimizations.txt").write_text(lone, "utf-8")
+    code, out, err = _run("tree", str(tmp_path), "--measure", "memory")
+    assert (code, err) == (0, "")
+    assert "jit_train_step" in out
+    assert "left out: lone: memory not known" in out
+    code, _, err = _run("tree", str(tmp_path), "--measure", "memory", "--module", "lone")
+    assert code == 2
+    assert "lone: memory not known" in err
+
+
+def test_trace_beside_a_module_is_left_out_of_its_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    (hlo,) = (SAMPLES / "tpu" / "tp_mlp").glob("*after_optimizations.txt")
+    path.write_text(hlo.read_text("utf-8") + "\n" + TRACE, "utf-8")
+    code, out, _ = _run("tree", str(path), "--measure", "wire-bytes")
+    assert code == 0
+    assert "a trace counts calls" in out
+    code, out, _ = _run("tree", str(path))
+    assert code == 0
