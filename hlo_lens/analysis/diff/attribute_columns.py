@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.analysis.diff.labels import CONFIG_KEY, METADATA_KEY, is_irregular
+from hlo_lens.analysis.diff.attribute_text import CONFIG_KEY, METADATA_KEY, is_irregular
 from hlo_lens.model.hlo_columns import END, OPERANDS_END, STRIDE
 
 if TYPE_CHECKING:

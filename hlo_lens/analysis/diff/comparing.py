@@ -18,7 +18,7 @@ from hlo_lens.analysis.diff.label_changes import label_changes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.diff.matching import Matching
+    from hlo_lens.analysis.diff.partners import Matching
     from hlo_lens.analysis.diff.program_graph import ProgramGraph
 
 _FEW = 3

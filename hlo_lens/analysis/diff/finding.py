@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hlo_lens.analysis.diff.edits import Edit
-    from hlo_lens.analysis.diff.matching import Matching
+    from hlo_lens.analysis.diff.partners import Matching
     from hlo_lens.analysis.diff.program_graph import ProgramGraph
 
 

@@ -14,8 +14,8 @@ from itertools import repeat
 from operator import eq
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.diff.attribute_text import is_irregular, quick_split, squeezed
 from hlo_lens.analysis.diff.edits import Change
-from hlo_lens.analysis.diff.labels import is_irregular, quick_split, squeezed
 from hlo_lens.analysis.diff.metadata_noise import MetadataNoise
 from hlo_lens.analysis.diff.noise import Noise
 from hlo_lens.model.hlo_columns import END, NAME, NAME_END, OPERANDS_END, STRIDE

@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from hlo_lens.analysis.diff.attribute_text import split_attributes, squeezed
 from hlo_lens.model.hlo_instruction import CALLING_ATTRIBUTES
 from hlo_lens.model.shape import Layout
 from hlo_lens.text.errors import DumpSyntaxError
@@ -33,18 +34,6 @@ _NAMING = re.compile(
 )
 """Attributes whose values are names or channel ids, as XLA prints them."""
 
-_IRREGULAR = re.compile(r"[\"\n\r\t\f\\/]|  |= | ,")
-"""What XLA does not print between an operand list and the metadata, but for strings."""
-
-_METADATA = re.compile(
-    r', metadata=(\{(?:[^"{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"|\{[^{}]*\})*+\})'
-    r"(?=, backend_config=|$)"
-)
-METADATA_KEY = ", metadata={"
-CONFIG_KEY = ", backend_config="
-"""How the two parts of an attribute list start that stand behind all others."""
-
-_STRING_OR_SPACE = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+")|/\*.*?\*/|//[^\n]*|\s+', re.DOTALL)
 _PAIR = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
 _CALLING = frozenset(CALLING_ATTRIBUTES)
 _NO_MEANING = frozenset({"metadata", "origin", "original_value", "backend_config"})
@@ -316,56 +305,6 @@ _LONG_LITERAL = 10
 def _nameless(match: re.Match[str]) -> str:
     """Return an attribute without its name: a mark for a called computation or a channel."""
     return f"{match[1] or match[3] or match[5]}=_"
-
-
-def split_attributes(text: str) -> tuple[str | None, str, str | None]:
-    """Return an attribute list before the metadata, the metadata, and the backend config.
-
-    The first is None where the list is not as XLA prints it and needs to be read as a whole.
-    """
-    end = text.find(METADATA_KEY)
-    if end < 0:
-        end = text.find(CONFIG_KEY)
-        if end < 0:
-            return (None if _IRREGULAR.search(text) else text), "", None
-    head = text[:end]
-    if is_irregular(head):
-        return None, "", None
-    metadata, after = "", end
-    match = _METADATA.match(text, end)
-    if match is not None:
-        metadata, after = match[1], match.end()
-    if after == len(text):
-        return head, metadata, None
-    config = text[after + len(CONFIG_KEY) :]
-    if text.startswith(CONFIG_KEY, after) and config.startswith(("{", '"')):
-        return head, metadata, config
-    return None, "", None
-
-
-def is_irregular(head: str) -> bool:
-    """Return whether attributes before the metadata hold what XLA does not print there."""
-    return _IRREGULAR.search(head) is not None or CONFIG_KEY in head
-
-
-def quick_split(text: str) -> tuple[str | None, str, str | None]:
-    """Return what `split_attributes` does, but that the first part may be irregular."""
-    end = text.find(METADATA_KEY)
-    if end >= 0 and '"' not in (head := text[:end]):
-        close = text.find("}", end) + 1
-        if close == len(text):
-            return head, text[end + len(METADATA_KEY) - 1 :], None
-        config = close + len(CONFIG_KEY)
-        if text.startswith(CONFIG_KEY, close) and text.startswith(("{", '"'), config):
-            return head, text[end + len(METADATA_KEY) - 1 : close], text[config:]
-    return split_attributes(text)
-
-
-def squeezed(text: str) -> str:
-    """Return a text without white space and comments, but for those in strings."""
-    if " " not in text and "\n" not in text and "/" not in text and "\t" not in text:
-        return text
-    return _STRING_OR_SPACE.sub(lambda match: match[1] or "", text)
 
 
 def _config_value(text: str, reader: HloReader) -> tuple[object, str]:

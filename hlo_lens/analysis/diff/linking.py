@@ -331,14 +331,13 @@ class _Closely:
         columns = self._graph.module.columns
         text, base = columns.source.text, row * STRIDE
         start, end = columns.spans[base + OPERANDS_END] + 1, columns.spans[base + END]
-        digits = ""
         if text.startswith(_INDEX, start):
             comma = text.find(",", start + len(_INDEX), end)
             digits = text[start + len(_INDEX) : comma if comma >= 0 else end]
-        known = self._own_indices.get(digits)
-        if known is None:
-            number = HloInstruction(self._computation, row).attribute("index")
-            known = (int(number),) if number is not None and number.isdecimal() else ()
-            if digits == number:
-                self._own_indices[digits] = known
-        return known
+            known = self._own_indices.get(digits)
+            if known is not None:
+                return known
+            if digits.isdecimal():
+                return self._own_indices.setdefault(digits, (int(digits),))
+        number = HloInstruction(self._computation, row).attribute("index")
+        return (int(number),) if number is not None and number.isdecimal() else ()

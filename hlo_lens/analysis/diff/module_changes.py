@@ -11,15 +11,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.diff.attribute_text import squeezed
 from hlo_lens.analysis.diff.edits import Change
 from hlo_lens.analysis.diff.keys import parameter_numbers
-from hlo_lens.analysis.diff.labels import squeezed
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hlo_lens.analysis.diff.matching import Matching
+    from hlo_lens.analysis.diff.partners import Matching
     from hlo_lens.analysis.diff.program_graph import ProgramGraph
     from hlo_lens.model.hlo import HloModule
     from hlo_lens.model.shape import ShapeIndex

@@ -36,7 +36,7 @@ from hlo_lens.analysis.diff.text_columns import TextColumns
 from hlo_lens.analysis.result import Column, Result, Unit
 
 if TYPE_CHECKING:
-    from hlo_lens.analysis.diff.matching import Matching
+    from hlo_lens.analysis.diff.partners import Matching
     from hlo_lens.analysis.diff.program_graph import ProgramGraph
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.hlo import HloModule

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.diff.attribute_text import METADATA_KEY
 from hlo_lens.analysis.diff.label_changes import SHAPE_WORDS, label_changes
-from hlo_lens.analysis.diff.labels import METADATA_KEY, LabelParts
+from hlo_lens.analysis.diff.labels import LabelParts
 from hlo_lens.model.hlo_columns import SHAPE, SHAPE_END
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from hlo_lens.analysis.diff.edits import Change
-    from hlo_lens.analysis.diff.matching import Matching
+    from hlo_lens.analysis.diff.partners import Matching
     from hlo_lens.analysis.diff.program_graph import ProgramGraph, View
 
 
