@@ -34,22 +34,24 @@ def target_of(dump: ModuleDump) -> str | None:
     match = _GPU_STAGE.match(dump.stage or "")
     if match is not None:
         return match["target"]
+    if dump.target_text is not None:
+        text = dump.target_text.get()
+        return None if text is None else _tpu_target(text)
     first = next(iter(dump.files), STDIN)
     if first == STDIN or _CHANGE_LIST.search(Path(first).name) is None:
         return None
     number = Path(first).name.partition(".cl_")[0]
     for file in sorted(Path(first).parent.glob(_TARGET_FILES)):
         if file.name.partition(".cl_")[0] == number:
-            return _tpu_target(file)
+            try:
+                return _tpu_target(read_source(str(file)).text)
+            except UnreadableError:
+                return None
     return None
 
 
-def _tpu_target(file: Path) -> str | None:
-    """Return version and chips of a TPU as libtpu prints them; None if it cannot be read."""
-    try:
-        text = read_source(str(file)).text
-    except UnreadableError:
-        return None
+def _tpu_target(text: str) -> str | None:
+    """Return version and chips of a TPU as libtpu prints them; None if nothing tells them."""
     version = _TPU_VERSION.search(text)
     if version is None:
         return None

@@ -41,8 +41,8 @@ MOST_KEPT = 1 << 30
 _MOST_MEMBERS = 2_000_000
 _MOST_HEADER = 1 << 20
 _LOCAL_HEADER = 30
-_OPTIONS = ".debug_options"
-"""End of the names of small files that are no dumps, and are looked at nevertheless."""
+_SMALL = (".debug_options", ".target_arguments.txt")
+"""Ends of the names of small files that are no dumps, and are looked at nevertheless."""
 _LINK = "link inside the archive"
 _DRIVE = re.compile(r"[A-Za-z]:")
 
@@ -323,7 +323,7 @@ def _kept_files(
         head = opened.read(packed.CHUNK)
         kind = head_kind(MemoryFile(*place, head))
         if part_of(kind) is None:
-            is_kept = name.endswith(_OPTIONS)
+            is_kept = name.endswith(_SMALL)
             yield MemoryFile(*place, data=head if is_kept else b"", kind=kind)
         elif kept.size + member.size > MOST_KEPT and isinstance(file, DiskFile):
             yield StreamedMember(*place, file, number)

@@ -51,12 +51,14 @@ class ModuleFiles:
         folder: Folder below what was loaded.
         number: Its number; None for a text of no stage.
         stages: Stage, empty for none, to part, empty for the HLO text, to file.
+        target: What libtpu says of the TPU it was compiled for; None where it does not.
     """
 
     key: str
     folder: str
     number: int | None
     stages: dict[str, dict[str, StoredFile]] = field(default_factory=dict)
+    target: StoredFile | None = None
 
     def has(self, name: DumpFileName) -> bool:
         """Whether there is such a text already."""
@@ -98,11 +100,14 @@ def sort_files(
     """
     groups: dict[tuple[str, str], list[ModuleFiles]] = {}
     later: list[tuple[StoredFile, DumpFileName]] = []
+    targets: dict[tuple[str, str], StoredFile] = {}
     kinds = ((file, head_kind(file)) for file in files)
     for file, kind in with_archives_open(kinds, left) if opens_archives else kinds:
         name = split_file_name(name_of(file))
         if part_of(kind) != name.part:
             left.add(UNREADABLE if kind is None else kind.value, file.path)
+            if target := _TARGET.fullmatch(name_of(file)):
+                targets[_place(file), target[1]] = file
         elif name.stage is None and name.number is not None:
             later.append((file, name))
         else:
@@ -110,6 +115,9 @@ def sort_files(
     _join_nameless(groups)
     for file, name in later:
         _put_late(groups, file, name, left)
+    for key, runs in groups.items():
+        for group in runs:
+            group.target = targets.get(key)
     found = [group for runs in groups.values() for group in runs]
     found.sort(key=lambda g: (g.folder, -1 if g.number is None else g.number, g.key))
     return _join_split(found)
@@ -155,6 +163,7 @@ def _place(file: StoredFile) -> str:
     return str(PurePath(file.path).parent)
 
 
+_TARGET = re.compile(r"(.+)\.target_arguments\.txt(?:\.(?:gz|xz|bz2|zst))?")
 _NUMBER_ALONE = re.compile(r"module_\d{4,}$")
 
 
@@ -247,7 +256,15 @@ def module_at(group: ModuleFiles, stage: str | None, *, strict: bool = False) ->
         number=group.number,
         folder=group.folder,
         stage_list=Lazy(partial(_stages, group)),
+        target_text=None if group.target is None else Lazy(partial(_text_of, group.target)),
     )
+
+
+def _text_of(file: StoredFile) -> str | None:
+    try:
+        return read_source(file).text
+    except UnreadableError:
+        return None
 
 
 def _hlo(parts: Mapping[str, StoredFile]) -> StoredFile | None:

@@ -109,6 +109,8 @@ class ModuleDump:
         folder: Folder of its files below what was loaded; empty for its top.
         stage_list: Finds its stages; None for a text of no stage.
         log_text: Reads the log; None where the text is none.
+        target_text: Reads what libtpu says of the TPU that it was compiled for; None where there is
+            nothing of it.
     """
 
     name: str
@@ -125,6 +127,7 @@ class ModuleDump:
     number: int | None = None
     folder: str = ""
     stage_list: Lazy[tuple[Stage, ...]] | None = field(default=None, repr=False)
+    target_text: Lazy[str | None] | None = field(default=None, repr=False)
 
     @property
     def stages(self) -> tuple[Stage, ...]:
