@@ -201,6 +201,50 @@ def bench_diff(rounds: int) -> str:
     return "".join(lines)
 
 
+def bench_diff_command(rounds: int) -> str:
+    """Return a line on the whole command on two texts of many parameters: memory to program."""
+    paths = list(many_parameters(PARAMETERS))
+    text = sum(path.stat().st_size for path in paths)
+    runs, reports = [], []
+    for _ in range(rounds):
+        reports.append(process("report", str(paths[0])))
+        runs.append(process("diff", *map(str, paths)))
+    (whole, peak), (one, _) = least(runs), least(reports)
+    return (
+        f"hlo-lens diff of two texts of {text / 2e6:.0f} MB: {whole:.2f} s, "
+        f"{whole / one:.1f} times hlo-lens report of one, {peak / 1e6:.0f} MB at most\n"
+    )
+
+
+PARAMETERS = 20_000
+"""Parameters of the texts that are compared whole, three instructions for each."""
+
+
+def many_parameters(count: int) -> Iterator[Path]:
+    """Yield two scheduled modules that update so many parameters; the second has one more."""
+    for name, more in (("base", 0), ("head", 1)):
+        target = CACHE / f"parameters-{count}-{name}.txt"
+        if not target.exists():
+            with target.open("w", encoding="utf-8") as out:
+                out.write(_update(count + more))
+        yield target
+
+
+def _update(count: int) -> str:
+    shape = "f32[256,1024]{1,0}"
+    lines = ["HloModule big, is_scheduled=true, num_partitions=8", "", "ENTRY %main {"]
+    for n in range(count):
+        name = f"metadata={{op_name=\"params[\\'layer_{n}\\']\"}}"
+        lines.append(f"  %p.{n} = {shape} parameter({n}), sharding={{devices=[4,2]<=[8]}}, {name}")
+    for n in range(count):
+        path = f'metadata={{op_name="jit(f)/layer_{n}/OP" source_file="f.py" source_line=7}}'
+        for made, opcode, taken in (("g", "multiply", "p"), ("u", "subtract", "g")):
+            metadata = path.replace("OP", opcode)
+            lines.append(f"  %{made}.{n} = {shape} {opcode}(%p.{n}, %{taken}.{n}), {metadata}")
+    results, names = ", ".join([shape] * count), ", ".join(f"%u.{n}" for n in range(count))
+    return "\n".join([*lines, f"  ROOT %t = ({results}) tuple({names})", "}", ""])
+
+
 def measured(path: Path, what: str) -> tuple[float, int] | None:
     """Return seconds and peak bytes of one parse in a process of its own; None if it fails."""
     done = subprocess.run(
@@ -291,6 +335,7 @@ def main() -> None:
             f"{seconds:.2f} s, peak memory {peak / size:.1f} times the texts\n"
         )
     write("\n" + bench_diff(options.rounds))
+    write(bench_diff_command(options.rounds))
     for what, path in buffer_files():
         runs = [run for _ in range(options.rounds) if (run := measured(path, what)) is not None]
         seconds, peak = least(runs)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import bisect
 from collections import defaultdict
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.buffer_assignment.allocations import Allocation, HeapLayout
@@ -28,11 +29,14 @@ from hlo_lens.analysis.buffer_assignment.time_trees import BusyTimes
 from hlo_lens.analysis.buffer_assignment.values import PHI_ORDER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hlo_lens.analysis.buffer_assignment.allocations import LayoutRules
     from hlo_lens.analysis.buffer_assignment.buffer_sharing import BufferSharing
     from hlo_lens.analysis.buffer_assignment.values import Dataflow
+
+
+_END = itemgetter(1)
 
 
 def heap_layout(flow: Dataflow, sharing: BufferSharing, rules: LayoutRules) -> HeapLayout:
@@ -57,9 +61,10 @@ class _Assigner:
         self._allocations: list[Allocation] = []
         self._allocation_of: dict[int, int] = {}
         self._reusable: list[int] = []
+        self._bit_of: dict[int, int] = {}
         self._bits_of_color: dict[int, int] = defaultdict(int)
         self._busy = BusyTimes(2 * flow.end + 2)
-        self._held: list[list[tuple[int, int, int]]] = []
+        self._held: list[_Held] = []
         self._outputs = {flow.buffer_of[v] for v in flow.output_values}
         self._entry_places = {
             self._values.places[value]: (number, node)
@@ -104,7 +109,7 @@ class _Assigner:
         members = self._flow.buffers[buffer]
         color = self._values.parts[members[0]].color
         self._allocations.append(Allocation(size, color, kind, is_output=buffer in self._outputs))
-        self._held.append([])
+        self._held.append(_Held())
         number = len(self._allocations) - 1
         self._put(buffer, number)
         return number
@@ -116,9 +121,9 @@ class _Assigner:
             allocation.values.append((value, 0))
             self._allocation_of[value] = number
             start, end = self._values.starts[value], self._values.ends[value]
-            bisect.insort(self._held[number], (start, end, value))
+            self._held[number].add(start, end, value)
             if allocation.is_reusable:
-                self._busy.add(1 << self._reusable.index(number), 2 * start, 2 * end)
+                self._busy.add(self._bit_of[number], 2 * start, 2 * end)
         if buffer in self._outputs:
             allocation.is_output = True
 
@@ -128,8 +133,9 @@ class _Assigner:
         allocation.is_reusable = True
         bit = 1 << len(self._reusable)
         self._reusable.append(number)
+        self._bit_of[number] = bit
         self._bits_of_color[allocation.color] |= bit
-        for start, end, _ in self._held[number]:
+        for start, end, _ in self._held[number].values:
             self._busy.add(bit, 2 * start, 2 * end)
 
     def _assign(self, buffer: int, size: int) -> None:
@@ -206,10 +212,10 @@ class _Assigner:
         held = self._held[number]
         return not any(self._interferes(value, held) for value in members)
 
-    def _interferes(self, value: int, held: Sequence[tuple[int, int, int]]) -> bool:
+    def _interferes(self, value: int, held: _Held) -> bool:
         """Whether a value lives when one of some others does. Source: LiveRangeInterferes."""
         start, end = self._values.starts[value], self._values.ends[value]
-        for other_start, other_end, other in held:
+        for other_start, other_end, other in held.since(start):
             if other_start > end:
                 return False
             if other_end < start:
@@ -270,6 +276,29 @@ class _Assigner:
             allocation.kind = "heap"
             kept.append(allocation)
         return HeapLayout(allocations=kept, temporaries=temporaries)
+
+
+class _Held:
+    """Values in one allocation, by when they begin: start, end, value."""
+
+    def __init__(self) -> None:
+        self.values: list[tuple[int, int, int]] = []
+        self._is_ascending = True  # by their ends too, as all are that do not lie in one another
+
+    def add(self, start: int, end: int, value: int) -> None:
+        """Add a value."""
+        values = self.values
+        place = bisect.bisect(values, (start, end, value))
+        if any(one[1] > end for one in values[max(place - 1, 0) : place]):
+            self._is_ascending = False
+        if any(one[1] < end for one in values[place : place + 1]):
+            self._is_ascending = False
+        values.insert(place, (start, end, value))
+
+    def since(self, start: int) -> Iterator[tuple[int, int, int]]:
+        """Yield those that end at an instant or later, and maybe others, in their order."""
+        first = bisect.bisect_left(self.values, start, key=_END) if self._is_ascending else 0
+        return map(self.values.__getitem__, range(first, len(self.values)))
 
 
 def partition(
