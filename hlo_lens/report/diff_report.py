@@ -22,7 +22,8 @@ from hlo_lens.report.units import format_bytes, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.analysis.diff.collective_diff import CollectiveDiff, Detail
+    from hlo_lens.analysis.diff.collective_details import Detail
+    from hlo_lens.analysis.diff.collective_diff import CollectiveDiff
     from hlo_lens.analysis.diff.module_diff import ModuleDiff
     from hlo_lens.analysis.diff.sharding_diff import ShardingDiff
     from hlo_lens.analysis.result import Row

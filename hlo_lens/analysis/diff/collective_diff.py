@@ -12,29 +12,24 @@ Bytes are those of one run of the program, each collective as often as its loops
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.collectives_by import UNKNOWN_TIMES
+from hlo_lens.analysis.diff.collective_details import EXPOSED, arrow, details_of, times_text
+from hlo_lens.analysis.diff.collective_matching import pair_collectives
 from hlo_lens.analysis.diff.delta import Delta
-from hlo_lens.analysis.diff.multiset import pair_items
-from hlo_lens.analysis.diff.paths import last_scopes
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.hlo_query import COLLECTIVE_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from hlo_lens.analysis.diff.collective_details import Detail
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.snapshot import CollectiveFact, ModuleSnapshot
 
 ADDED, REMOVED, MOVED, CHANGED = "added", "removed", "moved", "changed"
-EXPOSED, HIDDEN = "exposed, was hidden", "hidden, was exposed"
-INTO, OUT_OF = "into a loop", "out of a loop"
-
-_TIMES = re.compile(r" x(?:\d+|\?)$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +69,7 @@ class CollectiveRow:
         """What changed; empty for what was added or removed."""
         if self.base is None or self.head is None:
             return ()
-        return tuple(_details(self.base, self.head))
+        return tuple(details_of(self.base, self.head))
 
     @property
     def base_wire_bytes(self) -> int | None:
@@ -188,7 +183,7 @@ def _cells(row: CollectiveRow) -> Row:
         one.axis,
         one.group_size,
         one.payload_bytes,
-        arrow(_times(base), _times(head)),
+        arrow(times_text(base), times_text(head)),
         row.delta_wire_bytes,
         ", ".join(map(str, row.details)),
         one.source,
@@ -209,118 +204,15 @@ def _cells(row: CollectiveRow) -> Row:
     )
 
 
-def arrow(one: str | None, other: str | None) -> str:
-    """Return two texts with an arrow between them; one alone where they are equal.
-
-    >>> arrow("1", "48"), arrow("2", "2"), arrow(None, "2")
-    ('1 -> 48', '2', '2')
-    """
-    texts = [text for text in (one, other) if text is not None]
-    return " -> ".join(dict.fromkeys(texts))
-
-
-def _times(fact: CollectiveFact | None) -> str | None:
-    if fact is None:
-        return None
-    if fact.dynamic_count is None:
-        return UNKNOWN_TIMES
-    return f"{'<=' if fact.is_at_most else ''}{fact.dynamic_count:,}"
-
-
-def _loops(fact: CollectiveFact) -> tuple[str, ...]:
-    """Return the loops around a collective, without trip counts."""
-    return tuple(_TIMES.sub("", loop) for loop in fact.loops)
-
-
-class Detail(NamedTuple):
-    """One respect in which two collectives that belong together differ.
-
-    Attributes:
-        what: The respect, or all there is to say.
-        base: Value in the base.
-        head: Value in the head; None, as the base's, where `what` says it all.
-        is_bytes: Whether the values are bytes.
-    """
-
-    what: str
-    base: str | int | None = None
-    head: str | int | None = None
-    is_bytes: bool = False
-
-    def __str__(self) -> str:
-        if self.base is None is self.head:
-            return self.what
-        one, other = ("?" if value is None else value for value in (self.base, self.head))
-        return f"{self.what} {one} -> {other}"
-
-
-def _details(base: CollectiveFact, head: CollectiveFact) -> Iterator[Detail]:
-    """Yield what differs between two collectives that belong together."""
-    if len(base.loops) != len(head.loops):
-        yield Detail(_way(base, head))
-    if base.dynamic_count != head.dynamic_count or base.is_at_most != head.is_at_most:
-        yield Detail("times", _times(base), _times(head))
-    if base.payload_bytes != head.payload_bytes:
-        yield Detail("payload", base.payload_bytes, head.payload_bytes, is_bytes=True)
-    if base.element_type != head.element_type:
-        yield Detail("type", base.element_type, head.element_type)
-    if not _is_same_axis(base, head):
-        yield (
-            Detail("axis", base.axis, head.axis)
-            if base.axis != head.axis
-            else Detail("other devices in the groups")
-        )
-    if base.group_size != head.group_size:
-        yield Detail("group size", base.group_size, head.group_size)
-    if base.is_exposed is False and head.is_exposed:
-        yield Detail(EXPOSED)
-    elif base.is_exposed and head.is_exposed is False:
-        yield Detail(HIDDEN)
-    yield from _rest(base, head)
-
-
-def _rest(base: CollectiveFact, head: CollectiveFact) -> Iterator[Detail]:
-    """Yield what differs beyond that, so that no change is without a word."""
-    if base.num_groups != head.num_groups:
-        yield Detail("groups", base.num_groups, head.num_groups)
-    if base.payload_bytes != head.payload_bytes:
-        return  # what is on the wire follows from it
-    if base.wire_bytes_per_device != head.wire_bytes_per_device:
-        one, other = base.wire_bytes_per_device, head.wire_bytes_per_device
-        yield Detail("on the wire each time", one, other, is_bytes=True)
-
-
-def _way(base: CollectiveFact, head: CollectiveFact) -> str:
-    """Return from where to where a collective moved."""
-    if len(head.loops) > len(base.loops):
-        return f"{INTO}: {_short(head.loops[-1])}"
-    return f"{OUT_OF}: {_short(base.loops[-1])}"
-
-
-def _short(loop: str) -> str:
-    """Return the last scope of a loop's operation path and its trip count."""
-    return loop.rpartition("/")[2]
-
-
-def _is_same_axis(base: CollectiveFact, head: CollectiveFact) -> bool:
-    """Return whether the groups lie alike: the same devices, or axes of one name."""
-    if base.groups == head.groups:
-        return True
-    return base.axis == head.axis and base.are_axes_named and head.are_axes_named
-
-
-# ---- matching ----------------------------------------------------------------------------------
-
-
 def collective_diff(base: ModuleSnapshot, head: ModuleSnapshot) -> CollectiveDiff | None:
     """Return what changed in the collectives of a module; None where a side has no HLO text."""
     if base.collectives is None or head.collectives is None:
         return None
-    paired = pair_items(base.collectives, head.collectives, _STAGES, _order)
+    paired = pair_collectives(base.collectives, head.collectives)
     rows: Counter[tuple[CollectiveFact | None, CollectiveFact | None]] = Counter()
     unchanged = 0
     for one, other, _ in paired.pairs:
-        if any(True for _ in _details(one, other)):
+        if any(True for _ in details_of(one, other)):
             rows[one, other] += 1
         else:
             unchanged += 1
@@ -376,93 +268,3 @@ def _sum(parts: Iterable[int | None]) -> int | None:
             return None
         total += part
     return total
-
-
-def _what(fact: CollectiveFact) -> tuple[object, ...]:
-    return (fact.kind, fact.groups, fact.payload_bytes, fact.element_type)
-
-
-def _by_all(fact: CollectiveFact) -> Hashable:
-    times = (fact.dynamic_count, fact.is_at_most)
-    return (*_what(fact), fact.loops, times, fact.is_exposed, fact.op_name, fact.source)
-
-
-def _without_line(fact: CollectiveFact) -> Hashable:
-    return (*_what(fact), fact.loops, fact.dynamic_count, fact.is_exposed, fact.op_name)
-
-
-def _without_exposure(fact: CollectiveFact) -> Hashable:
-    return (*_what(fact), fact.loops, fact.dynamic_count, fact.op_name)
-
-
-def _without_trips(fact: CollectiveFact) -> Hashable:
-    return (*_what(fact), _loops(fact), fact.op_name)
-
-
-def _without_payload(fact: CollectiveFact) -> Hashable:
-    return (fact.kind, fact.axis, fact.group_size, _loops(fact), fact.op_name)
-
-
-def _without_loops(fact: CollectiveFact) -> Hashable:
-    return (*_what(fact), _operation(fact))
-
-
-def _without_scopes(fact: CollectiveFact) -> Hashable:
-    """Return what a collective that moves into another scope keeps: its own name."""
-    name = last_scopes(fact.op_name)
-    return (*_what(fact), name, fact.source_file) if name else None
-
-
-def _without_origin(fact: CollectiveFact) -> Hashable:
-    return (*_what(fact), len(fact.loops), fact.dynamic_count)
-
-
-def _without_groups(fact: CollectiveFact) -> Hashable:
-    return (fact.kind, fact.axis, fact.group_size, fact.payload_bytes, len(fact.loops))
-
-
-def _of_one_origin(fact: CollectiveFact) -> Hashable:
-    if fact.op_name is None:
-        return None
-    return (fact.kind, fact.op_name, fact.source_file)
-
-
-def _of_one_operation(fact: CollectiveFact) -> Hashable:
-    if fact.op_name is None:
-        return None
-    return (fact.kind, fact.axis, fact.group_size, _operation(fact), fact.source_file)
-
-
-def _operation(fact: CollectiveFact) -> str:
-    """Return the last two scopes of the operation path: an edit around it changes the others."""
-    return last_scopes(fact.op_name, 2)
-
-
-_STAGES = (
-    _by_all,
-    _without_line,
-    _without_exposure,
-    _without_trips,
-    _without_payload,
-    _without_loops,
-    _without_scopes,
-    _without_origin,
-    _without_groups,
-    _of_one_origin,
-    _of_one_operation,
-)
-
-
-def _order(fact: CollectiveFact) -> tuple[object, ...]:
-    return (
-        fact.source_line,
-        fact.payload_bytes,
-        fact.dynamic_count,
-        fact.axis,
-        fact.op_name,
-        fact.source_file,
-        " ".join(fact.loops),
-        fact.groups,
-        fact.element_type,
-        fact.is_exposed,
-    )
