@@ -59,6 +59,7 @@ LABELS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("function first", rf"(.*\S)\s*[(\[]({_INNER_FILE}){_LINE}[)\]]"),
         ("function first", rf"(.*\S)\s+(?:at|@|in|from)\s+({_WORD_FILE}){_LINE}"),
         ("place first", r'File "([^"\n]+)", line (\d{1,9}), in (\S.*?)'),
+        ("place first", rf"({_PATH_FILE})\((\d{{1,9}})\): (\S.*?)"),
         ("place first", rf"({_PATH_FILE}){_LINE}\s*\((\S.*)\)"),
         ("place first", rf"({_PATH_FILE}){_LINE}(?::|\s)\s*(\S.*?)"),
         ("function first", rf"(.*\S)\s+({_PATH_FILE}){_LINE}"),
