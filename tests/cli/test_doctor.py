@@ -93,6 +93,8 @@ def test_flags_that_the_jaxlib_here_does_not_have_are_told(
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: jaxlib\nVersion: 0.9.9\n")
     monkeypatch.syspath_prepend(tmp_path)
+    for name in ("jax", "jaxlib"):  # another test may have imported them
+        monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(environment_module, "_LIBRARY", 1)
     flags = "--xla_dump_to=/d --xla_gpu_autotune_levl=0 --xla_cpu_fast=1 --xla_no"
     monkeypatch.setenv("XLA_FLAGS", flags)

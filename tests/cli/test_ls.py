@@ -91,8 +91,8 @@ ENTRY %main {
         (
             "negate(",
             "cosine(",
-            "first where rank_0 has b (negate f32[8], in computation inner), rank_1 has "
-            "b (cosine f32[8], in computation inner)",
+            "first at b (negate f32[8], in computation inner): opcode is negate in rank_0, "
+            "cosine in rank_1",
         ),
         (
             "ROOT %r = f32[8]{0} add(%q, %s)",
