@@ -158,10 +158,12 @@ def view_changes(
 
 
 def _said(graph: ProgramGraph, row: int) -> tuple[str, str]:
-    """Return shape and attributes of a row as written, without metadata."""
+    """Return shape and attributes of a row as written, without metadata that ends them."""
     columns = graph.module.columns
-    head, _, _ = columns.attributes_text(row).partition(METADATA_KEY)
-    return columns.text(row, SHAPE, SHAPE_END), head
+    attributes = columns.attributes_text(row)
+    head, _, metadata = attributes.partition(METADATA_KEY)
+    is_last = "}" not in metadata[:-1]
+    return columns.text(row, SHAPE, SHAPE_END), head if is_last else attributes
 
 
 def _label(graph: ProgramGraph, row: int) -> int:
