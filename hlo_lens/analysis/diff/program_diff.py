@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.diff.building import program_graph
@@ -45,14 +46,14 @@ if TYPE_CHECKING:
 class Partners(Mapping[tuple[str, str], tuple[str, str]]):
     """Computation and instruction of one program to those of the other; made when asked for.
 
+    Of several instructions of one name, which only hand-written text has, the last with a partner.
+
     Args:
         mine: Module whose names are the keys.
         yours: Module whose names are the values.
         rows: Row of the one to row of the other.
         owners: Position of the computation of each row, of both.
     """
-
-    __slots__ = ("_mine", "_owners", "_rows", "_yours")
 
     def __init__(
         self,
@@ -61,25 +62,25 @@ class Partners(Mapping[tuple[str, str], tuple[str, str]]):
         rows: Mapping[int, int],
         owners: tuple[Sequence[int], Sequence[int]],
     ) -> None:
-        self._mine = mine
-        self._yours = yours
+        self._modules = mine, yours
         self._rows = rows
         self._owners = owners
 
+    @cached_property
+    def _row_of(self) -> dict[tuple[str, str], int]:
+        return {self._named(row, 0): row for row in self._rows}
+
     def __getitem__(self, key: tuple[str, str]) -> tuple[str, str]:
-        computation = self._mine.computation(key[0])
-        instruction = None if computation is None else computation.instruction(key[1])
-        if instruction is None or instruction.row not in self._rows:
-            raise KeyError(key)
-        return self._named(self._yours, self._rows[instruction.row], 1)
+        return self._named(self._rows[self._row_of[key]], 1)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        return (self._named(self._mine, row, 0) for row in self._rows)
+        return iter(self._row_of)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._row_of)
 
-    def _named(self, module: HloModule, row: int, side: int) -> tuple[str, str]:
+    def _named(self, row: int, side: int) -> tuple[str, str]:
+        module = self._modules[side]
         computation = module.computations[self._owners[side][row]]
         return computation.name, module.columns.name(row)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.diff.attribute_text import METADATA_KEY
+from hlo_lens.analysis.diff.attribute_text import quick_split
 from hlo_lens.analysis.diff.label_changes import SHAPE_WORDS, label_changes
 from hlo_lens.analysis.diff.labels import LabelParts
 from hlo_lens.model.hlo_columns import SHAPE, SHAPE_END
@@ -161,9 +161,10 @@ def _said(graph: ProgramGraph, row: int) -> tuple[str, str]:
     """Return shape and attributes of a row as written, without metadata that ends them."""
     columns = graph.module.columns
     attributes = columns.attributes_text(row)
-    head, _, metadata = attributes.partition(METADATA_KEY)
-    is_last = "}" not in metadata[:-1]
-    return columns.text(row, SHAPE, SHAPE_END), head if is_last else attributes
+    head, metadata, config = quick_split(attributes)
+    if head is not None and metadata and config is None:
+        attributes = head
+    return columns.text(row, SHAPE, SHAPE_END), attributes
 
 
 def _label(graph: ProgramGraph, row: int) -> int:

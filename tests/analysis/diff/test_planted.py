@@ -436,6 +436,18 @@ def test_partners_are_told_by_computation_and_name() -> None:
         found.matched["body", "nothing"]
 
 
+def test_partners_are_a_mapping_where_a_text_repeats_a_name() -> None:
+    base = entry("""  a = f32[4] parameter(0)
+  b = f32[4] sine(a)
+  b = f32[4] cosine(a)
+  ROOT t = (f32[4], f32[4]) tuple(b, a)""")
+    found = diff(base, base.replace("b = f32[4] cosine(a)", "c = f32[4] tanh(a)"))
+    partners = dict(found.matched)
+    assert len(partners) == len(found.matched)
+    assert {("m", "a"), ("m", "t")} <= {("m", name) for _, name in partners}
+    assert set(found.matched.items()) == set(partners.items())
+
+
 ELEMENTS = """  p = (f32[8], f32[8]) parameter(0)
   g = f32[8] get-tuple-element(p), index=0, sharding={devices=[2]0,1}
   h = f32[8] get-tuple-element(p), index=1
@@ -455,6 +467,13 @@ ELEMENTS = """  p = (f32[8], f32[8]) parameter(0)
             'index=1, frontend_attributes={a="1"}',
             'frontend_attributes (none) -> {a="1"}',
         ),
+        ("index=1", 'index=1, metadata={op_name="f"}', ""),
+        ("index=1", 'index=1, metadata={op_name="f"}, made_up=7', "made_up (none) -> 7"),
+        (
+            "index=1",
+            'index=1, frontend_attributes={a=", metadata={"}',
+            'frontend_attributes (none) -> {a=", metadata={"}',
+        ),
     ],
 )
 def test_what_an_element_says_of_itself_is_compared(before: str, after: str, change: str) -> None:
@@ -463,6 +482,13 @@ def test_what_an_element_says_of_itself_is_compared(before: str, after: str, cha
     found = diff(base, head)
     assert [c for group in found.groups for c in group.changes] == ([change] if change else [])
     assert found.changed == bool(change)
+
+
+def test_the_config_of_an_element_behind_its_metadata_is_compared() -> None:
+    config = 'index=1, metadata={op_name="f"}, backend_config={"a":1}'
+    base = entry(ELEMENTS.replace("index=1", config))
+    (group,) = diff(base, base.replace('"a":1', '"a":2')).groups
+    assert group.changes == ("backend_config.a 1 -> 2",)
 
 
 def test_the_shape_of_an_element_follows_from_the_tuple() -> None:
