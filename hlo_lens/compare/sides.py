@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from hlo_lens.api import modules_of
 from hlo_lens.compare.origin import target_of, toolchain_of
 from hlo_lens.load import STDIN, load, read_source
-from hlo_lens.load.stored import DiskFile, head_of
+from hlo_lens.load.stored import DiskFile, head_of, require
 from hlo_lens.model.dump import Dump, ModuleDump
 from hlo_lens.model.hlo import HloModule
 from hlo_lens.model.snapshot import Snapshot
@@ -115,6 +115,9 @@ def load_sides(
     if STDIN in (base, head) and base == head:
         message = "only one side can be standard input"
         raise UsageError(message)
+    for side in (base, head):
+        if isinstance(side, str | Path) and "\n" not in str(side):
+            require(str(side))  # before the other, which may be large, is read
     sides = load_side(base, progress=progress), load_side(head, progress=progress)
     one, other = (side.selected(pattern) for side in sides)
     if pattern is not None and not one.modules and not other.modules:

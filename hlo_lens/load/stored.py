@@ -6,6 +6,7 @@ A stored file can be sent to another process, which then reads it for itself.
 from __future__ import annotations
 
 import io
+import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -90,11 +91,20 @@ def chunks(file: StoredFile, cut: list[bool] | None = None) -> Iterator[bytes]:
         with opened:
             yield from unpacked(opened, file.path, cut)
     except FileNotFoundError as error:
-        message = f"{file.path}: no such file or folder"
-        raise UnreadableError(message) from error
+        raise _missing(file.path) from error
     except OSError as error:
         message = f"{file.path}: cannot be read: {error.strerror or error}"
         raise UnreadableError(message) from error
+
+
+def require(path: str) -> None:
+    """Raise UnreadableError if nothing is at a path; standard input is always there."""
+    if path != STDIN and not os.path.lexists(path):
+        raise _missing(path)
+
+
+def _missing(path: str) -> UnreadableError:
+    return UnreadableError(f"{path}: no such file or folder")
 
 
 def read_source(file: StoredFile | str) -> Source:

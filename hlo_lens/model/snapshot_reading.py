@@ -84,7 +84,8 @@ class _Reader:
         self._path = path
 
     def _fail(self, where: str, what: str) -> DumpSyntaxError:
-        return DumpSyntaxError(f"the snapshot is damaged: {where} {what}", path=self._path)
+        message = f"the snapshot is damaged: {where} {what}; save it anew from its dump"
+        return DumpSyntaxError(message, path=self._path)
 
     def objects(self, value: object, where: str) -> list[dict[str, object]]:
         """Return a list of objects."""

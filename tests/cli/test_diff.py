@@ -171,6 +171,13 @@ def test_a_missing_side_is_3() -> None:
     assert _run("diff", BASE, "/nowhere/at/all")[0] == 3
 
 
+def test_a_missing_head_is_told_before_the_base_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hlo_lens.compare.sides.load_side", pytest.fail)
+    code, _, err = _run("diff", BASE, "/nowhere/at/all")
+    assert code == 3
+    assert "/nowhere/at/all: no such file or folder" in err
+
+
 def test_both_sides_cannot_be_standard_input() -> None:
     code, _, err = _run("diff", "-", "-")
     assert code == 2
