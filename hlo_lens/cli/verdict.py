@@ -9,7 +9,7 @@ import click
 
 from hlo_lens.analysis.gate.budget import short_rule
 from hlo_lens.cli import exit_codes
-from hlo_lens.compare.changes import diff_sides
+from hlo_lens.compare.changes import diff_sides, estimate_limit
 from hlo_lens.compare.check import Checked, judge_sides
 from hlo_lens.compare.sides import load_sides
 from hlo_lens.report.annotations import check_annotations, diff_annotations
@@ -72,8 +72,10 @@ def compare_paths(
 ) -> Compared:
     """Return two paths compared, and judged where there are rules."""
     parsed = [short_rule(rule) for rule in rules]
-    base, head = load_sides(*paths, pattern=pattern, progress=progress)
-    diff = diff_sides(base, head, only=_words(only), heed=_words(heed), is_forced=is_forced)
+    subjects = _words(only)
+    limit = None if parsed else estimate_limit(subjects)  # a rule may be about memory
+    base, head = load_sides(*paths, pattern=pattern, progress=progress, most_estimated=limit)
+    diff = diff_sides(base, head, only=subjects, heed=_words(heed), is_forced=is_forced)
     checked = judge_sides(parsed, head, diff, is_forced=is_forced) if parsed else None
     return Compared(paths=paths, diff=diff, checked=checked)
 

@@ -9,7 +9,7 @@ from hlo_lens.analysis.diff.module_diff import SUBJECTS, module_diff
 from hlo_lens.analysis.diff.noise import Noise
 from hlo_lens.analysis.diff.pairing import pair_modules
 from hlo_lens.analysis.diff.program_diff import program_diff
-from hlo_lens.compare.sides import load_sides
+from hlo_lens.compare.sides import MOST_ESTIMATED, load_sides
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
@@ -120,8 +120,13 @@ def diff(
         DumpSyntaxError: If it cannot be parsed, or is a snapshot of a newer version.
         UsageError: If there is nothing of the name to compare.
     """
-    sides = load_sides(base, head)
+    sides = load_sides(base, head, most_estimated=estimate_limit(only))
     return diff_sides(*sides, only=only, heed=heed, is_forced=force)
+
+
+def estimate_limit(only: Sequence[str]) -> int | None:
+    """Return up to how many instructions memory is estimated; None where programs do not count."""
+    return MOST_ESTIMATED if "program" in only else None
 
 
 def diff_sides(

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     Progress: TypeAlias = Callable[[int, int], None]
 
 MOST_ESTIMATED = 100_000
-"""Instructions of the largest module whose memory is estimated where XLA's is not there."""
+"""Instructions of the largest module whose memory is estimated beside a program diff.
+
+An estimate takes longer than the diff of the program; who asks for memory waits for it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +101,7 @@ def load_sides(
     pattern: re.Pattern[str] | None = None,
     progress: Progress | None = None,
     with_programs: bool = True,
+    most_estimated: int | None = None,
 ) -> tuple[LoadedSide, LoadedSide]:
     """Return both sides; programs get fingerprints where one side is a snapshot.
 
@@ -108,6 +112,8 @@ def load_sides(
         progress: Called with modules done and modules in all, of each side.
         with_programs: Whether programs are compared; else only those get fingerprints that cannot
             be told apart without.
+        most_estimated: Memory of larger modules is not estimated, in instructions; None for no
+            limit.
 
     Raises:
         UnknownNameError: If the pattern is found in no name of either side.
@@ -118,7 +124,9 @@ def load_sides(
     for side in (base, head):
         if isinstance(side, str | Path) and "\n" not in str(side):
             require(str(side))  # before the other, which may be large, is read
-    sides = load_side(base, progress=progress), load_side(head, progress=progress)
+    sides = [
+        load_side(side, progress=progress, most_estimated=most_estimated) for side in (base, head)
+    ]
     one, other = (side.selected(pattern) for side in sides)
     if pattern is not None and not one.modules and not other.modules:
         message = f"no module matches {pattern.pattern!r}; there is {sides[1].names}"
@@ -131,20 +139,23 @@ def load_sides(
     return _with_fingerprints(one, of=several), _with_fingerprints(other, of=several)
 
 
-def load_side(side: Side, *, progress: Progress | None = None) -> LoadedSide:
+def load_side(
+    side: Side, *, progress: Progress | None = None, most_estimated: int | None = None
+) -> LoadedSide:
     """Return the modules of one side: of a path, HLO text, or what was read from either."""
     if isinstance(side, Snapshot):
         return _of_snapshot(side)
     if isinstance(side, Dump):
-        return _of_modules(side.path, side.modules, progress)
+        return _of_modules(side.path, side.modules, progress, most_estimated)
     if isinstance(side, ModuleDump | HloModule) or "\n" in str(side):
         modules = modules_of(side)
-        return _of_modules(modules[0].name if modules else "text", modules, progress)
+        name = modules[0].name if modules else "text"
+        return _of_modules(name, modules, progress, most_estimated)
     name = str(side)
     if name != STDIN and _is_json(name):
         return _of_snapshot(read_snapshot_file(name))
     dump = load(side)
-    return _of_modules(dump.path, dump.modules, progress)
+    return _of_modules(dump.path, dump.modules, progress, most_estimated)
 
 
 def snapshot(
@@ -216,19 +227,21 @@ def _of_snapshot(found: Snapshot) -> LoadedSide:
     return LoadedSide(path=found.path, modules=modules, is_snapshot=True)
 
 
-def _of_modules(path: str, dumps: Sequence[ModuleDump], progress: Progress | None) -> LoadedSide:
+def _of_modules(
+    path: str, dumps: Sequence[ModuleDump], progress: Progress | None, most_estimated: int | None
+) -> LoadedSide:
     modules: list[SideModule] = []
     for done, module in enumerate(dumps):
         if progress is not None:
             progress(done, len(dumps))
-        modules.append(_module_of(module))
+        modules.append(_module_of(module, most_estimated))
     return LoadedSide(path=path, modules=tuple(modules), is_snapshot=False)
 
 
 # ---- one module --------------------------------------------------------------------------------
 
 
-def _module_of(dump: ModuleDump) -> SideModule:
+def _module_of(dump: ModuleDump, most_estimated: int | None) -> SideModule:
     """Return a module with its object in the report, and what is compared of it."""
     from hlo_lens.analysis.diff.pairing import plain_name
     from hlo_lens.analysis.memory_results import memory_results
@@ -249,7 +262,7 @@ def _module_of(dump: ModuleDump) -> SideModule:
     results = module_results(module, before=lambda: dump.before)
     backend = module_json.backend_of(dump, results.summary)
     memory = memory_results(
-        dump, backend=backend, table=results.table, most_estimated=MOST_ESTIMATED
+        dump, backend=backend, table=results.table, most_estimated=most_estimated
     )
     shardings = sharding_results(dump, known=(results.table, results.signature))
     numbers = numbers_of(module_json.module_numbers(dump, module, results, memory))

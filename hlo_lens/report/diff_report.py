@@ -34,8 +34,8 @@ MOST_CHARACTERS = 65_000
 """Longest Markdown; a comment on GitHub may have 65,536 characters."""
 
 NO_MEMORY = (
-    "not known: neither side has a buffer assignment, or a schedule that is not too large for an "
-    "estimate"
+    "not known: no side has a buffer assignment, or a schedule to estimate by (a large one is "
+    "estimated with --only memory)"
 )
 NO_TEXT = "not known: one side has no HLO text"
 ONLY_FINGERPRINT = (

@@ -404,7 +404,7 @@ def test_what_nothing_tells_is_said_to_be_unknown(tmp_path: Path) -> None:
     text = tmp_path / "f.txt"
     text.write_text(BARE)
     out = _run("diff", str(text), str(text))[1]
-    assert "memory       not known: neither side has a buffer assignment" in out
+    assert "memory       not known: no side has a buffer assignment" in out
     (buffers,) = _unpacked(tmp_path, "tpu").rglob("*-buffer-assignment.txt")
     alone = tmp_path / "buffers.txt"
     alone.write_bytes(buffers.read_bytes())
@@ -412,6 +412,22 @@ def test_what_nothing_tells_is_said_to_be_unknown(tmp_path: Path) -> None:
     for subject in ("collectives", "sharding", "program"):
         assert f"{subject:<12} not known: one side has no HLO text" in out
     assert "partitions" not in out
+
+
+def test_memory_of_a_large_text_is_estimated_where_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hlo_lens.compare.changes.MOST_ESTIMATED", 3)
+    text, base = tmp_path / "f.txt", str(tmp_path / "base.json")
+    text.write_text(BARE.replace("jit_f", "jit_f, is_scheduled=true"))
+    name, rule = str(text), "memory.temp_bytes>+0%"
+    assert "memory       no change" in _run("diff", name, name)[1]
+    monkeypatch.setattr("hlo_lens.compare.changes.MOST_ESTIMATED", 1)
+    assert "memory       not known: no side" in _run("diff", name, name)[1]
+    assert "memory  no change" in _run("diff", name, name, "--only", "memory")[1]
+    assert _run("diff", name, name, "--fail-on", rule)[0] == 0
+    _run("save", name, "-o", base)
+    assert _run("check", name, "--baseline", base)[0] == 0
 
 
 def test_a_program_that_changed_is_no_pass_where_its_memory_is_unknown(tmp_path: Path) -> None:
