@@ -11,12 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hlo_lens.syntax.proto.instructions import (
-    InstructionPrinter,
-    frontend_text,
-    index_text,
-    quoted,
-)
+from hlo_lens.syntax.proto.attribute_texts import frontend_text, index_text, quoted
+from hlo_lens.syntax.proto.instructions import InstructionPrinter
 from hlo_lens.syntax.proto.values import with_counts, words
 
 if TYPE_CHECKING:
