@@ -1,6 +1,7 @@
 """What is not the same about two instructions that are partners.
 
-An operand is the same if it is the partner, or computes the same from the parameters on. Where one
+An operand is the same if it is the partner, or computes the same from the parameters on; what is
+not pure must also serve the same users. Where one
 of the two operands has no partner (it was added, removed or moved) that edit says it all, and the
 user counts as unchanged; so does one whose operand is another element of a tuple that has changed.
 Numbers of parameters of computations other than the entry follow from the operands of what calls
@@ -9,17 +10,22 @@ them and are compared there.
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.diff.edits import Change
-from hlo_lens.analysis.diff.keys import POSITIONAL, parameter_numbers
+from hlo_lens.analysis.diff.impure import impure_nodes
+from hlo_lens.analysis.diff.keys import POSITIONAL, operands_of, parameter_numbers
 from hlo_lens.analysis.diff.label_changes import label_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from hlo_lens.analysis.diff.partners import Matching
     from hlo_lens.analysis.diff.program_graph import ProgramGraph
+    from hlo_lens.model.shape import ShapeIndex
 
 _FEW = 3
 
@@ -191,7 +197,10 @@ class Comparison:
 
     def _computes_the_same(self, x: int, y: int) -> bool:
         """Return whether two nodes compute the same from parameters that stand for the same."""
-        if self._found.base_up[x] != self._found.head_up[y]:
+        found = self._found
+        if found.base_up[x] != found.head_up[y]:
+            return False
+        if x in self._impure and found.base_down[x] != found.head_down[y]:
             return False
         computation = self._base.owner[x]
         if computation == self._base.entry:
@@ -205,6 +214,10 @@ class Comparison:
             )
         return known
 
+    @cached_property
+    def _impure(self) -> AbstractSet[int]:
+        return impure_nodes(self._base)
+
     def _has_place(self, node: int) -> bool:
         return self._found.head_of[node] >= 0 and node not in self._found.moved
 
@@ -217,15 +230,26 @@ class Comparison:
         return parts[self._base.label[x]].shape != parts[self._head.label[y]].shape
 
     def _other_arity(self, mine: int, yours: int) -> Iterator[Change]:
-        """Yield that operands with a partner came or went; others are edits of their own."""
+        """Yield that operands with a partner came or went; others are edits of their own.
+
+        Of a tuple that has changed it does not count which elements, nor how many.
+        """
         base, head = self._base, self._head
-        a, b = base.operands[mine], head.operands[yours]
-        partners = [self._found.head_of[x] for x in a if x >= 0 and self._has_place(x)]
-        left = dict.fromkeys(partners)
-        came = [y for y in b if y >= 0 and y not in left and self._has_partner(y)]
-        there = set(b)
+        head_of, base_of = self._found.head_of, self._found.base_of
+        mine_taken = [(x, at) for x, at in operands_of(base, mine) if x >= 0 and self._has_place(x)]
+        yours_taken = [
+            (y, at) for y, at in operands_of(head, yours) if y >= 0 and self._has_partner(y)
+        ]
+        left = Counter((head_of[x], at) for x, at in mine_taken)
+        there = Counter(yours_taken)
+        names = {head_of[x] for x, _ in mine_taken}, {y for y, _ in yours_taken}
+
+        def is_told(x: int, y: int, side: int) -> bool:
+            return y in names[side] and self._shape_differs(x, y)
+
+        came = [(y, at) for y, at in (there - left).elements() if not is_told(base_of[y], y, 0)]
         went = [
-            x for x in a if x >= 0 and self._has_place(x) and self._found.head_of[x] not in there
+            (base_of[y], at) for y, at in (left - there).elements() if not is_told(base_of[y], y, 1)
         ]
         if came or went:
             yield Change(
@@ -292,10 +316,10 @@ def _element(index: tuple[int, ...]) -> str:
     return f"element {{{','.join(map(str, index))}}}" if index else "all of it"
 
 
-def _several(graph: ProgramGraph, nodes: Sequence[int]) -> str:
+def _several(graph: ProgramGraph, operands: Sequence[tuple[int, ShapeIndex]]) -> str:
     """Return the first few of some operands as text, and how many more there are."""
-    more = [f"{len(nodes) - _FEW} more"] if len(nodes) > _FEW else []
-    return ", ".join([_shown(graph, node, ()) for node in nodes[:_FEW]] + more)
+    more = [f"{len(operands) - _FEW} more"] if len(operands) > _FEW else []
+    return ", ".join([_shown(graph, *operand) for operand in operands[:_FEW]] + more)
 
 
 def _shown(graph: ProgramGraph, node: int, index: tuple[int, ...]) -> str:

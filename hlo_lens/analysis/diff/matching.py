@@ -67,6 +67,8 @@ class _Matcher:
             base_computation=[-1] * len(head.nodes),
             base_up=self._mine.up,
             head_up=self._yours.up,
+            base_down=self._mine.down,
+            head_down=self._yours.down,
             base_content=self._mine.content,
             head_content=self._yours.content,
         )
@@ -145,7 +147,8 @@ class _Matcher:
     def _pair_the_rest(self) -> None:
         """Match computations that no matched instruction led to: by content, then by name.
 
-        Not those of instructions without a partner, which came or went with them.
+        Not those of instructions without a partner, which came or went with them; but for those of
+        what the entry does not run, which may call one another in a circle.
         """
         names = computation_names(self.base), computation_names(self.head)
         for mine, yours in ((self._mine.content, self._yours.content), names):
@@ -162,10 +165,11 @@ class _Matcher:
         graph = (self.base, self.head)[side]
         partners = (self.result.head_of, self.result.base_of)[side]
         computations = (self.result.head_computation, self.result.base_computation)[side]
+        run = graph.reachable()
         gone = {
             computation
             for node, called in graph.callees.items()
-            if partners[node] < 0
+            if partners[node] < 0 and graph.owner[node] in run
             for _, computation in called
         }
         return [

@@ -16,6 +16,8 @@ class Matching:
         base_computation: For each computation of the head, its partner.
         base_up: Fingerprints of what each node of the base computes; one more for unknown operands.
         head_up: The same of the head.
+        base_down: Fingerprints of what becomes of each node of the base in its computation.
+        head_down: The same of the head.
         base_content: Fingerprints of whole computations of the base.
         head_content: The same of the head.
         moved: Nodes of the base whose partner is in a computation that is not its own's partner.
@@ -28,6 +30,8 @@ class Matching:
     base_computation: list[int]
     base_up: list[int]
     head_up: list[int]
+    base_down: list[int]
+    head_down: list[int]
     base_content: list[int]
     head_content: list[int]
     moved: set[int] = field(default_factory=set)
@@ -42,6 +46,8 @@ class Matching:
             base_computation=self.head_computation,
             base_up=self.head_up,
             head_up=self.base_up,
+            base_down=self.head_down,
+            head_down=self.base_down,
             base_content=self.head_content,
             head_content=self.base_content,
             moved={self.head_of[node] for node in self.moved},
