@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.occupancy import Occupant, occupied_bytes
 from hlo_lens.model.buffer_columns import parse_index
-from hlo_lens.model.live_range import LiveRanges
+from hlo_lens.model.live_range import HloLiveRange, LiveRanges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hlo_lens.model.buffers import BufferAllocation, BufferAssignment
-    from hlo_lens.model.live_range import HloLiveRange
     from hlo_lens.model.shape import ShapeIndex
 
 DEFAULT_SPACE = 0
@@ -98,6 +97,7 @@ class MemoryLayout:
         schedule: Names of the instructions in execution order, flattened; None where not known.
         printed_peak: Instant and bytes that XLA prints as peak; None where it prints none.
         printed_total: Sum of all allocations that XLA prints; None where it prints none.
+        unassigned: Values that live by the text of live ranges, and are in no allocation.
         is_complete: Whether nothing is known to be missing of the allocations.
         are_ranges_complete: Whether nothing is known to be missing of the live ranges; if not, a
             peak is at least what is found.
@@ -110,6 +110,7 @@ class MemoryLayout:
     schedule: Sequence[str] | None = field(default=None, repr=False)
     printed_peak: tuple[int, int] | None = None
     printed_total: int | None = None
+    unassigned: int = 0
     is_complete: bool = True
     are_ranges_complete: bool = True
     notes: tuple[str, ...] = ()
@@ -211,6 +212,9 @@ def layout_of_dump(
                     name, instruction, parse_index(place), index, offset, size, start, end, shape
                 )
             )
+    lost = 0
+    if isinstance(live_range, HloLiveRange):
+        lost = len(ranges.keys() - {value.name for value in values})
     layout = MemoryLayout(
         source="buffer-assignment",
         allocations=tuple(allocations),
@@ -218,7 +222,8 @@ def layout_of_dump(
         schedule=schedule if values else None,
         printed_peak=peak,
         printed_total=assignment.total_bytes,
-        is_complete=assignment.is_complete and not assignment.gaps,
+        unassigned=lost,
+        is_complete=assignment.is_complete and not assignment.gaps and not lost,
     )
     if schedule is None or live_range is None:
         return layout

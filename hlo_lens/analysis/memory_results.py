@@ -126,6 +126,8 @@ def _results(
     if given is None or not given.is_available:
         found = _computed_ranges(dump, backend, table, most_estimated)
     layout = layout_of_dump(assignment, given if found is None else found)
+    if module is not None and (given is None or not given.is_available):
+        layout = _without_the_unassigned(layout, table or tabulate(module))
     _check_total(layout, dump)
     report = dump.memory_usage_report
     if report is not None and layout.is_complete:
@@ -298,6 +300,19 @@ def _check_report(layout: MemoryLayout, report: MemoryUsageReport, dump: ModuleD
                 f"allocations of {dump.parts['buffer-assignment']} sum to {sums.get(color, 0)}"
             )
             raise DumpMismatchError(message)
+
+
+def _without_the_unassigned(layout: MemoryLayout, table: InstructionTable) -> MemoryLayout:
+    """Return the layout with the number of instructions whose results are in no allocation.
+
+    XLA gives memory to each value, and all but views (see `InstructionTable`) make one.
+    """
+    name = table.module.columns.name
+    names = {value.instruction_name for value in layout.values}
+    lost = sum(name(row) not in names for row in table.producers)
+    if not lost:
+        return layout
+    return replace(layout, unassigned=lost, is_complete=False)
 
 
 def _unknown_values(layout: MemoryLayout, module: HloModule) -> int:

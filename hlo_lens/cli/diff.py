@@ -72,4 +72,4 @@ def diff(
             progress=progress,
         )
     ci.write(compared.report(hlo_lens.__version__), output, compared.annotations())
-    finish(compared.checked, is_changed=is_strict and not compared.diff.identical)
+    finish(compared.checked, compared.diff if is_strict else None)

@@ -21,7 +21,7 @@ NOTHING_DECIDED = "no rule could be decided, not even an informational one"
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hlo_lens.compare.changes import Diff
     from hlo_lens.report.to_github import Annotation
@@ -84,21 +84,41 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(word for word in (part.strip() for part in text.split(",")) if word)
 
 
-def finish(checked: Checked | None, *, is_changed: bool = False) -> None:
-    """Leave with the exit code of a judgement: 1 for a failed rule, 4 for one nobody can decide."""
-    code = exit_codes.RULE_FAILED if is_changed else exit_codes.DONE
-    if checked is not None and checked.judgement.is_failed:
+def finish(checked: Checked | None, diff: Diff | None = None) -> None:
+    """Leave with the exit code of a judgement: 1 for a failed rule, 4 for one nobody can decide.
+
+    Args:
+        checked: What became of rules, if there are any.
+        diff: What must not have changed, if anything must not.
+    """
+    is_changed = diff is not None and not diff.identical
+    code = exit_codes.DONE
+    if is_changed or (checked is not None and checked.judgement.is_failed):
         code = exit_codes.RULE_FAILED
-    elif checked is not None and checked.judgement.is_undecided:
-        code = exit_codes.UNPARSABLE
-        undecided = [one for one in checked.judgement.verdicts if one.is_undecided]
-        for verdict in undecided:
-            where = f" of {verdict.module}" if verdict.module else ""
-            text = f"{label_of(verdict)}{where} cannot be decided: {verdict.reason}"
-            click.echo(f"hlo-lens: error: {verdict.rule.place}: {text}", err=True)
-        if not undecided:
-            click.echo(f"hlo-lens: error: {NOTHING_DECIDED}", err=True)
+    else:
+        for text in (*_unknown(diff), *_undecided(checked)):
+            code = exit_codes.UNPARSABLE
+            click.echo(f"hlo-lens: error: {text}", err=True)
     click.get_current_context().exit(code)
+
+
+def _unknown(diff: Diff | None) -> Iterator[str]:
+    """Yield of which modules it is not known whether they changed."""
+    for name, subjects in ({} if diff is None else diff.unknown).items():
+        yield f"{name}: whether it changed is not known: {', '.join(subjects)}"
+
+
+def _undecided(checked: Checked | None) -> Iterator[str]:
+    """Yield the rules that cannot be decided, and why."""
+    if checked is None or not checked.judgement.is_undecided:
+        return
+    undecided = [one for one in checked.judgement.verdicts if one.is_undecided]
+    for verdict in undecided:
+        where = f" of {verdict.module}" if verdict.module else ""
+        text = f"{label_of(verdict)}{where} cannot be decided: {verdict.reason}"
+        yield f"{verdict.rule.place}: {text}"
+    if not undecided:
+        yield NOTHING_DECIDED
 
 
 def check_facts(

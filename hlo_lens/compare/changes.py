@@ -13,7 +13,7 @@ from hlo_lens.compare.sides import MOST_ESTIMATED, load_sides
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import pandas as pd
 
@@ -51,6 +51,11 @@ class Diff:
     def identical(self) -> bool:
         """Whether nothing changed."""
         return not self.added and not self.removed and all(m.identical for m in self.modules)
+
+    @property
+    def unknown(self) -> Mapping[str, tuple[str, ...]]:
+        """Name of each module of which something could not be compared, to what."""
+        return {m.head.name: m.unknown for m in self.modules if m.unknown}
 
     def to_dict(self) -> dict[str, object]:
         """Return the object that scripts rely on, as ``hlo-lens diff -f json`` prints it."""

@@ -71,6 +71,7 @@ def module_object(diff: ModuleDiff) -> dict[str, object]:
         "name_base": diff.base.name,
         "name_head": diff.head.name,
         "identical": diff.identical,
+        "unknown": list(diff.unknown),
         "note": diff.note or None,
         "incomparable": list(diff.differences),
         "toolchain": diff.toolchain or None,

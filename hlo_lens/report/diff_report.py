@@ -37,6 +37,7 @@ NO_MEMORY = (
     "not known: no side has a buffer assignment, or a schedule to estimate by (a large one is "
     "estimated with --only memory)"
 )
+NO_KNOWN_CHANGE = f"{NO_CHANGE} in what is known"
 NO_TEXT = "not known: one side has no HLO text"
 ONLY_FINGERPRINT = (
     "changed; which instructions a snapshot does not tell: compare with the dump itself"
@@ -53,9 +54,9 @@ def diff_report(diff: DiffLike, *, names: tuple[str, str], tool_version: str) ->
     """
     sections = [_head(diff, names)]
     # what changed the most stands first
-    changed = sorted((one for one in diff.modules if not one.identical), key=weight)
-    sections += [module_section(module) for module in changed]
-    if not changed and len(diff.modules) == 1:
+    shown = sorted((one for one in diff.modules if not one.identical or one.unknown), key=weight)
+    sections += [module_section(module) for module in shown]
+    if not shown and len(diff.modules) == 1:
         sections.append(module_section(diff.modules[0]))
     return Report(
         kind="diff",
@@ -80,7 +81,9 @@ def _head(diff: DiffLike, names: tuple[str, str]) -> Section:
     for label, modules in (("removed", diff.removed), ("added", diff.added)):
         if modules:
             facts.append((label, listed_names(modules)))
-    verdict = NO_CHANGE if diff.identical else "changed"
+    unknown = any(module.unknown for module in diff.modules)
+    verdict = NO_KNOWN_CHANGE if unknown else NO_CHANGE
+    verdict = verdict if diff.identical else "changed"
     tables = (modules_table(diff),) if changed > 1 else ()
     return Section(title=f"hlo-lens diff: {verdict}", facts=tuple(facts), tables=tables)
 

@@ -130,7 +130,10 @@ def memory_facts(
         instant: Another instant or memory space than the peak of the default one.
     """
     statement = results.statement
+    layout = results.layout
     word = "" if statement.source == "buffer-assignment" else "estimated: "
+    if not layout.is_complete:
+        word = "of a text that is not complete: "
     arguments = format_bytes(statement.argument_bytes)
     temp = format_bytes(statement.temp_bytes)
     least, most = statement.temp_range
@@ -144,7 +147,7 @@ def memory_facts(
     )
     peak = results.peak
     if peak is not None:
-        bound = "" if results.layout.are_ranges_complete else "at least "
+        bound = "" if layout.is_complete and layout.are_ranges_complete else "at least "
         yield "peak", f"{word}{bound}{format_bytes(peak.total_bytes)} {_where(results, peak)}"
     if instant is not None and instant is not peak:
         space = space_name(instant.color, results.backend)
@@ -179,7 +182,8 @@ def memory_notes(results: MemoryResults) -> Iterator[str]:
     yield from _framework_notes(results)
     layout = results.layout
     if not layout.is_complete:
-        yield "the buffer assignment is not complete: sums are of what is there"
+        lost = f": {plural(layout.unassigned, 'value')} without memory" if layout.unassigned else ""
+        yield f"the buffer assignment is not complete{lost}; sums are of what is there"
     if results.unknown_values:
         yield (
             f"{plural(results.unknown_values, 'value')} of instructions that the HLO text does "

@@ -75,6 +75,34 @@ def test_a_cut_gzip_file_is_truncated(tmp_path: Path) -> None:
     assert module["coverage"]["gaps"] > 0
 
 
+@pytest.mark.parametrize("beside", ["live ranges", "HLO alone"])
+def test_an_assignment_cut_between_lines_is_known_to_be_cut(
+    copied: Path, beside: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    whole = tmp_path_factory.mktemp("whole") / "dump"
+    shutil.copytree(copied, whole)
+    for folder in (copied, whole):
+        for other in folder.glob("*-memory-usage-report.txt"):
+            other.unlink()
+        if beside == "HLO alone":
+            (folder / f"{STEM}-live-range.txt").unlink()
+    file = copied / f"{STEM}-buffer-assignment.txt"
+    lines = file.read_text().splitlines(keepends=True)
+    place = max(k for k, line in enumerate(lines) if "preallocated-temp" in line)
+    for kept in (place, place + 5 if beside == "HLO alone" else len(lines) - 3):
+        file.write_text("".join(lines[:kept]))
+        said = run("memory", copied)
+        assert said.exit_code == 0
+        assert "memory  of a text that is not complete: arguments" in said.stdout
+        assert "without memory; sums are of what is there" in said.stdout
+        assert first_module(run("report", copied, "-f", "json"))["memory"]["is_complete"] is False
+        judged = run("check", copied, "--baseline", whole)
+        assert judged.exit_code == 4
+        assert "the buffer texts are not complete" in judged.stderr
+        assert "the buffer texts of the head are not complete" in run("diff", whole, copied).stdout
+    assert first_module(run("report", whole, "-f", "json"))["memory"]["is_complete"] is True
+
+
 def test_live_ranges_of_another_compile_are_refused(copied: Path) -> None:
     (other,) = (SAMPLES / "cpu" / "wasteful").glob("*-live-range.txt")
     shutil.copy(other, copied / f"{STEM}-live-range.txt")

@@ -414,6 +414,25 @@ def test_what_nothing_tells_is_said_to_be_unknown(tmp_path: Path) -> None:
     assert "partitions" not in out
 
 
+def test_no_change_is_not_said_of_what_is_not_known(tmp_path: Path) -> None:
+    base = _unpacked(tmp_path, "tpu")
+    head = tmp_path / "head"
+    shutil.copytree(base, head)
+    (buffers,) = head.glob("*-buffer-assignment.txt")
+    buffers.unlink()
+    code, out, err = _run("diff", str(base), str(head), "--exit-code")
+    assert code == 4
+    assert out.startswith("hlo-lens diff: no change in what is known\n")
+    assert "jit_train_step: whether it changed is not known: memory" in err
+    (module,) = json.loads(_run("diff", str(base), str(head), "-f", "json")[1])["modules"]
+    assert (module["identical"], module["unknown"]) == (True, ["memory"])
+    assert _run("diff", str(base), str(head), "--exit-code", "--only", "program")[0] == 0
+    (text,) = head.glob("*after_optimizations.txt")
+    text.write_text(text.read_text() + "\n%what = is this\n")
+    code, _, err = _run("diff", str(base), str(head), "--exit-code", "--only", "collectives")
+    assert (code, "not known: gaps" in err) == (4, True)
+
+
 def test_memory_of_a_large_text_is_estimated_where_it_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,7 @@ class MemoryDiff:
         head_source: The same of the head.
         peaks: One for each memory space of either side; none where the sides cannot be compared.
         problem: Why they cannot be; empty where they can.
+        is_forced: Whether they were compared in spite of it.
         unexplained: Spaces of which only one side tells when what is alive, so that nothing says
             which values make the difference.
     """
@@ -63,11 +64,14 @@ class MemoryDiff:
     head_source: str | None
     peaks: tuple[PeakDiff, ...] = ()
     problem: str = ""
+    is_forced: bool = False
     unexplained: tuple[str, ...] = ()
 
     @property
     def is_changed(self) -> bool:
-        """Whether any line or any group of values differs."""
+        """Whether any line or any group of values differs; not where they cannot be compared."""
+        if self.problem and not self.is_forced:
+            return False
         lines = any(delta.is_changed for delta in self.metrics.values())
         return lines or any(peak.changed for peak in self.peaks)
 
@@ -96,16 +100,24 @@ def memory_diff(
         head_source=sources[1],
         peaks=peaks,
         problem=problem,
+        is_forced=bool(problem) and is_comparable,
         unexplained=unexplained,
     )
 
 
 def memory_problem(base: ModuleSnapshot, head: ModuleSnapshot) -> str:
     """Return why the memory of two modules cannot be compared; empty where it can."""
-    mine, yours = _source(base.section("memory")), _source(head.section("memory"))
+    sections = base.section("memory"), head.section("memory")
+    mine, yours = map(_source, sections)
     if mine is None or yours is None:
         which = "base" if mine is None else "head"
         return f"the memory of the {which} is not known: no buffer assignment and no schedule"
+    for which, memory in zip(("base", "head"), sections, strict=True):
+        if memory is not None and memory.get("is_complete") is False:
+            return (
+                f"the buffer texts of the {which} are not complete: not compared; dump them anew, "
+                "or give --force"
+            )
     if mine == yours:
         return ""
     which = "base" if mine == "estimate" else "head"

@@ -68,6 +68,23 @@ class ModuleDiff:
         results = (self.donations, self.collectives, self.shardings)
         return not self.differences and not any(r is not None and r.row_count for r in results)
 
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What was asked for and could not be compared: subjects, and ``gaps`` of a text.
+
+        The memory of one program in two texts, neither of which tells it, is not among it.
+        """
+        found = {
+            "memory": self.memory is None and self.is_program_equal is not True,
+            "collectives": self.collectives is None,
+            "sharding": self.shardings is None,
+            "program": self.is_program_equal is None,
+        }
+        if self.memory is not None and self.memory.problem and not self.memory.is_forced:
+            found["memory"] = True
+        subjects = tuple(subject for subject in self.subjects if found[subject])
+        return (*subjects, "gaps") if self.base.gap_count or self.head.gap_count else subjects
+
 
 def module_diff(
     base: ModuleSnapshot,

@@ -92,8 +92,11 @@ class Condition:
         return _compare(self.op, change, limit)
 
     def __str__(self) -> str:
-        sign = "+" if self.is_change and self.amount.number >= 0 else ""
-        return f"{self.op}{sign}{self.amount.text.lstrip('+')}"
+        if not self.is_change:
+            return f"{self.op}{self.amount.text}"
+        number = self.amount.number
+        sign = "-" if number < 0 or (number == 0 and "<" in self.op) else "+"
+        return f"{self.op}{sign}{self.amount.text.lstrip('+-')}"
 
 
 def _compare(op: str, left: Fraction, right: Fraction) -> bool:

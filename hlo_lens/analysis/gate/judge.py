@@ -296,7 +296,7 @@ def _gaps(report: Mapping[str, object]) -> str:
 
 def _memory_weakness(rule: Rule, memory: Mapping[str, object], report: Mapping[str, object]) -> str:
     if memory.get("is_complete") is False:
-        return "the buffer texts could not be read whole"
+        return "the buffer texts are not complete"
     if memory.get("source") == "estimate" and (gaps := _gaps(report)):
         return gaps
     is_temp = rule.metric.steps[-1].name in ("temp", "temp_bytes") and len(rule.metric.steps) == 2

@@ -121,7 +121,7 @@ class Metric:
         axes = [s.partition("=")[2].strip() for s in selectors if s.partition("=")[0] == "axes"]
         wanted = [axis for text in axes for axis in text.split("+") if axis]
         rows = _rows_of(report) if wanted else []
-        return "" if isinstance(rows, Value) or not rows else _unknown_axis(wanted, report)
+        return "" if isinstance(rows, Value) else _unknown_axis(wanted, rows, report)
 
     def _path(self, place: int) -> str:
         return ".".join(step.name for step in self.steps[: place + 1])
@@ -191,19 +191,21 @@ def _along(
     wanted = [name.strip() for name in axis.split(",")]
     if any(row.get("axes") is None for row in rows):
         return Value(number=None, reason="the mesh axes of some collectives are not known")
-    unknown = _unknown_axis(wanted, report) if rows else ""
+    unknown = _unknown_axis(wanted, rows, report)
     if unknown:
         return Value(number=None, reason=unknown)
     return [row for row in rows if sorted(map(str, as_list(row.get("axes")))) == sorted(wanted)]
 
 
-def _unknown_axis(wanted: Sequence[str], report: Mapping[str, object]) -> str:
-    """Return that some of these are no mesh axes; empty where all are."""
+def _unknown_axis(
+    wanted: Sequence[str], rows: Sequence[object], report: Mapping[str, object]
+) -> str:
+    """Return that some of these are no mesh axes; empty where all are, or none is there to be."""
     collectives = report.get("collectives")
     mesh = collectives.get("mesh") if isinstance(collectives, dict) else None
     sizes = mesh.get("axes") if isinstance(mesh, dict) else None
     known = set(sizes) if isinstance(sizes, dict) else set()
-    if known.issuperset(wanted):
+    if known.issuperset(wanted) or not (rows or known):
         return ""
     there = ", ".join(sorted(known)) or "none"
     return f"no mesh axis is called {','.join(wanted)!r}; there is {there}"

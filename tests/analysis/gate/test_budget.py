@@ -98,6 +98,24 @@ informational = true
 """
 
 
+@pytest.mark.parametrize(
+    ("threshold", "direction", "said"),
+    [
+        ("0%", "lower-is-better", [">+0%"]),
+        ("0%", "higher-is-better", ["<-0%"]),
+        ("2%", "higher-is-better", ["<-2%"]),
+        ("2%", "no-change", [">+2%", "<-2%"]),
+    ],
+)
+def test_thresholds_say_which_way_is_worse(threshold: str, direction: str, said: list[str]) -> None:
+    text = f'''[[budget]]
+metric = "memory.temp_bytes"
+threshold = "{threshold}"
+direction = "{direction}"'''
+    (rule,) = read_budget(text, "b.toml")
+    assert [str(c) for c in rule.fails] == said
+
+
 def test_a_budget_is_read() -> None:
     first, second, third = read_budget(BUDGET, "b.toml")
     assert [str(c) for c in first.fails] == [">14.5GiB", ">+1%"]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from hlo_lens.analysis.gate.metric import Metric
 from hlo_lens.text.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ROW = {"kind": "all-gather", "axes": ["data"], "static_count": 1, "dynamic_count": 4}
 ROW |= {"payload_bytes": 10, "wire_bytes_per_device": 5}
@@ -123,6 +128,16 @@ def test_an_axis_that_the_mesh_does_not_have_is_no_zero() -> None:
         None,
         "no mesh axis is called 'dta'; there is data, model",
     )
+
+
+@pytest.mark.parametrize("mesh", [{"axes": {"data": 2, "model": 4}}, None])
+def test_without_collectives_an_axis_is_looked_up_where_the_mesh_is_known(
+    mesh: Mapping[str, object] | None,
+) -> None:
+    report: dict[str, object] = {"collectives": {"rows": [], "mesh": mesh}}
+    assert Metric.parse("collectives.all-gather.count", axis="data").value(report).number == 0
+    wrong = Metric.parse("collectives.all-gather.count", axis="dta").value(report)
+    assert wrong.number == (0 if mesh is None else None)
 
 
 @pytest.mark.parametrize("path", ["collectives.all-gathr.count", "collectives.rows[kind=gather]"])
