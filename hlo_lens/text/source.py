@@ -44,10 +44,13 @@ _HINT_LENGTH = 1 << 16
 """How far `clean` looks for log prefixes; whoever finds lines he cannot read looks further."""
 
 _GROWTH = 1 << 18
-"""By how many characters a text grows at least; a long one by a sixteenth of its length.
+"""By how many characters a text grows at least; a long one by a 32nd of its length.
 
 Where the interpreter copies it to grow, that is not often.
 """
+
+_SHIFT = 5
+"""Binary logarithm of that 32."""
 
 _PIECES = 4096
 """How many pieces of a text that is cut are held before they are joined."""
@@ -138,25 +141,22 @@ def decode(data: bytes) -> str:
 def decode_pieces(pieces: Iterable[bytes]) -> str:
     """Return the text of bytes that come in pieces, as `decode` does.
 
-    Of ASCII, which almost all dumps are, no more than a piece is held beside the text: it grows in
-    place, because nothing else refers to it.
+    Of ASCII, which almost all dumps are, no more is held beside the text than what it grows by: it
+    grows in place, because nothing else refers to it.
     """
     text = ""
-    waiting: list[bytes] = []
-    size = 0
+    waiting = bytearray()
     rest = iter(pieces)
     for piece in rest:
-        waiting.append(piece)
-        size += len(piece)
         if not piece.isascii():
-            waiting[:0] = [text.encode("ascii")]
+            read = [text.encode("ascii"), waiting, piece]
             text = ""
-            return decode(b"".join([*waiting, *rest]))
-        if size >= max(_GROWTH, len(text) >> 4):
-            text += b"".join(waiting).decode("ascii")
+            return decode(b"".join([*read, *rest]))
+        waiting += piece
+        if len(waiting) >= max(_GROWTH, len(text) >> _SHIFT):
+            text += waiting.decode("ascii")
             waiting.clear()
-            size = 0
-    text += b"".join(waiting).decode("ascii")
+    text += waiting.decode("ascii")
     return text
 
 
@@ -189,7 +189,7 @@ def cut_log_prefixes(source: Source) -> Source | None:
 def _cut(pattern: re.Pattern[str], text: str, cuts: Cuts) -> tuple[str, Cuts]:
     """Return a text without all matches, and where they were beside earlier cuts.
 
-    Of ASCII, no more is held beside the two texts than a sixteenth of one, and sixteen bytes a cut.
+    Of ASCII, no more is held beside the two texts than a 32nd of one, and sixteen bytes a cut.
     """
     kept = ""
     chunks: list[str] = []
@@ -207,7 +207,7 @@ def _cut(pattern: re.Pattern[str], text: str, cuts: Cuts) -> tuple[str, Cuts]:
         if len(pieces) >= _PIECES:
             chunks.append("".join(pieces))
             pieces.clear()
-            if size - grown >= max(_GROWTH, size >> 4):
+            if size - grown >= max(_GROWTH, size >> _SHIFT):
                 kept += "".join(chunks)
                 chunks.clear()
                 grown = size
