@@ -13,59 +13,260 @@ it was is not in this text.
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
+from array import array
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.model.hlo_instruction import HloInstruction
+from hlo_lens.model.rows import Rows
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.model.hlo import HloModule
-    from hlo_lens.model.hlo_instruction import HloInstruction
     from hlo_lens.model.hlo_query import InstructionTable
     from hlo_lens.model.hlo_reader import InputOutputAlias
     from hlo_lens.model.shape import Shape, ShapeIndex
-
-    _Donation = Mapping[tuple[int | None, ShapeIndex], tuple[str, str | None]]
 
 
 MOST_LEAVES = 1 << 16
 """A tuple of more arrays than this is one row."""
 
+DONOR = "donor"
+"""What `EntryValue.donation` says of a parameter that may be reused for any output."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_NOTHING, _DONOR = -1, -2
+
+
 class EntryValue:
-    """One parameter, or one output, or a leaf of it.
+    """One parameter, or one output, or a leaf of it: a view, cheap to make."""
 
-    Attributes:
-        direction: ``parameter`` or ``output``.
-        number: Number of the parameter; None for outputs, and where it is not printed.
-        index: Shape index of the leaf as XLA prints it (``{0,1}``); empty for a whole value.
-        name: Of a parameter the argument's name as the framework gave it (by itself, or as
-            op_name), else the instruction's; of an output the instruction that gives it.
-        shape: Shape without layout; None where it is not known.
-        layout: Layout as printed, in braces; None where none is.
-        size_bytes: Logical bytes.
-        padded_size_bytes: Bytes with the padding of the layout's tiles.
-        sharding: Sharding as written.
-        donation: ``may-alias``, ``must-alias`` or ``donor``; None for neither.
-        aliased_with: The output (``{0}``) or parameter (``3``, ``0{17}``) of the same buffer.
+    __slots__ = ("_place", "_values")
+
+    def __init__(self, values: EntryValues, place: int) -> None:
+        self._values = values
+        self._place = place
+
+    def __repr__(self) -> str:
+        return f"<EntryValue {self.direction} {self.name}: {self.shape}>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, EntryValue):
+            return NotImplemented
+        return self.row() == other.row()
+
+    def __hash__(self) -> int:
+        return hash((self.direction, self._place))
+
+    def row(self) -> Row:
+        """Return all that is known of it, in the order of `EntrySignature.COLUMNS`."""
+        return tuple(getattr(self, column.name) for column in EntrySignature.COLUMNS)
+
+    @property
+    def direction(self) -> str:
+        """``parameter`` or ``output``."""
+        return self._values.direction
+
+    @property
+    def number(self) -> int | None:
+        """Number of the parameter; None for outputs, and where it is not printed."""
+        return self._values.number(self._place)
+
+    @property
+    def index(self) -> str:
+        """Shape index of the leaf as XLA prints it (``{0,1}``); empty for a whole value."""
+        index = self._values.indices[self._place]
+        return _braces(index) if index else ""
+
+    @property
+    def name(self) -> str:
+        """Of a parameter the argument's name as the framework gave it, else the instruction's.
+
+        The framework gives it by itself, or as op_name. Of an output: the instruction's that gives
+        it.
+        """
+        return self._values.name(self._place)
+
+    @property
+    def shape(self) -> str | None:
+        """Shape without layout; None where it is not known."""
+        return self._values.leaves[self._place].text
+
+    @property
+    def layout(self) -> str | None:
+        """Layout as printed, in braces; None where none is."""
+        return self._values.leaves[self._place].layout
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Logical bytes."""
+        return self._values.leaves[self._place].size_bytes
+
+    @property
+    def padded_size_bytes(self) -> int | None:
+        """Bytes with the padding of the layout's tiles."""
+        return self._values.leaves[self._place].padded_size_bytes
+
+    @property
+    def sharding(self) -> str | None:
+        """Sharding as written."""
+        return self._values.shardings[self._place]
+
+    @property
+    def donation(self) -> str | None:
+        """``may-alias``, ``must-alias`` or ``donor``; None for neither."""
+        return self._values.donation(self._place)
+
+    @property
+    def aliased_with(self) -> str | None:
+        """The output (``{0}``) or parameter (``3``, ``0{17}``) of the same buffer."""
+        return self._values.aliased_with(self._place)
+
+
+class EntryValues(ABC):
+    """Parameters or outputs as columns: a program of thousands has megabytes of such values.
+
+    Args:
+        module: The module.
+        leaves: Shape and bytes of each value.
+        indices: Where in its parameter, or in the result, each stands.
+        shardings: Sharding of each as written.
+        aliases: Of each the place in the module's ``input_output_alias``, or `_DONOR`, `_NOTHING`.
     """
 
-    direction: str
-    number: int | None
-    index: str
-    name: str | None
-    shape: str | None
-    layout: str | None
-    size_bytes: int | None
-    padded_size_bytes: int | None
-    sharding: str | None
-    donation: str | None = None
-    aliased_with: str | None = None
+    __slots__ = ("_aliases", "_module", "indices", "leaves", "shardings")
+    direction: ClassVar[str]
+
+    def __init__(
+        self,
+        module: HloModule,
+        *,
+        leaves: Sequence[_Leaf],
+        indices: Sequence[ShapeIndex],
+        shardings: Sequence[str | None],
+        aliases: Sequence[int],
+    ) -> None:
+        self._module = module
+        self.leaves = leaves
+        self.indices = indices
+        self.shardings = shardings
+        self._aliases = aliases
+
+    def values(self) -> Sequence[EntryValue]:
+        """Return the values."""
+        return Rows(partial(EntryValue, self), range(len(self.leaves)))
+
+    @abstractmethod
+    def number(self, place: int) -> int | None:
+        """Return the parameter's number."""
+
+    @abstractmethod
+    def name(self, place: int) -> str:
+        """Return the argument's name, or that of the instruction that gives an output."""
+
+    def donation(self, place: int) -> str | None:
+        """Return how a value shares its buffer."""
+        alias = self._alias(place)
+        if alias is None:
+            return DONOR if self._aliases[place] == _DONOR else None
+        return alias.kind
+
+    @abstractmethod
+    def aliased_with(self, place: int) -> str | None:
+        """Return what a value shares its buffer with."""
+
+    def _alias(self, place: int) -> InputOutputAlias | None:
+        alias = self._aliases[place]
+        return None if alias < 0 else self._module.input_output_alias[alias]
+
+
+class _Parameters(EntryValues):
+    """The leaves of all parameters, by number; `rows` and `numbers` are those of the parameters."""
+
+    __slots__ = ("_numbers", "_rows")
+    direction = "parameter"
+
+    def __init__(
+        self,
+        module: HloModule,
+        *,
+        rows: Sequence[int],
+        numbers: Sequence[int | None],
+        leaves: Sequence[_Leaf],
+        indices: Sequence[ShapeIndex],
+        shardings: Sequence[str | None],
+        aliases: Sequence[int],
+    ) -> None:
+        super().__init__(
+            module, leaves=leaves, indices=indices, shardings=shardings, aliases=aliases
+        )
+        self._rows = rows
+        self._numbers = numbers
+
+    def number(self, place: int) -> int | None:
+        return self._numbers[place]
+
+    def name(self, place: int) -> str:
+        framework = self._module.framework
+        if framework is not None:
+            known = framework.argument(self._numbers[place], self.indices[place])
+            if known is not None:
+                return known.name
+        instruction = HloInstruction(self._module.entry, self._rows[place])
+        metadata = instruction.attribute("metadata")
+        reader = self._module.reader
+        return (metadata and reader.metadata_string(metadata, "op_name")) or instruction.name
+
+    def aliased_with(self, place: int) -> str | None:
+        alias = self._alias(place)
+        return None if alias is None else _braces(alias.output_index)
+
+
+class _Outputs(EntryValues):
+    """The leaves of the result; `operands` are the names of what a tuple is made of."""
+
+    __slots__ = ("_operands", "_root")
+    direction = "output"
+
+    def __init__(
+        self,
+        root: HloInstruction,
+        *,
+        operands: Sequence[str],
+        leaves: Sequence[_Leaf],
+        indices: Sequence[ShapeIndex],
+        shardings: Sequence[str | None],
+        aliases: Sequence[int],
+    ) -> None:
+        super().__init__(
+            root.computation.module,
+            leaves=leaves,
+            indices=indices,
+            shardings=shardings,
+            aliases=aliases,
+        )
+        self._root = root
+        self._operands = operands
+
+    def number(self, place: int) -> int | None:  # noqa: ARG002 # outputs have none
+        return None
+
+    def name(self, place: int) -> str:
+        index = self.indices[place]
+        is_operand = len(index) == 1 and index[0] < len(self._operands)
+        return self._operands[index[0]] if is_operand else self._root.name
+
+    def aliased_with(self, place: int) -> str | None:
+        alias = self._alias(place)
+        if alias is None:
+            return None
+        index = alias.parameter_index
+        return f"{alias.parameter_number}{_braces(index) if index else ''}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,13 +294,13 @@ class EntrySignature(Result):
         Column("aliased_with", Unit.NONE, "what shares its buffer"),
     )
     parameter_count: int
-    parameters: tuple[EntryValue, ...]
-    outputs: tuple[EntryValue, ...]
+    parameters: Sequence[EntryValue]
+    outputs: Sequence[EntryValue]
 
     def rows(self) -> Iterator[Row]:
         """Yield the parameters, then the outputs."""
-        for value in (*self.parameters, *self.outputs):
-            yield tuple(getattr(value, column.name) for column in self.COLUMNS)
+        for value in chain(self.parameters, self.outputs):
+            yield value.row()
 
     @property
     def row_count(self) -> int:
@@ -117,30 +318,23 @@ def entry_signature(table: InstructionTable) -> EntrySignature:
     module = table.module
     if not module.computations:
         return EntrySignature(parameter_count=0, parameters=(), outputs=())
-    instructions = _parameters(table)
+    numbered = _numbered_parameters(table)
     shapes = _layout_shapes(module)
-    donation = _donation(module)
     sizes = _Leaves()
-    parameters: list[EntryValue] = []
-    for position, (number, instruction) in enumerate(instructions):
-        shape = None if shapes is None else _at(shapes[0], number, position)
-        if shape is None:
-            shape = _shape(instruction)
-        parameters.extend(_parameter(instruction, number, sizes.of(shape), donation))
     return EntrySignature(
-        parameter_count=len(instructions),
-        parameters=tuple(parameters),
-        outputs=tuple(_outputs(module, None if shapes is None else shapes[1], sizes)),
+        parameter_count=len(numbered),
+        parameters=_parameters(module, numbered, None if shapes is None else shapes[0], sizes),
+        outputs=_outputs(module, None if shapes is None else shapes[1], sizes),
     )
 
 
-def _parameters(table: InstructionTable) -> list[tuple[int | None, HloInstruction]]:
-    """Return the entry's parameters by number, those without a number last."""
-    rows = table.module.entry.rows
-    found = [table.instruction(row) for row in rows if table.opcodes[row] == "parameter"]
-    numbered = [(instruction.parameter_number, instruction) for instruction in found]
+def _numbered_parameters(table: InstructionTable) -> list[tuple[int | None, int]]:
+    """Return number and row of the entry's parameters, those without a number last."""
+    entry = table.module.entry
+    rows = (row for row in entry.rows if table.opcodes[row] == "parameter")
+    found = [(HloInstruction(entry, row).parameter_number, row) for row in rows]
     last = len(found)
-    return sorted(numbered, key=lambda pair: last if pair[0] is None else pair[0])
+    return sorted(found, key=lambda pair: last if pair[0] is None else pair[0])
 
 
 def _layout_shapes(module: HloModule) -> tuple[Sequence[Shape], Shape] | None:
@@ -166,9 +360,8 @@ def _shape(instruction: HloInstruction) -> Shape | None:
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A leaf of a shape: index, text, layout, logical and padded bytes."""
+    """A leaf of a shape: text, layout, logical and padded bytes."""
 
-    index: ShapeIndex
     text: str | None = None
     layout: str | None = None
     size_bytes: int | None = None
@@ -180,120 +373,112 @@ class _Leaves:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Shape, _Leaf]] = {}
+        self._unknown = _Leaf()
 
-    def of(self, shape: Shape | None) -> list[_Leaf]:
-        """Return the leaves in order; an unknown shape is one leaf of unknown size."""
+    def of(self, shape: Shape | None) -> tuple[Sequence[ShapeIndex], list[_Leaf]]:
+        """Return indices and leaves in order; an unknown shape is one leaf of unknown size."""
         if shape is None:
-            return [_Leaf(())]
-        leaves = list(islice(shape.leaves(), MOST_LEAVES + 1))
-        if len(leaves) > MOST_LEAVES:
-            return [self._leaf((), shape)]
-        return [self._leaf(index, leaf) for index, leaf in leaves]
+            return _WHOLE, [self._unknown]
+        if not shape.is_tuple:
+            return _WHOLE, [self._leaf(shape)]
+        parts = shape.tuple_shapes
+        if len(parts) <= MOST_LEAVES and not any(part.is_tuple for part in parts):
+            return Rows(_flat_index, range(len(parts))), [self._leaf(part) for part in parts]
+        found = list(islice(shape.leaves(), MOST_LEAVES + 1))
+        if len(found) > MOST_LEAVES:
+            return _WHOLE, [self._leaf(shape)]
+        return [index for index, _ in found], [self._leaf(leaf) for _, leaf in found]
 
-    def _leaf(self, index: ShapeIndex, shape: Shape) -> _Leaf:
+    def _leaf(self, shape: Shape) -> _Leaf:
         known = self._known.get(id(shape))
         if known is None:
             layout = None if shape.layout is None else str(shape.layout)
             sizes = (shape.size_bytes, shape.padded_size_bytes)
-            known = (shape, _Leaf(index, shape.to_text(layout=False), layout, *sizes))
+            known = (shape, _Leaf(shape.to_text(layout=False), layout, *sizes))
             self._known[id(shape)] = known
-        leaf = known[1]
-        if leaf.index == index:
-            return leaf
-        return _Leaf(index, leaf.text, leaf.layout, leaf.size_bytes, leaf.padded_size_bytes)
+        return known[1]
 
 
-def _parameter(
-    instruction: HloInstruction,
-    number: int | None,
-    leaves: Sequence[_Leaf],
-    donation: _Donation,
-) -> Iterator[EntryValue]:
-    """Yield the leaves of one parameter."""
-    name = _argument_name(instruction, instruction.attribute("metadata"))
-    shardings = _leaf_shardings(instruction, instruction.attribute("sharding"), leaves)
-    framework = instruction.computation.module.framework
-    for leaf, sharding in zip(leaves, shardings, strict=True):
-        kind, output = donation.get((number, leaf.index), (None, None))
-        known = None if framework is None else framework.argument(number, leaf.index)
-        yield EntryValue(
-            direction="parameter",
-            number=number,
-            index=_braces(leaf.index) if leaf.index else "",
-            name=name if known is None else known.name,
-            shape=leaf.text,
-            layout=leaf.layout,
-            size_bytes=leaf.size_bytes,
-            padded_size_bytes=leaf.padded_size_bytes,
-            sharding=sharding,
-            donation=kind,
-            aliased_with=output,
-        )
+_WHOLE: tuple[ShapeIndex, ...] = ((),)
 
 
-def _argument_name(instruction: HloInstruction, metadata: str | None) -> str:
-    """Return the framework's name of an argument, else the instruction's."""
-    reader = instruction.computation.module.reader
-    return (metadata and reader.metadata_string(metadata, "op_name")) or instruction.name
+def _flat_index(place: int) -> ShapeIndex:
+    return (place,)
 
 
-def _donation(module: HloModule) -> _Donation:
-    """Return for each donated leaf how it is donated and the output that has its buffer."""
-    found: dict[tuple[int | None, ShapeIndex], tuple[str, str | None]] = {}
-    found.update(dict.fromkeys(module.buffer_donor, ("donor", None)))
-    for alias in module.input_output_alias:
-        key = (alias.parameter_number, alias.parameter_index)
-        found[key] = (alias.kind, _braces(alias.output_index))
+def _parameters(
+    module: HloModule,
+    numbered: Sequence[tuple[int | None, int]],
+    shapes: Sequence[Shape] | None,
+    sizes: _Leaves,
+) -> Sequence[EntryValue]:
+    """Return the leaves of all parameters."""
+    entry, donation = module.entry, _donation(module)
+    rows, aliases = array("I"), array("i")
+    numbers: list[int | None] = []
+    leaves: list[_Leaf] = []
+    indices: list[ShapeIndex] = []
+    shardings: list[str | None] = []
+    for position, (number, row) in enumerate(numbered):
+        instruction = HloInstruction(entry, row)
+        shape = None if shapes is None else _at(shapes, number, position)
+        found, parts = sizes.of(_shape(instruction) if shape is None else shape)
+        leaves += parts
+        indices += found
+        shardings += _leaf_shardings(instruction, found)
+        aliases.extend(donation.get((number, index), _NOTHING) for index in found)
+        for _ in found:
+            rows.append(row)
+            numbers.append(number)
+    are_places = all(number == place for place, number in enumerate(numbers))
+    return _Parameters(
+        module,
+        rows=rows,
+        numbers=range(len(numbers)) if are_places else numbers,
+        leaves=leaves,
+        indices=indices,
+        shardings=shardings,
+        aliases=aliases,
+    ).values()
+
+
+def _donation(module: HloModule) -> Mapping[tuple[int | None, ShapeIndex], int]:
+    """Return for each donated leaf the place of its alias in the module's, or `_DONOR`."""
+    found: dict[tuple[int | None, ShapeIndex], int] = dict.fromkeys(module.buffer_donor, _DONOR)
+    for place, alias in enumerate(module.input_output_alias):
+        found[alias.parameter_number, alias.parameter_index] = place
     return found
 
 
-def _outputs(module: HloModule, shape: Shape | None, sizes: _Leaves) -> Iterator[EntryValue]:
-    """Yield the leaves of the entry's result."""
+def _outputs(module: HloModule, shape: Shape | None, sizes: _Leaves) -> Sequence[EntryValue]:
+    """Return the leaves of the entry's result."""
     root = module.entry.root
     if root is None:
-        return
-    leaves = sizes.of(_shape(root) if shape is None else shape)
-    aliases = {alias.output_index: alias for alias in module.input_output_alias}
-    shardings = _leaf_shardings(root, root.attribute("sharding"), leaves)
-    operands = root.operands if root.opcode == "tuple" else ()
-    for leaf, sharding in zip(leaves, shardings, strict=True):
-        alias = aliases.get(leaf.index)
-        is_operand = len(leaf.index) == 1 and leaf.index[0] < len(operands)
-        parameter = "" if alias is None else _parameter_place(alias)
-        yield EntryValue(
-            direction="output",
-            number=None,
-            index=_braces(leaf.index) if leaf.index else "",
-            name=operands[leaf.index[0]].name if is_operand else root.name,
-            shape=leaf.text,
-            layout=leaf.layout,
-            size_bytes=leaf.size_bytes,
-            padded_size_bytes=leaf.padded_size_bytes,
-            sharding=sharding,
-            donation=None if alias is None else alias.kind,
-            aliased_with=parameter or None,
-        )
+        return ()
+    indices, leaves = sizes.of(_shape(root) if shape is None else shape)
+    aliases = {alias.output_index: n for n, alias in enumerate(module.input_output_alias)}
+    return _Outputs(
+        root,
+        operands=root.operand_names if root.opcode == "tuple" else (),
+        leaves=leaves,
+        indices=indices,
+        shardings=_leaf_shardings(root, indices),
+        aliases=array("i", (aliases.get(index, _NOTHING) for index in indices)),
+    ).values()
 
 
-def _parameter_place(alias: InputOutputAlias) -> str:
-    """Return parameter number and, of a tuple, index: ``3`` or ``0{17}``."""
-    index = alias.parameter_index
-    return f"{alias.parameter_number}{_braces(index) if index else ''}"
-
-
-def _leaf_shardings(
-    instruction: HloInstruction, text: str | None, leaves: Sequence[_Leaf]
-) -> list[str | None]:
+def _leaf_shardings(instruction: HloInstruction, indices: Sequence[ShapeIndex]) -> list[str | None]:
     """Return the sharding text of each leaf of an instruction's result."""
-    if text is None or (len(leaves) == 1 and not leaves[0].index):
-        return [text and sys.intern(text)] * len(leaves)  # of thousands, few are different
+    text = instruction.attribute("sharding")
+    if text is None or (len(indices) == 1 and not indices[0]):
+        return [text and sys.intern(text)] * len(indices)  # of thousands, few are different
     try:
         elements = instruction.computation.module.reader.sharding(text).elements
     except DumpSyntaxError:
         elements = ()
-    if len(elements) == len(leaves):
+    if len(elements) == len(indices):
         return [element.text for element in elements]
-    return [text] * len(leaves)
+    return [text] * len(indices)
 
 
 def _braces(index: ShapeIndex) -> str:

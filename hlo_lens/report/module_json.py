@@ -5,12 +5,12 @@ Bytes are integers. A key whose value is not known is there with null; 0 means z
 
 from __future__ import annotations
 
-from dataclasses import fields
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.backend import backend_of as backend_of
 from hlo_lens.analysis.backend import backend_of_dump as backend_of_dump
+from hlo_lens.analysis.entry_signature import EntrySignature
 from hlo_lens.report.collectives_json import collectives_object
 from hlo_lens.report.log_json import log_object
 from hlo_lens.report.memory_json import memory_object
@@ -133,4 +133,5 @@ def _ranking(result: Result) -> Mapping[str, object]:
 
 
 def _value_object(value: EntryValue) -> Mapping[str, object]:
-    return {field.name: getattr(value, field.name) for field in fields(value)}
+    names = (column.name for column in EntrySignature.COLUMNS)
+    return dict(zip(names, value.row(), strict=True))

@@ -365,22 +365,22 @@ def _values_table(name: str, title: str, values: Sequence[EntryValue]) -> Table:
     if name == "outputs":
         columns = [c for c in columns if c.name != "number"]
     shown = [c.name for c in columns if _is_worth_showing(c.name, values)]
-    sizes = {
-        c: [getattr(value, c) for value in values] for c in ("size_bytes", "padded_size_bytes")
-    }
 
     def rows() -> Iterator[Row]:
         for value in values:
             yield tuple(getattr(value, column.name) for column in columns)
 
-    unknown = sizes["size_bytes"].count(None)
+    unknown = sum(value.size_bytes is None for value in values)
     return Table(
         name=name,
         title=title,
         columns=tuple(columns),
         read_rows=rows,
         row_count=len(values),
-        totals={c: sum(size or 0 for size in found) for c, found in sizes.items()},
+        totals={
+            "size_bytes": sum(value.size_bytes or 0 for value in values),
+            "padded_size_bytes": sum(value.padded_size_bytes or 0 for value in values),
+        },
         shown=tuple(shown),
         notes=(f"{plural(unknown, 'value')} of unknown size",) if unknown else (),
     )

@@ -165,7 +165,7 @@ def parse_aliasing(text: str) -> tuple[InputOutputAlias, ...]:
             output_index=_index(m[1]),
             parameter_number=int(m[2]),
             parameter_index=_index(m[3]),
-            kind=m[4] or "may-alias",
+            kind="must-alias" if m[4] == "must-alias" else "may-alias",  # one text for all
         )
         for m in _ALIAS.finditer(text)
     )

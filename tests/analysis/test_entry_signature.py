@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from hlo_lens.analysis.entry_signature import MOST_LEAVES, EntryValue, entry_signature
+from hlo_lens.analysis.entry_signature import MOST_LEAVES, EntrySignature, entry_signature
 from tests.analysis.texts import LOOP, entry_of, table_of
 
 
 def test_parameter_has_name_layout_sharding_and_donation() -> None:
     result = entry_signature(table_of(LOOP))
     assert result.parameter_count == 3
-    assert result.parameters[0] == EntryValue(
-        direction="parameter",
-        number=0,
-        index="",
-        name="params['w']",
-        shape="f32[8,16]",
-        layout="{1,0}",
-        size_bytes=512,
-        padded_size_bytes=512,
-        sharding="{devices=[4,1]<=[4]}",
-        donation="must-alias",
-        aliased_with="{1}",
-    )
+    names = [column.name for column in EntrySignature.COLUMNS]
+    assert dict(zip(names, result.parameters[0].row(), strict=True)) == {
+        "direction": "parameter",
+        "number": 0,
+        "index": "",
+        "name": "params['w']",
+        "shape": "f32[8,16]",
+        "layout": "{1,0}",
+        "size_bytes": 512,
+        "padded_size_bytes": 512,
+        "sharding": "{devices=[4,1]<=[4]}",
+        "donation": "must-alias",
+        "aliased_with": "{1}",
+    }
     assert [(v.name, v.donation) for v in result.parameters[1:]] == [("b", "donor"), ("n", None)]
 
 
