@@ -253,7 +253,7 @@ class _Outputs(EntryValues):
         self._root = root
         self._operands = operands
 
-    def number(self, place: int) -> int | None:  # noqa: ARG002 # outputs have none
+    def number(self, place: int) -> int | None:
         return None
 
     def name(self, place: int) -> str:

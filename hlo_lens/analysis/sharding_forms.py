@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
-from hlo_lens.model.hlo_columns import END, OPERANDS_END, STRIDE
+from hlo_lens.model.hlo_columns import END, OPERANDS_END
 from hlo_lens.model.hlo_query import rows_with_attribute_text
 from hlo_lens.text.errors import DumpSyntaxError
 
@@ -108,8 +108,8 @@ def _sharding_texts(table: InstructionTable) -> Iterator[tuple[int, str]]:
     is it; what does not look like a plain value there is read as an attribute list.
     """
     columns = table.module.columns
-    text, spans = columns.source.text, columns.spans
-    starts, ends = spans[OPERANDS_END::STRIDE], spans[END::STRIDE]
+    text = columns.source.text
+    starts, ends = columns.column(OPERANDS_END), columns.column(END)
     for row in rows_with_attribute_text(table.module, _KEY):
         start, end = starts[row], ends[row]
         place = text.find(_KEY, start, end)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hlo_lens.text.errors import Gap
 
 _SAMPLES = 4096
+_TOGETHER = 256
 
 _MARKS = {
     "tpu": (
@@ -165,9 +166,12 @@ def backend_of_text(module: HloModule, rows: Sequence[int]) -> str | None:
         return "tpu"
     step = len(rows) // _SAMPLES + 1
     columns = module.columns
-    texts = [columns.text(row, SHAPE, END) for row in rows[::step]]
-    whole = "\n".join(texts).replace('\\"', '"')
-    for backend, marks in _MARKS.items():
-        if any(mark in whole for mark in marks):
-            return backend
-    return None
+    sample = rows[::step]
+    found: set[str] = set()
+    for first in range(0, len(sample), _TOGETHER):
+        texts = [columns.text(row, SHAPE, END) for row in sample[first : first + _TOGETHER]]
+        whole = "\n".join(texts).replace('\\"', '"')
+        for backend, marks in _MARKS.items():
+            if backend not in found and any(mark in whole for mark in marks):
+                found.add(backend)
+    return next((backend for backend in _MARKS if backend in found), None)

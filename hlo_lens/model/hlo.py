@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo_columns import OPCODE, OPCODE_END, STRIDE
+from hlo_lens.model.hlo_columns import OPCODE, OPCODE_END
 from hlo_lens.model.hlo_computation import HloComputation
 from hlo_lens.model.metadata import OpMetadata, SourceLocation, StackFrames
 from hlo_lens.text.errors import DumpSyntaxError
@@ -130,11 +130,7 @@ class HloModule:
 
     def opcode_counts(self) -> Counter[str]:
         """Return how often each opcode stands in the text, as written."""
-        text, spans = self.columns.source.text, self.columns.spans
-        return Counter(
-            text[start:end]
-            for start, end in zip(spans[OPCODE::STRIDE], spans[OPCODE_END::STRIDE], strict=True)
-        )
+        return Counter(self.columns.texts(OPCODE, OPCODE_END))
 
     @functools.cached_property
     def _computation_by_name(self) -> dict[str, HloComputation]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hlo_lens.model.hlo_reader import HloOperand
     from hlo_lens.text.source import Source
@@ -53,6 +53,15 @@ class InstructionColumns:
 
     def __len__(self) -> int:
         return len(self.spans) // STRIDE
+
+    def column(self, column: int) -> memoryview[int]:
+        """Return one column of all rows, without a copy; no row can be added while it is held."""
+        return memoryview(self.spans)[column::STRIDE]
+
+    def texts(self, first: int, last: int) -> Iterator[str]:
+        """Yield the text between two columns of each row."""
+        places = map(slice, self.column(first), self.column(last))
+        return map(self.source.text.__getitem__, places)
 
     def text(self, row: int, first: int, last: int) -> str:
         """Return the text between two columns of a row."""

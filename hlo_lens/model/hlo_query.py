@@ -217,13 +217,11 @@ def tabulate(module: HloModule) -> InstructionTable:
     text, spans = module.columns.source.text, module.columns.spans
     names: dict[str, str] = {}
     intern = names.setdefault
-    cut = text.__getitem__
-    places = map(slice, spans[OPCODE::STRIDE], spans[OPCODE_END::STRIDE])
-    opcodes = [intern(opcode, opcode) for opcode in map(cut, places)]
+    opcodes = [intern(opcode, opcode) for opcode in module.columns.texts(OPCODE, OPCODE_END)]
     sizes = _Sizes(module.reader)
-    places = map(slice, spans[SHAPE::STRIDE], spans[SHAPE_END::STRIDE])
+    shapes = module.columns.texts(SHAPE, SHAPE_END)
     opcode_sizes: Counter[tuple[str, int | None]] = Counter()
-    for (opcode, shape), count in Counter(zip(opcodes, map(cut, places), strict=True)).items():
+    for (opcode, shape), count in Counter(zip(opcodes, shapes, strict=True)).items():
         opcode_sizes[opcode, sizes[shape]] += count
     producers = array("I")
     produced: list[int | None] = []
@@ -266,9 +264,7 @@ def _rows_by_opcode(opcodes: Sequence[str]) -> dict[str, array[int]]:
 def rows_named(module: HloModule, names: Collection[str]) -> Iterator[tuple[int, str]]:
     """Yield row and name of each instruction that has one of some names; all rows in one pass."""
     columns = module.columns
-    spans = columns.spans
-    places = map(slice, spans[NAME::STRIDE], spans[NAME_END::STRIDE])
-    for row, name in enumerate(map(columns.source.text.__getitem__, places)):
+    for row, name in enumerate(columns.texts(NAME, NAME_END)):
         if name in names:
             yield row, name
     for row, overlay in columns.overlays.items():
@@ -279,10 +275,8 @@ def rows_named(module: HloModule, names: Collection[str]) -> Iterator[tuple[int,
 def unknown_names(module: HloModule, names: Collection[str]) -> set[str]:
     """Return those of some names that no instruction has."""
     columns = module.columns
-    spans = columns.spans
-    places = map(slice, spans[NAME::STRIDE], spans[NAME_END::STRIDE])
     unknown = set(names)
-    unknown.difference_update(map(columns.source.text.__getitem__, places))
+    unknown.difference_update(columns.texts(NAME, NAME_END))
     unknown.difference_update(o.name for o in columns.overlays.values() if o.name is not None)
     return unknown
 
@@ -293,10 +287,10 @@ def rows_with_attribute_text(module: HloModule, word: str) -> Iterator[int]:
     Rows stand in the order of the text but where it nests instructions; then each is looked at.
     """
     columns = module.columns
-    text, spans = columns.source.text, columns.spans
-    if not spans:
+    text = columns.source.text
+    if not len(columns):
         return
-    starts, ends = spans[OPERANDS_END::STRIDE], spans[END::STRIDE]
+    starts, ends = columns.column(OPERANDS_END), columns.column(END)
     if columns.overlays:
         for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
             if text.find(word, start, end) >= 0:
@@ -313,11 +307,8 @@ def rows_with_attribute_text(module: HloModule, word: str) -> Iterator[int]:
 
 def rows_of_opcode(module: HloModule, opcode: str) -> list[int]:
     """Return the rows of one opcode, in text order, without a table of the module."""
-    columns = module.columns
-    spans = columns.spans
-    places = map(slice, spans[OPCODE::STRIDE], spans[OPCODE_END::STRIDE])
-    cut = map(columns.source.text.__getitem__, places)
-    return [row for row, found in enumerate(cut) if found == opcode]
+    opcodes = module.columns.texts(OPCODE, OPCODE_END)
+    return [row for row, found in enumerate(opcodes) if found == opcode]
 
 
 def row_owners(module: HloModule) -> array[int]:

@@ -149,9 +149,9 @@ def decode_pieces(pieces: Iterable[bytes]) -> str:
     rest = iter(pieces)
     for piece in rest:
         if not piece.isascii():
-            read = [text.encode("ascii"), waiting, piece]
+            before = text.encode("ascii")
             text = ""
-            return decode(b"".join([*read, *rest]))
+            return decode(b"".join([before, waiting, piece, *rest]))
         waiting += piece
         if len(waiting) >= max(_GROWTH, len(text) >> _SHIFT):
             text += waiting.decode("ascii")
