@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from array import array
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
@@ -297,9 +297,18 @@ class EntrySignature(Result):
     parameters: Sequence[EntryValue]
     outputs: Sequence[EntryValue]
 
+    @property
+    def values(self) -> Sequence[EntryValue]:
+        """The parameters, then the outputs."""
+        return Rows(self._value, range(self.row_count))
+
+    def _value(self, place: int) -> EntryValue:
+        count = len(self.parameters)
+        return self.parameters[place] if place < count else self.outputs[place - count]
+
     def rows(self) -> Iterator[Row]:
         """Yield the parameters, then the outputs."""
-        for value in chain(self.parameters, self.outputs):
+        for value in self.values:
             yield value.row()
 
     @property

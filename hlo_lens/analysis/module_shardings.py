@@ -51,7 +51,7 @@ class EntryText:
         module: The text.
         table: Its instructions.
         signature: Its parameters and outputs.
-        shardings: By value: what ``sharding=`` says.
+        shardings: By value: what ``sharding=`` of the custom call that gives it says.
         shardy: By value: what Shardy's attribute says.
         told: By value: what the framework knows, where it is at hand.
     """
@@ -63,9 +63,26 @@ class EntryText:
     shardy: dict[Key, HloSharding]
     told: dict[Key, FrameworkValue] = field(default_factory=dict)
 
-    def values(self) -> dict[Key, EntryValue]:
-        """Return parameters and outputs by key."""
-        return dict(_values(self.signature))
+    def items(self) -> Iterator[tuple[Key, EntryValue]]:
+        """Yield parameters and outputs with their keys.
+
+        A parameter that prints no number goes by its place.
+        """
+        for place, value in enumerate(self.signature.parameters):
+            number = -1 - place if value.number is None else value.number
+            yield ("parameter", number, value.index), value
+        for value in self.signature.outputs:
+            yield ("output", 0, value.index), value
+
+    def sharding(self, key: Key, value: EntryValue | None) -> HloSharding | None:
+        """Return what ``sharding=`` says of a value, if it can be read."""
+        text = None if value is None else value.sharding
+        if text is not None:
+            try:
+                return self.module.reader.sharding(text)
+            except DumpSyntaxError:
+                pass
+        return self.shardings.get(key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,13 +111,21 @@ class ModuleShardings:
         """The text with global shapes, if there is one."""
         return self.before if self.is_per_device else self.own
 
-    def shardings_of(self, key: Key) -> list[HloSharding]:
-        """Return what framework and texts say of a value, the most trustworthy first."""
-        texts = [self.own, *([self.before] if self.before else [])]
+    def shardings_of(
+        self, key: Key, value: EntryValue, other: EntryValue | None
+    ) -> list[HloSharding]:
+        """Return what framework and texts say of a value, the most trustworthy first.
+
+        Args:
+            key: Its key.
+            value: The value in `own`.
+            other: The same value in `before`.
+        """
+        texts = [(self.own, value), *([(self.before, other)] if self.before else [])]
         told = self.own.told.get(key)
         said = [None if told is None else told.sharding]
-        said += [text.shardings.get(key) for text in texts]
-        said += [text.shardy.get(key) for text in texts]
+        said += [text.sharding(key, found) for text, found in texts]
+        said += [text.shardy.get(key) for text, _ in texts]
         return [sharding for sharding in said if sharding is not None]
 
 
@@ -121,7 +146,7 @@ def module_shardings(
     """
     own = _entry_text(module, known)
     other = None if before is None else _entry_text(before)
-    if other is not None and other.values().keys() != own.values().keys():
+    if other is not None and dict(other.items()).keys() != dict(own.items()).keys():
         other = None
     texts = [module, *([] if before is None else [before])]
     found = dict.fromkeys(mesh for text in texts for mesh in named_meshes(text))
@@ -152,15 +177,6 @@ def is_per_device(table: InstructionTable) -> bool:
     return any(collective_kind(table.opcodes[row]) for row in module.entry.rows)
 
 
-def _values(signature: EntrySignature) -> Iterator[tuple[Key, EntryValue]]:
-    """Yield parameters and outputs by key; a parameter that prints no number goes by its place."""
-    for place, value in enumerate(signature.parameters):
-        number = -1 - place if value.number is None else value.number
-        yield ("parameter", number, value.index), value
-    for value in signature.outputs:
-        yield ("output", 0, value.index), value
-
-
 def _entry_text(
     module: HloModule, known: tuple[InstructionTable, EntrySignature] | None = None
 ) -> EntryText:
@@ -168,20 +184,21 @@ def _entry_text(
         table = tabulate(module)
         known = table, entry_signature(table)
     table, signature = known
-    printed = dict(_printed_shardings(module, signature))
+    given: dict[Key, HloSharding] = {}
     named: dict[Key, HloSharding] = {}
     if module.computations:
-        for key, source, place in _output_sources(module):
-            sharding = _sharding_of_source(source, place)
-            if sharding is not None:
-                printed.setdefault(key, sharding)
+        if _has_sharding_call(table):
+            for key, source, place in _output_sources(module):
+                sharding = _sharding_of_source(source, place)
+                if sharding is not None:
+                    given[key] = sharding
         if module.mentions_shardy and shardy.SHARDINGS_BEGIN in module.columns.source.text:
             named = dict(_shardy_shardings(module))
     return EntryText(
         module=module,
         table=table,
         signature=signature,
-        shardings=printed,
+        shardings=given,
         shardy=named,
         told=dict(_told(module.framework)),
     )
@@ -202,17 +219,10 @@ def _index_text(value: FrameworkValue) -> str:
     return f"{{{','.join(map(str, value.index))}}}" if value.index else ""
 
 
-def _printed_shardings(
-    module: HloModule, signature: EntrySignature
-) -> Iterator[tuple[Key, HloSharding]]:
-    """Yield the ``sharding=`` of each value that has one which can be read."""
-    for key, value in _values(signature):
-        if value.sharding is None:
-            continue
-        try:
-            yield key, module.reader.sharding(value.sharding)
-        except DumpSyntaxError:
-            continue
+def _has_sharding_call(table: InstructionTable) -> bool:
+    """Return whether there is a custom call that only says how a value is sharded."""
+    rows = table.rows_of(frozenset({"custom-call"}))
+    return any(custom_call_target(table.instruction(row)) in _SHARDING_TARGETS for row in rows)
 
 
 def _output_sources(module: HloModule) -> Iterator[tuple[Key, HloInstruction, int]]:

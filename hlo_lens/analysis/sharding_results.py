@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,23 +19,32 @@ if TYPE_CHECKING:
     from hlo_lens.model.mesh import Mesh
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ShardingResults:
-    """What the passes about sharding say of one module.
+    """What the passes about sharding say of one module; those of which no page says all on request.
 
     Attributes:
         found: Where shardings and meshes are from.
         table: Parameters and outputs.
         replicated: What is held more than once.
-        donations: Whose memory is reused.
-        annotations: What the program says inside of it.
+        mesh: The mesh that the user names.
     """
 
     found: ModuleShardings
     table: ShardingTable
     replicated: ReplicatedBytes
-    donations: Donations
-    annotations: ShardingAnnotations
+    mesh: Mesh | None
+
+    @functools.cached_property
+    def donations(self) -> Donations:
+        """Whose memory is reused."""
+        before = self.found.before
+        return donations(self.table, None if before is None else before.module)
+
+    @functools.cached_property
+    def annotations(self) -> ShardingAnnotations:
+        """What the program says inside of it."""
+        return sharding_annotations((self.found.before or self.found.own).table, self.mesh)
 
 
 def sharding_results(
@@ -58,13 +68,4 @@ def sharding_results(
         return None
     found = module_shardings(module, dump.before if read_before else None, mesh, known=known)
     table = sharding_table(found)
-    program = found.own.table
-    if found.before is not None:
-        program = found.before.table
-    return ShardingResults(
-        found=found,
-        table=table,
-        replicated=replicated_bytes(table),
-        donations=donations(table, None if found.before is None else found.before.module),
-        annotations=sharding_annotations(program, mesh),
-    )
+    return ShardingResults(found=found, table=table, replicated=replicated_bytes(table), mesh=mesh)

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.model.partition_spec import partition_spec_text
+from hlo_lens.model.rows import Rows
 from hlo_lens.model.sharding import HloSharding, ShardingKind
 from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError, UsageError
 
@@ -51,11 +52,10 @@ ALIAS = "alias"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShardedValue:
-    """A parameter, an output, or a leaf of one.
+class Placement:
+    """How values of the same shapes and shardings lie; of thousands of values, few differ.
 
     Attributes:
-        value: As the text of the dump has it: name, donation, layout.
         global_shape: Shape of the whole; None where it is not known.
         device_shape: Shape of one device's part; None where it is not known.
         is_upper_bound: Whether the global shape was computed and may be smaller.
@@ -67,7 +67,6 @@ class ShardedValue:
         replication_factor: How many devices hold each element.
     """
 
-    value: EntryValue
     global_shape: Shape | None
     device_shape: Shape | None
     is_upper_bound: bool = False
@@ -76,6 +75,59 @@ class ShardedValue:
     spec: PartitionSpec | None = None
     mesh: Mesh | None = None
     replication_factor: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShardedValue:
+    """A parameter, an output, or a leaf of one, and how it lies: see `Placement`.
+
+    Attributes:
+        value: As the text of the dump has it: name, donation, layout.
+        placement: Its shapes and sharding.
+    """
+
+    value: EntryValue
+    placement: Placement
+
+    @property
+    def global_shape(self) -> Shape | None:
+        """Shape of the whole."""
+        return self.placement.global_shape
+
+    @property
+    def device_shape(self) -> Shape | None:
+        """Shape of one device's part."""
+        return self.placement.device_shape
+
+    @property
+    def is_upper_bound(self) -> bool:
+        """Whether the global shape was computed and may be smaller."""
+        return self.placement.is_upper_bound
+
+    @property
+    def sharding(self) -> HloSharding | None:
+        """How it lies on the devices."""
+        return self.placement.sharding
+
+    @property
+    def source(self) -> str | None:
+        """Where the sharding is from."""
+        return self.placement.source
+
+    @property
+    def spec(self) -> PartitionSpec | None:
+        """The sharding over `mesh`."""
+        return self.placement.spec
+
+    @property
+    def mesh(self) -> Mesh | None:
+        """The mesh of `spec`."""
+        return self.placement.mesh
+
+    @property
+    def replication_factor(self) -> int | None:
+        """How many devices hold each element."""
+        return self.placement.replication_factor
 
     @property
     def global_bytes(self) -> int | None:
@@ -125,7 +177,7 @@ class ShardingTable(Result):
         Column("donation", Unit.NONE, "may-alias, must-alias or donor"),
         Column("aliased_with", Unit.NONE, "what shares its buffer"),
     )
-    values: tuple[ShardedValue, ...]
+    values: Sequence[ShardedValue]
     num_devices: int
     meshes: tuple[Mesh, ...]
     has_global_text: bool
@@ -180,33 +232,43 @@ def _text(shape: Shape | None) -> str | None:
 
 def sharding_table(found: ModuleShardings) -> ShardingTable:
     """Return how parameters and outputs lie over the devices."""
-    rows = _Rows(found)
-    values = [rows.of(key, value) for key, value in found.own.values().items()]
+    known = _Placements(found)
+    placements = [known.of(key, value) for key, value in found.own.items()]
+    values = found.own.signature.values
+    _place_as_their_parameters(values, placements)
     return ShardingTable(
-        values=tuple(_as_their_parameters(values)),
+        values=Rows(lambda row: ShardedValue(values[row], placements[row]), range(len(values))),
         num_devices=found.num_devices,
         meshes=found.meshes,
         has_global_text=found.global_text is not None,
     )
 
 
-def _as_their_parameters(values: Sequence[ShardedValue]) -> Iterator[ShardedValue]:
-    """Yield the values, outputs of unknown sharding as the parameters whose buffers they have."""
-    parameters = {
-        f"{value.value.number}{value.value.index}": value
-        for value in values
-        if value.value.number is not None
+def _place_as_their_parameters(values: Sequence[EntryValue], placements: list[Placement]) -> None:
+    """Give outputs of unknown sharding the placement of the parameters whose buffers they have."""
+    unknown = {
+        place: alias
+        for place, placement in enumerate(placements)
+        if placement.sharding is None and placement.global_shape is None
+        if (alias := values[place].aliased_with) is not None
     }
-    for value in values:
-        parameter = parameters.get(value.value.aliased_with or "")
-        is_unknown = value.sharding is None and value.global_shape is None
-        if parameter is None or not is_unknown or not _are_of_one_shape(value, parameter):
-            yield value
-        else:
-            yield dataclasses.replace(parameter, value=value.value, source=ALIAS)
+    if not unknown:
+        return
+    parameters = {
+        f"{value.number}{value.index}": placement
+        for value, placement in zip(values, placements, strict=True)
+        if value.number is not None
+    }
+    known: dict[int, Placement] = {}
+    for place, alias in unknown.items():
+        parameter = parameters.get(alias)
+        if parameter is not None and _are_of_one_shape(placements[place], parameter):
+            if id(parameter) not in known:
+                known[id(parameter)] = dataclasses.replace(parameter, source=ALIAS)
+            placements[place] = known[id(parameter)]
 
 
-def _are_of_one_shape(output: ShardedValue, parameter: ShardedValue) -> bool:
+def _are_of_one_shape(output: Placement, parameter: Placement) -> bool:
     """Return whether devices hold arrays of one shape and type, and one sharding is known."""
     one, other = output.device_shape, parameter.device_shape
     if one is None or other is None or parameter.sharding is None:
@@ -214,44 +276,35 @@ def _are_of_one_shape(output: ShardedValue, parameter: ShardedValue) -> bool:
     return (one.element_type, one.dimensions) == (other.element_type, other.dimensions)
 
 
-class _Rows:
-    """Makes the rows; what follows from a text that is met again is found once."""
+class _Placements:
+    """Finds placements; what follows from a text that is met again is found once."""
 
     def __init__(self, found: ModuleShardings) -> None:
         self._found = found
-        self._other = found.before.values() if found.before is not None else {}
+        self._other = {} if found.before is None else dict(found.before.items())
         self._specs: dict[str, tuple[PartitionSpec | None, Mesh | None]] = {}
         self._same: dict[tuple[str, str], bool] = {}
-        self._rows: dict[tuple[object, ...], ShardedValue] = {}
+        self._placements: dict[tuple[object, ...], Placement] = {}
 
-    def of(self, key: Key, value: EntryValue) -> ShardedValue:
-        """Return one row."""
-        texts = [self._found.own, *([self._found.before] if self._found.before else [])]
-        said = [found.get(key) for text in texts for found in (text.shardings, text.shardy)]
+    def of(self, key: Key, value: EntryValue) -> Placement:
+        """Return how a value lies."""
+        found = self._found
         other = self._other.get(key)
+        said = [found.own.sharding(key, value), found.own.shardy.get(key)]
+        if found.before is not None:
+            said += [found.before.sharding(key, other), found.before.shardy.get(key)]
         like = (
             *(value.shape, value.layout),
             *((other.shape, other.layout) if other is not None else ()),
             *map(id, said),
         )
-        known = self._rows.get(like)
+        known = self._placements.get(like)
         if known is None:
-            known = self._rows[like] = self._new(key, value)
-            return known
-        return ShardedValue(
-            value=value,
-            global_shape=known.global_shape,
-            device_shape=known.device_shape,
-            is_upper_bound=known.is_upper_bound,
-            sharding=known.sharding,
-            source=known.source,
-            spec=known.spec,
-            mesh=known.mesh,
-            replication_factor=known.replication_factor,
-        )
+            known = self._placements[like] = self._new(key, value)
+        return known
 
-    def _new(self, key: Key, value: EntryValue) -> ShardedValue:
-        """Return a row that is like none before: of other shapes or shardings."""
+    def _new(self, key: Key, value: EntryValue) -> Placement:
+        """Return a placement that is like none before: of other shapes or shardings."""
         found = self._found
         own = _shape_of(found.own, value)
         other = self._other.get(key)
@@ -261,7 +314,7 @@ class _Rows:
             whole = told.shape
         if whole is not None and part is not None and whole.rank == part.rank:
             whole = dataclasses.replace(whole, layout=part.layout)  # int4 is packed by layout
-        sharding, source = self._sharding(key, whole, part)
+        sharding, source = self._sharding(key, value, whole, part)
         is_upper_bound = False
         if part is None and whole is not None:
             part = _part_of(sharding, whole) if found.num_devices != 1 else whole
@@ -271,9 +324,8 @@ class _Rows:
         if sharding is None and whole is not None and part is not None:
             sharding = _by_shapes(whole, part, found.meshes)
             source = None if sharding is None else SHAPES
-        spec, mesh = (None, None) if sharding is None else self._spec(key, sharding)
-        return ShardedValue(
-            value=value,
+        spec, mesh = (None, None) if sharding is None else self._spec(key, value, sharding)
+        return Placement(
             global_shape=whole,
             device_shape=part,
             is_upper_bound=is_upper_bound,
@@ -285,27 +337,32 @@ class _Rows:
         )
 
     def _sharding(
-        self, key: Key, whole: Shape | None, part: Shape | None
+        self, key: Key, value: EntryValue, whole: Shape | None, part: Shape | None
     ) -> tuple[HloSharding | None, str | None]:
         """Return the first sharding that fits the shapes, and which text has it."""
         own = self._found.own
-        for sharding in self._found.shardings_of(key):
+        for sharding in self._said(key, value):
             if whole is not None and part is not None and not _fits(sharding, whole, part):
                 continue
             told = own.told.get(key)
             if told is not None and sharding is told.sharding:
                 return sharding, ARGUMENTS
-            is_own = sharding in (own.shardings.get(key), own.shardy.get(key))
+            is_own = sharding in (own.sharding(key, value), own.shardy.get(key))
             return sharding, "text" if is_own else "before_optimizations"
         return None, None
 
-    def _spec(self, key: Key, sharding: HloSharding) -> tuple[PartitionSpec | None, Mesh | None]:
+    def _said(self, key: Key, value: EntryValue) -> list[HloSharding]:
+        return self._found.shardings_of(key, value, self._other.get(key))
+
+    def _spec(
+        self, key: Key, value: EntryValue, sharding: HloSharding
+    ) -> tuple[PartitionSpec | None, Mesh | None]:
         """Return a sharding over the mesh of the program.
 
         A spelling with axis names that means the same tells the axes best: those of size 1 too.
         """
         if not self._found.is_given:
-            for other in self._found.shardings_of(key):
+            for other in self._said(key, value):
                 if other.named is not None and self._are_same(other, sharding):
                     spec = other.to_partition_spec()
                     if spec is not None:
