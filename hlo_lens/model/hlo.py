@@ -11,13 +11,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo_columns import OPCODE, OPCODE_END
+from hlo_lens.model.hlo_columns import OPCODE, OPCODE_END, ComputationColumns, ComputationParts
 from hlo_lens.model.hlo_computation import HloComputation
 from hlo_lens.model.metadata import OpMetadata, SourceLocation, StackFrames
+from hlo_lens.model.name_index import NameIndex
+from hlo_lens.model.rows import Rows
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.model.framework import Framework
     from hlo_lens.model.hlo_columns import InstructionColumns
@@ -36,9 +38,9 @@ class HloModule:
     Attributes:
         name: As in the header; empty where there is no header.
         header: Header attributes, name to value as written.
-        computations: In text order.
         columns: Where the parts of the instructions stand.
         reader: Reads parts of the text on demand.
+        computation_columns: Where the parts of the computations stand.
         stack_frames: The stack frame tables; empty where the dump has none.
         gaps: What could not be read, in text order.
         passed_lines: Lines of others outside its computations, as a log has them, passed over.
@@ -54,7 +56,7 @@ class HloModule:
     columns: InstructionColumns = field(repr=False)
     reader: HloReader = field(repr=False)
     header: Mapping[str, str] = field(default_factory=dict, repr=False)
-    computations: list[HloComputation] = field(default_factory=list, repr=False)
+    computation_columns: ComputationColumns = field(default_factory=ComputationColumns, repr=False)
     stack_frames: StackFrames = field(default_factory=StackFrames, repr=False)
     gaps: tuple[Gap, ...] = field(default=(), repr=False)
     passed_lines: int = 0
@@ -63,6 +65,7 @@ class HloModule:
     unknown_attributes: tuple[str, ...] = ()
     start: int = 0
     framework: Framework | None = field(default=None, repr=False)
+    _entry: HloComputation | None = field(default=None, init=False, repr=False)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, HloModule):
@@ -98,7 +101,17 @@ class HloModule:
         """Name of the file that it was read from."""
         return self.columns.source.path
 
-    @functools.cached_property
+    @property
+    def computations(self) -> Sequence[HloComputation]:
+        """All computations in text order."""
+        return Rows(self._computation_at, range(len(self.computation_columns)))
+
+    def _computation_at(self, place: int) -> HloComputation:
+        """Return a computation; the entry, once it is known, as the same object."""
+        entry = self._entry
+        return entry if entry is not None and entry.place == place else HloComputation(self, place)
+
+    @property
     def entry(self) -> HloComputation:
         """The entry computation.
 
@@ -106,8 +119,15 @@ class HloModule:
         was at the lost end, the largest that nothing calls. A module of which the text has no
         computation at all has an empty one.
         """
+        if self._entry is None:
+            self._entry = self._find_entry()
+        return self._entry
+
+    def _find_entry(self) -> HloComputation:
         if not self.computations:
-            return HloComputation(module=self, name="", is_entry=True)
+            nothing = ComputationColumns()
+            nothing.add(ComputationParts(is_entry=True, rows=range(0)))
+            return HloComputation(self, 0, nothing)
         for computation in self.computations:
             if computation.is_entry:
                 return computation
@@ -133,12 +153,14 @@ class HloModule:
         return Counter(self.columns.texts(OPCODE, OPCODE_END))
 
     @functools.cached_property
-    def _computation_by_name(self) -> dict[str, HloComputation]:
-        return {computation.name: computation for computation in self.computations}
+    def _places_by_name(self) -> NameIndex:
+        computations = self.computations
+        return NameIndex(range(len(computations)), lambda place: computations[place].name)
 
     def computation(self, name: str) -> HloComputation | None:
         """Return the computation of a name (with or without ``%``), or None."""
-        return self._computation_by_name.get(name.removeprefix("%"))
+        place = self._places_by_name.get(name.removeprefix("%"))
+        return None if place is None else HloComputation(self, place)
 
     @functools.cached_property
     def callers(self) -> Mapping[str, tuple[HloInstruction, ...]]:

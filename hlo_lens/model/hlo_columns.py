@@ -1,4 +1,4 @@
-"""Columns of instructions: where the parts of each stand in the text, one row per instruction."""
+"""Columns of instructions and of computations: where the parts of each stand in the text."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.model.hlo_reader import HloOperand
+    from hlo_lens.model.name_index import NameIndex
     from hlo_lens.text.source import Source
 
 NAME, NAME_END, SHAPE, SHAPE_END, OPCODE, OPCODE_END, OPERANDS, OPERANDS_END, END = range(9)
@@ -89,3 +90,108 @@ class InstructionColumns:
         """Return all that stands after the operand list, with its leading comma."""
         base = row * STRIDE
         return self.source.text[self.spans[base + OPERANDS_END] + 1 : self.spans[base + END]]
+
+
+START, TITLE, TITLE_END, SIGNATURE, SIGNATURE_END, TAIL, TAIL_END, FIRST_ROW, LAST_ROW = range(9)
+"""Columns of one computation: its beginning, its name, ``(parameters) -> shape``, what stands after
+its closing brace, and its rows as half-open range."""
+_STRIDE = 9
+
+_ENTRY, _COMPLETE, _INLINE = 1, 2, 4
+_NOWHERE = (0, 0)
+
+
+@dataclass(slots=True, kw_only=True)
+class ComputationParts:
+    """One computation while it is read.
+
+    Attributes:
+        start: Offset in the text where it begins.
+        name: Where its name stands, or the name itself where the text does not print it.
+        signature: Where ``(parameters) -> shape`` stands.
+        attributes: Where attributes stand after the closing brace, with the leading comma.
+        rows: Its rows in the columns of instructions.
+        is_entry: Whether the program starts here.
+        is_complete: Whether its closing brace was found.
+        is_inline: Whether its body is printed inside the instruction that calls it.
+    """
+
+    start: int = 0
+    name: tuple[int, int] | str = _NOWHERE
+    signature: tuple[int, int] = _NOWHERE
+    attributes: tuple[int, int] = _NOWHERE
+    rows: Sequence[int] = ()
+    is_entry: bool = False
+    is_complete: bool = True
+    is_inline: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class ComputationColumns:
+    """Where the parts of every computation stand in the text: a large module has tens of thousands.
+
+    Attributes:
+        spans: Nine offsets for each computation.
+        flags: What is true of each.
+        names: Names that the text does not print.
+        scattered: Rows of those that hold others, whose rows are among theirs.
+        name_indexes: By computation, where it was asked for: its instructions by name.
+    """
+
+    spans: array[int] = field(default_factory=lambda: array("I"))
+    flags: bytearray = field(default_factory=bytearray)
+    names: dict[int, str] = field(default_factory=dict)
+    scattered: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    name_indexes: dict[int, NameIndex] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.flags)
+
+    def add(self, parts: ComputationParts) -> None:
+        """Add a computation behind all others."""
+        name, rows = parts.name, parts.rows
+        if isinstance(name, str):
+            self.names[len(self)] = name
+            name = _NOWHERE
+        if isinstance(rows, range):
+            first, last = rows.start, rows.stop
+        else:
+            self.scattered[len(self)] = tuple(rows)
+            first, last = _NOWHERE
+        places = (*_where(name), *_where(parts.signature), *_where(parts.attributes))
+        self.spans.extend((parts.start, *places, first, last))
+        self.flags.append(
+            parts.is_entry * _ENTRY | parts.is_complete * _COMPLETE | parts.is_inline * _INLINE
+        )
+
+    def start(self, place: int) -> int:
+        """Return where a computation begins."""
+        return self.spans[place * _STRIDE]
+
+    def span(self, place: int, first: int) -> tuple[int, int]:
+        """Return where a part of a computation stands, from a column to the next."""
+        base = place * _STRIDE + first
+        return self.spans[base], self.spans[base + 1]
+
+    def rows(self, place: int) -> Sequence[int]:
+        """Return the rows of a computation."""
+        if place in self.scattered:
+            return self.scattered[place]
+        return range(*self.span(place, FIRST_ROW))
+
+    def is_entry(self, place: int) -> bool:
+        """Return whether the program starts in a computation."""
+        return bool(self.flags[place] & _ENTRY)
+
+    def is_complete(self, place: int) -> bool:
+        """Return whether the closing brace of a computation was found."""
+        return bool(self.flags[place] & _COMPLETE)
+
+    def is_inline(self, place: int) -> bool:
+        """Return whether the body of a computation is printed inside the instruction."""
+        return bool(self.flags[place] & _INLINE)
+
+
+def _where(span: tuple[int, int]) -> tuple[int, int]:
+    """Return a span, `_NOWHERE` for an empty one and for that of a group that did not match."""
+    return span if span[1] > span[0] else _NOWHERE

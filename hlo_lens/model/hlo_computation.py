@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, overload
 
-from hlo_lens.model.hlo_columns import OPCODE, STRIDE
+from hlo_lens.model.hlo_columns import OPCODE, SIGNATURE, STRIDE, TAIL, TITLE
 from hlo_lens.model.hlo_instruction import HloInstruction
+from hlo_lens.model.name_index import NameIndex
 
 if TYPE_CHECKING:
     from hlo_lens.model.hlo import HloModule
-
-_HALF = 40
-_MASK = (1 << _HALF) - 1
-
-
-def _packed(start: int, end: int) -> int:
-    """Return two numbers as one, 0 where nothing is between them: a tuple takes 120 bytes."""
-    return start << _HALF | end if end > start else 0
+    from hlo_lens.model.hlo_columns import ComputationColumns
 
 
 class _Instructions(Sequence[HloInstruction]):
@@ -58,93 +52,71 @@ class _Instructions(Sequence[HloInstruction]):
 
 
 class HloComputation:
-    """A computation: a list of instructions, one of which is its result.
-
-    A large module has tens of thousands, so places are kept as one number each.
+    """A computation: a list of instructions, one of which is its result. A view, cheap to make.
 
     Args:
         module: The module that holds it.
-        name: Name without ``%``; empty where the text prints none.
-        is_entry: Whether the program starts here.
-        start: Offset in the text where it begins.
-        is_complete: Whether its closing brace was found.
-
-    Attributes:
-        is_inline: Whether its body is printed inside the instruction that calls it.
+        place: Its place among the module's computations.
+        columns: Columns that it is in, if not in the module's.
     """
 
-    __slots__ = (
-        "_attributes",
-        "_root_row",
-        "_row_by_name",
-        "_rows",
-        "_signature",
-        "is_complete",
-        "is_entry",
-        "is_inline",
-        "module",
-        "name",
-        "start",
-    )
+    __slots__ = ("_columns", "_place", "module")
 
     def __init__(
-        self,
-        *,
-        module: HloModule,
-        name: str,
-        is_entry: bool = False,
-        start: int = 0,
-        is_complete: bool = True,
+        self, module: HloModule, place: int, columns: ComputationColumns | None = None
     ) -> None:
         self.module = module
-        self.name = name
-        self.is_entry = is_entry
-        self.start = start
-        self.is_complete = is_complete
-        self.is_inline = False
-        self._rows: int | tuple[int, ...] = 0
-        self._signature = 0
-        self._attributes = 0
-        self._root_row: int | None = None
-        self._row_by_name: dict[str, int] | None = None
+        self._place = place
+        self._columns = module.computation_columns if columns is None else columns
 
     def __repr__(self) -> str:
         return f"<HloComputation {self.name} of {len(self.rows)} instructions>"
 
     @property
+    def place(self) -> int:
+        """Its place among the module's computations."""
+        return self._place
+
+    @property
+    def name(self) -> str:
+        """Name without ``%``; empty where the text prints none."""
+        known = self._columns.names.get(self._place)
+        return self._text(TITLE) if known is None else known
+
+    @property
+    def is_entry(self) -> bool:
+        """Whether the program starts here."""
+        return self._columns.is_entry(self._place)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether its closing brace was found."""
+        return self._columns.is_complete(self._place)
+
+    @property
+    def is_inline(self) -> bool:
+        """Whether its body is printed inside the instruction that calls it."""
+        return self._columns.is_inline(self._place)
+
+    @property
+    def start(self) -> int:
+        """Offset in the text where it begins."""
+        return self._columns.start(self._place)
+
+    @property
     def rows(self) -> Sequence[int]:
         """Its rows in the module's columns, in text order."""
-        rows = self._rows
-        return range(rows >> _HALF, rows & _MASK) if isinstance(rows, int) else rows
+        return self._columns.rows(self._place)
 
-    @rows.setter
-    def rows(self, rows: Sequence[int]) -> None:
-        if isinstance(rows, range) and rows.step == 1:
-            self._rows = _packed(rows.start, rows.stop)
-        else:
-            self._rows = tuple(rows)
-
-    @property
-    def signature_span(self) -> tuple[int, int]:
-        """Where ``(parameters) -> shape`` stands; empty where it is not printed."""
-        return self._signature >> _HALF, self._signature & _MASK
-
-    @signature_span.setter
-    def signature_span(self, span: tuple[int, int]) -> None:
-        self._signature = _packed(*span)
-
-    @property
-    def attributes_span(self) -> tuple[int, int]:
-        """Where attributes stand after the closing brace, with the leading comma."""
-        return self._attributes >> _HALF, self._attributes & _MASK
-
-    @attributes_span.setter
-    def attributes_span(self, span: tuple[int, int]) -> None:
-        self._attributes = _packed(*span)
+    def _text(self, column: int) -> str:
+        start, end = self._columns.span(self._place, column)
+        return self.module.columns.source.text[start:end]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, HloComputation):
             return NotImplemented
+        if self._columns is other._columns and self._place == other._place:
+            return True
         return (
             self.name == other.name
             and self.is_entry == other.is_entry
@@ -152,17 +124,18 @@ class HloComputation:
             and self.instructions == other.instructions
         )
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        return hash((self.name, len(self.rows)))
 
     @property
     def signature_text(self) -> str:
         """``(parameters) -> shape`` as written; empty where it is not printed."""
-        return self.module.columns.source.text[slice(*self.signature_span)]
+        return self._text(SIGNATURE)
 
     @property
     def attributes_text(self) -> str:
         """What stands after the closing brace, with its leading comma."""
-        return self.module.columns.source.text[slice(*self.attributes_span)]
+        return self._text(TAIL)
 
     @property
     def instructions(self) -> Sequence[HloInstruction]:
@@ -172,11 +145,8 @@ class HloComputation:
     @property
     def root_row(self) -> int:
         """Row of the result: the one marked ROOT, else the last; -1 for an empty computation."""
-        if self._root_row is None:
-            rows = self.rows
-            last = rows[-1] if rows else -1
-            self._root_row = self.module.columns.root_among(rows, last)
-        return self._root_row
+        rows = self.rows
+        return self.module.columns.root_among(rows, rows[-1]) if rows else -1
 
     @property
     def root(self) -> HloInstruction | None:
@@ -207,10 +177,11 @@ class HloComputation:
 
         Of several with one name, which only hand-written text has, the last.
         """
-        if self._row_by_name is None:
-            name_of = self.module.columns.name
-            self._row_by_name = {name_of(row): row for row in self.rows}
-        row = self._row_by_name.get(name.removeprefix("%"))
+        index = self._columns.name_indexes.get(self._place)
+        if index is None:
+            index = NameIndex(self.rows, self.module.columns.name)
+            self._columns.name_indexes[self._place] = index
+        row = index.get(name.removeprefix("%"))
         return None if row is None else HloInstruction(self, row)
 
     @property

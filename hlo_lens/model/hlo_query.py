@@ -26,6 +26,7 @@ from hlo_lens.model.hlo_columns import (
     SHAPE_END,
     STRIDE,
 )
+from hlo_lens.model.hlo_computation import HloComputation
 from hlo_lens.model.hlo_instruction import HloInstruction
 from hlo_lens.text.errors import DumpSyntaxError
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from hlo_lens.model.hlo import HloModule
-    from hlo_lens.model.hlo_computation import HloComputation
     from hlo_lens.model.hlo_reader import HloReader
     from hlo_lens.model.shape import Shape
 
@@ -209,7 +209,7 @@ class InstructionTable:
 
     def instruction(self, row: int) -> HloInstruction:
         """Return the instruction of a row, with the computation that holds it."""
-        return HloInstruction(self.module.computations[self.owners[row]], row)
+        return HloInstruction(HloComputation(self.module, self.owners[row]), row)
 
 
 def tabulate(module: HloModule) -> InstructionTable:
@@ -336,7 +336,7 @@ def control_flow_computations(module: HloModule, opcodes: Sequence[str]) -> list
     if not module.computations:
         return []
     entry = module.entry
-    found = {id(entry): entry}
+    found = {entry.place}
     waiting = [entry]
     while waiting:
         computation = waiting.pop()
@@ -345,10 +345,10 @@ def control_flow_computations(module: HloModule, opcodes: Sequence[str]) -> list
                 continue
             for name in HloInstruction(computation, row).called_computations:
                 called = module.computation(name)
-                if called is not None and id(called) not in found:
-                    found[id(called)] = called
+                if called is not None and called.place not in found:
+                    found.add(called.place)
                     waiting.append(called)
-    return [computation for computation in module.computations if id(computation) in found]
+    return [HloComputation(module, place) for place in sorted(found)]
 
 
 def evident_partitions(table: InstructionTable) -> int | None:

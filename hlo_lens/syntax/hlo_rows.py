@@ -6,8 +6,12 @@ from array import array
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo import HloModule
-from hlo_lens.model.hlo_columns import InstructionColumns, Overlay
-from hlo_lens.model.hlo_computation import HloComputation
+from hlo_lens.model.hlo_columns import (
+    ComputationColumns,
+    ComputationParts,
+    InstructionColumns,
+    Overlay,
+)
 from hlo_lens.model.hlo_reader import HloOperand
 
 if TYPE_CHECKING:
@@ -24,10 +28,12 @@ _LARGEST_OFFSET = (1 << 32) - 1
 
 def new_module(source: Source, reader: HloReader, name: str, start: int) -> HloModule:
     """Return a module of a source without anything in it."""
-    columns = InstructionColumns(source)
+    columns, computations = InstructionColumns(source), ComputationColumns()
     if len(source.text) > _LARGEST_OFFSET:
-        columns.spans = array("Q")
-    return HloModule(name=name, columns=columns, reader=reader, start=start)
+        columns.spans, computations.spans = array("Q"), array("Q")
+    return HloModule(
+        name=name, columns=columns, reader=reader, computation_columns=computations, start=start
+    )
 
 
 def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -70,26 +76,27 @@ class HloRows:
             )
         )
 
-    def add_read_computation(self, read: ReadComputation, *, is_inline: bool) -> HloComputation:
-        """Add a computation that the grammar read."""
-        computation = HloComputation(
-            module=self.module, name=read.name, is_entry=read.is_entry, start=read.start
-        )
-        if is_inline:
-            computation.name = computation.name or self._inline_name()
-            computation.is_inline = True
-        if read.signature is not None:
-            computation.signature_span = read.signature
-        computation.attributes_span = read.attributes
+    def add_read_computation(self, read: ReadComputation, *, is_inline: bool) -> str:
+        """Add a computation that the grammar read, and return its name."""
+        name = read.name or (self._inline_name() if is_inline else "")
         outer, self._foreign = self._foreign, []
         first = len(self.columns)
         for instruction in read.instructions:
             self.add_read(instruction)
-        computation.rows = self.take(first)
+        self.module.computation_columns.add(
+            ComputationParts(
+                start=read.start,
+                name=name,
+                signature=read.signature or (0, 0),
+                attributes=read.attributes,
+                rows=self.take(first),
+                is_entry=read.is_entry,
+                is_inline=is_inline,
+            )
+        )
         self._foreign = outer
         self._foreign.append(range(first, len(self.columns)))
-        self.module.computations.append(computation)
-        return computation
+        return name
 
     def take(self, first: int) -> Sequence[int]:
         """Return the rows from one on without those of computations printed in between."""
@@ -108,7 +115,7 @@ class HloRows:
         """Add the rows of an instruction that the grammar read, its inner computations first."""
         bodies = iter(read.bodies)
         called = tuple(
-            self.add_read_computation(next(bodies), is_inline=True).name if name is None else name
+            self.add_read_computation(next(bodies), is_inline=True) if name is None else name
             for name in read.called
         )
         columns = self.columns

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo_computation import HloComputation
+from hlo_lens.model.hlo_columns import ComputationParts
 from hlo_lens.syntax import hlo_patterns as patterns
 from hlo_lens.syntax.hlo_attributes import AttributeCheck
 from hlo_lens.syntax.hlo_fallback import HloFallback
@@ -162,24 +162,20 @@ class HloScan:
     def _computation(self, match: re.Match[str]) -> int:
         rows = self._rows or self._begin_module("", match.start())
         module, first = rows.module, len(rows.columns)
-        computation = HloComputation(
-            module=module,
-            name=match[2] or "",
-            is_entry=match[1] is not None,
+        computation = ComputationParts(
             start=match.start(),
+            name=match.span(2),
+            signature=match.span(3),
+            is_entry=match[1] is not None,
             is_complete=False,
         )
-        computation.signature_span = match.span(3)
         if computation.is_entry and self._has_entry:
             self.gaps.add(match.start(1), match.start(1) + 5, "expected one ENTRY, found a second")
         self._has_entry |= computation.is_entry
         self._signature(match)
-        index = len(module.computations)
-        module.computations.append(computation)
         position = self._body(match.end(), computation, rows)
         computation.rows = rows.take(first)
-        if len(module.computations) > index + 1:  # bodies printed in place come before their caller
-            module.computations[index:] = [*module.computations[index + 1 :], computation]
+        module.computation_columns.add(computation)  # after bodies that it prints in place
         if not computation.is_complete and position >= len(self.text):
             module.is_truncated = True
         return position
@@ -189,7 +185,7 @@ class HloScan:
             start, end = match.span(3)
             self.gaps.add(start, end, "expected (name: shape, ...) -> shape")
 
-    def _body(self, position: int, computation: HloComputation, rows: HloRows) -> int:
+    def _body(self, position: int, computation: ComputationParts, rows: HloRows) -> int:
         """Read instructions up to the closing brace and return where the text goes on."""
         text, columns = self.text, rows.columns
         extend, roots = columns.spans.extend, columns.roots
@@ -273,7 +269,7 @@ class HloScan:
         )
 
     def _irregular(
-        self, position: int, computation: HloComputation, rows: HloRows
+        self, position: int, computation: ComputationParts, rows: HloRows
     ) -> tuple[int, bool]:
         """Read what is no printed instruction line.
 
@@ -292,7 +288,7 @@ class HloScan:
                 match = patterns.LOOSE_CLOSE.match(text, start)
         if match is not None:
             computation.is_complete = True
-            computation.attributes_span = match.span(1)
+            computation.attributes = match.span(1)
             if self._progress is not None:
                 self._progress(match.end())
             return match.end(), True
@@ -307,11 +303,12 @@ class HloScan:
             return start, True
         return self._unit_in_body(start, rows), False
 
-    def _truncated(self, computation: HloComputation) -> None:
+    def _truncated(self, computation: ComputationParts) -> None:
         end = len(self.text)
         while end and self.text[end - 1].isspace():
             end -= 1
-        name = computation.name or "the computation"
+        place = computation.name
+        name = (place if isinstance(place, str) else self.text[slice(*place)]) or "the computation"
         self.gaps.add(end, end + 1, f"expected '}}', found the end: {name} is cut off")
 
     def _begins_computation(self, position: int) -> bool:
@@ -354,13 +351,14 @@ class HloScan:
             return self._outside(position, headless=True)
         rows = self._rows or self._begin_module("", position)
         module = rows.module
-        computation = HloComputation(module=module, name="", is_entry=True, start=position)
-        module.computations.append(computation)
-        first = len(rows.columns)
+        start, first = position, len(rows.columns)
         size = len(self.text)
         while position < size and patterns.INSTRUCTION_LIKE.match(self.text, position):
             position = self._units.blank(self._unit_in_body(position, rows))
-        computation.rows = range(first, len(rows.columns))
+        instructions = range(first, len(rows.columns))
+        module.computation_columns.add(
+            ComputationParts(start=start, rows=instructions, is_entry=True)
+        )
         return position
 
     def _junk(self, position: int) -> int:

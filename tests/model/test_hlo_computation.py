@@ -69,7 +69,7 @@ def test_thread_stands_after_the_closing_brace() -> None:
 def test_computations_are_found_by_name_with_or_without_percent() -> None:
     module = read(E5)
     found = module.computation("body")
-    assert found is module.computation("%body") is module.computations[0]
+    assert found == module.computation("%body") == module.computations[0]
     assert module.computation("nobody") is None
 
 

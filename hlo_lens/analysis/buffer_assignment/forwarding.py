@@ -23,7 +23,7 @@ def parameter(walk: Walk, call: Invocation, row: int) -> list[int]:
     if call.arguments is None:
         parts = walk.tree(row).parts
         found = [walk.define(row, node, part, call.start) for node, part in enumerate(parts)]
-        if call.computation.is_entry or call.computation is walk.module.entry:
+        if call.computation.is_entry or call.computation == walk.module.entry:
             walk.parameters[number] = found
         return found
     if number < len(call.arguments) and call.arguments[number]:
