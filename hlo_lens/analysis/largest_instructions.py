@@ -61,10 +61,10 @@ class LargestInstructions(Result):
     def rows(self) -> Iterator[Row]:
         """Yield the rows; those of equal bytes by name."""
         produced, producers = self.table.produced_bytes, self.table.producers
+        name = self.table.module.columns.name
         for size, group in groupby(self.ranking, key=produced.__getitem__):
-            instructions = [self.table.instruction(producers[position]) for position in group]
-            for instruction in sorted(instructions, key=_name):
-                yield (size, *_describe(instruction))
+            for row in sorted((producers[position] for position in group), key=name):
+                yield (size, *_describe(self.table.instruction(row)))
 
     @property
     def row_count(self) -> int:
@@ -87,10 +87,6 @@ def largest_instructions(table: InstructionTable) -> LargestInstructions:
         left_out_views=table.left_out_views,
         left_out_embedded=table.left_out_embedded,
     )
-
-
-def _name(instruction: HloInstruction) -> str:
-    return instruction.name
 
 
 def _shape_text(instruction: HloInstruction) -> str | None:
