@@ -6,14 +6,14 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.donation import Donations, donations
 from hlo_lens.analysis.module_shardings import ModuleShardings, module_shardings
 from hlo_lens.analysis.replicated_bytes import ReplicatedBytes, replicated_bytes
-from hlo_lens.analysis.sharding_annotations import ShardingAnnotations, sharding_annotations
 from hlo_lens.analysis.sharding_table import ShardingTable, sharding_table
 
 if TYPE_CHECKING:
+    from hlo_lens.analysis.donation import Donations
     from hlo_lens.analysis.entry_signature import EntrySignature
+    from hlo_lens.analysis.sharding_annotations import ShardingAnnotations
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo_query import InstructionTable
     from hlo_lens.model.mesh import Mesh
@@ -38,12 +38,16 @@ class ShardingResults:
     @functools.cached_property
     def donations(self) -> Donations:
         """Whose memory is reused."""
+        from hlo_lens.analysis.donation import donations
+
         before = self.found.before
         return donations(self.table, None if before is None else before.module)
 
     @functools.cached_property
     def annotations(self) -> ShardingAnnotations:
         """What the program says inside of it."""
+        from hlo_lens.analysis.sharding_annotations import sharding_annotations
+
         return sharding_annotations((self.found.before or self.found.own).table, self.mesh)
 
 

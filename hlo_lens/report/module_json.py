@@ -12,7 +12,6 @@ from hlo_lens.analysis.backend import backend_of as backend_of
 from hlo_lens.analysis.backend import backend_of_dump as backend_of_dump
 from hlo_lens.analysis.entry_signature import EntrySignature
 from hlo_lens.report.collectives_json import collectives_object
-from hlo_lens.report.log_json import log_object
 from hlo_lens.report.memory_json import memory_object
 from hlo_lens.report.sharding_json import sharding_rows
 
@@ -93,13 +92,18 @@ def module_numbers(
 
 def object_without_hlo(dump: ModuleDump, memory: MemoryResults | None) -> Mapping[str, object]:
     """Return the JSON object of a module of which there is no HLO text: its memory at most."""
+    log = None
+    if dump.log is not None:
+        from hlo_lens.report.log_json import log_object  # with all passes on logs
+
+        log = log_object(dump.log)
     known = {
         "name": dump.name,
         "stage": dump.stage,
         "files": list(dump.files),
         "backend": backend_of_dump(dump),
         "memory": memory_object(memory),
-        "log": None if dump.log is None else log_object(dump.log),
+        "log": log,
     }
     keys = """
         name stage backend files is_scheduled num_partitions replica_count computations instructions

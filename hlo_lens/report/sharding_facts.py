@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.donation import DonationStatus
 from hlo_lens.report.units import format_bytes, plural
 
 if TYPE_CHECKING:
@@ -71,6 +70,8 @@ def replicated_text(results: ShardingResults) -> str:
 
 def donation_text(results: ShardingResults) -> str:
     """Return how many arguments give, could give or fail to give their memory to results."""
+    from hlo_lens.analysis.donation import DonationStatus  # which the first page does not say
+
     parts = []
     for status in DonationStatus:
         found = results.donations.of(status)
