@@ -146,7 +146,7 @@ def _times(outer: int | None, inner: int | None) -> int | None:
 def _control_flow_sites(table: InstructionTable) -> dict[str, list[CallSite]]:
     """Return the calls of loops, conditionals, calls and async-starts by what they call."""
     found: dict[str, list[CallSite]] = {}
-    opcodes = {o for o in set(table.opcodes) if o in _CALLERS or o.endswith("-start")}
+    opcodes = {o for o in table.different_opcodes if o in _CALLERS or o.endswith("-start")}
     for row in table.rows_of(frozenset(opcodes)):
         caller = table.instruction(row)
         names = caller.called_computations

@@ -106,7 +106,7 @@ def collective_ops(table: InstructionTable, calls: CallCounts) -> CollectiveOps:
         table: Table of the module.
         calls: Who calls which computation.
     """
-    kinds = {o: kind for o in set(table.opcodes) if (kind := collective_kind(o)) is not None}
+    kinds = {o: kind for o in table.different_opcodes if (kind := collective_kind(o)) is not None}
     rows = table.rows_of(frozenset(kinds))
     instructions = [table.instruction(row) for row in rows]
     roles = _tpu_roles(instructions)
@@ -229,7 +229,7 @@ class _Pairing:
         self._roles = roles
         self._calls = calls
         wrappers: dict[str, HloInstruction] = {}
-        starts = frozenset(o for o in set(table.opcodes) if split_phase(o)[1] == "start")
+        starts = frozenset(o for o in table.different_opcodes if split_phase(o)[1] == "start")
         for row in table.rows_of(starts):
             start = table.instruction(row)
             wrappers.update(dict.fromkeys(start.called_computations, start))
@@ -260,7 +260,7 @@ class _Pairing:
     def _ends_of_starts(self, table: InstructionTable) -> dict[tuple[str, str], HloInstruction]:
         """Return for each start the ``-done`` that its result goes to, in the same computation."""
         found: dict[tuple[str, str], HloInstruction] = {}
-        opcodes = {o for o in set(table.opcodes) if split_phase(o)[1] == "done"}
+        opcodes = {o for o in table.different_opcodes if split_phase(o)[1] == "done"}
         for row in table.rows_of(frozenset(opcodes)):
             done = table.instruction(row)
             start = _first_behind(done, _is_start)

@@ -14,7 +14,6 @@ Source: collective_op_group_mode.cc, as of August 2026.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -88,7 +87,7 @@ def collectives(
     trips = trip_counts(table)
     calls = CallCounts(table, trips)
     found = collective_ops(table, calls)
-    opcodes = Counter(table.opcodes)
+    opcodes = table.opcode_counts
     context = _Context(table, calls)
     read = [context.read(op) for op in found.ops]
     meshes: tuple[ModuleMesh, ...] = ()

@@ -102,7 +102,7 @@ def data_movement(table: InstructionTable, calls: CallCounts) -> DataMovement:
         table: Table of the module.
         calls: How often its computations run.
     """
-    opcodes = set(table.opcodes)
+    opcodes = set(table.different_opcodes)
     wanted = {o for o in opcodes if split_phase(o)[0] in _MOVES and split_phase(o)[1] != "done"}
     copies: list[HostCopy] = []
     if any("S(5)" in text for text in table.shape_texts):

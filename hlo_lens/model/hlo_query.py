@@ -28,6 +28,7 @@ from hlo_lens.model.hlo_columns import (
 )
 from hlo_lens.model.hlo_computation import HloComputation
 from hlo_lens.model.hlo_instruction import HloInstruction
+from hlo_lens.model.rows import FewTexts
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
@@ -194,6 +195,16 @@ class InstructionTable:
     _rows: Mapping[str, Sequence[int]]
 
     @property
+    def different_opcodes(self) -> Collection[str]:
+        """The different opcodes."""
+        return self._rows.keys()
+
+    @property
+    def opcode_counts(self) -> dict[str, int]:
+        """How often each opcode is there."""
+        return {opcode: len(rows) for opcode, rows in self._rows.items()}
+
+    @property
     def shape_texts(self) -> Collection[str]:
         """The different texts of result shapes, as written."""
         return self._sizes.keys()
@@ -215,9 +226,7 @@ class InstructionTable:
 def tabulate(module: HloModule) -> InstructionTable:
     """Return the instruction table of a module; costs about a microsecond per instruction."""
     text, spans = module.columns.source.text, module.columns.spans
-    names: dict[str, str] = {}
-    intern = names.setdefault
-    opcodes = [intern(opcode, opcode) for opcode in module.columns.texts(OPCODE, OPCODE_END)]
+    opcodes = FewTexts(module.columns.texts(OPCODE, OPCODE_END))
     sizes = _Sizes(module.reader)
     shapes = module.columns.texts(SHAPE, SHAPE_END)
     opcode_sizes: Counter[tuple[str, int | None]] = Counter()
@@ -225,12 +234,14 @@ def tabulate(module: HloModule) -> InstructionTable:
         opcode_sizes[opcode, sizes[shape]] += count
     producers = array("I")
     produced: list[int | None] = []
-    parts = {opcode: _produced_part(opcode) for opcode in names}
+    parts = [_produced_part(opcode) for opcode in opcodes.different]
+    numbers = opcodes.numbers
     reached = control_flow_computations(module, opcodes)
     for computation in reached:
+        is_entry = computation.is_entry
         for row in computation.rows:
-            part = parts[opcodes[row]]
-            if part is _Part.NONE and not (computation.is_entry and opcodes[row] == "parameter"):
+            part = parts[numbers[row]]
+            if part is _Part.NONE and not (is_entry and opcodes[row] == "parameter"):
                 continue
             producers.append(row)
             shape = text[spans[row * STRIDE + SHAPE] : spans[row * STRIDE + SHAPE_END]]
@@ -253,11 +264,11 @@ def tabulate(module: HloModule) -> InstructionTable:
     )
 
 
-def _rows_by_opcode(opcodes: Sequence[str]) -> dict[str, array[int]]:
-    found: dict[str, array[int]] = {opcode: array("I") for opcode in set(opcodes)}
-    append = {opcode: rows.append for opcode, rows in found.items()}
-    for row, opcode in enumerate(opcodes):
-        append[opcode](row)
+def _rows_by_opcode(opcodes: FewTexts) -> dict[str, array[int]]:
+    found: dict[str, array[int]] = {opcode: array("I") for opcode in opcodes.different}
+    append = [rows.append for rows in found.values()]
+    for row, number in enumerate(opcodes.numbers):
+        append[number](row)
     return found
 
 
@@ -324,7 +335,7 @@ def row_owners(module: HloModule) -> array[int]:
     return owners
 
 
-def control_flow_computations(module: HloModule, opcodes: Sequence[str]) -> list[HloComputation]:
+def control_flow_computations(module: HloModule, opcodes: FewTexts) -> list[HloComputation]:
     """Return the computations, in text order, that have buffers of their own.
 
     They are the entry and what it reaches through `CONTROL_FLOW_OPCODES` alone.
@@ -335,13 +346,15 @@ def control_flow_computations(module: HloModule, opcodes: Sequence[str]) -> list
     """
     if not module.computations:
         return []
+    numbers = opcodes.numbers
+    wanted = {n for n, opcode in enumerate(opcodes.different) if opcode in CONTROL_FLOW_OPCODES}
     entry = module.entry
     found = {entry.place}
     waiting = [entry]
     while waiting:
         computation = waiting.pop()
         for row in computation.rows:
-            if opcodes[row] not in CONTROL_FLOW_OPCODES:
+            if numbers[row] not in wanted:
                 continue
             for name in HloInstruction(computation, row).called_computations:
                 called = module.computation(name)
@@ -377,7 +390,7 @@ def _sharding_devices(instruction: HloInstruction) -> int:
 
 def opcode_totals(table: InstructionTable) -> dict[str, tuple[int, int, int]]:
     """Return for each opcode: how many, their result bytes, and how many of unknown size."""
-    count = Counter(table.opcodes)
+    count = table.opcode_counts
     size: Counter[str] = Counter()
     unknown: Counter[str] = Counter()
     for (opcode, result_bytes), number in table.opcode_sizes.items():

@@ -1,8 +1,9 @@
-"""Rows of columns as objects that are made when they are asked for."""
+"""Columns that are read as sequences: of objects made when they are asked for, of few texts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar, overload
 
 _Item = TypeVar("_Item")
@@ -46,3 +47,52 @@ class Rows(Sequence[_Item]):
 
     def __repr__(self) -> str:
         return f"<{len(self)} rows>"
+
+
+class FewTexts(Sequence[str]):
+    """A sequence of texts of which few are different: two bytes for each, not eight.
+
+    Args:
+        texts: The texts, in order.
+
+    Attributes:
+        different: The different texts, in order of appearance.
+        numbers: For each place the number of its text among these.
+    """
+
+    __slots__ = ("different", "numbers")
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        known = _Numbers()
+        found = map(known.__getitem__, texts)
+        self.numbers = array("H")
+        try:
+            self.numbers.extend(found)
+        except OverflowError:  # at the first that is new
+            self.numbers = array("I", self.numbers)
+            self.numbers.append(len(known) - 1)
+            self.numbers.extend(found)
+        self.different = tuple(known)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        if isinstance(index, slice):
+            return [self.different[number] for number in self.numbers[index]]
+        return self.different[self.numbers[index]]
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.different.__getitem__, self.numbers)
+
+
+class _Numbers(dict[str, int]):
+    """Texts to numbers, in order of appearance."""
+
+    def __missing__(self, text: str) -> int:
+        number = self[text] = len(self)
+        return number

@@ -1,0 +1,24 @@
+"""Columns that are read as sequences."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hlo_lens.model.rows import FewTexts
+
+
+@given(st.lists(st.sampled_from(("add", "dot", "tuple", "add.1")), max_size=30))
+def test_few_texts_are_the_texts(texts: list[str]) -> None:
+    few = FewTexts(texts)
+    assert list(few) == texts
+    assert [few[place] for place in range(len(few))] == texts
+    assert list(few[1:-1]) == texts[1:-1]
+    assert few.different == tuple(dict.fromkeys(texts))
+
+
+def test_more_texts_than_two_bytes_can_tell_are_kept_apart() -> None:
+    texts = [str(number) for number in range(70_000)] * 2
+    few = FewTexts(texts)
+    assert list(few) == texts
+    assert len(few.different) == 70_000
