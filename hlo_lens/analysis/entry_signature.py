@@ -13,13 +13,20 @@ it was is not in this text.
 from __future__ import annotations
 
 import sys
-from abc import ABC, abstractmethod
 from array import array
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 
+from hlo_lens.analysis.entry_values import (
+    DONOR,
+    NO_ALIAS,
+    EntryValue,
+    Leaf,
+    OutputValues,
+    ParameterValues,
+    ValueColumns,
+)
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.model.hlo_instruction import HloInstruction
 from hlo_lens.model.rows import Rows
@@ -30,243 +37,11 @@ if TYPE_CHECKING:
 
     from hlo_lens.model.hlo import HloModule
     from hlo_lens.model.hlo_query import InstructionTable
-    from hlo_lens.model.hlo_reader import InputOutputAlias
     from hlo_lens.model.shape import Shape, ShapeIndex
 
 
 MOST_LEAVES = 1 << 16
 """A tuple of more arrays than this is one row."""
-
-DONOR = "donor"
-"""What `EntryValue.donation` says of a parameter that may be reused for any output."""
-
-_NOTHING, _DONOR = -1, -2
-
-
-class EntryValue:
-    """One parameter, or one output, or a leaf of it: a view, cheap to make."""
-
-    __slots__ = ("_place", "_values")
-
-    def __init__(self, values: EntryValues, place: int) -> None:
-        self._values = values
-        self._place = place
-
-    def __repr__(self) -> str:
-        return f"<EntryValue {self.direction} {self.name}: {self.shape}>"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, EntryValue):
-            return NotImplemented
-        return self.row() == other.row()
-
-    def __hash__(self) -> int:
-        return hash((self.direction, self._place))
-
-    def row(self) -> Row:
-        """Return all that is known of it, in the order of `EntrySignature.COLUMNS`."""
-        return tuple(getattr(self, column.name) for column in EntrySignature.COLUMNS)
-
-    @property
-    def direction(self) -> str:
-        """``parameter`` or ``output``."""
-        return self._values.direction
-
-    @property
-    def number(self) -> int | None:
-        """Number of the parameter; None for outputs, and where it is not printed."""
-        return self._values.number(self._place)
-
-    @property
-    def index(self) -> str:
-        """Shape index of the leaf as XLA prints it (``{0,1}``); empty for a whole value."""
-        index = self._values.indices[self._place]
-        return _braces(index) if index else ""
-
-    @property
-    def name(self) -> str:
-        """Of a parameter the argument's name as the framework gave it, else the instruction's.
-
-        The framework gives it by itself, or as op_name. Of an output: the instruction's that gives
-        it.
-        """
-        return self._values.name(self._place)
-
-    @property
-    def shape(self) -> str | None:
-        """Shape without layout; None where it is not known."""
-        return self._values.leaves[self._place].text
-
-    @property
-    def layout(self) -> str | None:
-        """Layout as printed, in braces; None where none is."""
-        return self._values.leaves[self._place].layout
-
-    @property
-    def size_bytes(self) -> int | None:
-        """Logical bytes."""
-        return self._values.leaves[self._place].size_bytes
-
-    @property
-    def padded_size_bytes(self) -> int | None:
-        """Bytes with the padding of the layout's tiles."""
-        return self._values.leaves[self._place].padded_size_bytes
-
-    @property
-    def sharding(self) -> str | None:
-        """Sharding as written."""
-        return self._values.shardings[self._place]
-
-    @property
-    def donation(self) -> str | None:
-        """``may-alias``, ``must-alias`` or ``donor``; None for neither."""
-        return self._values.donation(self._place)
-
-    @property
-    def aliased_with(self) -> str | None:
-        """The output (``{0}``) or parameter (``3``, ``0{17}``) of the same buffer."""
-        return self._values.aliased_with(self._place)
-
-
-class EntryValues(ABC):
-    """Parameters or outputs as columns: a program of thousands has megabytes of such values.
-
-    Args:
-        module: The module.
-        leaves: Shape and bytes of each value.
-        indices: Where in its parameter, or in the result, each stands.
-        shardings: Sharding of each as written.
-        aliases: Of each the place in the module's ``input_output_alias``, or `_DONOR`, `_NOTHING`.
-    """
-
-    __slots__ = ("_aliases", "_module", "indices", "leaves", "shardings")
-    direction: ClassVar[str]
-
-    def __init__(
-        self,
-        module: HloModule,
-        *,
-        leaves: Sequence[_Leaf],
-        indices: Sequence[ShapeIndex],
-        shardings: Sequence[str | None],
-        aliases: Sequence[int],
-    ) -> None:
-        self._module = module
-        self.leaves = leaves
-        self.indices = indices
-        self.shardings = shardings
-        self._aliases = aliases
-
-    def values(self) -> Sequence[EntryValue]:
-        """Return the values."""
-        return Rows(partial(EntryValue, self), range(len(self.leaves)))
-
-    @abstractmethod
-    def number(self, place: int) -> int | None:
-        """Return the parameter's number."""
-
-    @abstractmethod
-    def name(self, place: int) -> str:
-        """Return the argument's name, or that of the instruction that gives an output."""
-
-    def donation(self, place: int) -> str | None:
-        """Return how a value shares its buffer."""
-        alias = self._alias(place)
-        if alias is None:
-            return DONOR if self._aliases[place] == _DONOR else None
-        return alias.kind
-
-    @abstractmethod
-    def aliased_with(self, place: int) -> str | None:
-        """Return what a value shares its buffer with."""
-
-    def _alias(self, place: int) -> InputOutputAlias | None:
-        alias = self._aliases[place]
-        return None if alias < 0 else self._module.input_output_alias[alias]
-
-
-class _Parameters(EntryValues):
-    """The leaves of all parameters, by number; `rows` and `numbers` are those of the parameters."""
-
-    __slots__ = ("_numbers", "_rows")
-    direction = "parameter"
-
-    def __init__(
-        self,
-        module: HloModule,
-        *,
-        rows: Sequence[int],
-        numbers: Sequence[int | None],
-        leaves: Sequence[_Leaf],
-        indices: Sequence[ShapeIndex],
-        shardings: Sequence[str | None],
-        aliases: Sequence[int],
-    ) -> None:
-        super().__init__(
-            module, leaves=leaves, indices=indices, shardings=shardings, aliases=aliases
-        )
-        self._rows = rows
-        self._numbers = numbers
-
-    def number(self, place: int) -> int | None:
-        return self._numbers[place]
-
-    def name(self, place: int) -> str:
-        framework = self._module.framework
-        if framework is not None:
-            known = framework.argument(self._numbers[place], self.indices[place])
-            if known is not None:
-                return known.name
-        instruction = HloInstruction(self._module.entry, self._rows[place])
-        metadata = instruction.attribute("metadata")
-        reader = self._module.reader
-        return (metadata and reader.metadata_string(metadata, "op_name")) or instruction.name
-
-    def aliased_with(self, place: int) -> str | None:
-        alias = self._alias(place)
-        return None if alias is None else _braces(alias.output_index)
-
-
-class _Outputs(EntryValues):
-    """The leaves of the result; `operands` are the names of what a tuple is made of."""
-
-    __slots__ = ("_operands", "_root")
-    direction = "output"
-
-    def __init__(
-        self,
-        root: HloInstruction,
-        *,
-        operands: Sequence[str],
-        leaves: Sequence[_Leaf],
-        indices: Sequence[ShapeIndex],
-        shardings: Sequence[str | None],
-        aliases: Sequence[int],
-    ) -> None:
-        super().__init__(
-            root.computation.module,
-            leaves=leaves,
-            indices=indices,
-            shardings=shardings,
-            aliases=aliases,
-        )
-        self._root = root
-        self._operands = operands
-
-    def number(self, place: int) -> int | None:
-        return None
-
-    def name(self, place: int) -> str:
-        index = self.indices[place]
-        is_operand = len(index) == 1 and index[0] < len(self._operands)
-        return self._operands[index[0]] if is_operand else self._root.name
-
-    def aliased_with(self, place: int) -> str | None:
-        alias = self._alias(place)
-        if alias is None:
-            return None
-        index = alias.parameter_index
-        return f"{alias.parameter_number}{_braces(index) if index else ''}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -367,24 +142,14 @@ def _shape(instruction: HloInstruction) -> Shape | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Leaf:
-    """A leaf of a shape: text, layout, logical and padded bytes."""
-
-    text: str | None = None
-    layout: str | None = None
-    size_bytes: int | None = None
-    padded_size_bytes: int | None = None
-
-
 class _Leaves:
     """The leaves of shapes; of each shape that is met again, measured once."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Shape, _Leaf]] = {}
-        self._unknown = _Leaf()
+        self._known: dict[int, tuple[Shape, Leaf]] = {}
+        self._unknown = Leaf()
 
-    def of(self, shape: Shape | None) -> tuple[Sequence[ShapeIndex], list[_Leaf]]:
+    def of(self, shape: Shape | None) -> tuple[Sequence[ShapeIndex], list[Leaf]]:
         """Return indices and leaves in order; an unknown shape is one leaf of unknown size."""
         if shape is None:
             return _WHOLE, [self._unknown]
@@ -398,12 +163,12 @@ class _Leaves:
             return _WHOLE, [self._leaf(shape)]
         return [index for index, _ in found], [self._leaf(leaf) for _, leaf in found]
 
-    def _leaf(self, shape: Shape) -> _Leaf:
+    def _leaf(self, shape: Shape) -> Leaf:
         known = self._known.get(id(shape))
         if known is None:
             layout = None if shape.layout is None else str(shape.layout)
             sizes = (shape.size_bytes, shape.padded_size_bytes)
-            known = (shape, _Leaf(shape.to_text(layout=False), layout, *sizes))
+            known = (shape, Leaf(shape.to_text(layout=False), layout, *sizes))
             self._known[id(shape)] = known
         return known[1]
 
@@ -425,7 +190,7 @@ def _parameters(
     entry, donation = module.entry, _donation(module)
     rows, aliases = array("I"), array("i")
     numbers: list[int | None] = []
-    leaves: list[_Leaf] = []
+    leaves: list[Leaf] = []
     indices: list[ShapeIndex] = []
     shardings: list[str | None] = []
     for position, (number, row) in enumerate(numbered):
@@ -435,25 +200,20 @@ def _parameters(
         leaves += parts
         indices += found
         shardings += _leaf_shardings(instruction, found)
-        aliases.extend(donation.get((number, index), _NOTHING) for index in found)
+        aliases.extend(donation.get((number, index), NO_ALIAS) for index in found)
         for _ in found:
             rows.append(row)
             numbers.append(number)
     are_places = all(number == place for place, number in enumerate(numbers))
-    return _Parameters(
-        module,
-        rows=rows,
-        numbers=range(len(numbers)) if are_places else numbers,
-        leaves=leaves,
-        indices=indices,
-        shardings=shardings,
-        aliases=aliases,
+    columns = ValueColumns(leaves=leaves, indices=indices, shardings=shardings, aliases=aliases)
+    return ParameterValues(
+        module, columns, rows, range(len(numbers)) if are_places else numbers
     ).values()
 
 
 def _donation(module: HloModule) -> Mapping[tuple[int | None, ShapeIndex], int]:
-    """Return for each donated leaf the place of its alias in the module's, or `_DONOR`."""
-    found: dict[tuple[int | None, ShapeIndex], int] = dict.fromkeys(module.buffer_donor, _DONOR)
+    """Return for each donated leaf the place of its alias in the module's, or `DONOR`."""
+    found: dict[tuple[int | None, ShapeIndex], int] = dict.fromkeys(module.buffer_donor, DONOR)
     for place, alias in enumerate(module.input_output_alias):
         found[alias.parameter_number, alias.parameter_index] = place
     return found
@@ -466,13 +226,14 @@ def _outputs(module: HloModule, shape: Shape | None, sizes: _Leaves) -> Sequence
         return ()
     indices, leaves = sizes.of(_shape(root) if shape is None else shape)
     aliases = {alias.output_index: n for n, alias in enumerate(module.input_output_alias)}
-    return _Outputs(
-        root,
-        operands=root.operand_names if root.opcode == "tuple" else (),
+    columns = ValueColumns(
         leaves=leaves,
         indices=indices,
         shardings=_leaf_shardings(root, indices),
-        aliases=array("i", (aliases.get(index, _NOTHING) for index in indices)),
+        aliases=array("i", (aliases.get(index, NO_ALIAS) for index in indices)),
+    )
+    return OutputValues(
+        root, columns, root.operand_names if root.opcode == "tuple" else ()
     ).values()
 
 
@@ -488,8 +249,3 @@ def _leaf_shardings(instruction: HloInstruction, indices: Sequence[ShapeIndex]) 
     if len(elements) == len(indices):
         return [element.text for element in elements]
     return [text] * len(indices)
-
-
-def _braces(index: ShapeIndex) -> str:
-    """Return a shape index as XLA prints it."""
-    return f"{{{','.join(map(str, index))}}}"

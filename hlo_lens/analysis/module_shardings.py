@@ -23,7 +23,8 @@ from hlo_lens.text.errors import DumpSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from hlo_lens.analysis.entry_signature import EntrySignature, EntryValue
+    from hlo_lens.analysis.entry_signature import EntrySignature
+    from hlo_lens.analysis.entry_values import EntryValue
     from hlo_lens.model.framework import Framework, FrameworkValue
     from hlo_lens.model.hlo import HloModule
     from hlo_lens.model.hlo_instruction import HloInstruction

@@ -35,7 +35,7 @@ from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.entry_signature import EntryValue
+    from hlo_lens.analysis.entry_values import EntryValue
     from hlo_lens.analysis.module_shardings import EntryText, Key, ModuleShardings
     from hlo_lens.model.mesh import Mesh
     from hlo_lens.model.partition_spec import PartitionSpec

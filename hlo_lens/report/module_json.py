@@ -18,7 +18,7 @@ from hlo_lens.report.sharding_json import sharding_rows
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hlo_lens.analysis.entry_signature import EntryValue
+    from hlo_lens.analysis.entry_values import EntryValue
     from hlo_lens.analysis.memory_results import MemoryResults
     from hlo_lens.analysis.module_results import ModuleResults
     from hlo_lens.analysis.result import Result

@@ -33,7 +33,7 @@ from hlo_lens.report.units import format_bytes, format_ratio, plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.entry_signature import EntryValue
+    from hlo_lens.analysis.entry_values import EntryValue
     from hlo_lens.analysis.largest_instructions import LargestInstructions
     from hlo_lens.analysis.memory_results import MemoryResults
     from hlo_lens.analysis.module_results import ModuleResults
