@@ -293,7 +293,9 @@ class _Placements:
         said = [found.own.sharding(key, value), found.own.shardy.get(key)]
         if found.before is not None:
             said += [found.before.sharding(key, other), found.before.shardy.get(key)]
+        told = found.own.told.get(key)
         like = (
+            *((told.shape, told.sharding) if told is not None else ()),
             *(value.shape, value.layout),
             *((other.shape, other.layout) if other is not None else ()),
             *map(id, said),

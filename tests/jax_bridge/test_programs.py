@@ -131,6 +131,19 @@ def test_specs_and_global_shapes_are_those_of_the_arguments(dump: ModuleDump) ->
     assert kernel.device_shape.dimensions == (64, 64)
 
 
+def test_results_of_one_device_shape_lie_as_the_framework_tells_of_each(mesh: Any) -> None:
+    args = (abstract(mesh, (8, 8), "data"), abstract(mesh, (2, 8)))
+    compiled = jax.jit(lambda a, b: (a + 1, b + 1)).lower(*args).compile()
+    found = sharding_results(hlo_lens.from_compiled(compiled))
+    assert found is not None
+    assert [
+        (v.global_shape and v.global_shape.dimensions, v.spec_text) for v in found.table.outputs
+    ] == [
+        ((8, 8), "P('data',)"),
+        ((2, 8), "P()"),
+    ]
+
+
 def test_devices_of_a_mesh_are_places_in_the_assignment() -> None:
     turned = programs.mesh(reverse=True)
     dump = hlo_lens.from_compiled(programs.lowered(turned).compile())
