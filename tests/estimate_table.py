@@ -204,8 +204,9 @@ def _told(module: dict[str, object]) -> dict[str, int]:
 def _estimated(text: str, backend: str | None) -> tuple[dict[str, int], str]:
     """Return the estimated figures of a module's text, and why there are none."""
     module = hlo_lens.parse_hlo(text)
-    reason = why_no_estimate(module)
-    estimate = None if reason else memory_estimate(tabulate(module), backend=backend)
+    table = tabulate(module)
+    reason = why_no_estimate(table)
+    estimate = None if reason else memory_estimate(table, backend=backend)
     return ({}, reason or "") if estimate is None else (found_figures(estimate), "")
 
 

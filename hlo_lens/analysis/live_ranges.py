@@ -46,7 +46,7 @@ def live_ranges(
         backend: ``cpu``, ``gpu`` or ``tpu`` where the caller knows it.
         traces: Its heap traces.
     """
-    if why_no_estimate(table.module) is not None:
+    if why_no_estimate(table) is not None:
         return None
     flow = dataflow(table, *sizes_of(table, backend))
     name_of = flow.table.module.columns.name

@@ -39,14 +39,14 @@ from hlo_lens.analysis.memory_layout import (
     MemoryLayout,
 )
 from hlo_lens.analysis.result import Column, Result, Row, Unit
-from hlo_lens.analysis.summary import summary
+from hlo_lens.analysis.summary import backend_of_text
+from hlo_lens.analysis.undefined_names import undefined_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from hlo_lens.analysis.buffer_assignment.allocations import Allocation, HeapLayout
     from hlo_lens.analysis.buffer_assignment.values import Dataflow
-    from hlo_lens.model.hlo import HloModule
     from hlo_lens.model.hlo_query import InstructionTable
     from hlo_lens.model.shape import Shape, ShapeIndex
 
@@ -155,19 +155,23 @@ class MemoryEstimate(Result):
         return len(self.live)
 
 
-def why_no_estimate(module: HloModule, *, in_text_order: bool = False) -> str | None:
+def why_no_estimate(table: InstructionTable, *, in_text_order: bool = False) -> str | None:
     """Return why nothing can be estimated from a module's text, or None.
 
     Args:
-        module: The module.
+        table: The module.
         in_text_order: Whether a text that is not scheduled is taken to run in its own order.
     """
+    module = table.module
     if not module.computations or not module.entry.rows:
         return "the text has no entry computation"
     if module.is_truncated:
         return "the text is cut off: what is not there uses memory too"
     if not module.is_scheduled and not in_text_order:
         return "the instructions are not in execution order (no is_scheduled=true)"
+    lost = undefined_names(table, with_operands=False)
+    if lost:
+        return f"the text lacks computations that it calls, such as {lost[0]}"
     return None
 
 
@@ -184,9 +188,9 @@ def memory_estimate(
             which every instruction stands after its operands; a bound from no side.
     """
     module = table.module
-    if why_no_estimate(module, in_text_order=in_text_order) is not None:
+    if why_no_estimate(table, in_text_order=in_text_order) is not None:
         return None
-    told = summary(table).backend or backend
+    told = backend_of_text(module, table.producers) or backend
     rules = backend_rules(module, told)
     flow = dataflow(table, rules.measure, rules.color)
     layout = heap_layout(flow, BufferSharing(flow, rules.backend), rules.layout)
@@ -203,7 +207,7 @@ def sizes_of(
         table: The module.
         backend: As for `memory_estimate`.
     """
-    rules = backend_rules(table.module, summary(table).backend or backend)
+    rules = backend_rules(table.module, backend_of_text(table.module, table.producers) or backend)
     return rules.measure, rules.color
 
 

@@ -36,18 +36,22 @@ class ModuleResults:
 
 
 def module_results(
-    module: HloModule, *, before: Callable[[], HloModule | None] | None = None
+    module: HloModule,
+    *,
+    before: Callable[[], HloModule | None] | None = None,
+    with_operands: bool = False,
 ) -> ModuleResults:
     """Return the results of all passes on a module, from one table of its instructions.
 
     Args:
         module: The module.
         before: Gives its text from before optimizations; asked where only that names mesh axes.
+        with_operands: Whether operands that are not defined are looked for in a module of any size.
     """
     table = tabulate(module)
     return ModuleResults(
         table=table,
-        summary=summary(table),
+        summary=summary(table, with_operands=with_operands),
         signature=entry_signature(table),
         opcodes=opcodes(table),
         largest=largest_instructions(table),

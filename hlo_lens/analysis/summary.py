@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.analysis.undefined_names import undefined_names
 from hlo_lens.model.hlo_columns import END, SHAPE
 from hlo_lens.model.hlo_query import evident_partitions
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 _SAMPLES = 4096
 _TOGETHER = 256
+
+_QUICKLY_CHECKED = 20_000
+"""Instructions of the largest module whose operands are looked up without being asked to."""
 
 _MARKS = {
     "tpu": (
@@ -77,6 +81,8 @@ class Summary(Result):
         gap_lines: How many lines these take.
         passed_lines: Lines of a log around its computations, which are no part of it.
         is_truncated: Whether the text ends inside a computation.
+        undefined: Names that it uses and does not define (`undefined_names`); of operands only
+            where they were looked for.
     """
 
     KIND: ClassVar[str] = "summary"
@@ -96,6 +102,7 @@ class Summary(Result):
     gap_lines: int
     passed_lines: int
     is_truncated: bool
+    undefined: tuple[str, ...] = ()
 
     @property
     def coverage(self) -> float:
@@ -117,11 +124,18 @@ class Summary(Result):
         yield "passed_lines", self.passed_lines
         yield "coverage", self.coverage
         yield "is_truncated", self.is_truncated
+        yield "undefined", len(self.undefined)
 
 
-def summary(table: InstructionTable) -> Summary:
-    """Return the facts of a module."""
+def summary(table: InstructionTable, *, with_operands: bool = False) -> Summary:
+    """Return the facts of a module.
+
+    Args:
+        table: The module's instructions.
+        with_operands: Whether operands that are not defined are looked for in a module of any size.
+    """
     module = table.module
+    with_operands = with_operands or module.instruction_count <= _QUICKLY_CHECKED
     return Summary(
         name=module.name,
         backend=backend_of_text(module, table.producers),
@@ -135,6 +149,7 @@ def summary(table: InstructionTable) -> Summary:
         gap_lines=_gap_lines(module.gaps),
         passed_lines=module.passed_lines,
         is_truncated=module.is_truncated,
+        undefined=undefined_names(table, with_operands=with_operands),
     )
 
 

@@ -259,7 +259,7 @@ def _module_of(dump: ModuleDump, most_estimated: int | None) -> SideModule:
         name = plain_name(dump.name)
         kept = module_snapshot(name, numbers_of(report), None, memory, None, origin=origin)
         return SideModule(snapshot=kept, dump=dump, whole=lambda: report)
-    results = module_results(module, before=lambda: dump.before)
+    results = module_results(module, before=lambda: dump.before, with_operands=True)
     backend = module_json.backend_of(dump, results.summary)
     memory = memory_results(
         dump, backend=backend, table=results.table, most_estimated=most_estimated

@@ -215,9 +215,16 @@ class ModuleSnapshot:
     @property
     def gap_count(self) -> int:
         """How many places of its HLO text were not understood."""
-        coverage = self.section("coverage") or {}
-        gaps = coverage.get("gaps")
-        return gaps if isinstance(gaps, int) else 0
+        return self._coverage("gaps")
+
+    @property
+    def undefined_count(self) -> int:
+        """How many names its HLO text uses and does not define."""
+        return self._coverage("undefined")
+
+    def _coverage(self, name: str) -> int:
+        found = (self.section("coverage") or {}).get(name)
+        return found if isinstance(found, int) else 0
 
     def to_dict(self) -> dict[str, object]:
         """Return the object as files have it: rows sorted, equal ones once with their number."""

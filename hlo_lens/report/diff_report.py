@@ -263,3 +263,8 @@ def _notes(diff: ModuleDiff) -> Iterator[str]:
                 f"{plural(module.gap_count, 'place')} of the {side} could not be read: what stands "
                 "there is in no number here"
             )
+        if module.undefined_count:
+            yield (
+                f"{plural(module.undefined_count, 'name')} of the {side} used and not defined: a "
+                "part of its text is lost, and in no number here"
+            )

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo import HloModule
 
 SCHEMA_VERSION = 1
+NAMES_SHOWN = 5
+"""Names of one kind that are listed where any number may be wrong."""
+
 RANKING = 100
 """Rows of an open-ended ranking; the number of all stands beside them."""
 
@@ -80,6 +83,8 @@ def module_numbers(
             "ratio": facts.coverage,
             "passed_lines": facts.passed_lines,
             "is_truncated": facts.is_truncated,
+            "undefined": len(facts.undefined),
+            "undefined_names": list(facts.undefined[:NAMES_SHOWN]),
             "rows": [
                 {"line": gap.line, "column": gap.column, "message": gap.message}
                 for gap in module.gaps

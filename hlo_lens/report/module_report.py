@@ -20,6 +20,7 @@ from hlo_lens.report.collectives_report import (
     movement_tables,
 )
 from hlo_lens.report.module_json import (
+    NAMES_SHOWN,
     SCHEMA_VERSION,
     backend_of,
     backend_of_dump,
@@ -245,7 +246,16 @@ def _coverage_text(facts: Summary) -> str:
     cut = ", the text ends too early" if facts.is_truncated else ""
     others = f", {plural(facts.passed_lines, 'line')} of a log around it passed over"
     passed = others if facts.passed_lines else ""
-    return f"{share}{gaps if facts.gaps else ', no gaps'}{cut}{passed}"
+    return f"{share}{gaps if facts.gaps else ', no gaps'}{cut}{_undefined_text(facts)}{passed}"
+
+
+def _undefined_text(facts: Summary) -> str:
+    """Return which names the text lacks."""
+    names = facts.undefined
+    if not names:
+        return ""
+    listed = [*names[:NAMES_SHOWN], *(["..."] if len(names) > NAMES_SHOWN else [])]
+    return f", {plural(len(names), 'name')} used and not defined: {', '.join(listed)}"
 
 
 def _interface_text(count: int, values: Sequence[EntryValue]) -> str:

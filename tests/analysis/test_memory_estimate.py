@@ -94,7 +94,7 @@ def test_an_estimate_says_that_it_is_one(path: Path) -> None:
 
 def test_no_estimate_without_execution_order() -> None:
     module = hlo_lens.parse_hlo(LOOP.replace("is_scheduled=true, ", ""))
-    reason = why_no_estimate(module)
+    reason = why_no_estimate(tabulate(module))
     assert reason == "the instructions are not in execution order (no is_scheduled=true)"
     assert memory_estimate(tabulate(module)) is None
 
@@ -102,12 +102,22 @@ def test_no_estimate_without_execution_order() -> None:
 def test_no_estimate_of_a_text_that_is_cut_off() -> None:
     (path,) = (SAMPLES / "cpu" / "tp_mlp").glob("*after_optimizations.txt")
     module = hlo_lens.parse_hlo(read(path)[:-300])
-    assert why_no_estimate(module) == "the text is cut off: what is not there uses memory too"
+    assert (
+        why_no_estimate(tabulate(module))
+        == "the text is cut off: what is not there uses memory too"
+    )
+
+
+def test_no_estimate_of_a_text_that_lacks_a_computation() -> None:
+    table = tabulate(hlo_lens.parse_hlo(LOOP.replace("body=", "body=other_")))
+    reason = why_no_estimate(table) or ""
+    assert reason.startswith("the text lacks computations that it calls, such as other_")
+    assert memory_estimate(table) is None
 
 
 def test_no_estimate_of_nothing() -> None:
     module = hlo_lens.parse_hlo("HloModule m, is_scheduled=true\n")
-    assert why_no_estimate(module) == "the text has no entry computation"
+    assert why_no_estimate(tabulate(module)) == "the text has no entry computation"
 
 
 SMALL = """  p = f32[100]{0} parameter(0)

@@ -25,6 +25,7 @@ def test_facts_are_those_of_header_and_text() -> None:
         "passed_lines": 0,
         "coverage": 1.0,
         "is_truncated": False,
+        "undefined": 0,
     }
 
 

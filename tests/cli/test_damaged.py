@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -101,6 +102,29 @@ def test_an_assignment_cut_between_lines_is_known_to_be_cut(
         assert "the buffer texts are not complete" in judged.stderr
         assert "the buffer texts of the head are not complete" in run("diff", whole, copied).stdout
     assert first_module(run("report", whole, "-f", "json"))["memory"]["is_complete"] is True
+
+
+def test_a_body_that_is_lost_is_no_smaller_program(
+    copied: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    whole = tmp_path_factory.mktemp("whole")
+    file = copied / f"{STEM}.txt"
+    shutil.copy(file, whole)
+    for other in copied.glob("*-*"):
+        other.unlink()
+    text = file.read_text()
+    (name,) = re.findall(r"body=%([\w.-]+)", text)[:1]
+    start = text.index(f"\n%{name} (")
+    file.write_text(text[:start] + text[text.index("\n}\n", start) + 2 :])
+    said = run("report", copied)
+    assert said.exit_code == 0
+    assert f"no gaps, 1 name used and not defined: {name}\n" in said.stdout
+    coverage = first_module(run("report", copied, "-f", "json"))["coverage"]
+    assert (coverage["undefined"], coverage["undefined_names"]) == (1, [name])
+    judged = run("check", copied, "--baseline", whole, "--fail-on", "collectives.static.*>+0")
+    assert judged.exit_code == 4
+    assert f"the HLO text lacks parts that it uses (1), such as {name}" in judged.stderr
+    assert "1 name of the head used and not defined" in run("diff", whole, copied).stdout
 
 
 def test_live_ranges_of_another_compile_are_refused(copied: Path) -> None:

@@ -85,8 +85,7 @@ class _Builder:
         self._describe(AttributeColumns(labels, module, self._resolved, linking.view_rows))
         self._number_bodies(linking.links)
         if module.computations:
-            entry = module.entry
-            self.graph.entry = next(k for k, c in enumerate(module.computations) if c is entry)
+            self.graph.entry = module.entry.place
 
     # ---- labels --------------------------------------------------------------------------------
 

@@ -83,7 +83,9 @@ class ModuleDiff:
         if self.memory is not None and self.memory.problem and not self.memory.is_forced:
             found["memory"] = True
         subjects = tuple(subject for subject in self.subjects if found[subject])
-        return (*subjects, "gaps") if self.base.gap_count or self.head.gap_count else subjects
+        sides = (self.base, self.head)
+        has_gaps = any(side.gap_count or side.undefined_count for side in sides)
+        return (*subjects, "gaps") if has_gaps else subjects
 
 
 def module_diff(

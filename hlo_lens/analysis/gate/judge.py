@@ -291,7 +291,13 @@ def _gaps(report: Mapping[str, object]) -> str:
         return ""
     if coverage.get("gaps"):
         return f"{coverage['gaps']} places of the HLO text could not be read"
-    return "the HLO text ends too early" if coverage.get("is_truncated") else ""
+    if coverage.get("is_truncated"):
+        return "the HLO text ends too early"
+    if coverage.get("undefined"):
+        names = coverage.get("undefined_names")
+        first = names[0] if isinstance(names, (list, tuple)) and names else "?"
+        return f"the HLO text lacks parts that it uses ({coverage['undefined']}), such as {first}"
+    return ""
 
 
 def _memory_weakness(rule: Rule, memory: Mapping[str, object], report: Mapping[str, object]) -> str:
