@@ -308,13 +308,19 @@ def _nameless(match: re.Match[str]) -> str:
 
 
 def _config_value(text: str, reader: HloReader) -> tuple[object, str]:
-    """Return a configuration as it was, and a text that is equal for equal ones."""
-    plain = reader.string(text.strip())
+    """Return a configuration as it was, and a text that is equal for equal ones.
+
+    A string that is no JSON is opaque (base64, flags of a backend): each of its characters counts.
+    """
+    written = text.strip()
+    plain = reader.string(written)
     try:
         value = json.loads(plain)
-        return value, json.dumps(_without_ids(value), sort_keys=True)
     except (ValueError, RecursionError):
-        return plain, squeezed(plain)
+        value = None
+    if isinstance(value, dict | list):
+        return value, json.dumps(_without_ids(value), sort_keys=True)
+    return plain, plain if written.startswith('"') else squeezed(plain)
 
 
 def _without_ids(value: object) -> object:

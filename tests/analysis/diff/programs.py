@@ -6,6 +6,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.diff.program_diff import program_diff
+from hlo_lens.analysis.diff.program_fingerprint import program_fingerprint
 from hlo_lens.syntax.hlo_module import parse_hlo
 from tests.strategies.programs import NAMING
 
@@ -24,6 +26,27 @@ def parsed(text: str) -> HloModule:
     module = parse_hlo(text)
     assert module.gaps == ()
     return module
+
+
+def told(base: str, head: str) -> list[str]:
+    """Return the changes between two texts, those of the module last.
+
+    The mirrored comparison finds as many, and snapshots of the two differ if anything does.
+    """
+    modules = parse_hlo(base), parse_hlo(head)
+    forth, back = program_diff(*modules), program_diff(*modules[::-1])
+    found = [
+        str(change)
+        for changes in (*(edit.changes for edit in forth.edits), forth.module_changes)
+        for change in changes
+    ]
+    assert (len(forth.edits), len(forth.module_changes)) == (
+        len(back.edits),
+        len(back.module_changes),
+    )
+    digests = [program_fingerprint(module) for module in modules]
+    assert (digests[0] == digests[1]) == forth.identical
+    return found
 
 
 def renamed(module: Module, name: Callable[[str], str]) -> Module:

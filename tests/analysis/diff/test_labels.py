@@ -1,0 +1,43 @@
+"""What of an instruction's attributes counts, and what is another way to write it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.diff.programs import told
+
+CALL = """HloModule m
+
+ENTRY main {
+  a = f32[8] parameter(0)
+  ROOT r = f32[8] custom-call(a), custom_call_target="f", CONFIG
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("aGVsbG8//AAAA", "aGVsbG8//BBBB"),
+        ("-O1 -x", "-O 1-x"),
+        ("a/*1*/b", "a/*2*/b"),
+        ("1.0", "1.00"),
+    ],
+)
+def test_each_character_of_an_opaque_config_counts(before: str, after: str) -> None:
+    base, head = (CALL.replace("CONFIG", f'backend_config="{c}"') for c in (before, after))
+    assert told(base, head) == [f"backend_config {before} -> {after}"]
+    assert told(base, base) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (r'"a\"b"', r'"a\042b"'),
+        (r'"{\"a\":1, \"b\":2}"', '{"b":2,"a":1}'),
+        ('{a: 1, b: 2}', '{a: 1,  b:2}'),
+    ],
+)
+def test_a_config_may_be_written_in_other_ways(before: str, after: str) -> None:
+    base, head = (CALL.replace("CONFIG", f"backend_config={c}") for c in (before, after))
+    assert told(base, head) == []
