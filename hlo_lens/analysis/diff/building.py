@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 _ROLES = dict.fromkeys(("to_apply", "calls", "called_computations"), "region")
 """Attributes that name what an instruction applies; styles of printing take one for another."""
 
+_THREAD = "execution_thread"
+_ASYNC_THREAD = "async_execution_thread"
+_MAIN_THREAD = '"main"'
+
 
 def program_graph(
     columns: TextColumns, labels: Labels, hints: dict[str, int], *, with_sugar: bool = False
@@ -83,6 +87,7 @@ class _Builder:
         linking = Linking(self.graph, columns, self._wrapped)
         self._views = linking.views
         self._describe(AttributeColumns(labels, module, self._resolved, linking.view_rows))
+        self._describe_computations()
         self._number_bodies(linking.links)
         if module.computations:
             self.graph.entry = module.entry.place
@@ -204,6 +209,40 @@ class _Builder:
             for role, name in called
             if name in self._positions
         )
+
+    def _describe_computations(self) -> None:
+        """Add what stands behind the closing brace of a computation to the label of its result.
+
+        Not the thread that runs it, where its caller runs in the same or has named it.
+        """
+        graph, reader = self.graph, self._reader
+        pairs = {
+            position: reader.attributes(computation.attributes_text)
+            for position, computation in enumerate(self._module.computations)
+            if computation.attributes_text
+        }
+        callers: dict[int, int] = {}
+        for node, called in graph.callees.items() if pairs else ():
+            for _, computation in called:
+                callers.setdefault(computation, node)
+        for position, own in pairs.items():
+            thread = self._thread_of(callers.get(position), pairs)
+            new = [pair for pair in own if pair != (_THREAD, thread)]
+            root = graph.roots[position][0]
+            if new and root >= 0:
+                graph.label[root] = self._labels.with_more(graph.label[root], new, reader)
+
+    def _thread_of(
+        self, caller: int | None, pairs: Mapping[int, tuple[tuple[str, str], ...]]
+    ) -> str:
+        """Return the thread in which a caller has its computations run, as it is written."""
+        if caller is None:
+            return _MAIN_THREAD
+        attributes = self._labels.parts[self.graph.label[caller]].attributes
+        says = self._labels.attributes[attributes].get(_ASYNC_THREAD)
+        if says is not None:
+            return says[1]
+        return dict(pairs.get(self.graph.owner[caller], ())).get(_THREAD, _MAIN_THREAD)
 
     def _nodes_by_name(self, computation: int) -> Mapping[str, int]:
         """Return the node that each name in a computation stands for; of a view what it views."""

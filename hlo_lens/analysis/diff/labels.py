@@ -20,7 +20,7 @@ from hlo_lens.model.shape import Layout
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from hlo_lens.model.hlo_reader import HloReader
     from hlo_lens.model.shape import Shape
@@ -252,24 +252,38 @@ class Labels:
                 found[name] = ("", "")
             else:
                 found[name] = (self._value(name, value, reader), value)
-        meaning = frozenset((name, value) for name, (value, _) in found.items())
-        key = self._attribute_keys.setdefault(meaning, len(self.attributes))
-        if key == len(self.attributes):
-            self.attributes.append(found)
         return AttributeText(
-            key=key, callees=tuple(callees), controls=tuple(controls), channel=channel
+            key=self._key(found),
+            callees=tuple(callees),
+            controls=tuple(controls),
+            channel=channel,
         )
 
     def merged(self, outer: AttributeText, inner: AttributeText) -> AttributeText:
         """Return the attributes of an operation that an async-start wraps, with the start's own."""
         found = {**self.attributes[inner.key], **self.attributes[outer.key]}
+        return AttributeText(
+            key=self._key(found),
+            callees=inner.callees,
+            controls=outer.controls,
+            channel=inner.channel,
+        )
+
+    def with_more(self, label: int, pairs: Iterable[tuple[str, str]], reader: HloReader) -> int:
+        """Return the number of a label that has some attributes more."""
+        parts = self.parts[label]
+        found = dict(self.attributes[parts.attributes])
+        for name, value in pairs:
+            found[name] = (self._value(name, value, reader), value)
+        return self.label(parts._replace(attributes=self._key(found)))
+
+    def _key(self, found: Mapping[str, tuple[Hashable, str]]) -> int:
+        """Return the number of what some attributes mean together."""
         meaning = frozenset((name, value) for name, (value, _) in found.items())
         key = self._attribute_keys.setdefault(meaning, len(self.attributes))
         if key == len(self.attributes):
             self.attributes.append(found)
-        return AttributeText(
-            key=key, callees=inner.callees, controls=outer.controls, channel=inner.channel
-        )
+        return key
 
     def _value(self, name: str, value: str, reader: HloReader) -> Hashable:
         known = self._values.get((name, value))

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.diff.edits import Changed, Moved
 from hlo_lens.analysis.diff.program_diff import program_diff
 from hlo_lens.analysis.diff.program_fingerprint import program_fingerprint
 from hlo_lens.syntax.hlo_module import parse_hlo
@@ -35,11 +36,8 @@ def told(base: str, head: str) -> list[str]:
     """
     modules = parse_hlo(base), parse_hlo(head)
     forth, back = program_diff(*modules), program_diff(*modules[::-1])
-    found = [
-        str(change)
-        for changes in (*(edit.changes for edit in forth.edits), forth.module_changes)
-        for change in changes
-    ]
+    changed = [edit.changes for edit in forth.edits if isinstance(edit, Changed | Moved)]
+    found = [str(change) for changes in (*changed, forth.module_changes) for change in changes]
     assert (len(forth.edits), len(forth.module_changes)) == (
         len(back.edits),
         len(back.module_changes),

@@ -35,7 +35,7 @@ def test_each_character_of_an_opaque_config_counts(before: str, after: str) -> N
     [
         (r'"a\"b"', r'"a\042b"'),
         (r'"{\"a\":1, \"b\":2}"', '{"b":2,"a":1}'),
-        ('{a: 1, b: 2}', '{a: 1,  b:2}'),
+        ("{a: 1, b: 2}", "{a: 1,  b:2}"),
     ],
 )
 def test_a_config_may_be_written_in_other_ways(before: str, after: str) -> None:
