@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 
 _NUMBER = "0123456789._"
 _NUMBERS = re.compile(r"\d+")
+_CONTROLS = re.compile(r"\bcontrol-predecessors=(\{[^{}]*\})")
 _NAMING = re.compile(
-    r"\b(?:to_apply|calls|condition|body|true_computation|false_computation|select|scatter|"
-    r"branch_computations|called_computations|control-predecessors)=(?:\{[^{}]*\}|%?[\w.-]+)"
-    r"|\bchannel_id=(?:-?\d+|_)"
+    r"(?:, *)?\b(?:to_apply|calls|condition|body|true_computation|false_computation|select|"
+    r"scatter|branch_computations|called_computations|control-predecessors)=(?:\{[^{}]*\}|%?[\w.-]+)"
+    r"|(?:, *)?\bchannel_id=(?:-?\d+|_)"
 )
 _CHUNK = 4096
 """Partners looked at together; what they say is held as text meanwhile."""
@@ -163,11 +164,16 @@ class NoiseCount:
         your_head, your_metadata, your_config = self._parts(yours, self._head)
         if nodes is not None:
             yield from self._channel_noise(*nodes)
+        labels = self._base.labels
+        if not labels.with_controls:
+            before, after = (_CONTROLS.search(text) for text in (mine, yours))
+            if (before is None) != (after is None):
+                said = before and before[1], after and after[1]
+                yield Noise.PRINTING, "control-predecessors", *said
         if my_metadata != your_metadata:
             yield self._metadata.found(my_metadata, your_metadata)
         if nodes is None or (my_config == your_config and my_head == your_head):
             return
-        labels = self._base.labels
         a, b = (
             labels.parts[g.label[n]] for g, n in zip((self._base, self._head), nodes, strict=True)
         )
@@ -182,7 +188,7 @@ class NoiseCount:
         head, metadata, config = quick_split(text)
         plain = None if head is None else self._plain.get(head)
         if plain is None and head is not None:
-            plain = None if is_irregular(head) else squeezed(_NAMING.sub("", head))
+            plain = None if is_irregular(head) else squeezed(_NAMING.sub("", head)).lstrip(",")
             if len(self._plain) < _REMEMBERED:
                 self._plain[head] = plain
         if plain is not None:
@@ -195,7 +201,7 @@ class NoiseCount:
             for name, value in pairs
             if name not in ("metadata", "backend_config", "origin")
         )
-        return squeezed(_NAMING.sub("", whole)), metadata, config
+        return squeezed(_NAMING.sub("", whole)).lstrip(","), metadata, config
 
     def _channel_noise(self, mine: int, yours: int) -> Iterator[Found]:
         before, after = self._base.channels.get(mine), self._head.channels.get(yours)

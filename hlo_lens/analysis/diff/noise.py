@@ -41,5 +41,5 @@ _MEANINGS = {
     Noise.COMPUTATION_ORDER: "order of computations in the text",
     Noise.COPIES: "copies of a computation that others share",
     Noise.PRINTING: "what one text prints and the other leaves out: get-tuple-element lines, "
-    "wrapped async computations, layouts, shapes, long constants",
+    "wrapped async computations, layouts, shapes, long constants, controls, configs",
 }

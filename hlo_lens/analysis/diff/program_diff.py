@@ -206,6 +206,7 @@ def _graphs(base: HloModule, head: HloModule) -> tuple[ProgramGraph, ProgramGrap
     """Return the graphs of both, with what only one of the texts prints left out."""
     columns = TextColumns(base), TextColumns(head)
     styles = style_of(columns[0]), style_of(columns[1])
+    ways = (styles, styles[::-1])
     sugared = [s.has_sugar for s in styles]
     has_sugar = sugared[0] != sugared[1] and styles[sugared.index(False)].has_wrapped
     labels = Labels(
@@ -213,8 +214,8 @@ def _graphs(base: HloModule, head: HloModule) -> tuple[ProgramGraph, ProgramGrap
         with_shapes=len({s.has_shapes for s in styles}) == 1,
         with_literals=not any(s.has_dots for s in styles),
         with_scalars=not any(s.has_scalar_dots for s in styles),
-        with_configs=len({s.has_configs for s in styles}) == 1,
-        with_controls=len({s.has_controls for s in styles}) == 1,
+        with_configs=not any(s.leaves_out_configs(other) for s, other in ways),
+        with_controls=not any(s.leaves_out_controls(other) for s, other in ways),
     )
     hints: dict[str, int] = {}
     graphs = (
