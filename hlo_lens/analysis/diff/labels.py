@@ -146,7 +146,7 @@ class Labels:
             text = ""
         shape: Shape | str
         try:
-            shape = self._plain_shape(reader.shape(text)) if text else ""
+            shape = self.plain_shape(reader.shape(text)) if text else ""
         except DumpSyntaxError:
             shape = squeezed(text)
         known = self._shape_keys.setdefault(shape, len(self.shapes))
@@ -154,7 +154,8 @@ class Labels:
             self.shapes.append(shape)
         return known
 
-    def _plain_shape(self, shape: Shape) -> Shape:
+    def plain_shape(self, shape: Shape) -> Shape:
+        """Return a shape with the layouts that count."""
         return shape.with_leaves([self._leaf(leaf) for _, leaf in shape.leaves()])
 
     def _leaf(self, leaf: Shape) -> Shape:

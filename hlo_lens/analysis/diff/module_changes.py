@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.diff.attribute_text import squeezed
 from hlo_lens.analysis.diff.edits import Change
+from hlo_lens.analysis.diff.entry_layouts import RESULT, entry_shapes, layout_changes
 from hlo_lens.analysis.diff.keys import parameter_numbers
 from hlo_lens.text.errors import DumpSyntaxError
 
@@ -44,7 +45,9 @@ _FINGERPRINTS = frozenset({"fingerprint_before_lhs"})
 def module_changes(base: ProgramGraph, head: ProgramGraph, found: Matching) -> Iterator[Change]:
     """Yield what changed about the module, donations first."""
     mine, yours = base.module, head.module
-    yield from _donations(base, head, found)
+    partners = _Parameters(base, head, found)
+    yield from _donations(base, head, partners)
+    yield from _layouts(base, head, partners)
     for what in ("num_partitions", "replica_count", "is_scheduled"):
         before, after = getattr(mine, what), getattr(yours, what)
         if before != after:
@@ -87,18 +90,44 @@ def _frontend(module: HloModule) -> dict[str, str]:
     return {name: value for name, value in found.items() if name not in _FINGERPRINTS}
 
 
-def _donations(base: ProgramGraph, head: ProgramGraph, found: Matching) -> Iterator[Change]:
+class _Parameters:
+    """Who is who among the parameters of two programs, and what they are called.
+
+    Args:
+        base: Graph of the base.
+        head: Graph of the head.
+        found: Who is who.
+
+    Attributes:
+        partners: Number of a parameter of the base to that of the head.
+        names: Number to what it is called, of both.
+    """
+
+    def __init__(self, base: ProgramGraph, head: ProgramGraph, found: Matching) -> None:
+        mine_at, yours_at = (parameter_numbers(graph, graph.entry) for graph in (base, head))
+        number_of = {node: number for number, node in yours_at.items()}
+        self.partners = {
+            number: number_of[found.head_of[node]]
+            for number, node in mine_at.items()
+            if found.head_of[node] in number_of
+        }
+        self.names = _parameter_names(base, mine_at), _parameter_names(head, yours_at)
+
+
+def _layouts(base: ProgramGraph, head: ProgramGraph, found: _Parameters) -> Iterator[Change]:
+    """Yield the layouts that the header demands otherwise of parameters and result."""
+    mine, yours = entry_shapes(base), entry_shapes(head)
+    for number, partner in (*found.partners.items(), (RESULT, RESULT)):
+        if number in mine and partner in yours:
+            label = "result" if number == RESULT else found.names[0][number]
+            yield from layout_changes(mine[number], yours[partner], label)
+
+
+def _donations(base: ProgramGraph, head: ProgramGraph, found: _Parameters) -> Iterator[Change]:
     """Yield the buffers of parameters that outputs take over no longer, or now, or elsewhere."""
-    mine_at, yours_at = (parameter_numbers(graph, graph.entry) for graph in (base, head))
-    number_of = {node: number for number, node in yours_at.items()}
-    partners = {
-        number: number_of[found.head_of[node]]
-        for number, node in mine_at.items()
-        if found.head_of[node] in number_of
-    }
+    partners, names = found.partners, found.names
     known = set(partners.values())
     with_output = _output_count(base.module) == _output_count(head.module)
-    names = _parameter_names(base, mine_at), _parameter_names(head, yours_at)
     for what, read in (("input_output_alias", _aliases), ("buffer_donor", _donors)):
         mine, yours = read(base.module, with_output), read(head.module, with_output)
         matched: set[tuple[int, ShapeIndex]] = set()

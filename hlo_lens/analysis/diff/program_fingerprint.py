@@ -13,6 +13,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.diff.building import program_graph
+from hlo_lens.analysis.diff.entry_layouts import entry_shapes
 from hlo_lens.analysis.diff.labels import Labels
 from hlo_lens.analysis.diff.text_columns import TextColumns
 
@@ -34,18 +35,24 @@ def program_fingerprint(module: HloModule) -> str | None:
         return None
     contents = _contents(graph)
     reached = sorted(contents[computation] for computation in graph.reachable())
-    return _digest(b"".join([contents[graph.entry], *reached, _header(module)])).hex()
+    return _digest(b"".join([contents[graph.entry], *reached, _header(graph)])).hex()
 
 
-def _header(module: HloModule) -> bytes:
-    """Return what the header says of the program: aliases, donors, partitions, replicas."""
+def _header(graph: ProgramGraph) -> bytes:
+    """Return what the header says: aliases, donors, layouts, partitions, replicas."""
+    module = graph.module
     aliases = sorted(
         f"{a.output_index}:{a.parameter_number}{a.parameter_index}:{a.kind}"
         for a in module.input_output_alias
     )
     donors = sorted(f"{number}{index}" for number, index in module.buffer_donor)
     sizes = [f"{name}={getattr(module, name)}" for name in _HEADER]
-    return _digest("\n".join([*aliases, "-", *donors, *sizes]).encode())
+    layouts = [
+        f"{number}:{shape.demanded}"
+        for number, shape in sorted(entry_shapes(graph).items())
+        if shape.demanded != shape.printed
+    ]
+    return _digest("\n".join([*aliases, "-", *donors, *layouts, *sizes]).encode())
 
 
 def _contents(graph: ProgramGraph) -> list[bytes]:
