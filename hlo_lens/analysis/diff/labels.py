@@ -305,7 +305,7 @@ class Labels:
             return -1
         known = self._config_texts.get(text)
         if known is None:
-            value, plain = _config_value(text, reader)
+            value, plain = config_meaning(text, reader)
             known = self._config_keys.setdefault(plain, len(self.configs))
             if known == len(self.configs):
                 self.configs.append((value, plain))
@@ -322,7 +322,7 @@ def _nameless(match: re.Match[str]) -> str:
     return f"{match[1] or match[3] or match[5]}=_"
 
 
-def _config_value(text: str, reader: HloReader) -> tuple[object, str]:
+def config_meaning(text: str, reader: HloReader) -> tuple[object, str]:
     """Return a configuration as it was, and a text that is equal for equal ones.
 
     A string that is no JSON is opaque (base64, flags of a backend): each of its characters counts.

@@ -2,8 +2,8 @@
 
 Donation is told by parameter, those that are partners counting as one, whatever their numbers; one
 that came or went has lost or gained nothing. The index of the output counts only where both
-programs have equally many. Names of axes, fingerprints
-and the layouts that follow from parameters and results are not compared here.
+programs have equally many. Layouts of the entry are told where they do not follow from parameters
+and result (`entry_layouts`), all else as `module_header` has it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.diff.attribute_text import squeezed
 from hlo_lens.analysis.diff.edits import Change
 from hlo_lens.analysis.diff.entry_layouts import RESULT, entry_shapes, layout_changes
 from hlo_lens.analysis.diff.keys import parameter_numbers
-from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.analysis.diff.module_header import header_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,69 +24,42 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo import HloModule
     from hlo_lens.model.shape import ShapeIndex
 
-_COMPARED_ELSEWHERE = frozenset(
-    {
-        "input_output_alias",
-        "buffer_donor",
-        "entry_computation_layout",
-        "frontend_attributes",
-        "num_partitions",
-        "replica_count",
-        "is_scheduled",
-        "debug_attributes",
-        "origin_recovery_table",
-    }
-)
-_FINGERPRINTS = frozenset({"fingerprint_before_lhs"})
-"""Frontend attributes that say what the text is, not what the program does."""
-
 
 def module_changes(base: ProgramGraph, head: ProgramGraph, found: Matching) -> Iterator[Change]:
     """Yield what changed about the module, donations first."""
-    mine, yours = base.module, head.module
     partners = _Parameters(base, head, found)
     yield from _donations(base, head, partners)
     yield from _layouts(base, head, partners)
-    for what in ("num_partitions", "replica_count", "is_scheduled"):
-        before, after = getattr(mine, what), getattr(yours, what)
-        if before != after:
-            yield Change(what=what, base=str(before).lower(), head=str(after).lower())
-    yield from _compared(_others(mine), _others(yours), "")
-    yield from _compared(_frontend(mine), _frontend(yours), "frontend_attributes.")
-
-
-def _compared(mine: Mapping[str, str], yours: Mapping[str, str], prefix: str) -> Iterator[Change]:
+    mine, yours = header_values(base.module), header_values(head.module)
     for name in dict.fromkeys((*mine, *yours)):
         before, after = mine.get(name), yours.get(name)
-        if before != after and not _is_per_parameter(before, after):
-            yield Change(what=f"{prefix}{name}", base=before, head=after)
+        if before != after and not _follows_arity(before, after, (base, head)):
+            yield Change(what=name, base=before, head=after)
 
 
-def _is_per_parameter(before: str | None, after: str | None) -> bool:
-    """Return whether two lists have the same values, only more or fewer of them.
+def _follows_arity(
+    before: str | None, after: str | None, graphs: tuple[ProgramGraph, ProgramGraph]
+) -> bool:
+    """Return whether two lists have the same values, one for each parameter or result.
 
-    Such is what JAX says of each parameter or result: their number is compared elsewhere.
+    Such is what JAX says of each: that there are more or fewer is told elsewhere.
     """
     if before is None or after is None:
         return False
     mine, yours = (re.split("[,;]", text.strip("{}")) for text in (before, after))
-    return len(mine) != len(yours) and set(mine) == set(yours)
+    if len(mine) == len(yours) or set(mine) != set(yours):
+        return False
+    sizes = [_arities(graph.module) for graph in graphs]
+    return (len(mine), len(yours)) in zip(*sizes, strict=True)
 
 
-def _others(module: HloModule) -> dict[str, str]:
-    return {
-        name: squeezed(value)
-        for name, value in module.header.items()
-        if name not in _COMPARED_ELSEWHERE
-    }
-
-
-def _frontend(module: HloModule) -> dict[str, str]:
-    try:
-        found = module.frontend_attributes
-    except DumpSyntaxError:
-        return {}
-    return {name: value for name, value in found.items() if name not in _FINGERPRINTS}
+def _arities(module: HloModule) -> tuple[int, int]:
+    """Return how many arrays the parameters and the result have."""
+    shapes = [parameter.shape for parameter in module.entry.parameters]
+    root = module.entry.root
+    result = None if root is None else root.shape
+    leaves = [0 if shape is None else len(list(shape.leaves())) for shape in (*shapes, result)]
+    return sum(leaves[:-1]), leaves[-1]
 
 
 class _Parameters:

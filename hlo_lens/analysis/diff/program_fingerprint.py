@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.diff.building import program_graph
 from hlo_lens.analysis.diff.entry_layouts import entry_shapes
 from hlo_lens.analysis.diff.labels import Labels
+from hlo_lens.analysis.diff.module_header import header_values
 from hlo_lens.analysis.diff.text_columns import TextColumns
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 _SIZE = 16
 _UNKNOWN = bytes(_SIZE)
-_HEADER = ("num_partitions", "replica_count")
 
 
 def program_fingerprint(module: HloModule) -> str | None:
@@ -34,25 +34,25 @@ def program_fingerprint(module: HloModule) -> str | None:
     if graph.entry < 0:
         return None
     contents = _contents(graph)
-    reached = sorted(contents[computation] for computation in graph.reachable())
-    return _digest(b"".join([contents[graph.entry], *reached, _header(graph)])).hex()
+    return _digest(b"".join([contents[graph.entry], *sorted({*contents}), _header(graph)])).hex()
 
 
 def _header(graph: ProgramGraph) -> bytes:
-    """Return what the header says: aliases, donors, layouts, partitions, replicas."""
+    """Return what the header says: aliases, donors, layouts, and all that is told by its name."""
     module = graph.module
     aliases = sorted(
         f"{a.output_index}:{a.parameter_number}{a.parameter_index}:{a.kind}"
         for a in module.input_output_alias
     )
     donors = sorted(f"{number}{index}" for number, index in module.buffer_donor)
-    sizes = [f"{name}={getattr(module, name)}" for name in _HEADER]
+    others = [f"{name}={value}" for name, value in sorted(header_values(module).items())]
     layouts = [
         f"{number}:{shape.demanded}"
         for number, shape in sorted(entry_shapes(graph).items())
         if shape.demanded != shape.printed
     ]
-    return _digest("\n".join([*aliases, "-", *donors, *layouts, *sizes]).encode())
+    text = "\n".join([*aliases, "-", *donors, *layouts, *others])
+    return _digest(text.encode("utf-8", "surrogatepass"))
 
 
 def _contents(graph: ProgramGraph) -> list[bytes]:

@@ -55,3 +55,71 @@ def test_a_header_that_is_silent_demands_what_the_entry_prints() -> None:
     silent = text().replace("entry_computation_layout={(f32[8,4]{1,0})->f32[8,4]{1,0}}", "a=b")
     base = text("a=b")
     assert told(base, silent) == []
+
+
+# ---- other values ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        ("", 'frontend_attributes={a="1"}', "frontend_attributes.a (none) -> 1"),
+        (
+            "",
+            "allow_spmd_sharding_propagation_to_output={true}",
+            "allow_spmd_sharding_propagation_to_output (none) -> {true}",
+        ),
+        ("foo=1", "foo=2", "foo 1 -> 2"),
+        ("num_partitions=2", "num_partitions=4", "num_partitions 2 -> 4"),
+        ("is_scheduled=true", "is_scheduled=false", "is_scheduled true -> false"),
+        ("is_scheduled=false", "", ""),
+        ('frontend_attributes={a="1",b="2"}', 'frontend_attributes={b="2",a="1"}', ""),
+        ("", 'frontend_attributes={fingerprint_before_lhs="1"}', ""),
+    ],
+)
+def test_each_value_is_compared_by_its_name(before: str, after: str, change: str) -> None:
+    assert told(text(before), text(after)) == ([change] if change else [])
+
+
+def test_a_list_follows_the_parameters_only_where_their_number_changed() -> None:
+    lists = [
+        f"allow_spmd_sharding_propagation_to_parameters={{{v}}}" for v in ("true", "true,true")
+    ]
+    assert told(text(lists[0]), text(lists[1])) == [
+        "allow_spmd_sharding_propagation_to_parameters {true} -> {true,true}"
+    ]
+    one_more = text(lists[1]).replace("  ROOT", "  %b = f32[8,4]{1,0} parameter(1)\n  ROOT")
+    assert told(text(lists[0]), one_more) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("input_output_alias={ {}: (0, {}, may }", "input_output_alias={ {}: (1, {}, may }"),
+        ("buffer_donor={ (0, {}), (1 }", "buffer_donor={ (0, {}), (2 }"),
+        ("num_partitions=x", "num_partitions=y"),
+    ],
+)
+def test_values_that_cannot_be_read_are_compared_as_written(before: str, after: str) -> None:
+    name, value = before.split("=")
+    other = after.split("=")[1]
+    squeezed = [part.replace(" ", "") for part in (value, other)]
+    assert told(text(before), text(after)) == [f"{name} {squeezed[0]} -> {squeezed[1]}"]
+    assert told(text(before), text(before)) == []
+
+
+# ---- computations that the entry does not run --------------------------------------------------
+
+DEAD = """%dead (p: f32[]) -> f32[] {
+  %p = f32[] parameter(0)
+  ROOT %s = f32[] sine(%p)
+}
+
+"""
+
+
+def test_what_the_entry_does_not_run_counts() -> None:
+    base = text().replace("ENTRY", f"{DEAD}ENTRY")
+    assert told(base, base.replace("sine", "cosine")) == ["opcode sine -> cosine"]
+    assert told(base, text()) == []  # its two instructions are removed
+    assert told(base, base.replace("ENTRY", DEAD.replace("dead", "copy") + "ENTRY")) == []
