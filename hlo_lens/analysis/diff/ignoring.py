@@ -41,7 +41,8 @@ _CHUNK = 4096
 _REMEMBERED = 20_000
 """Distinct attribute lists whose plain form is kept."""
 
-_PAIRED_CHANNELS = frozenset({"send", "recv", "send-done", "recv-done"})
+PAIRED_CHANNELS = frozenset({"send", "recv", "send-done", "recv-done"})
+"""Opcodes of which a channel says who is whose counterpart."""
 
 
 class NoiseCount:
@@ -228,7 +229,7 @@ class NoiseCount:
         pairs: dict[int, tuple[str, str]] = {}
         for mine, before in base.channels.items():
             after = head.channels.get(head_of[mine]) if head_of[mine] >= 0 else None
-            if after is not None and base.opcode(mine) in _PAIRED_CHANNELS:
+            if after is not None and base.opcode(mine) in PAIRED_CHANNELS:
                 pairs[mine] = (before, after)
                 forth.setdefault(before, set()).add(after)
                 back.setdefault(after, set()).add(before)

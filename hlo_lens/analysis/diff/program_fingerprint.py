@@ -2,9 +2,10 @@
 
 Of each instruction: its label (`labels`), those of what it computes from, and what it calls; of a
 computation: its root, how often it has each instruction, in whatever order, and which must run
-before which. Two programs of one digest are the same as `program_diff` understands it, its header's
-aliases and sizes included, but for attributes of get-tuple-elements, which not all texts print; two
-texts of one program that print different things (layouts, async wrappers) may have two digests.
+before which; of sends and recvs also who shares their channel. Two programs of one digest are the
+same as `program_diff` understands it, header included, but for attributes of get-tuple-elements,
+which not all texts print; two texts of one program that print different things (layouts, async
+wrappers) may have two digests.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.diff.building import program_graph
 from hlo_lens.analysis.diff.entry_layouts import entry_shapes
+from hlo_lens.analysis.diff.ignoring import PAIRED_CHANNELS
 from hlo_lens.analysis.diff.labels import Labels
 from hlo_lens.analysis.diff.module_header import header_values
 from hlo_lens.analysis.diff.text_columns import TextColumns
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Mapping, Sequence
 
     from hlo_lens.analysis.diff.program_graph import ProgramGraph
     from hlo_lens.model.hlo import HloModule
@@ -33,7 +35,10 @@ def program_fingerprint(module: HloModule) -> str | None:
     graph = program_graph(TextColumns(module), Labels(), {})
     if graph.entry < 0:
         return None
-    contents = _contents(graph)
+    contents, up = _contents(graph, {})
+    channels = _channels(graph, up)
+    if channels:
+        contents, _ = _contents(graph, channels)
     return _digest(b"".join([contents[graph.entry], *sorted({*contents}), _header(graph)])).hex()
 
 
@@ -55,8 +60,27 @@ def _header(graph: ProgramGraph) -> bytes:
     return _digest(text.encode("utf-8", "surrogatepass"))
 
 
-def _contents(graph: ProgramGraph) -> list[bytes]:
-    """Return a digest of each computation."""
+def _channels(graph: ProgramGraph, up: Sequence[bytes]) -> dict[int, bytes]:
+    """Return for each send and recv who shares its channel, whatever its number."""
+    members: dict[str, list[int]] = {}
+    for node, channel in graph.channels.items():
+        if graph.opcode(node) in PAIRED_CHANNELS:
+            members.setdefault(channel, []).append(node)
+    found: dict[int, bytes] = {}
+    for nodes in members.values():
+        found.update(dict.fromkeys(nodes, _digest(b"".join(sorted(up[n] for n in nodes)))))
+    return found
+
+
+def _contents(
+    graph: ProgramGraph, extra: Mapping[int, bytes]
+) -> tuple[list[bytes], Sequence[bytes]]:
+    """Return a digest of each computation, and of what each node computes.
+
+    Args:
+        graph: The graph.
+        extra: What more is to count of some nodes.
+    """
     controls: dict[int, list[tuple[int, int]]] = {}
     for node, before in graph.controls.items():
         controls.setdefault(graph.owner[node], []).extend((node, one) for one in before)
@@ -76,13 +100,15 @@ def _contents(graph: ProgramGraph) -> list[bytes]:
                 parts += [up[operand] for operand in operands]
             if node in graph.callees:
                 parts += [role.encode() + contents[c] for role, c in graph.callees[node]]
+            if node in extra:
+                parts.append(extra[node])
             up[node] = blake(b"".join(parts), digest_size=_SIZE).digest()
             found.append(up[node])
         found += [_digest(up[node] + up[one]) for node, one in controls.get(computation, ())]
         root, index = graph.roots[computation]
         parts = [up[root], repr(index).encode(), *sorted(found)]
         contents[computation] = _digest(b"".join(parts))
-    return contents
+    return contents, up
 
 
 def _label_texts(labels: Labels) -> list[str]:
