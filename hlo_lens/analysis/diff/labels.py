@@ -356,10 +356,11 @@ def _sharding(value: str, reader: HloReader) -> Hashable:
 def _sharding_key(sharding: HloSharding) -> Hashable:
     if sharding.elements:
         return tuple(_sharding_key(element) for element in sharding.elements)
-    return tuple(
+    meaning = (
         tuple(sorted(part.items())) if isinstance(part, dict) else part
         for part in sharding.meaning()
     )
+    return (*meaning, sharding.shard_group)
 
 
 def _device_list(value: str, reader: HloReader) -> Hashable:

@@ -41,3 +41,14 @@ def test_each_character_of_an_opaque_config_counts(before: str, after: str) -> N
 def test_a_config_may_be_written_in_other_ways(before: str, after: str) -> None:
     base, head = (CALL.replace("CONFIG", f"backend_config={c}") for c in (before, after))
     assert told(base, head) == []
+
+
+GROUPED = CALL.replace("CONFIG", "sharding={replicated shard_as 1}")
+
+
+@pytest.mark.parametrize(
+    "after", ["replicated", "replicated shard_like 1", "replicated shard_as 2"]
+)
+def test_a_constraint_to_be_sharded_like_others_counts(after: str) -> None:
+    head = GROUPED.replace("replicated shard_as 1", after)
+    assert told(GROUPED, head) == [f"sharding {{replicated shard_as 1}} -> {{{after}}}"]
