@@ -173,7 +173,8 @@ class Labels:
         if not self.with_scalars:
             return "{...}"
         plain = squeezed(text)
-        if not self.with_literals and (plain == "{...}" or plain.count(",") >= _LONG_LITERAL):
+        commas = plain.count(",") - plain.count("(")  # a complex number has one of its own
+        if not self.with_literals and (plain == "{...}" or commas >= _LONG_LITERAL):
             return "{...}"
         return plain
 

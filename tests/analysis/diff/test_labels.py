@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hlo_lens.analysis.diff.program_diff import program_diff
+from hlo_lens.syntax.hlo_module import parse_hlo
 from tests.analysis.diff.programs import told
 
 CALL = """HloModule m
@@ -52,3 +54,24 @@ GROUPED = CALL.replace("CONFIG", "sharding={replicated shard_as 1}")
 def test_a_constraint_to_be_sharded_like_others_counts(after: str) -> None:
     head = GROUPED.replace("replicated shard_as 1", after)
     assert told(GROUPED, head) == [f"sharding {{replicated shard_as 1}} -> {{{after}}}"]
+
+
+LITERALS = """HloModule m
+
+ENTRY main {
+  a = TYPE constant({VALUES})
+  b = f32[20] constant({...})
+  ROOT t = (TYPE, f32[20]) tuple(a, b)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("of", "before", "after"), [("c64", "(1, 0)", "(2, 0)"), ("s32", "1", "2")]
+)
+def test_literals_of_up_to_ten_elements_count(of: str, before: str, after: str) -> None:
+    for size in (10, 11):
+        text = LITERALS.replace("TYPE", f"{of}[{size}]")
+        base = text.replace("VALUES", ", ".join([before] * size))
+        head = text.replace("VALUES", ", ".join([before] * (size - 1) + [after]))
+        assert program_diff(parse_hlo(base), parse_hlo(head)).identical == (size == 11)
