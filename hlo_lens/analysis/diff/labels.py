@@ -290,13 +290,18 @@ class Labels:
     def _value(self, name: str, value: str, reader: HloReader) -> Hashable:
         known = self._values.get((name, value))
         if known is None:
-            read = _READ.get(name)
+            read = self._shapes_in if name in _SHAPED else _READ.get(name)
             try:
                 known = squeezed(value) if read is None else read(value, reader)
             except (DumpSyntaxError, ValueError):
                 known = squeezed(value)
             self._values[name, value] = known
         return known
+
+    def _shapes_in(self, value: str, reader: HloReader) -> Hashable:
+        """Return an attribute that is a shape, or a list of shapes in braces."""
+        text = f"({value[1:-1]})" if value.startswith("{") else value
+        return self.plain_shape(reader.shape(text))
 
     # ---- backend configs -----------------------------------------------------------------------
 
@@ -313,6 +318,9 @@ class Labels:
             self._config_texts[text] = known
         return known
 
+
+_SHAPED = frozenset({"operand_layout_constraints", "outfeed_shape"})
+"""Attributes that hold shapes."""
 
 _LONG_LITERAL = 10
 """Literals of more elements are printed as dots. Source: literal printing in HloPrintOptions."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from hlo_lens.analysis.diff.program_diff import program_diff
@@ -75,3 +77,24 @@ def test_literals_of_up_to_ten_elements_count(of: str, before: str, after: str) 
         base = text.replace("VALUES", ", ".join([before] * size))
         head = text.replace("VALUES", ", ".join([before] * (size - 1) + [after]))
         assert program_diff(parse_hlo(base), parse_hlo(head)).identical == (size == 11)
+
+
+SHAPES = """HloModule m
+
+ENTRY main {
+  a = f32[8,4]{1,0} parameter(0)
+  k = token[] after-all()
+  c = f32[8,4]{1,0} custom-call(a, a), operand_layout_constraints={f32[8,4]{0,1}, f32[8,4]{1,0}}
+  ROOT o = token[] outfeed(c, k), outfeed_shape=f32[8,4]{0,1}
+}
+"""
+
+
+def test_layouts_of_shapes_in_attributes_count_only_where_both_texts_print_layouts() -> None:
+    reprinted = re.sub(r"(\[8,4\])\{\d,\d\}", r"\1", SHAPES)
+    assert program_diff(parse_hlo(SHAPES), parse_hlo(reprinted)).identical
+    assert told(SHAPES, SHAPES.replace("e=f32[8,4]{0,1}", "e=f32[8,4]{1,0}")) == [
+        "outfeed_shape f32[8,4]{0,1} -> f32[8,4]{1,0}"
+    ]
+    assert len(told(SHAPES, SHAPES.replace("={f32[8,4]{0,1}", "={f32[8,4]{1,0}"))) == 1
+    assert len(told(SHAPES, SHAPES.replace("={f32[8,4]", "={f32[4,8]"))) == 1
