@@ -9,7 +9,7 @@ and result (`entry_layouts`), all else as `module_header` has it.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.diff.edits import Change
 from hlo_lens.analysis.diff.entry_layouts import RESULT, entry_shapes, layout_changes
@@ -17,7 +17,7 @@ from hlo_lens.analysis.diff.keys import parameter_numbers
 from hlo_lens.analysis.diff.module_header import header_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Hashable, Iterator, Mapping
 
     from hlo_lens.analysis.diff.partners import Matching
     from hlo_lens.analysis.diff.program_graph import ProgramGraph
@@ -72,6 +72,7 @@ class _Parameters:
 
     Attributes:
         partners: Number of a parameter of the base to that of the head.
+        pairs: Number to what stands for both partners, of base and head.
         names: Number to what it is called, of both.
     """
 
@@ -83,6 +84,10 @@ class _Parameters:
             for number, node in mine_at.items()
             if found.head_of[node] in number_of
         }
+        self.pairs = (
+            {number: number for number in self.partners},
+            {partner: number for number, partner in self.partners.items()},
+        )
         self.names = _parameter_names(base, mine_at), _parameter_names(head, yours_at)
 
 
@@ -95,36 +100,47 @@ def _layouts(base: ProgramGraph, head: ProgramGraph, found: _Parameters) -> Iter
             yield from layout_changes(mine[number], yours[partner], label)
 
 
+class _Donation(NamedTuple):
+    """A buffer that is donated: of what, how, and whether its parameter has lost its partner."""
+
+    label: str
+    how: str
+    is_alone: bool
+
+
 def _donations(base: ProgramGraph, head: ProgramGraph, found: _Parameters) -> Iterator[Change]:
     """Yield the buffers of parameters that outputs take over no longer, or now, or elsewhere."""
-    partners, names = found.partners, found.names
-    known = set(partners.values())
     with_output = _output_count(base.module) == _output_count(head.module)
     for what, read in (("input_output_alias", _aliases), ("buffer_donor", _donors)):
-        mine, yours = read(base.module, with_output), read(head.module, with_output)
-        matched: set[tuple[int, ShapeIndex]] = set()
-        for (number, index), text in mine.items():
-            if number in names[0] and number not in partners:
+        mine = dict(_by_parameter(found, 0, read(base.module, with_output)))
+        yours = dict(_by_parameter(found, 1, read(head.module, with_output)))
+        for key in dict.fromkeys((*mine, *yours)):
+            before, after = mine.get(key), yours.get(key)
+            one = before or after
+            if one is None or (before and after and before.how == after.how):
                 continue
-            key = (partners.get(number, number), index)
-            matched.add(key)
-            if yours.get(key) != text:
-                after = yours.get(key)
-                label = names[0].get(number, f"parameter {number}")
-                yield Change(
-                    what=what,
-                    base=_donation(label, index, text),
-                    head=None if after is None else _donation(label, index, after),
-                )
-        for key, text in yours.items():
-            if key not in matched and (key[0] in known or key[0] not in names[1]):
-                label = names[1].get(key[0], f"parameter {key[0]}")
-                yield Change(what=what, base=None, head=_donation(label, key[1], text))
+            if one.is_alone and (before is None or after is None):
+                continue
+            yield Change(
+                what=what,
+                base=None if before is None else f"{one.label}{before.how}",
+                head=None if after is None else f"{one.label}{after.how}",
+            )
 
 
-def _donation(label: str, index: ShapeIndex, text: str) -> str:
-    place = f"{{{','.join(map(str, index))}}}" if index else ""
-    return f"{label}{place}{text}"
+def _by_parameter(
+    found: _Parameters, side: int, donated: Mapping[tuple[int, ShapeIndex], str]
+) -> Iterator[tuple[Hashable, _Donation]]:
+    """Yield what is donated by pair of parameters; by number where a text lacks their line."""
+    names, others, pairs = found.names[side], found.names[1 - side], found.pairs[side]
+    for (number, index), how in donated.items():
+        pair = pairs.get(number)
+        if pair is None and number in names and number in others:
+            continue  # which came or went, and another has its number
+        place = f"{{{','.join(map(str, index))}}}" if index else ""
+        label = f"{names.get(number, f'parameter {number}')}{place}"
+        key = (pair, number if pair is None else None, index)
+        yield key, _Donation(label, how, is_alone=pair is None and number in names)
 
 
 def _aliases(module: HloModule, with_output: bool) -> dict[tuple[int, ShapeIndex], str]:

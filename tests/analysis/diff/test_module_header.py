@@ -74,6 +74,8 @@ def test_a_header_that_is_silent_demands_what_the_entry_prints() -> None:
         ("is_scheduled=true", "is_scheduled=false", "is_scheduled true -> false"),
         ("is_scheduled=false", "", ""),
         ('frontend_attributes={a="1",b="2"}', 'frontend_attributes={b="2",a="1"}', ""),
+        ('backend_config={"a":1,"b":[]}', 'backend_config={"b":[],"a":1}', ""),
+        ('backend_config={"a":1}', 'backend_config={"a":2}', 'backend_config {"a": 1} -> {"a": 2}'),
         ("", 'frontend_attributes={fingerprint_before_lhs="1"}', ""),
     ],
 )
@@ -106,6 +108,29 @@ def test_values_that_cannot_be_read_are_compared_as_written(before: str, after: 
     squeezed = [part.replace(" ", "") for part in (value, other)]
     assert told(text(before), text(after)) == [f"{name} {squeezed[0]} -> {squeezed[1]}"]
     assert told(text(before), text(before)) == []
+
+
+# ---- donations ---------------------------------------------------------------------------------
+
+ALIAS = "input_output_alias={ {}: (0, {}, may-alias) }"
+LINE = "  %a = f32[8,4]{1,0} parameter(0)\n"
+
+
+def test_a_donation_of_a_parameter_whose_line_one_text_lacks_is_no_change() -> None:
+    base = text(ALIAS)
+    for one, other in ((base, base.replace(LINE, "")), (base.replace(LINE, ""), base)):
+        assert not any("alias" in change for change in told(one, other))
+
+
+def test_donations_of_parameters_without_lines_are_compared_by_number() -> None:
+    base, head = text(ALIAS).replace(LINE, ""), text().replace(LINE, "")
+    assert told(base, head) == ["input_output_alias parameter 0 in output {} -> (none)"]
+
+
+def test_a_parameter_that_went_has_lost_no_donation() -> None:
+    donor = text("buffer_donor={ (1, {}) }")
+    base = donor.replace(LINE, f"{LINE}  %b = f32[2] parameter(1)\n")
+    assert told(base, text()) == []
 
 
 # ---- computations that the entry does not run --------------------------------------------------
