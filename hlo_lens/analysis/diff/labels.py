@@ -9,22 +9,21 @@ a missing layout is the default one (xla/layout_util.cc, GetDefaultLayoutForRank
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from hlo_lens.analysis.diff.attribute_meaning import MEANINGS, config_meaning
 from hlo_lens.analysis.diff.attribute_text import split_attributes, squeezed
 from hlo_lens.model.hlo_instruction import CALLING_ATTRIBUTES
 from hlo_lens.model.shape import Layout
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping
 
     from hlo_lens.model.hlo_reader import HloReader
     from hlo_lens.model.shape import Shape
-    from hlo_lens.model.sharding import HloSharding
 
 _NAMING = re.compile(
     r"(?<=, )(?:(to_apply|calls|condition|body|true_computation|false_computation|select|scatter)"
@@ -34,7 +33,6 @@ _NAMING = re.compile(
 )
 """Attributes whose values are names or channel ids, as XLA prints them."""
 
-_PAIR = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
 _CALLING = frozenset(CALLING_ATTRIBUTES)
 _NO_MEANING = frozenset({"metadata", "origin", "original_value", "backend_config"})
 
@@ -290,7 +288,7 @@ class Labels:
     def _value(self, name: str, value: str, reader: HloReader) -> Hashable:
         known = self._values.get((name, value))
         if known is None:
-            read = self._shapes_in if name in _SHAPED else _READ.get(name)
+            read = self._shapes_in if name in _SHAPED else MEANINGS.get(name)
             try:
                 known = squeezed(value) if read is None else read(value, reader)
             except (DumpSyntaxError, ValueError):
@@ -329,65 +327,3 @@ _LONG_LITERAL = 10
 def _nameless(match: re.Match[str]) -> str:
     """Return an attribute without its name: a mark for a called computation or a channel."""
     return f"{match[1] or match[3] or match[5]}=_"
-
-
-def config_meaning(text: str, reader: HloReader) -> tuple[object, str]:
-    """Return a configuration as it was, and a text that is equal for equal ones.
-
-    A string that is no JSON is opaque (base64, flags of a backend): each of its characters counts.
-    """
-    written = text.strip()
-    plain = reader.string(written)
-    try:
-        value = json.loads(plain)
-    except (ValueError, RecursionError):
-        value = None
-    if isinstance(value, dict | list):
-        return value, json.dumps(_without_ids(value), sort_keys=True)
-    return plain, plain if written.startswith('"') else squeezed(plain)
-
-
-def _without_ids(value: object) -> object:
-    """Return a configuration without the numbers of barriers, which are handed out like channels.
-
-    Source: libtpu 0.0.42 to 0.0.51 print ``"barrier_config":{"barrier_type":"CUSTOM","id":"3"}``.
-    """
-    if isinstance(value, dict) and isinstance(value.get("barrier_config"), dict):
-        barrier = {k: v for k, v in value["barrier_config"].items() if k != "id"}
-        return {**value, "barrier_config": barrier}
-    return value
-
-
-def _sharding(value: str, reader: HloReader) -> Hashable:
-    return _sharding_key(reader.sharding(value))
-
-
-def _sharding_key(sharding: HloSharding) -> Hashable:
-    if sharding.elements:
-        return tuple(_sharding_key(element) for element in sharding.elements)
-    meaning = (
-        tuple(sorted(part.items())) if isinstance(part, dict) else part
-        for part in sharding.meaning()
-    )
-    return (*meaning, sharding.shard_group)
-
-
-def _device_list(value: str, reader: HloReader) -> Hashable:
-    return reader.device_list(value).flattened_replica_groups()
-
-
-def _pairs(value: str, reader: HloReader) -> Hashable:
-    del reader
-    return tuple(sorted((int(a), int(b)) for a, b in _PAIR.findall(value)))
-
-
-def _frontend(value: str, reader: HloReader) -> Hashable:
-    return frozenset(reader.frontend_attributes(value).items())
-
-
-_READ: Mapping[str, Callable[[str, HloReader], Hashable]] = {
-    "sharding": _sharding,
-    "replica_groups": _device_list,
-    "source_target_pairs": _pairs,
-    "frontend_attributes": _frontend,
-}

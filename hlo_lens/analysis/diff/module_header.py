@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.diff.attribute_meaning import config_meaning
 from hlo_lens.analysis.diff.attribute_text import squeezed
-from hlo_lens.analysis.diff.labels import config_meaning
 
 if TYPE_CHECKING:
     from hlo_lens.model.hlo import HloModule
