@@ -118,7 +118,7 @@ def _label_texts(labels: Labels) -> list[str]:
         _plain(frozenset((name, value) for name, (value, _) in found.items()))
         for found in labels.attributes
     ]
-    configs = [text for _, text in labels.configs]
+    configs = [repr(text) for _, text in labels.configs]
     return [
         "\n".join(
             (

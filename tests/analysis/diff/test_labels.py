@@ -26,12 +26,17 @@ ENTRY main {
         ("-O1 -x", "-O 1-x"),
         ("a/*1*/b", "a/*2*/b"),
         ("1.0", "1.00"),
+        ("a", ""),
     ],
 )
 def test_each_character_of_an_opaque_config_counts(before: str, after: str) -> None:
     base, head = (CALL.replace("CONFIG", f'backend_config="{c}"') for c in (before, after))
-    assert told(base, head) == [f"backend_config {before} -> {after}"]
+    assert told(base, head) == [f"backend_config {before} -> {after or '(none)'}"]
     assert told(base, base) == []
+
+
+def test_an_empty_config_is_not_none() -> None:
+    assert len(told(CALL.replace("CONFIG", 'backend_config=""'), CALL.replace(", CONFIG", ""))) == 1
 
 
 @pytest.mark.parametrize(
