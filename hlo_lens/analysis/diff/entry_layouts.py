@@ -64,6 +64,8 @@ def layout_changes(mine: EntryShape, yours: EntryShape, label: str) -> Iterator[
 
     Not what the instructions themselves say: the header repeats it.
     """
+    if mine.demanded == yours.demanded:
+        return
     leaves = [[leaf for _, leaf in shape.leaves()] for shape in (*mine, *yours)]
     is_alike = len({len(part) for part in leaves}) == 1
     quadruples = zip(*leaves, strict=True) if is_alike else [(*mine, *yours)]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.analysis.diff.edits import Change
 from hlo_lens.analysis.diff.entry_layouts import RESULT, entry_shapes, layout_changes
 from hlo_lens.analysis.diff.keys import parameter_numbers
-from hlo_lens.analysis.diff.module_header import header_values
+from hlo_lens.analysis.diff.module_header import has_gap, header_values
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping
@@ -30,7 +30,9 @@ def module_changes(base: ProgramGraph, head: ProgramGraph, found: Matching) -> I
     partners = _Parameters(base, head, found)
     yield from _donations(base, head, partners)
     yield from _layouts(base, head, partners)
-    mine, yours = header_values(base.module), header_values(head.module)
+    modules = (base.module, head.module)
+    as_written = any(map(has_gap, modules))
+    mine, yours = (header_values(module, as_written=as_written) for module in modules)
     for name in dict.fromkeys((*mine, *yours)):
         before, after = mine.get(name), yours.get(name)
         if before != after and not _follows_arity(before, after, (base, head)):

@@ -1,7 +1,7 @@
 """What the header of a module says of the program, as texts that are equal for equal meanings.
 
 The same for all who compare it: `module_changes`, and fingerprints of programs. Aliases, donors and
-layouts of the entry are told by parameter; in a header that has a gap they count as written, too.
+layouts of the entry are told by parameter; where a header has a gap they count as written, too.
 """
 
 from __future__ import annotations
@@ -22,11 +22,16 @@ _FINGERPRINTS = frozenset({"fingerprint_before_lhs"})
 """Frontend attributes that say what the text is, not what the program does."""
 
 
-def header_values(module: HloModule) -> dict[str, str]:
-    """Return what the header says, by name; of the framework's attributes each by its own."""
+def header_values(module: HloModule, *, as_written: bool) -> dict[str, str]:
+    """Return what the header says, by name; of the framework's attributes each by its own.
+
+    Args:
+        module: The module.
+        as_written: Whether what is read elsewhere is here as well.
+    """
     found = {name: str(getattr(module, name)) for name in _COUNTS}
     found[_FLAG] = str(module.is_scheduled).lower()
-    elsewhere = _NO_MEANING if _has_gap(module) else _NO_MEANING.union(_READ)
+    elsewhere = _NO_MEANING if as_written else _NO_MEANING.union(_READ)
     for name, value in module.header.items():
         if name == "backend_config":
             found[name] = config_meaning(value, module.reader)[1]
@@ -45,7 +50,7 @@ def _is_usual(name: str, value: str) -> bool:
     return name in _COUNTS and value.isdecimal()
 
 
-def _has_gap(module: HloModule) -> bool:
+def has_gap(module: HloModule) -> bool:
     """Return whether something in the header could not be read."""
     if not module.gaps:
         return False

@@ -99,7 +99,8 @@ class ProgramDiff(Result):
         left_out_head: The same of the head.
         edits: All edits, in text order of the base, then added ones in that of the head.
         groups: The same edits, equal ones together.
-        module_changes: What changed about the module: donations, partitions, other header fields.
+        module_changes: What changed about the module: donations, layouts that the header alone
+            demands, partitions, other header fields.
         ignored: Kinds of noise that differ, and in how many instructions.
         matched: Computation and instruction of the base to those of the head.
         matched_computations: Computations of the base to those of the head, by name.

@@ -17,7 +17,7 @@ from hlo_lens.analysis.diff.building import program_graph
 from hlo_lens.analysis.diff.entry_layouts import entry_shapes
 from hlo_lens.analysis.diff.ignoring import PAIRED_CHANNELS
 from hlo_lens.analysis.diff.labels import Labels
-from hlo_lens.analysis.diff.module_header import header_values
+from hlo_lens.analysis.diff.module_header import has_gap, header_values
 from hlo_lens.analysis.diff.text_columns import TextColumns
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def _header(graph: ProgramGraph) -> bytes:
         for a in module.input_output_alias
     )
     donors = sorted(f"{number}{index}" for number, index in module.buffer_donor)
-    others = [f"{name}={value}" for name, value in sorted(header_values(module).items())]
+    values = header_values(module, as_written=has_gap(module))
+    others = [f"{name}={value}" for name, value in sorted(values.items())]
     layouts = [
         f"{number}:{shape.demanded}"
         for number, shape in sorted(entry_shapes(graph).items())

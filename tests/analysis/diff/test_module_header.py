@@ -110,6 +110,12 @@ def test_values_that_cannot_be_read_are_compared_as_written(before: str, after: 
     assert told(text(before), text(before)) == []
 
 
+def test_a_gap_in_one_header_does_not_change_the_values_that_both_have() -> None:
+    donor = "buffer_donor={ (0, {}) }"
+    head = text(f"input_output_alias={{ {{}}: (0, {{}}, may }}, {donor}")
+    assert told(text(donor), head) == ["input_output_alias (none) -> {{}:(0,{},may}"]
+
+
 # ---- donations ---------------------------------------------------------------------------------
 
 ALIAS = "input_output_alias={ {}: (0, {}, may-alias) }"
