@@ -2,7 +2,8 @@
 
 Of each instruction: its label (`labels`), those of what it computes from, and what it calls; of a
 computation: its root, how often it has each instruction, in whatever order, and which must run
-before which; of sends and recvs also who shares their channel. Two programs of one digest are the
+before which; of sends and recvs also who shares their channel, of equal impure instructions who
+takes which. Two programs of one digest are the
 same as `program_diff` understands it, header included, but for attributes of get-tuple-elements,
 which not all texts print; two texts of one program that print different things (layouts, async
 wrappers) may have two digests.
@@ -11,11 +12,14 @@ wrappers) may have two digests.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.diff.building import program_graph
 from hlo_lens.analysis.diff.entry_layouts import entry_shapes
 from hlo_lens.analysis.diff.ignoring import PAIRED_CHANNELS
+from hlo_lens.analysis.diff.impure import impure_nodes
+from hlo_lens.analysis.diff.keys import operands_of
 from hlo_lens.analysis.diff.labels import Labels
 from hlo_lens.analysis.diff.module_header import has_gap, header_values
 from hlo_lens.analysis.diff.text_columns import TextColumns
@@ -36,9 +40,9 @@ def program_fingerprint(module: HloModule) -> str | None:
     if graph.entry < 0:
         return None
     contents, up = _contents(graph, {})
-    channels = _channels(graph, up)
-    if channels:
-        contents, _ = _contents(graph, channels)
+    extra = {**_uses(graph, up), **_channels(graph, up)}
+    if extra:
+        contents, _ = _contents(graph, extra)
     return _digest(b"".join([contents[graph.entry], *sorted({*contents}), _header(graph)])).hex()
 
 
@@ -71,6 +75,21 @@ def _channels(graph: ProgramGraph, up: Sequence[bytes]) -> dict[int, bytes]:
     for nodes in members.values():
         found.update(dict.fromkeys(nodes, _digest(b"".join(sorted(up[n] for n in nodes)))))
     return found
+
+
+def _uses(graph: ProgramGraph, up: Sequence[bytes]) -> dict[int, bytes]:
+    """Return what takes each of several impure nodes that do the same: they are not one another."""
+    impure = impure_nodes(graph)
+    same = Counter(up[node] for node in impure)
+    uses: dict[int, list[bytes]] = {node: [] for node in impure if same[up[node]] > 1}
+    if not uses:
+        return {}
+    for user in range(len(graph)):
+        if not uses.keys().isdisjoint(graph.operands[user]):
+            for place, (node, index) in enumerate(operands_of(graph, user)):
+                if node in uses:
+                    uses[node].append(up[user] + repr((place, index)).encode())
+    return {node: _digest(b"".join(sorted(found))) for node, found in uses.items()}
 
 
 def _contents(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_lens.analysis.diff.program_diff import ProgramDiff, program_diff
+from hlo_lens.analysis.diff.program_fingerprint import program_fingerprint
 from tests.analysis.diff.programs import parsed
 
 HEAD = """HloModule m
@@ -85,10 +86,16 @@ def test_one_random_number_for_another_is_a_change(made: str, through: str) -> N
         before += f"  x = f32[8] {through}(n1)\n  y = f32[8] {through}(n2)\n"
     x, y = ("x", "y") if through else ("n1", "n2")
     before += f"  ROOT r = f32[8] subtract({x}, {y})"
-    found = between(before, before.replace(f"({x}, {y})", f"({x}, {x})"))
-    assert [c for group in found.groups for c in group.changes]
+    after = before.replace(f"({x}, {y})", f"({x}, {x})")
+    assert [c for group in between(before, after).groups for c in group.changes]
     lines = before.splitlines()
-    assert between(before, "\n".join([lines[1], lines[0], *lines[2:]])).identical
+    other_order = "\n".join([lines[1], lines[0], *lines[2:]])
+    assert between(before, other_order).identical
+    digests = [
+        program_fingerprint(parsed(f"{HEAD}{t}\n}}\n")) for t in (before, after, other_order)
+    ]
+    assert digests[0] != digests[1]
+    assert digests[0] == digests[2]
 
 
 def test_pure_instructions_that_do_the_same_stand_for_one_another() -> None:
