@@ -59,14 +59,13 @@ def _lost_computations(table: InstructionTable) -> set[str]:
         at = row * STRIDE
         for match in _CALLED.finditer(text, spans[at + OPERANDS_END], spans[at + END]):
             rows.setdefault(match[1], row)
-    suspects = {
-        row
-        for value, row in rows.items()
-        if any(module.computation(name) is None for name in _NAME.findall(value))
-    }
+    defined = {computation.name for computation in module.computations}
+    if defined.issuperset(_NAME.findall("\n".join(rows))):
+        return set()
     # what looks like a value may stand in a string
+    suspects = {row for value, row in rows.items() if not defined.issuperset(_NAME.findall(value))}
     called = (table.instruction(row).called_computations for row in suspects)
-    return {name for name in chain(*called) if module.computation(name) is None}
+    return {*chain(*called)} - defined
 
 
 def _lost_operands(table: InstructionTable) -> set[str]:
