@@ -1,7 +1,8 @@
-"""Names that a text uses and does not define: a part of it is lost, or it is a part of a text.
+"""What a text uses and does not define: a part of it is lost, or it is a part of a text.
 
 An operand counts as defined if any instruction of the module has its name: XLA gives no name twice,
-so that a lost line leaves its users behind.
+so that a lost line leaves its users behind. The result of a computation, which nothing uses, XLA
+always marks ROOT; what has ``entry_computation_layout`` in its header XLA has printed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ _PLAIN_OPERAND = re.compile(r"(?<![\w.%-])([A-Za-z_][\w.-]*)\s*(?=[,#\n]|\Z)")
 
 
 def undefined_names(table: InstructionTable, *, with_operands: bool = True) -> tuple[str, ...]:
-    """Return the names of computations, then of operands, that the text of a module lacks; sorted.
+    """Return what the text of a module lacks: names of computations, of operands, of lost results.
+
+    Each in order. A result is called ``ROOT of`` the computation that must have one.
 
     Args:
         table: The module's instructions.
@@ -43,7 +46,7 @@ def undefined_names(table: InstructionTable, *, with_operands: bool = True) -> t
     """
     computations = _lost_computations(table)
     operands = _lost_operands(table) if with_operands else set()
-    return (*sorted(computations), *sorted(operands))
+    return (*sorted(computations), *sorted(operands), *_lost_results(table))
 
 
 def _lost_computations(table: InstructionTable) -> set[str]:
@@ -66,6 +69,15 @@ def _lost_computations(table: InstructionTable) -> set[str]:
     suspects = {row for value, row in rows.items() if not defined.issuperset(_NAME.findall(value))}
     called = (table.instruction(row).called_computations for row in suspects)
     return {*chain(*called)} - defined
+
+
+def _lost_results(table: InstructionTable) -> list[str]:
+    module = table.module
+    marked = {table.owners[row] for row in module.columns.roots}
+    if "entry_computation_layout" not in module.header or len(marked) == len(module.computations):
+        return []
+    without = (c for place, c in enumerate(module.computations) if place not in marked)
+    return sorted(f"ROOT of {computation.name}" for computation in without)
 
 
 def _lost_operands(table: InstructionTable) -> set[str]:

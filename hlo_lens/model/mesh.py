@@ -63,10 +63,19 @@ class Mesh:
 
     @classmethod
     def of(cls, mesh: MeshLike) -> Mesh:
-        """Return a mesh for sizes by axis name, or for the mesh of another library."""
+        """Return a mesh for sizes by axis name, or for the mesh of another library.
+
+        Raises:
+            UsageError: If an axis has no devices.
+        """
         if isinstance(mesh, Mesh):
             return mesh
         sizes = mesh if isinstance(mesh, Mapping) else mesh.shape
+        if any(size < 1 for size in sizes.values()):
+            message = (
+                f"expected a mesh whose axes have at least one device each, found {dict(sizes)}"
+            )
+            raise UsageError(message)
         return cls(axis_names=tuple(sizes), axis_sizes=tuple(sizes.values()))
 
     @classmethod

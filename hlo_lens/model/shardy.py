@@ -16,7 +16,7 @@ import math
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_lens.model.mesh import Mesh
+from hlo_lens.model.mesh import MOST_DEVICES, Mesh
 from hlo_lens.model.sharding import HloSharding
 from hlo_lens.model.tile_assignment import TileAssignment
 from hlo_lens.text.errors import DumpSyntaxError
@@ -50,12 +50,13 @@ _NAME = re.compile(r'"([^"]*)"')
 
 
 def shardy_meshes(text: str) -> dict[str, Mesh]:
-    """Return the meshes of an ``xla.sdy.meshes`` value by name.
+    """Return the meshes of an ``xla.sdy.meshes`` value by name, but those that have no devices.
 
     >>> str(shardy_meshes('{mesh = #sdy.mesh<["data"=2, "model"=4]>}')["mesh"])
     "mesh['data'=2,'model'=4]"
     """
-    return {match["name"]: _mesh(match) for match in _MESH.finditer(_plain(text))}
+    found = ((match["name"], _mesh(match)) for match in _MESH.finditer(_plain(text)))
+    return {name: mesh for name, mesh in found if mesh is not None}
 
 
 def shardy_shardings(text: str, meshes: Meshes) -> tuple[HloSharding | None, ...]:
@@ -86,11 +87,14 @@ def _plain(text: str) -> str:
     return text.replace("\\22", '"').replace('\\"', '"')
 
 
-def _mesh(match: re.Match[str]) -> Mesh:
+def _mesh(match: re.Match[str]) -> Mesh | None:
+    """Return a mesh; None for one of no devices, or of more than there can be."""
     sizes = {name: int(size) for name, size in _AXIS.findall(match["axes"])}
     ids = [int(number) for number in re.findall(r"\d+", match["ids"] or "")]
     if not sizes:
         return Mesh.maximal(ids[0]) if ids else Mesh()
+    if not 0 < math.prod(sizes.values()) <= MOST_DEVICES:
+        return None
     assignment = None
     if len(ids) == math.prod(sizes.values()):
         listed = TileAssignment(dimensions=tuple(sizes.values()), device_ids=tuple(ids))

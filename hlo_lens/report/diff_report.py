@@ -264,7 +264,5 @@ def _notes(diff: ModuleDiff) -> Iterator[str]:
                 "there is in no number here"
             )
         if module.undefined_count:
-            yield (
-                f"{plural(module.undefined_count, 'name')} of the {side} used and not defined: a "
-                "part of its text is lost, and in no number here"
-            )
+            parts = plural(module.undefined_count, "part")
+            yield f"the {side} lacks {parts} that its text uses: what is lost is in no number here"

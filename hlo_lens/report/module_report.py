@@ -250,12 +250,12 @@ def _coverage_text(facts: Summary) -> str:
 
 
 def _undefined_text(facts: Summary) -> str:
-    """Return which names the text lacks."""
+    """Return what the text lacks."""
     names = facts.undefined
     if not names:
         return ""
     listed = [*names[:NAMES_SHOWN], *(["..."] if len(names) > NAMES_SHOWN else [])]
-    return f", {plural(len(names), 'name')} used and not defined: {', '.join(listed)}"
+    return f", lacks {plural(len(names), 'part')} that it uses: {', '.join(listed)}"
 
 
 def _interface_text(count: int, values: Sequence[EntryValue]) -> str:

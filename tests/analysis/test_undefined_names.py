@@ -66,6 +66,14 @@ def test_what_a_lost_part_leaves_behind(line: str, names: tuple[str, ...], sign:
     assert lost(text.replace("%", sign)) == names
 
 
+def test_a_lost_result_is_told_where_xla_has_printed_the_text() -> None:
+    line = "  ROOT %b = f32[8]{0} broadcast(%r), dimensions={}\n"
+    printed = TEXT.replace("m\n", "m, entry_computation_layout={(f32[8], pred[])->f32[8]}\n", 1)
+    assert lost(printed) == ()
+    assert lost(printed.replace(line, "")) == ("ROOT of main",)
+    assert lost(TEXT.replace(line, "")) == ()
+
+
 def test_operands_are_looked_for_where_they_are_wanted() -> None:
     text = TEXT.replace("  %zero = f32[] constant(0)\n", "").replace("to_apply=%sum", "to_apply=%a")
     assert lost(text) == ("a", "zero")

@@ -118,13 +118,13 @@ def test_a_body_that_is_lost_is_no_smaller_program(
     file.write_text(text[:start] + text[text.index("\n}\n", start) + 2 :])
     said = run("report", copied)
     assert said.exit_code == 0
-    assert f"no gaps, 1 name used and not defined: {name}\n" in said.stdout
+    assert f"no gaps, lacks 1 part that it uses: {name}\n" in said.stdout
     coverage = first_module(run("report", copied, "-f", "json"))["coverage"]
     assert (coverage["undefined"], coverage["undefined_names"]) == (1, [name])
     judged = run("check", copied, "--baseline", whole, "--fail-on", "collectives.static.*>+0")
     assert judged.exit_code == 4
     assert f"the HLO text lacks parts that it uses (1), such as {name}" in judged.stderr
-    assert "1 name of the head used and not defined" in run("diff", whole, copied).stdout
+    assert "the head lacks 1 part that its text uses" in run("diff", whole, copied).stdout
 
 
 def test_live_ranges_of_another_compile_are_refused(copied: Path) -> None:

@@ -6,11 +6,22 @@ import pytest
 
 from hlo_lens.model.mesh import Mesh
 from hlo_lens.model.shardy import shardy_axes, shardy_meshes, shardy_shardings
+from hlo_lens.text.errors import UsageError
 
 MESHES = {
     "mesh": Mesh.of({"x": 4, "y": 2}),
     "one": Mesh.maximal(3),
 }
+
+
+@pytest.mark.parametrize("size", [0, 10**9])
+def test_a_mesh_of_no_devices_or_of_too_many_is_none(size: int) -> None:
+    text = f'{{m = #sdy.mesh<["x"={size}]>, n = #sdy.mesh<["x"=2]>}}'
+    assert list(shardy_meshes(text)) == ["n"]
+    assert shardy_shardings(f'#sdy.sharding<mesh<["x"={size}]>, [{{"x"}}]>', {}) == (None,)
+    if not size:
+        with pytest.raises(UsageError, match="at least one device each"):
+            Mesh.of({"x": size})
 
 
 def test_meshes_are_read_by_name() -> None:

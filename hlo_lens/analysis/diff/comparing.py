@@ -115,6 +115,8 @@ class Comparison:
         a, b = base.operands[mine], head.operands[yours]
         if mine in base.indices or yours in head.indices or len(a) != len(b):
             return False
+        if any(place != at for place, at in self._order(mine, yours).items()):
+            return False
         head_of = self._found.head_of
         return -1 not in a and -1 not in b and tuple([head_of[x] for x in a]) == b
 
@@ -163,16 +165,21 @@ class Comparison:
         called, other = base.callees[mine], head.callees.get(yours, ())
         if len(called) != 1 or len(other) != 1:
             return {}
-        if self._found.head_computation[called[0][1]] != other[0][1]:
+        callee = called[0][1]
+        if self._found.head_computation[callee] != other[0][1] or callee in self._found.whole:
             return {}
         numbers = self._parameters(1, other[0][1])
         order = {}
-        for node, number in self._parameters(0, called[0][1]).items():
+        for node, number in self._parameters(0, callee).items():
             partner = numbers.get(self._found.head_of[node])
-            if partner is not None and number < len(base.operands[mine]):
+            if partner is not None:
                 order[number] = partner
-        is_order = sorted(order.values()) == sorted(order) == list(range(len(order)))
-        return order if is_order else {}
+        places, taken = range(len(base.operands[mine])), set(order.values())
+        if len(taken) != len(order) or not {*order, *taken}.issubset(places):
+            return {}
+        # what no parameter takes stays in order beside the others
+        rest = (place for place in places if place not in taken)
+        return {place: order[place] if place in order else next(rest) for place in places}
 
     def _parameters(self, side: int, computation: int) -> dict[int, int]:
         known = self._numbers.get((side, computation))

@@ -130,3 +130,25 @@ def test_computations_in_a_circle_that_nothing_runs_are_the_same(called: str) ->
     assert program_diff(parsed(text), parsed(text)).identical
     other = program_diff(parsed(text), parsed(text.replace("sine", "cosine")))
     assert not other.identical
+
+
+FUSED = """HloModule m
+
+fused {
+  p = f32[8] parameter(0)
+  ROOT s = f32[8] subtract(p, p)
+}
+
+ENTRY main {
+  a = f32[8] parameter(0)
+  b = f32[8] parameter(1)
+  ROOT r = f32[8] fusion(a, b), kind=kLoop, calls=fused
+}
+"""
+
+
+def test_a_fusion_that_takes_its_other_operand_is_changed() -> None:
+    other = FUSED.replace("p = f32[8] parameter(0)", "p = f32[8] parameter(1)")
+    assert not program_diff(parsed(FUSED), parsed(other)).identical
+    both = other.replace("fusion(a, b)", "fusion(b, a)")
+    assert program_diff(parsed(FUSED), parsed(both)).identical
