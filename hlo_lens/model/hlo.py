@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hlo_lens.text.errors import Gap
 
 _HTML_OPCODES = 10
+_INDEX = "_places_by_name"
 
 
 @dataclass(eq=False)
@@ -78,6 +79,10 @@ class HloModule:
         )
 
     __hash__ = object.__hash__
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what is pickled and copied: no index, which is of the hashes of one process."""
+        return {name: value for name, value in vars(self).items() if name != _INDEX}
 
     def _repr_html_(self) -> str:
         """Return the module for a notebook: its name, what it is, its opcodes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 from array import array
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -146,6 +146,14 @@ class ComputationColumns:
 
     def __len__(self) -> int:
         return len(self.flags)
+
+    def __getstate__(self) -> tuple[object, ...]:
+        """Return what is pickled and copied: no index, which is of the hashes of one process."""
+        return self.spans, self.flags, self.names, self.scattered
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.spans, self.flags, self.names, self.scattered = state
+        self.name_indexes = {}
 
     def add(self, parts: ComputationParts) -> None:
         """Add a computation behind all others."""

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import os
+import pickle
+import subprocess
+import sys
+
 from hlo_lens.model.hlo_reader import InputOutputAlias
 from hlo_lens.syntax.hlo_module import parse_hlo, parse_hlo_modules
 from hlo_lens.text.source import clean
@@ -199,3 +205,27 @@ def test_progress_never_goes_back() -> None:
     parse_hlo_modules(clean(E5 + E4), progress=seen.append)
     assert seen == sorted(seen)
     assert 0 < seen[-1] <= len(E5 + E4)
+
+
+IN_ANOTHER_PROCESS = """
+import pickle, sys
+module = pickle.load(sys.stdin.buffer)
+assert all(module.computation(c.name) == c for c in module.computations)
+assert all(c.instruction(i.name) == i for c in module.computations for i in c.instructions)
+print(module.instruction_count)
+"""
+
+
+def test_names_are_found_in_a_copy_and_in_another_process() -> None:
+    module = parse_hlo(E2)
+    for computation in module.computations:
+        assert module.computation(computation.name) is not None
+        assert computation.instruction("nothing") is None
+    other = copy.deepcopy(module)
+    found = other.computation(module.entry.name)
+    assert found is not None
+    assert found.module is other
+    environment = {**os.environ, "PYTHONHASHSEED": "7"}
+    code, data = [sys.executable, "-c", IN_ANOTHER_PROCESS], pickle.dumps(module)
+    run = subprocess.run(code, input=data, capture_output=True, env=environment)
+    assert run.stdout.split() == [str(module.instruction_count).encode()], run.stderr
