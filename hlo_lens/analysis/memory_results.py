@@ -126,8 +126,12 @@ def _results(
     if given is None or not given.is_available:
         found = _computed_ranges(dump, backend, table, most_estimated)
     layout = layout_of_dump(assignment, given if found is None else found)
-    if module is not None and (given is None or not given.is_available):
-        layout = _without_the_unassigned(layout, table or tabulate(module))
+    if module is not None and module.computations:
+        has_ranges = given is not None and given.is_available
+        lost = _lost_interface(layout, module)
+        lost += 0 if has_ranges else _lost_values(layout, table or tabulate(module))
+        if lost:
+            layout = replace(layout, unassigned=layout.unassigned + lost, is_complete=False)
     _check_total(layout, dump)
     report = dump.memory_usage_report
     if report is not None and layout.is_complete:
@@ -302,17 +306,22 @@ def _check_report(layout: MemoryLayout, report: MemoryUsageReport, dump: ModuleD
             raise DumpMismatchError(message)
 
 
-def _without_the_unassigned(layout: MemoryLayout, table: InstructionTable) -> MemoryLayout:
-    """Return the layout with the number of instructions whose results are in no allocation.
+def _lost_interface(layout: MemoryLayout, module: HloModule) -> int:
+    """Return how many parameters have no allocation, and 1 more if no result has any."""
+    numbers = {allocation.parameter_number for allocation in layout.allocations}
+    parameters = {one.parameter_number for one in module.entry.parameters}
+    has_result = any(allocation.is_output for allocation in layout.allocations)
+    return len(parameters - numbers) + (not has_result)
+
+
+def _lost_values(layout: MemoryLayout, table: InstructionTable) -> int:
+    """Return how many instructions have a result that is in no allocation.
 
     XLA gives memory to each value, and all but views (see `InstructionTable`) make one.
     """
     name = table.module.columns.name
     names = {value.instruction_name for value in layout.values}
-    lost = sum(name(row) not in names for row in table.producers)
-    if not lost:
-        return layout
-    return replace(layout, unassigned=lost, is_complete=False)
+    return sum(name(row) not in names for row in table.producers)
 
 
 def _unknown_values(layout: MemoryLayout, module: HloModule) -> int:

@@ -272,7 +272,8 @@ def _collectives(found: Collectives, results: ModuleResults) -> Iterator[Collect
 
 
 def _collective(one: Collective, labels: Mapping[str, str], named: set[str]) -> CollectiveFact:
-    devices = one.groups if one.source_target_pairs is None else one.source_target_pairs
+    pairs = one.source_target_pairs  # which mean the same in any order
+    devices = one.groups if pairs is None else tuple(sorted(pairs))
     near = one.source_file is None
     file, line = _split_place(one.near_source) if near else (one.source_file, one.source_line)
     return CollectiveFact(

@@ -164,6 +164,7 @@ def diff_sides(
             else None,
             subjects=subjects,
             is_forced=is_forced,
+            is_heedful=bool(noise),
         )
         for one, other, note in pairs.pairs
     ]

@@ -39,6 +39,7 @@ NO_MEMORY = (
 )
 NO_KNOWN_CHANGE = f"{NO_CHANGE} in what is known"
 NO_TEXT = "not known: one side has no HLO text"
+NO_NAMES = "not known: a snapshot keeps nothing of what is to count; compare with the dump itself"
 ONLY_FINGERPRINT = (
     "changed; which instructions a snapshot does not tell: compare with the dump itself"
 )
@@ -181,6 +182,8 @@ def program_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
         yield from program_diff_facts(diff.program)
     elif diff.is_program_equal is None:
         yield "program", NO_TEXT
+    elif diff.is_program_equal and diff.is_heedful:
+        yield "program", NO_NAMES
     else:
         yield "program", f"{NO_CHANGE} but names" if diff.is_program_equal else ONLY_FINGERPRINT
 

@@ -104,6 +104,14 @@ def test_an_assignment_cut_between_lines_is_known_to_be_cut(
     assert first_module(run("report", whole, "-f", "json"))["memory"]["is_complete"] is True
 
 
+@pytest.mark.parametrize("tag", [", parameter 0, shape", ", maybe-live-out"])
+def test_an_assignment_without_an_argument_or_any_result_is_damaged(copied: Path, tag: str) -> None:
+    file = copied / f"{STEM}-buffer-assignment.txt"
+    assert tag in file.read_text()
+    file.write_text(file.read_text().replace(tag, ", shape" if "shape" in tag else ""))
+    assert first_module(run("report", copied, "-f", "json"))["memory"]["is_complete"] is False
+
+
 def test_a_body_that_is_lost_is_no_smaller_program(
     copied: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -433,6 +433,25 @@ def test_no_change_is_not_said_of_what_is_not_known(tmp_path: Path) -> None:
     assert (code, "not known: gaps" in err) == (4, True)
 
 
+def test_of_a_snapshot_nothing_is_known_that_is_to_count(tmp_path: Path, saved: str) -> None:
+    arguments = (saved, BASE, "--only", "program", "--exit-code")
+    assert _run("diff", *arguments)[0] == 0
+    code, out, err = _run("diff", *arguments, "--no-ignore", "names")
+    assert (code, out.splitlines()[0]) == (4, "hlo-lens diff: no change in what is known")
+    assert "program  not known: a snapshot keeps nothing of what is to count" in out
+    assert "whether it changed is not known: program" in err
+
+
+def test_metadata_alone_moves_no_memory(tmp_path: Path) -> None:
+    text, other = tmp_path / "a.txt", tmp_path / "b.txt"
+    scheduled = BARE.replace("jit_f", "jit_f, is_scheduled=true")
+    text.write_text(scheduled.replace("(p)", '(p), metadata={op_name="jit(f)/neg"}'))
+    other.write_text(scheduled.replace("(p)", '(p), metadata={op_name="jit(g)/neg"}'))
+    code, out, _ = _run("diff", str(text), str(other), "--exit-code")
+    assert code == 0
+    assert "memory       no change" in out
+
+
 def test_memory_of_a_large_text_is_estimated_where_it_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,13 @@ def test_spellings_of_one_collective_are_no_change(spelling: str) -> None:
     assert _collectives(SPELLINGS[spelling], _module(SYNC)) == []
 
 
+def test_pairs_of_source_and_target_are_a_set() -> None:
+    line = "  ROOT c = f32[8]{0} collective-permute(p), channel_id=1, source_target_pairs="
+    base = _module(line + "{{0,1},{1,0}}").replace("ROOT r", "r")
+    assert _collectives(base, base.replace("{{0,1},{1,0}}", "{{1,0},{0,1}}")) == []
+    assert _collectives(base, base.replace("{{0,1},{1,0}}", "{{1,2},{0,1}}")) != []
+
+
 def test_smaller_groups_alone_are_a_change() -> None:
     head = _module(SYNC.replace(GROUPS, "{{0,1},{2,3},{4,5},{6,7}}"))
     ((change, details),) = _collectives(_module(SYNC), head)

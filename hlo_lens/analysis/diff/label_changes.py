@@ -117,15 +117,17 @@ def _config_changes(labels: Labels, mine: int, yours: int) -> Iterator[Change]:
     left, right = (None if side is None else side[0] for side in (a, b))
     if isinstance(left, dict) and isinstance(right, dict):
         flat, other = dict(_flat(left)), dict(_flat(right))
-        for path in dict.fromkeys((*flat, *other)):
-            if flat.get(path) != other.get(path) and path != _BARRIER:
-                before, after = flat.get(path), other.get(path)
-                yield Change(
-                    what=f"backend_config.{path}",
-                    base=None if before is None else _cut(before),
-                    head=None if after is None else _cut(after),
-                )
-        return
+        paths = [path for path in dict.fromkeys((*flat, *other)) if path != _BARRIER]
+        differ = [path for path in paths if flat.get(path) != other.get(path)]
+        for path in differ:
+            before, after = flat.get(path), other.get(path)
+            yield Change(
+                what=f"backend_config.{path}",
+                base=None if before is None else _cut(before),
+                head=None if after is None else _cut(after),
+            )
+        if differ:
+            return  # else they differ in what paths and values do not show: "1" is no 1
     yield Change(
         what="backend_config",
         base=None if a is None else _cut(a[1]),

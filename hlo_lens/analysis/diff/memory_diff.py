@@ -72,8 +72,17 @@ class MemoryDiff:
         """Whether any line or any group of values differs; not where they cannot be compared."""
         if self.problem and not self.is_forced:
             return False
-        lines = any(delta.is_changed for delta in self.metrics.values())
-        return lines or any(peak.changed for peak in self.peaks)
+        return self.has_other_numbers or any(peak.changed for peak in self.peaks)
+
+    @property
+    def has_other_numbers(self) -> bool:
+        """Whether any line of the statement differs."""
+        return any(delta.is_changed for delta in self.metrics.values())
+
+    @property
+    def unchanged_peaks(self) -> tuple[PeakDiff, ...]:
+        """Spaces in which no group of values differs."""
+        return tuple(peak for peak in self.peaks if not peak.changed)
 
 
 def memory_diff(

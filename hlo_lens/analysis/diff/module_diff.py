@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.diff.collective_diff import CollectiveDiff, collective_diff
@@ -35,6 +35,7 @@ class ModuleDiff:
         shardings: The same.
         program: None where it was not asked for, or a side has no HLO text.
         subjects: What was asked for.
+        is_heedful: Whether noise in the program counts, of which a snapshot knows nothing.
     """
 
     base: ModuleSnapshot
@@ -48,6 +49,7 @@ class ModuleDiff:
     shardings: ShardingDiff | None
     program: ProgramDiff | None
     subjects: tuple[str, ...] = SUBJECTS
+    is_heedful: bool = False
 
     @property
     def is_program_equal(self) -> bool | None:
@@ -78,7 +80,7 @@ class ModuleDiff:
             "memory": self.memory is None and self.is_program_equal is not True,
             "collectives": self.collectives is None,
             "sharding": self.shardings is None,
-            "program": self.is_program_equal is None,
+            "program": self.program is None and (self.is_program_equal is None or self.is_heedful),
         }
         if self.memory is not None and self.memory.problem and not self.memory.is_forced:
             found["memory"] = True
@@ -96,6 +98,7 @@ def module_diff(
     program: ProgramDiff | None = None,
     subjects: tuple[str, ...] = SUBJECTS,
     is_forced: bool = False,
+    is_heedful: bool = False,
 ) -> ModuleDiff:
     """Return what changed in one module.
 
@@ -106,11 +109,12 @@ def module_diff(
         program: The comparison of their HLO texts, where both have one.
         subjects: What to compare, of `SUBJECTS`.
         is_forced: Whether to compare what cannot be compared.
+        is_heedful: Whether noise in the program counts.
     """
     shardings = sharding_diff(base, head)
     donations = None if shardings is None else donation_diff(shardings.pairs)
     has_memory = "memory" in subjects
-    return ModuleDiff(
+    found = ModuleDiff(
         base=base,
         head=head,
         note=note,
@@ -122,4 +126,10 @@ def module_diff(
         shardings=shardings if "sharding" in subjects else None,
         program=program,
         subjects=subjects,
+        is_heedful=is_heedful,
     )
+    memory = found.memory
+    if memory is not None and found.is_program_equal and not memory.has_other_numbers:
+        # of one program that takes as much, metadata alone moves values between groups
+        found = replace(found, memory=replace(memory, peaks=memory.unchanged_peaks))
+    return found

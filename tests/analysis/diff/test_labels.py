@@ -52,6 +52,20 @@ def test_a_config_may_be_written_in_other_ways(before: str, after: str) -> None:
     assert told(base, head) == []
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('{"x":"1"}', '{"x":1}'),
+        ('{"x":{"y":"True"}}', '{"x":{"y":true}}'),
+        ('{"a.b":1}', '{"a":{"b":1}}'),
+    ],
+)
+def test_values_that_look_alike_are_told_with_all_around_them(before: str, after: str) -> None:
+    base, head = (CALL.replace("CONFIG", f"backend_config={c}") for c in (before, after))
+    (change,) = told(base, head)
+    assert change.replace(" ", "") == f"backend_config{before}->{after}"
+
+
 GROUPED = CALL.replace("CONFIG", "sharding={replicated shard_as 1}")
 
 
