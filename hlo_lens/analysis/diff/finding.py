@@ -203,7 +203,7 @@ class _Finder:
         if views.pairs and not self._heed:
             base_rows, head_rows = zip(*views.pairs, strict=True)
             self._noise.count((base_rows, head_rows), ((), ()))
-        said = view_changes(*self._graphs, views.pairs)
+        said = view_changes(*self._graphs, views.pairs, self._matched)
         for mine, yours in views.pairs:
             self.found.pairs[mine] = yours
             changes = said.get(mine, ())

@@ -7,20 +7,24 @@ where that is the same; shardings and attributes of the framework are their own.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.diff.attribute_text import quick_split
+from hlo_lens.analysis.diff.edits import Change
 from hlo_lens.analysis.diff.label_changes import SHAPE_WORDS, label_changes
 from hlo_lens.analysis.diff.labels import LabelParts
 from hlo_lens.model.hlo_columns import SHAPE, SHAPE_END
+from hlo_lens.model.hlo_instruction import HloInstruction
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from hlo_lens.analysis.diff.edits import Change
     from hlo_lens.analysis.diff.partners import Matching
     from hlo_lens.analysis.diff.program_graph import ProgramGraph, View
+
+_CONTROLS = "control-predecessors="
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,10 +134,11 @@ class _Keys:
 
 
 def view_changes(
-    base: ProgramGraph, head: ProgramGraph, pairs: Sequence[tuple[int, int]]
+    base: ProgramGraph, head: ProgramGraph, pairs: Sequence[tuple[int, int]], matched: Matching
 ) -> dict[int, tuple[Change, ...]]:
     """Return what differs between views that are partners, by row of the base."""
     found: dict[int, tuple[Change, ...]] = {}
+    controls = _Controls((base, head), pairs, matched)
     seen: dict[tuple[str, str, str, str], tuple[Change, ...]] = {}
     tuples = (
         {view.row: view.node for view in base.views},
@@ -152,9 +157,57 @@ def view_changes(
         x, y = tuples[0][mine], tuples[1][yours]
         if x < 0 or y < 0 or _shape_differs(base, head, x, y):
             changes = tuple(change for change in changes if change.what not in SHAPE_WORDS)
+        if x >= 0 and y >= 0 and (_CONTROLS in key[1] or _CONTROLS in key[3]):
+            changes = (*changes, *controls.changes((mine, yours), (x, y)))
         if changes:
             found[mine] = changes
     return found
+
+
+class _Controls:
+    """Compares what must run before views.
+
+    Args:
+        graphs: Base and head.
+        pairs: Views that are partners.
+        matched: Which nodes are.
+    """
+
+    def __init__(
+        self,
+        graphs: tuple[ProgramGraph, ProgramGraph],
+        pairs: Sequence[tuple[int, int]],
+        matched: Matching,
+    ) -> None:
+        self._graphs = graphs
+        self._pairs = pairs
+        self._matched = matched
+
+    def changes(self, rows: tuple[int, int], nodes: tuple[int, int]) -> Iterator[Change]:
+        """Yield that others must run before a view, given as rows and as nodes of the tuples."""
+        if not self._graphs[0].labels.with_controls:
+            return
+        before, after = (
+            self._rows(graph, row, node)
+            for graph, row, node in zip(self._graphs, rows, nodes, strict=True)
+        )
+        if {self._partner.get(row) for row in before} != {*after}:
+            names = [", ".join(sorted(found.values())) or None for found in (before, after)]
+            yield Change(what="control-predecessors", base=names[0], head=names[1])
+
+    @cached_property
+    def _partner(self) -> Mapping[int, int]:
+        mine, yours = (graph.rows for graph in self._graphs)
+        nodes = enumerate(self._matched.head_of)
+        return {**{mine[x]: yours[y] for x, y in nodes if y >= 0}, **dict(self._pairs)}
+
+    @staticmethod
+    def _rows(graph: ProgramGraph, row: int, node: int) -> dict[int, str]:
+        """Return the rows of the control predecessors of a row, with their names."""
+        computation = graph.module.computations[graph.owner[node]]
+        names = HloInstruction(computation, row).control_predecessors
+        found = ((computation.instruction(name), name) for name in names)
+        return {one.row: name for one, name in found if one is not None}
 
 
 def _said(graph: ProgramGraph, row: int) -> tuple[str, str]:

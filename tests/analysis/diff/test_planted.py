@@ -484,6 +484,17 @@ def test_what_an_element_says_of_itself_is_compared(before: str, after: str, cha
     assert found.changed == bool(change)
 
 
+def test_what_must_run_before_an_element_is_compared() -> None:
+    base = entry(ELEMENTS)
+    head = base.replace("index=1", "index=1, control-predecessors={x}")
+    (group,) = diff(base, head).groups
+    assert group.changes == ("control-predecessors (none) -> x",)
+    renamed_too = head.replace("x = f32", "z = f32").replace("{x}", "{z}").replace("(x,", "(z,")
+    assert diff(head, renamed_too).identical
+    (group,) = diff(head, head.replace("={x}", "={g}")).groups
+    assert group.changes == ("control-predecessors x -> g",)
+
+
 def test_the_config_of_an_element_behind_its_metadata_is_compared() -> None:
     config = 'index=1, metadata={op_name="f"}, backend_config={"a":1}'
     base = entry(ELEMENTS.replace("index=1", config))
