@@ -113,7 +113,7 @@ def load_sides(
         with_programs: Whether programs are compared; else only those get fingerprints that cannot
             be told apart without.
         most_estimated: Memory of larger modules is not estimated, in instructions; None for no
-            limit.
+            limit, which there is none against a snapshot either.
 
     Raises:
         UnknownNameError: If the pattern is found in no name of either side.
@@ -124,6 +124,8 @@ def load_sides(
     for side in (base, head):
         if isinstance(side, str | Path) and "\n" not in str(side):
             require(str(side))  # before the other, which may be large, is read
+    if _is_saved(base) or _is_saved(head):
+        most_estimated = None  # as in what was saved
     sides = [
         load_side(side, progress=progress, most_estimated=most_estimated) for side in (base, head)
     ]
@@ -215,6 +217,14 @@ def _is_json(path: str) -> bool:
         return False
     head = head_of(DiskFile(path)).lstrip(b"\xef\xbb\xbf \t\r\n")
     return head.startswith(b"{") and (b'"kind"' in head or b'"schema_version"' in head)
+
+
+def _is_saved(side: Side) -> bool:
+    """Return whether a side is a snapshot, or the path of one."""
+    if isinstance(side, str | Path):
+        name = str(side)
+        return name != STDIN and "\n" not in name and _is_json(name)
+    return isinstance(side, Snapshot)
 
 
 def _of_snapshot(found: Snapshot) -> LoadedSide:

@@ -466,6 +466,7 @@ def test_memory_of_a_large_text_is_estimated_where_it_is_asked_for(
     assert _run("diff", name, name, "--fail-on", rule)[0] == 0
     _run("save", name, "-o", base)
     assert _run("check", name, "--baseline", base)[0] == 0
+    assert "memory       no change" in _run("diff", base, name)[1]
 
 
 def test_a_program_that_changed_is_no_pass_where_its_memory_is_unknown(tmp_path: Path) -> None:
