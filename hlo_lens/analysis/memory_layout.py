@@ -97,7 +97,7 @@ class MemoryLayout:
         schedule: Names of the instructions in execution order, flattened; None where not known.
         printed_peak: Instant and bytes that XLA prints as peak; None where it prints none.
         printed_total: Sum of all allocations that XLA prints; None where it prints none.
-        unassigned: Values that live by the text of live ranges, and are in no allocation.
+        unassigned: Values that other texts of the module have, and that are in no allocation.
         is_complete: Whether nothing is known to be missing of the allocations.
         are_ranges_complete: Whether nothing is known to be missing of the live ranges; if not, a
             peak is at least what is found.

@@ -73,8 +73,10 @@ def _lost_computations(table: InstructionTable) -> set[str]:
 
 def _lost_results(table: InstructionTable) -> list[str]:
     module = table.module
+    if "entry_computation_layout" not in module.header:
+        return []
     marked = {table.owners[row] for row in module.columns.roots}
-    if "entry_computation_layout" not in module.header or len(marked) == len(module.computations):
+    if len(marked) == len(module.computations):
         return []
     without = (c for place, c in enumerate(module.computations) if place not in marked)
     return sorted(f"ROOT of {computation.name}" for computation in without)

@@ -154,7 +154,7 @@ def load_side(
         name = modules[0].name if modules else "text"
         return _of_modules(name, modules, progress, most_estimated)
     name = str(side)
-    if name != STDIN and _is_json(name):
+    if _is_saved(side):
         return _of_snapshot(read_snapshot_file(name))
     dump = load(side)
     return _of_modules(dump.path, dump.modules, progress, most_estimated)

@@ -1,11 +1,10 @@
 """What is not the same about two instructions that are partners.
 
 An operand is the same if it is the partner, or computes the same from the parameters on; what is
-not pure must also serve the same users. Where one
-of the two operands has no partner (it was added, removed or moved) that edit says it all, and the
-user counts as unchanged; so does one whose operand is another element of a tuple that has changed.
-Numbers of parameters of computations other than the entry follow from the operands of what calls
-them and are compared there.
+not pure must also serve the same users. Where one of the two operands has no partner (it was added,
+removed or moved) that edit says it all, and the user counts as unchanged; so does one whose operand
+is another element of a tuple that has changed. Numbers of parameters of computations other than
+the entry follow from the operands of what calls them and are compared there.
 """
 
 from __future__ import annotations

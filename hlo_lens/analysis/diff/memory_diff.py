@@ -54,7 +54,7 @@ class MemoryDiff:
         head_source: The same of the head.
         peaks: One for each memory space of either side; none where the sides cannot be compared.
         problem: Why they cannot be; empty where they can.
-        is_forced: Whether they were compared in spite of it.
+        is_comparable: Whether they were compared: there is no problem, or in spite of it.
         unexplained: Spaces of which only one side tells when what is alive, so that nothing says
             which values make the difference.
     """
@@ -64,15 +64,14 @@ class MemoryDiff:
     head_source: str | None
     peaks: tuple[PeakDiff, ...] = ()
     problem: str = ""
-    is_forced: bool = False
+    is_comparable: bool = True
     unexplained: tuple[str, ...] = ()
 
     @property
     def is_changed(self) -> bool:
         """Whether any line or any group of values differs; not where they cannot be compared."""
-        if self.problem and not self.is_forced:
-            return False
-        return self.has_other_numbers or any(peak.changed for peak in self.peaks)
+        differs = self.has_other_numbers or any(peak.changed for peak in self.peaks)
+        return self.is_comparable and differs
 
     @property
     def has_other_numbers(self) -> bool:
@@ -109,7 +108,7 @@ def memory_diff(
         head_source=sources[1],
         peaks=peaks,
         problem=problem,
-        is_forced=bool(problem) and is_comparable,
+        is_comparable=is_comparable,
         unexplained=unexplained,
     )
 

@@ -76,14 +76,14 @@ class ModuleDiff:
 
         The memory of one program in two texts, neither of which tells it, is not among it.
         """
+        memory = self.memory
+        is_no_memory_told = memory is None and self.is_program_equal is not True
         found = {
-            "memory": self.memory is None and self.is_program_equal is not True,
+            "memory": is_no_memory_told or (memory is not None and not memory.is_comparable),
             "collectives": self.collectives is None,
             "sharding": self.shardings is None,
             "program": self.program is None and (self.is_program_equal is None or self.is_heedful),
         }
-        if self.memory is not None and self.memory.problem and not self.memory.is_forced:
-            found["memory"] = True
         subjects = tuple(subject for subject in self.subjects if found[subject])
         sides = (self.base, self.head)
         has_gaps = any(side.gap_count or side.undefined_count for side in sides)

@@ -3,10 +3,9 @@
 Of each instruction: its label (`labels`), those of what it computes from, and what it calls; of a
 computation: its root, how often it has each instruction, in whatever order, and which must run
 before which; of sends and recvs also who shares their channel, of equal impure instructions who
-takes which. Two programs of one digest are the
-same as `program_diff` understands it, header included, but for attributes of get-tuple-elements,
-which not all texts print; two texts of one program that print different things (layouts, async
-wrappers) may have two digests.
+takes which. Two programs of one digest are the same as `program_diff` understands it, header
+included, but for attributes of get-tuple-elements, which not all texts print; two texts of one
+program that print different things (layouts, async wrappers) may have two digests.
 """
 
 from __future__ import annotations
