@@ -109,12 +109,8 @@ class HloModule:
     @property
     def computations(self) -> Sequence[HloComputation]:
         """All computations in text order."""
-        return Rows(self._computation_at, range(len(self.computation_columns)))
-
-    def _computation_at(self, place: int) -> HloComputation:
-        """Return a computation; the entry, once it is known, as the same object."""
-        entry = self._entry
-        return entry if entry is not None and entry.place == place else HloComputation(self, place)
+        make = functools.partial(HloComputation, self)
+        return Rows(make, range(len(self.computation_columns)))
 
     @property
     def entry(self) -> HloComputation:

@@ -7,7 +7,7 @@ the last columns are left out, which a line says. Rich colours; it is imported o
 from __future__ import annotations
 
 import os
-import sys
+import shutil
 import textwrap
 from typing import TYPE_CHECKING, TextIO
 
@@ -36,28 +36,13 @@ _BOLD, _DIM, _PLAIN = "bold", "dim", ""
 
 def render_text(report: Report, out: TextIO, options: RenderOptions) -> None:
     """Write facts and tables; tables have `DEFAULT_ROWS` rows, or as many as asked."""
-    width = options.width or _terminal_width()
+    width = options.width or shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
     width = max(_NARROWEST, width)
     rows = DEFAULT_ROWS if options.rows is None else options.rows
     lines = _lines(report, rows, width)
     if _is_colored(out, options.color):
         lines = _colored(lines)
     out.writelines(f"{text}\n" for _, text in lines)
-
-
-def _terminal_width() -> int:
-    """Return the columns of the terminal, as `shutil.get_terminal_size` does.
-
-    That module brings all compressors of the library: half a megabyte.
-    """
-    told = os.environ.get("COLUMNS", "")
-    if told.isdecimal() and int(told):
-        return int(told)
-    try:
-        columns = os.get_terminal_size(sys.__stdout__.fileno()).columns if sys.__stdout__ else 0
-    except (OSError, ValueError):  # no terminal, or closed
-        columns = 0
-    return columns or PIPE_WIDTH
 
 
 def _lines(report: Report, rows: int, width: int) -> Iterator[Line]:
