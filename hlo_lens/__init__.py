@@ -16,10 +16,12 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.reader import Reader, use_reader
+from hlo_lens.model.shapes.parsing_port import Reader, use_reader
 
 if TYPE_CHECKING:
-    from hlo_lens.api import (
+    from hlo_lens.api.changes import Diff, diff
+    from hlo_lens.api.check import Checked, check
+    from hlo_lens.api.questions import (
         collectives,
         loops,
         memory,
@@ -28,36 +30,40 @@ if TYPE_CHECKING:
         shardings,
         signature,
     )
-    from hlo_lens.compare.changes import Diff, diff
-    from hlo_lens.compare.check import Checked, check
-    from hlo_lens.compare.sides import snapshot
+    from hlo_lens.api.sides import snapshot
     from hlo_lens.jax_bridge import Capture, capture, from_compiled, from_lowered
     from hlo_lens.load import load
-    from hlo_lens.model.buffer_log import BufferLog
-    from hlo_lens.model.buffers import BufferAllocation, BufferAssignment
+    from hlo_lens.model.buffers.assignment import BufferAllocation, BufferAssignment
+    from hlo_lens.model.buffers.live_range import HloLiveRange
+    from hlo_lens.model.buffers.memory_usage_report import MemoryUsageReport
+    from hlo_lens.model.buffers.values import (
+        AssignedValue,
+        BufferValues,
+        HloPosition,
+        HloUse,
+        HloValue,
+    )
     from hlo_lens.model.call_tree import CallFrame, CallTree, CallTrees
     from hlo_lens.model.dump import Dump, ModuleDump
-    from hlo_lens.model.framework import Framework, FrameworkValue
-    from hlo_lens.model.graph import call_graph, def_use_graph
-    from hlo_lens.model.graph_export import to_dot, to_graphml
-    from hlo_lens.model.hlo import HloModule
-    from hlo_lens.model.hlo_computation import HloComputation
-    from hlo_lens.model.hlo_instruction import HloInstruction
-    from hlo_lens.model.hlo_value import AssignedValue, BufferValues, HloPosition, HloUse, HloValue
-    from hlo_lens.model.live_range import HloLiveRange
-    from hlo_lens.model.log import LogText
-    from hlo_lens.model.memory_usage_report import MemoryUsageReport
-    from hlo_lens.model.replica_groups import expand_replica_groups
-    from hlo_lens.model.shape import Layout, Shape
-    from hlo_lens.model.sharding import HloSharding
-    from hlo_lens.model.snapshot import Snapshot
-    from hlo_lens.syntax.buffer_assignment import parse_buffer_assignment, parse_buffer_values
-    from hlo_lens.syntax.buffer_log import parse_buffer_log
-    from hlo_lens.syntax.call_tree import parse_call_trees
-    from hlo_lens.syntax.hlo_module import parse_hlo
-    from hlo_lens.syntax.live_range import parse_live_range
-    from hlo_lens.syntax.log import parse_log
-    from hlo_lens.syntax.memory_usage_report import parse_memory_usage_report
+    from hlo_lens.model.hlo.computation import HloComputation
+    from hlo_lens.model.hlo.framework import Framework, FrameworkValue
+    from hlo_lens.model.hlo.graph_export import to_dot, to_graphml
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.hlo.networkx_views import call_graph, def_use_graph
+    from hlo_lens.model.logs.buffer_log import BufferLog
+    from hlo_lens.model.logs.log import LogText
+    from hlo_lens.model.shapes.replica_groups import expand_replica_groups
+    from hlo_lens.model.shapes.shape import Layout, Shape
+    from hlo_lens.model.shapes.sharding import HloSharding
+    from hlo_lens.model.snapshot.facts import Snapshot
+    from hlo_lens.syntax.buffers.assignment import parse_buffer_assignment, parse_buffer_values
+    from hlo_lens.syntax.buffers.live_range import parse_live_range
+    from hlo_lens.syntax.buffers.memory_usage import parse_memory_usage_report
+    from hlo_lens.syntax.call_trees.drawn_trees import parse_call_trees
+    from hlo_lens.syntax.hlo.module import parse_hlo
+    from hlo_lens.syntax.logs.buffer_log import parse_buffer_log
+    from hlo_lens.syntax.logs.log import parse_log
     from hlo_lens.text.errors import (
         DumpMismatchError,
         DumpSyntaxError,
@@ -141,7 +147,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "hlo_lens.api": (
+    "hlo_lens.api.questions": (
         "collectives",
         "loops",
         "memory",
@@ -150,42 +156,42 @@ _HOMES = {
         "shardings",
         "signature",
     ),
-    "hlo_lens.compare.changes": ("Diff", "diff"),
-    "hlo_lens.compare.check": ("Checked", "check"),
-    "hlo_lens.compare.sides": ("snapshot",),
+    "hlo_lens.api.changes": ("Diff", "diff"),
+    "hlo_lens.api.check": ("Checked", "check"),
+    "hlo_lens.api.sides": ("snapshot",),
     "hlo_lens.jax_bridge": ("Capture", "capture", "from_compiled", "from_lowered"),
     "hlo_lens.load": ("load",),
-    "hlo_lens.model.buffer_log": ("BufferLog",),
-    "hlo_lens.model.buffers": ("BufferAllocation", "BufferAssignment"),
+    "hlo_lens.model.logs.buffer_log": ("BufferLog",),
+    "hlo_lens.model.buffers.assignment": ("BufferAllocation", "BufferAssignment"),
     "hlo_lens.model.call_tree": ("CallFrame", "CallTree", "CallTrees"),
     "hlo_lens.model.dump": ("Dump", "ModuleDump"),
-    "hlo_lens.model.framework": ("Framework", "FrameworkValue"),
-    "hlo_lens.model.graph": ("call_graph", "def_use_graph"),
-    "hlo_lens.model.graph_export": ("to_dot", "to_graphml"),
-    "hlo_lens.model.hlo": ("HloModule",),
-    "hlo_lens.model.hlo_computation": ("HloComputation",),
-    "hlo_lens.model.hlo_instruction": ("HloInstruction",),
-    "hlo_lens.model.hlo_value": (
+    "hlo_lens.model.hlo.framework": ("Framework", "FrameworkValue"),
+    "hlo_lens.model.hlo.networkx_views": ("call_graph", "def_use_graph"),
+    "hlo_lens.model.hlo.graph_export": ("to_dot", "to_graphml"),
+    "hlo_lens.model.hlo.module": ("HloModule",),
+    "hlo_lens.model.hlo.computation": ("HloComputation",),
+    "hlo_lens.model.hlo.instruction": ("HloInstruction",),
+    "hlo_lens.model.buffers.values": (
         "AssignedValue",
         "BufferValues",
         "HloPosition",
         "HloUse",
         "HloValue",
     ),
-    "hlo_lens.model.live_range": ("HloLiveRange",),
-    "hlo_lens.model.log": ("LogText",),
-    "hlo_lens.model.memory_usage_report": ("MemoryUsageReport",),
-    "hlo_lens.model.replica_groups": ("expand_replica_groups",),
-    "hlo_lens.model.shape": ("Layout", "Shape"),
-    "hlo_lens.model.sharding": ("HloSharding",),
-    "hlo_lens.model.snapshot": ("Snapshot",),
-    "hlo_lens.syntax.buffer_assignment": ("parse_buffer_assignment", "parse_buffer_values"),
-    "hlo_lens.syntax.buffer_log": ("parse_buffer_log",),
-    "hlo_lens.syntax.call_tree": ("parse_call_trees",),
-    "hlo_lens.syntax.hlo_module": ("parse_hlo",),
-    "hlo_lens.syntax.live_range": ("parse_live_range",),
-    "hlo_lens.syntax.log": ("parse_log",),
-    "hlo_lens.syntax.memory_usage_report": ("parse_memory_usage_report",),
+    "hlo_lens.model.buffers.live_range": ("HloLiveRange",),
+    "hlo_lens.model.logs.log": ("LogText",),
+    "hlo_lens.model.buffers.memory_usage_report": ("MemoryUsageReport",),
+    "hlo_lens.model.shapes.replica_groups": ("expand_replica_groups",),
+    "hlo_lens.model.shapes.shape": ("Layout", "Shape"),
+    "hlo_lens.model.shapes.sharding": ("HloSharding",),
+    "hlo_lens.model.snapshot.facts": ("Snapshot",),
+    "hlo_lens.syntax.buffers.assignment": ("parse_buffer_assignment", "parse_buffer_values"),
+    "hlo_lens.syntax.logs.buffer_log": ("parse_buffer_log",),
+    "hlo_lens.syntax.call_trees.drawn_trees": ("parse_call_trees",),
+    "hlo_lens.syntax.hlo.module": ("parse_hlo",),
+    "hlo_lens.syntax.buffers.live_range": ("parse_live_range",),
+    "hlo_lens.syntax.logs.log": ("parse_log",),
+    "hlo_lens.syntax.buffers.memory_usage": ("parse_memory_usage_report",),
     "hlo_lens.text.errors": (
         "DumpMismatchError",
         "DumpSyntaxError",
@@ -217,7 +223,7 @@ def __dir__() -> list[str]:
 
 
 def _make_reader() -> Reader:
-    from hlo_lens.syntax.reader import SyntaxReader
+    from hlo_lens.syntax.shapes.reader import SyntaxReader
 
     return SyntaxReader()
 

@@ -48,7 +48,7 @@ text = open(path, encoding="utf-8").read()
 if what == "xla":
     from jaxlib._hlo import hlo_module_from_text as parse
 elif what == "values":
-    from hlo_lens.syntax.buffer_assignment import parse_buffer_values as parse
+    from hlo_lens.syntax.buffers.assignment import parse_buffer_values as parse
 else:
     from hlo_lens import parse_hlo as parse
     parse("HloModule warm\\nENTRY e { ROOT p = f32[2]{0} parameter(0), sharding={replicated} }")
@@ -141,7 +141,7 @@ DIFF = """
 import gc, json, sys, time
 gc.disable()
 from hlo_lens import parse_hlo
-from hlo_lens.analysis.diff.program_diff import program_diff
+from hlo_lens.analysis.program_diff.difference import program_diff
 parse_hlo("HloModule warm\\nENTRY e { ROOT p = f32[2]{0} parameter(0), sharding={replicated} }")
 texts = [open(path, encoding="utf-8").read() for path in sys.argv[1:]]
 start = time.perf_counter()

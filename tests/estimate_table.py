@@ -27,14 +27,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hlo_lens
-from hlo_lens.analysis.memory_estimate import memory_estimate, why_no_estimate
-from hlo_lens.model.hlo_query import tabulate
+from hlo_lens.analysis.memory.estimate import memory_estimate, why_no_estimate
+from hlo_lens.model.hlo.query import tabulate
 from tests.corpus import CORPUS, archives
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from hlo_lens.analysis.memory_estimate import MemoryEstimate
+    from hlo_lens.analysis.memory.estimate import MemoryEstimate
 
 TPU_PAGE = 16384
 FIGURES = ("argument", "output", "alias", "temp")

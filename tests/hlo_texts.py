@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.syntax.hlo_module import parse_hlo
+from hlo_lens.syntax.hlo.module import parse_hlo
 
 if TYPE_CHECKING:
-    from hlo_lens.model.hlo import HloModule
-    from hlo_lens.model.hlo_instruction import HloInstruction
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.module import HloModule
 
 
 def read(text: str) -> HloModule:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hlo_lens import load
-from hlo_lens.analysis.module_facts import module_facts
+from hlo_lens.analysis.dumps.listing_facts import module_facts
 from tests.corpus import ROOT, SAMPLES
 
 if TYPE_CHECKING:

@@ -51,10 +51,10 @@ def check(
     Exit codes: 0 all rules hold; 1 a rule failed; 4 a rule cannot be decided, which is never a
     pass. With a baseline alone nothing may grow: memory, collectives, bytes on the wire.
     """
+    from hlo_lens.api.check import check as judged
     from hlo_lens.cli.verdict import check_facts, finish
-    from hlo_lens.compare.check import check as judged
-    from hlo_lens.report.annotations import check_annotations
-    from hlo_lens.report.check_report import check_report
+    from hlo_lens.report.comparison.github_notes import check_annotations
+    from hlo_lens.report.comparison.verdicts import check_report
 
     with progress_bar("reading") as progress:
         checked = judged(

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from hlo_lens.report.table import RenderOptions
+from hlo_lens.report.render.table import RenderOptions
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hlo_lens.cli.options import Output
-    from hlo_lens.report.table import Report
-    from hlo_lens.report.to_github import Annotation
+    from hlo_lens.report.render.table import Report
+    from hlo_lens.report.render.to_github import Annotation
 
 R = TypeVar("R")
 
@@ -48,14 +48,14 @@ class CiOutput:
         if self.has_summary:
             self._append_summary(report)
         if self.has_annotations:
-            from hlo_lens.report.to_github import annotation_lines
+            from hlo_lens.report.render.to_github import annotation_lines
 
             is_free = output.format == "text" or output.path not in (None, "-")
             for line in annotation_lines(annotations):
                 click.echo(line, err=not is_free)
 
     def _append_summary(self, report: Report) -> None:
-        from hlo_lens.report.to_markdown import render_markdown
+        from hlo_lens.report.render.to_markdown import render_markdown
 
         path = os.environ.get(_VARIABLE)
         if not path:

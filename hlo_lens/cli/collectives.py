@@ -52,8 +52,8 @@ def collectives(
     beside it.
     """
     from hlo_lens.load import load
-    from hlo_lens.model.mesh import Mesh
-    from hlo_lens.report.collectives_report import CollectivesView, collectives_report
+    from hlo_lens.model.shapes.mesh import Mesh
+    from hlo_lens.report.collectives.page import CollectivesView, collectives_report
 
     mesh = None if mesh_text is None else Mesh.from_sizes_text(mesh_text)
     view = CollectivesView(by=by, is_dynamic=not is_static, mesh=mesh, why=why)

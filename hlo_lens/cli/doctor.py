@@ -13,7 +13,7 @@ from hlo_lens.text.errors import HloLensError, UnreadableError
 
 if TYPE_CHECKING:
     from hlo_lens.cli.options import Output
-    from hlo_lens.report.doctor_report import Examination
+    from hlo_lens.report.dumps.page import Examination
 
 _EXAMPLE = """\b
 Example:
@@ -32,7 +32,7 @@ def doctor(path: str | None, output: Output) -> None:
     Looks at versions, XLA_FLAGS and its kin, and, with PATH, at the texts of a dump. Nothing of jax
     is imported, nothing is compiled. Exit code 3 if PATH has nothing to read.
     """
-    from hlo_lens.report.doctor_report import doctor_report
+    from hlo_lens.report.dumps.page import doctor_report
 
     examination = _examined(path)
     output.write(doctor_report(examination, tool_version=hlo_lens.__version__))
@@ -42,11 +42,11 @@ def doctor(path: str | None, output: Output) -> None:
 
 
 def _examined(path: str | None) -> Examination:
-    from hlo_lens.analysis.dump_health import dump_health, empty_findings
-    from hlo_lens.analysis.xla_flags import ERROR, Finding
+    from hlo_lens.analysis.dumps.health import dump_health, empty_findings
+    from hlo_lens.analysis.dumps.xla_flags import ERROR, Finding
     from hlo_lens.load import EmptyDumpError, load
     from hlo_lens.load.environment import environment, options_findings
-    from hlo_lens.report.doctor_report import Examination
+    from hlo_lens.report.dumps.page import Examination
 
     here = environment(hlo_lens.__version__)
     if path is None:

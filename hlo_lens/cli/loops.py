@@ -33,8 +33,8 @@ def loops(path: str, mesh_text: str | None, reading: Reading, output: Output) ->
     Trip counts are XLA's where it prints them, else derived from condition, start and step.
     """
     from hlo_lens.load import load
-    from hlo_lens.model.mesh import Mesh
-    from hlo_lens.report.loops_report import loops_report
+    from hlo_lens.model.shapes.mesh import Mesh
+    from hlo_lens.report.collectives.loops import loops_report
 
     mesh = None if mesh_text is None else Mesh.from_sizes_text(mesh_text)
     with progress_bar("reading") as progress:

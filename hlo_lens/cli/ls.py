@@ -39,9 +39,9 @@ def ls(path: str, sort: str, each: bool, reading: Reading, output: Output) -> No
     The likely training step is marked. Modules are read on all cores; folders of several processes
     are compared. PATH is a folder, an archive (zip, tar, compressed or not), a file or -.
     """
+    from hlo_lens.api.listing import facts_of
     from hlo_lens.load import load
-    from hlo_lens.load.listing import facts_of
-    from hlo_lens.report.ls_report import Listing, ls_report
+    from hlo_lens.report.program.listing import Listing, ls_report
 
     with progress_bar("listing files") as progress:
         dump = load(path, progress=progress)

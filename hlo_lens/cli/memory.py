@@ -51,14 +51,14 @@ def memory(
     it. Without a buffer assignment the figures are an estimate, and say so.
     """
     from hlo_lens.load import load
-    from hlo_lens.report.memory_report import MemoryView, memory_report
+    from hlo_lens.report.memory.page import MemoryView, memory_report
 
     view = MemoryView(by=by, at=at, color=space, timeline=timeline)
     with progress_bar("reading") as progress:
         modules = reading.select(load(path, progress=progress).modules)
         built = memory_report(modules, view, tool_version=hlo_lens.__version__, progress=progress)
     if plot is not None:
-        from hlo_lens.report.memory_plot import plot_timelines
+        from hlo_lens.report.memory.plot import plot_timelines
 
         plot_timelines(modules, plot, color=space)
     output.write(built)

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 import click
 
 from hlo_lens.report import RENDERERS
-from hlo_lens.report.table import RenderOptions
+from hlo_lens.report.render.table import RenderOptions
 from hlo_lens.text.errors import HloLensError, UnknownNameError, UsageError, show_gaps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hlo_lens.analysis.module_facts import ModuleFacts
+    from hlo_lens.analysis.dumps.listing_facts import ModuleFacts
     from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.report.table import Report
+    from hlo_lens.report.render.table import Report
 
 R = TypeVar("R")
 
@@ -116,7 +116,7 @@ class Reading:
 
     def judge(self, modules: Sequence[ModuleDump]) -> None:
         """Show the gaps on standard error; raises HloLensError where there are too many."""
-        from hlo_lens.analysis.summary import coverage_of
+        from hlo_lens.analysis.program.summary import coverage_of
 
         gaps = [gap for module in modules for gap in module.gaps]
         if gaps:

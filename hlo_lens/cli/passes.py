@@ -40,10 +40,10 @@ def passes(path: str, words: tuple[str, ...], reading: Reading, output: Output) 
     PATH is a folder or archive with the texts that XLA writes after each pass, with
     XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=.*".
     """
-    from hlo_lens.analysis.pass_track import subject_of
+    from hlo_lens.analysis.dumps.pass_track import subject_of
+    from hlo_lens.api.passes import modules_with_passes, track
     from hlo_lens.load import load
-    from hlo_lens.load.tracking import modules_with_passes, track
-    from hlo_lens.report.passes_report import TrackedModule, passes_report
+    from hlo_lens.report.program.passes import TrackedModule, passes_report
 
     subjects = [subject_of(word) for word in dict.fromkeys(words)]
     modules = modules_with_passes(reading.select(load(path).modules))

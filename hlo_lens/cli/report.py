@@ -35,7 +35,7 @@ def report(path: str, log_path: str | None, reading: Reading, output: Output) ->
     Numbers are those of the text: one device's after partitioning, loops not multiplied.
     """
     from hlo_lens.load import load, load_log
-    from hlo_lens.report.module_report import module_report
+    from hlo_lens.report.program.page import module_report
 
     with progress_bar("reading") as progress:
         modules = reading.select(load(path, progress=progress).modules)

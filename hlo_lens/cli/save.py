@@ -35,8 +35,8 @@ def save(path: str, path_out: str | None, pattern: re.Pattern[str] | None) -> No
     PATH is a file, a folder of dumps, or - for standard input. The file is JSON, sorted, the same
     byte for byte for the same dump, without paths of this machine: fit to be committed.
     """
-    from hlo_lens.compare import snapshot
-    from hlo_lens.report.snapshot_json import snapshot_text
+    from hlo_lens.api import snapshot
+    from hlo_lens.report.comparison.snapshot_file import snapshot_text
 
     with progress_bar("reading") as progress:
         kept = snapshot(path, pattern=pattern, progress=progress)

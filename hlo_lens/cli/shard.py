@@ -13,9 +13,9 @@ from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError, UsageError
 
 if TYPE_CHECKING:
     from hlo_lens.cli.options import Output
-    from hlo_lens.model.mesh import Mesh
-    from hlo_lens.model.shape import Shape
-    from hlo_lens.model.sharding import HloSharding
+    from hlo_lens.model.shapes.mesh import Mesh
+    from hlo_lens.model.shapes.shape import Shape
+    from hlo_lens.model.shapes.sharding import HloSharding
 
 _EXAMPLE = """\b
 Example:
@@ -52,8 +52,8 @@ def shard(
     SHARDING is what XLA prints: {devices=[4,1]<=[4]}, {replicated}, {mesh['x'=4], [{'x'}, {}]}. In
     its place a mesh and a PartitionSpec can be given.
     """
-    from hlo_lens.model.mesh import Mesh
-    from hlo_lens.report.shard_report import ShardView, shard_report
+    from hlo_lens.model.shapes.mesh import Mesh
+    from hlo_lens.report.sharding.one_value import ShardView, shard_report
 
     value = _shape(shape, dtype)
     axes = None if mesh is None else Mesh.from_sizes_text(mesh)
@@ -73,8 +73,8 @@ def shard(
 
 def _sharding(text: str | None, mesh: Mesh | None, spec: str | None, rank: int) -> HloSharding:
     """Return the sharding that was asked for in one of two ways."""
-    from hlo_lens.model.partition_spec import read_partition_spec
-    from hlo_lens.model.sharding import HloSharding
+    from hlo_lens.model.shapes.partition_spec import read_partition_spec
+    from hlo_lens.model.shapes.sharding import HloSharding
 
     if (text is None) == (spec is None):
         message = "give either SHARDING or --spec"
@@ -97,7 +97,7 @@ def _sharding(text: str | None, mesh: Mesh | None, spec: str | None, rank: int) 
 
 def _shape(text: str, dtype: str | None) -> Shape:
     """Return the shape of sizes with or without an element type."""
-    from hlo_lens.model.shape import Shape
+    from hlo_lens.model.shapes.shape import Shape
 
     if "[" not in text:
         sizes = text.strip().strip("()").rstrip(",")

@@ -41,8 +41,8 @@ def sharding(
     out of its final text, are taken from the before_optimizations text beside it.
     """
     from hlo_lens.load import load
-    from hlo_lens.model.mesh import Mesh
-    from hlo_lens.report.sharding_report import ShardingView, sharding_report
+    from hlo_lens.model.shapes.mesh import Mesh
+    from hlo_lens.report.sharding.page import ShardingView, sharding_report
 
     view = ShardingView(
         mesh=None if mesh is None else Mesh.from_sizes_text(mesh),

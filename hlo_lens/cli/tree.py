@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hlo_lens.cli.options import Output, Reading
-    from hlo_lens.report.call_tree_report import TreeView
+    from hlo_lens.report.call_trees.objects_and_tables import TreeView
 
 R = TypeVar("R")
 
@@ -69,7 +69,7 @@ def _view_options(command: Callable[..., R]) -> Callable[..., R]:
         output: Output,
         **kwargs: object,
     ) -> R:
-        from hlo_lens.report.call_tree_report import TreeView
+        from hlo_lens.report.call_trees.objects_and_tables import TreeView
 
         lines = output.options.rows
         view = TreeView(by=by, sort=sort, find=find, program=program, lines=lines, depth=depth)
@@ -108,7 +108,7 @@ def tree(
     module, whose Python call stacks are the tree then.
     """
     from hlo_lens.load import load
-    from hlo_lens.report import tree_report as reports
+    from hlo_lens.report.call_trees import page as reports
 
     with progress_bar("reading") as progress:
         modules = reading.select(load(path, progress=progress).modules)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from hlo_lens.analysis.gate.budget import short_rule
+from hlo_lens.api.changes import diff_sides, estimate_limit
+from hlo_lens.api.check import Checked, judge_sides
+from hlo_lens.api.sides import load_sides
 from hlo_lens.cli import exit_codes
-from hlo_lens.compare.changes import diff_sides, estimate_limit
-from hlo_lens.compare.check import Checked, judge_sides
-from hlo_lens.compare.sides import load_sides
-from hlo_lens.report.annotations import check_annotations, diff_annotations
-from hlo_lens.report.check_report import check_report, label_of
-from hlo_lens.report.diff_report import diff_report, listed_names
-from hlo_lens.report.table import Report
+from hlo_lens.report.comparison.github_notes import check_annotations, diff_annotations
+from hlo_lens.report.comparison.page import diff_report, listed_names
+from hlo_lens.report.comparison.verdicts import check_report, label_of
+from hlo_lens.report.render.table import Report
 
 NOTHING_DECIDED = "no rule could be decided, not even an informational one"
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterator, Sequence
 
-    from hlo_lens.compare.changes import Diff
-    from hlo_lens.report.to_github import Annotation
+    from hlo_lens.api.changes import Diff
+    from hlo_lens.report.render.to_github import Annotation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

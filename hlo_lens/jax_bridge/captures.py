@@ -74,8 +74,8 @@ class Capture:
 
         See `hlo_lens.collectives` for axes, bytes, and how often each runs.
         """
-        from hlo_lens.analysis.collectives import collectives
-        from hlo_lens.model.hlo_query import tabulate
+        from hlo_lens.analysis.collectives.collectives import collectives
+        from hlo_lens.model.hlo.query import tabulate
 
         found: Counter[str] = Counter()
         for dump in self.modules:

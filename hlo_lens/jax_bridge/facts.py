@@ -16,13 +16,13 @@ from hlo_lens.jax_bridge.values import (
     path_name,
     root_names,
 )
-from hlo_lens.model.framework import Framework
+from hlo_lens.model.hlo.framework import Framework
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.jax_bridge.texts import Program
-    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo.module import HloModule
 
 _BACKENDS = {"cuda": "gpu", "rocm": "gpu"}
 

@@ -13,10 +13,10 @@ from hlo_lens.text.errors import DumpSyntaxError, MissingDumpError, MissingPacka
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hlo_lens.model.buffers import BufferAssignment
-    from hlo_lens.model.framework import Framework
-    from hlo_lens.model.heap_trace import HeapTrace
-    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.buffers.assignment import BufferAssignment
+    from hlo_lens.model.buffers.heap_trace import HeapTrace
+    from hlo_lens.model.hlo.framework import Framework
+    from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.syntax.proto import ProtoTexts
 
 _BYTES = re.compile(r"(.+)_size_in_bytes|.+_in_bytes|.+_bytes|.+_allocations")
@@ -48,7 +48,7 @@ class Program:
 
 
 def _parsed(text: str, path: str) -> list[HloModule]:
-    from hlo_lens.syntax.hlo_module import parse_hlo_modules
+    from hlo_lens.syntax.hlo.module import parse_hlo_modules
     from hlo_lens.text.source import clean
 
     return parse_hlo_modules(clean(text, path))
@@ -87,7 +87,7 @@ def lowered_module(lowered: Any) -> HloModule:
 
 def module_before(read: Callable[[], str], facts: Framework) -> HloModule:
     """Return a program as it was before optimizations; an empty one where jax cannot give it."""
-    from hlo_lens.syntax.hlo_module import unread_module
+    from hlo_lens.syntax.hlo.module import unread_module
 
     try:
         module = _parsed(read(), "<lowered>")[0]
@@ -116,7 +116,7 @@ def buffers_of(program: Program) -> BufferTexts:
     texts = Lazy(partial(_proto_texts, program))
 
     def assignment() -> BufferAssignment | None:
-        from hlo_lens.syntax.buffer_assignment import parse_buffer_assignment
+        from hlo_lens.syntax.buffers.assignment import parse_buffer_assignment
 
         found = texts.get()
         if found is None or found.assignment is None:

@@ -11,18 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from hlo_lens.model.framework import FrameworkValue
-from hlo_lens.model.mesh import AxisRef, Mesh
-from hlo_lens.model.shape import Shape
-from hlo_lens.model.sharding import DimensionSharding, HloSharding, NamedSharding
-from hlo_lens.model.tile_assignment import TileAssignment
-from hlo_lens.report.units import plural
+from hlo_lens.model.hlo.framework import FrameworkValue
+from hlo_lens.model.shapes.mesh import AxisRef, Mesh
+from hlo_lens.model.shapes.shape import Shape
+from hlo_lens.model.shapes.sharding import DimensionSharding, HloSharding, NamedSharding
+from hlo_lens.model.shapes.tile_assignment import TileAssignment
+from hlo_lens.report.render.units import plural
 from hlo_lens.text.errors import HloLensError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo.module import HloModule
 
 _TYPES = {
     "bool": "pred",

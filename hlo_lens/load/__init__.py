@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
-from hlo_lens.load.readers import Opened, modules_of
+from hlo_lens.load.file_readers import Opened, modules_of
 from hlo_lens.load.stored import STDIN, DiskFile, MemoryFile, read_source
 from hlo_lens.model.dump import Dump, ModuleDump
 from hlo_lens.text.dump_files import DumpKind, archive_form
@@ -17,8 +17,8 @@ from hlo_lens.text.errors import UnreadableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from hlo_lens.load.left_asides import LeftAsides
     from hlo_lens.load.stored import StoredFile
+    from hlo_lens.load.unread_files import LeftAsides
     from hlo_lens.model.dump import LeftAside
 
     Progress = Callable[[int, int], None]
@@ -51,7 +51,7 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
     name = str(path)
     if name != STDIN and _is_folder(path):
         from hlo_lens.load.folder import files_of
-        from hlo_lens.load.left_asides import LeftAsides
+        from hlo_lens.load.unread_files import LeftAsides
 
         files = _counted(list(files_of(Path(path))), progress)
         return _folder_dump(name, files, LeftAsides(), strict=strict)
@@ -61,7 +61,7 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
     form = archive_form(head)
     if form is not None:
         from hlo_lens.load.archive import archive_files
-        from hlo_lens.load.left_asides import LeftAsides
+        from hlo_lens.load.unread_files import LeftAsides
 
         archive: StoredFile = file
         if name == STDIN:
@@ -138,7 +138,7 @@ def load_log(path: str | Path) -> ModuleDump:
     Raises:
         UnreadableError: If it cannot be read.
     """
-    from hlo_lens.load.texts import lazy_log
+    from hlo_lens.load.lazy_texts import lazy_log
 
     source = read_source(DiskFile(str(path)))
     return ModuleDump(

@@ -15,7 +15,7 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.xla_flags import (
+from hlo_lens.analysis.dumps.xla_flags import (
     FINE,
     NOTE,
     WARNING,
@@ -153,7 +153,7 @@ def _options_files(path: str) -> Iterator[StoredFile]:
     form = archive_form(head_of(archive)) if Path(path).is_file() else None
     if form is not None:
         from hlo_lens.load.archive import archive_files
-        from hlo_lens.load.left_asides import LeftAsides
+        from hlo_lens.load.unread_files import LeftAsides
 
         with suppress(UnreadableError):
             for file in archive_files(archive, form, LeftAsides()):

@@ -17,12 +17,12 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.beside import BEFORE
-from hlo_lens.load.inside import with_archives_open
-from hlo_lens.load.left_asides import CUT_OUT, REPEATED, UNREADABLE
-from hlo_lens.load.readers import modules_of
+from hlo_lens.load.file_readers import modules_of
+from hlo_lens.load.lazy_texts import buffer_texts, lazy_module, part_of, proto_texts
+from hlo_lens.load.nested_archives import with_archives_open
+from hlo_lens.load.sibling_files import BEFORE
 from hlo_lens.load.stored import DiskFile, head_kind, head_of, name_of, read_source
-from hlo_lens.load.texts import buffer_texts, lazy_module, part_of, proto_texts
+from hlo_lens.load.unread_files import CUT_OUT, REPEATED, UNREADABLE
 from hlo_lens.model.dump import Lazy, ModuleDump, Stage
 from hlo_lens.text.dump_files import (
     PROTO,
@@ -36,8 +36,8 @@ from hlo_lens.text.errors import UnreadableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from hlo_lens.load.left_asides import LeftAsides
     from hlo_lens.load.stored import StoredFile
+    from hlo_lens.load.unread_files import LeftAsides
 
     Progress = Callable[[int, int], None]
 

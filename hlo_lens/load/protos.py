@@ -5,17 +5,17 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hlo_lens.load.lazy_texts import lazy_module
 from hlo_lens.load.stored import name_of
-from hlo_lens.load.texts import lazy_module
 from hlo_lens.model.dump import BufferTexts, Lazy, ModuleDump, given
 from hlo_lens.text.dump_files import DumpKind, split_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hlo_lens.load.beside import FileBeside
+    from hlo_lens.load.sibling_files import FileBeside
     from hlo_lens.load.stored import StoredFile
-    from hlo_lens.model.buffers import BufferAssignment
+    from hlo_lens.model.buffers.assignment import BufferAssignment
     from hlo_lens.syntax.proto import ProtoTexts
 
     Progress = Callable[[int, int], None]
@@ -36,7 +36,7 @@ def proto_module(
         DumpSyntaxError: If it is damaged.
         MissingPackageError: If the protobuf package is not installed.
     """
-    from hlo_lens.syntax.hlo_module import parse_hlo_modules
+    from hlo_lens.syntax.hlo.module import parse_hlo_modules
     from hlo_lens.syntax.proto import read_proto
     from hlo_lens.text.source import clean
 
@@ -71,7 +71,7 @@ def proto_buffers(texts: ProtoTexts, path: str) -> BufferTexts:
 
 
 def _assignment(text: str, path: str) -> BufferAssignment:
-    from hlo_lens.syntax.buffer_assignment import parse_buffer_assignment
+    from hlo_lens.syntax.buffers.assignment import parse_buffer_assignment
     from hlo_lens.text.source import clean
 
     return parse_buffer_assignment(clean(text, path))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Protocol
 
-from hlo_lens.load.packed import CHUNK, unpacked
+from hlo_lens.load.compressed import CHUNK, unpacked
 from hlo_lens.text.dump_files import DumpKind, sniff, sniff_start
 from hlo_lens.text.errors import UnreadableError
 from hlo_lens.text.source import Source, clean, decode, decode_pieces

@@ -10,16 +10,16 @@ from hlo_lens.text.errors import UnknownNameError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hlo_lens.model.buffer_log import BufferLog
-    from hlo_lens.model.buffers import BufferAssignment
+    from hlo_lens.model.buffers.assignment import BufferAssignment
+    from hlo_lens.model.buffers.heap_trace import HeapTrace
+    from hlo_lens.model.buffers.live_range import HloLiveRange
+    from hlo_lens.model.buffers.memory_usage_report import MemoryUsageReport
+    from hlo_lens.model.buffers.values import BufferValues
     from hlo_lens.model.call_tree import CallTrees
-    from hlo_lens.model.framework import Framework
-    from hlo_lens.model.heap_trace import HeapTrace
-    from hlo_lens.model.hlo import HloModule
-    from hlo_lens.model.hlo_value import BufferValues
-    from hlo_lens.model.live_range import HloLiveRange
-    from hlo_lens.model.log import LogText
-    from hlo_lens.model.memory_usage_report import MemoryUsageReport
+    from hlo_lens.model.hlo.framework import Framework
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.logs.buffer_log import BufferLog
+    from hlo_lens.model.logs.log import LogText
     from hlo_lens.text.dump_files import DumpKind
     from hlo_lens.text.errors import Gap
 

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.api import memory
+from hlo_lens.api.questions import memory
 from hlo_lens.pytest_plugin.facts import (
     SHOWN,
     axes_of,
@@ -31,13 +31,13 @@ from hlo_lens.pytest_plugin.facts import (
     understood,
 )
 from hlo_lens.pytest_plugin.matching import find_arguments, parse_size
-from hlo_lens.report.units import format_bytes, plural
+from hlo_lens.report.render.units import format_bytes, plural
 from hlo_lens.text.errors import HloLensError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from hlo_lens.api import Program
+    from hlo_lens.api.questions import Program
     from hlo_lens.pytest_plugin.facts import Axes
 
 _MEASURES = ("total", "peak", "temp", "argument", "output")
@@ -253,9 +253,9 @@ def assert_same_program(program: Program, golden: Program, *, heed: Iterable[str
         AssertionError: If they differ, or if one is not understood in full.
     """
     __tracebackhide__ = True
-    from hlo_lens.analysis.diff.noise import Noise
-    from hlo_lens.analysis.diff.program_diff import program_diff
-    from hlo_lens.report.program_diff_report import program_diff_facts
+    from hlo_lens.analysis.program_diff.difference import program_diff
+    from hlo_lens.analysis.program_diff.noise import Noise
+    from hlo_lens.report.comparison.program import program_diff_facts
 
     if isinstance(golden, (str, Path)) and "\n" not in str(golden) and not Path(golden).exists():
         fail_unknown(f"the golden program: {golden} is not there; write compiled.as_text() to it")

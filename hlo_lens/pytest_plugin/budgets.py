@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 from hlo_lens import __version__
 from hlo_lens.analysis.gate.judge import FAIL, UNDECIDED
-from hlo_lens.compare.check import check
-from hlo_lens.compare.sides import read_snapshot_file, snapshot
+from hlo_lens.api.check import check
+from hlo_lens.api.sides import read_snapshot_file, snapshot
 from hlo_lens.model.dump import Dump
-from hlo_lens.model.snapshot import Snapshot
-from hlo_lens.model.snapshot_reading import read_snapshot
-from hlo_lens.report.check_report import amount_text, check_report, label_of
-from hlo_lens.report.snapshot_json import snapshot_text
-from hlo_lens.report.units import plural
+from hlo_lens.model.snapshot.facts import Snapshot
+from hlo_lens.model.snapshot.reading import read_snapshot
+from hlo_lens.report.comparison.snapshot_file import snapshot_text
+from hlo_lens.report.comparison.verdicts import amount_text, check_report, label_of
+from hlo_lens.report.render.units import plural
 from hlo_lens.text.errors import HloLensError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.gate.judge import Verdict
-    from hlo_lens.compare.check import Checked
+    from hlo_lens.api.check import Checked
     from hlo_lens.jax_bridge import Capture
     from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.model.snapshot import ModuleSnapshot
+    from hlo_lens.model.snapshot.facts import ModuleSnapshot
     from hlo_lens.pytest_plugin.compiling import Compiling
 
 _BETWEEN = " :: "

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
-from hlo_lens.api import collectives, modules_of
-from hlo_lens.report.units import format_bytes, plural
+from hlo_lens.api.questions import collectives, modules_of
+from hlo_lens.report.render.units import format_bytes, plural
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.collective_results import Collective, Collectives
-    from hlo_lens.analysis.memory_results import MemoryResults
-    from hlo_lens.analysis.memory_statement import SpaceMemory
-    from hlo_lens.analysis.sharding_table import ShardedValue
-    from hlo_lens.api import Program
+    from hlo_lens.analysis.collectives.results import Collective, Collectives
+    from hlo_lens.analysis.memory.results import MemoryResults
+    from hlo_lens.analysis.memory.statement import SpaceMemory
+    from hlo_lens.analysis.sharding.table import ShardedValue
+    from hlo_lens.api.questions import Program
     from hlo_lens.model.dump import ModuleDump
 
 SHOWN = 5
@@ -134,7 +134,7 @@ def axes_of(value: ShardedValue, dimension: int | None) -> set[str]:
 
 def not_donated(dump: ModuleDump, value: ShardedValue) -> str:
     """Return why an argument's memory is not reused."""
-    from hlo_lens.analysis.sharding_results import sharding_results
+    from hlo_lens.analysis.sharding.results import sharding_results
 
     results = sharding_results(dump)
     listed = () if results is None else results.donations.donations
@@ -215,8 +215,8 @@ def shape_text(value: ShardedValue) -> str:
 
 def memory_lines(results: MemoryResults, space: SpaceMemory) -> list[str]:
     """Return what is alive at the peak, largest first, with source lines."""
-    from hlo_lens.analysis.memory_by import makers_of, op_name_of
-    from hlo_lens.analysis.peak_memory import peak_memory
+    from hlo_lens.analysis.memory.grouping import makers_of, op_name_of
+    from hlo_lens.analysis.memory.peak import peak_memory
 
     peak = peak_memory(results.layout, color=space.color)
     if peak is None:

@@ -6,13 +6,13 @@ import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.sharding_results import sharding_results
+from hlo_lens.analysis.sharding.results import sharding_results
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.analysis.sharding_table import ShardedValue
+    from hlo_lens.analysis.sharding.table import ShardedValue
     from hlo_lens.model.dump import ModuleDump
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGTPE]?)(i)?B?\s*", re.IGNORECASE)

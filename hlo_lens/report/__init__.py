@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import TextIO
 
-    from hlo_lens.report.table import Renderer, RenderOptions, Report
+    from hlo_lens.report.render.table import Renderer, RenderOptions, Report
 
 
 def _render(name: str, report: Report, out: TextIO, options: RenderOptions) -> None:
     """Write a report by the renderer of a format, imported when it is first used."""
-    renderer: Renderer = getattr(import_module(f"hlo_lens.report.to_{name}"), f"render_{name}")
+    module = import_module(f"hlo_lens.report.render.to_{name}")
+    renderer: Renderer = getattr(module, f"render_{name}")
     renderer(report, out, options)
 
 

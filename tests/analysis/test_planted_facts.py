@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hlo_lens.analysis.module_results import ModuleResults, module_results
+from hlo_lens.analysis.module_analysis import ModuleResults, module_results
 from hlo_lens.load import load
 
 SAMPLES = Path(__file__).parents[2] / "sample_dumps"

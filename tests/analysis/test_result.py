@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hlo_lens.analysis.collectives import collectives
-from hlo_lens.analysis.entry_signature import entry_signature
-from hlo_lens.analysis.largest_instructions import largest_instructions
-from hlo_lens.analysis.opcodes import opcodes
-from hlo_lens.analysis.sharding_forms import sharding_forms
-from hlo_lens.analysis.source_bytes import source_bytes
-from hlo_lens.analysis.summary import summary
+from hlo_lens.analysis.collectives.collectives import collectives
+from hlo_lens.analysis.program.entry_signature import entry_signature
+from hlo_lens.analysis.program.largest_instructions import largest_instructions
+from hlo_lens.analysis.program.opcodes import opcodes
+from hlo_lens.analysis.program.source_bytes import source_bytes
+from hlo_lens.analysis.program.summary import summary
+from hlo_lens.analysis.sharding.forms import sharding_forms
 from tests.analysis.texts import LOOP, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hlo_lens.analysis.result import Result
-    from hlo_lens.model.hlo_query import InstructionTable
+    from hlo_lens.model.hlo.query import InstructionTable
 
 PASSES = (
     collectives,
@@ -69,7 +69,7 @@ def test_to_frame_has_the_same_columns_and_rows() -> None:
 
 def test_passes_do_not_import_pandas() -> None:
     code = (
-        "import sys, hlo_lens.report.module_report; "
+        "import sys, hlo_lens.report.program.page; "
         "print(sorted({'pandas', 'networkx', 'rich', 'click'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

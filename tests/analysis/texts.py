@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import hlo_lens
-from hlo_lens.model.hlo_query import tabulate
+from hlo_lens.model.hlo.query import tabulate
 
 if TYPE_CHECKING:
-    from hlo_lens.model.hlo_query import InstructionTable
+    from hlo_lens.model.hlo.query import InstructionTable
 
 
 def table_of(text: str) -> InstructionTable:

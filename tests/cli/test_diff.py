@@ -172,7 +172,7 @@ def test_a_missing_side_is_3() -> None:
 
 
 def test_a_missing_head_is_told_before_the_base_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hlo_lens.compare.sides.load_side", pytest.fail)
+    monkeypatch.setattr("hlo_lens.api.sides.load_side", pytest.fail)
     code, _, err = _run("diff", BASE, "/nowhere/at/all")
     assert code == 3
     assert "/nowhere/at/all: no such file or folder" in err
@@ -455,12 +455,12 @@ def test_metadata_alone_moves_no_memory(tmp_path: Path) -> None:
 def test_memory_of_a_large_text_is_estimated_where_it_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hlo_lens.compare.changes.MOST_ESTIMATED", 3)
+    monkeypatch.setattr("hlo_lens.api.changes.MOST_ESTIMATED", 3)
     text, base = tmp_path / "f.txt", str(tmp_path / "base.json")
     text.write_text(BARE.replace("jit_f", "jit_f, is_scheduled=true"))
     name, rule = str(text), "memory.temp_bytes>+0%"
     assert "memory       no change" in _run("diff", name, name)[1]
-    monkeypatch.setattr("hlo_lens.compare.changes.MOST_ESTIMATED", 1)
+    monkeypatch.setattr("hlo_lens.api.changes.MOST_ESTIMATED", 1)
     assert "memory       not known: no side" in _run("diff", name, name)[1]
     assert "memory  no change" in _run("diff", name, name, "--only", "memory")[1]
     assert _run("diff", name, name, "--fail-on", rule)[0] == 0

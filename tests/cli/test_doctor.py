@@ -15,7 +15,7 @@ from hlo_lens.cli import main
 from hlo_lens.load import environment as environment_module
 from tests.corpus import ROOT, SAMPLES
 from tests.load.test_archive import PACKED
-from tests.test_load import STAGES, hlo, write
+from tests.load.test_load import STAGES, hlo, write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

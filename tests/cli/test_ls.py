@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from hlo_lens.cli import main
 from tests.corpus import SAMPLES
-from tests.test_load import STAGES, hlo, write
+from tests.load.test_load import STAGES, hlo, write
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from click.testing import CliRunner, Result
 
 from hlo_lens.cli import main
-from tests.analysis.test_pass_track import PASSES
+from tests.analysis.dumps.test_pass_track import PASSES
 from tests.corpus import SAMPLES
-from tests.test_load import write
+from tests.load.test_load import write
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from hlo_lens.cli import main
-from tests.test_load import STAGES, hlo, write
+from tests.load.test_load import STAGES, hlo, write
 
 if TYPE_CHECKING:
     from pathlib import Path

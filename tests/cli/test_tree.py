@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from hlo_lens.cli import main
 from tests.corpus import SAMPLES
-from tests.syntax.test_call_tree import TRACE
+from tests.syntax.call_trees.test_drawn_trees import TRACE
 
 SAMPLE = str(SAMPLES / "logs" / "traced_dtensor.txt")
 DUMP = str(SAMPLES / "tpu" / "tp_mlp")

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hlo_lens
-from hlo_lens.analysis.collectives import collectives
-from hlo_lens.analysis.entry_signature import entry_signature
-from hlo_lens.analysis.memory_results import memory_results
-from hlo_lens.analysis.sharding_results import sharding_results
-from hlo_lens.model.framework import Framework
-from hlo_lens.model.hlo_query import tabulate
-from hlo_lens.report.module_report import module_report
-from hlo_lens.report.table import RenderOptions
-from hlo_lens.report.to_json import render_json
+from hlo_lens.analysis.collectives.collectives import collectives
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.entry_signature import entry_signature
+from hlo_lens.analysis.sharding.results import sharding_results
+from hlo_lens.model.hlo.framework import Framework
+from hlo_lens.model.hlo.query import tabulate
+from hlo_lens.report.program.page import module_report
+from hlo_lens.report.render.table import RenderOptions
+from hlo_lens.report.render.to_json import render_json
 from hlo_lens.text.errors import MissingDumpError, UsageError
 from tests.jax_bridge import programs
 from tests.jax_bridge.programs import abstract  # which skips where there is no jax

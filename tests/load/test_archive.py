@@ -19,9 +19,9 @@ import pytest
 
 from hlo_lens import HloLensError, UnreadableError, load
 from hlo_lens.load import archive as archive_module
-from hlo_lens.load import packed
+from hlo_lens.load import compressed as packed
 from tests.corpus import SAMPLES
-from tests.test_load import hlo, roots, write
+from tests.load.test_load import hlo, roots, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable

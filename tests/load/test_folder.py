@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hlo_lens import HloLensError, load
-from tests.test_load import STAGES, hlo, roots, write
+from tests.load.test_load import STAGES, hlo, roots, write
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import hlo_lens
-from hlo_lens.analysis.live_ranges import TRACES
-from hlo_lens.analysis.memory_results import memory_results
-from hlo_lens.model.heap_trace import HeapEventKind
+from hlo_lens.analysis.memory.live_ranges import TRACES
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.model.buffers.heap_trace import HeapEventKind
 from hlo_lens.syntax.proto import schema
 from hlo_lens.text.dump_files import DumpKind, proto_message
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError, MissingPackageError

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hlo_lens import HloLensError, load
-from hlo_lens.load.listing import facts_of
+from hlo_lens.api.listing import facts_of
 from hlo_lens.load.workers import map_modules
 from tests.corpus import ROOT
-from tests.test_load import hlo, write
+from tests.load.test_load import hlo, write
 
 if TYPE_CHECKING:
     from hlo_lens.model.dump import ModuleDump
@@ -109,7 +109,7 @@ def test_control_c_ends_all_processes_without_a_word(tmp_path: Path) -> None:
     many(tmp_path, 20)
     code = (
         "import sys, time\n"
-        "import hlo_lens.analysis.module_facts as facts\n"
+        "import hlo_lens.analysis.dumps.listing_facts as facts\n"
         "def slow(dump, **options):\n    time.sleep(30)\n"
         "slow.__module__, slow.__qualname__ = facts.__name__, 'module_facts'\n"
         "facts.module_facts = slow\n"

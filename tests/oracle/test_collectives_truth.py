@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hlo_lens.analysis.collectives import Collective, Collectives, collectives
+from hlo_lens.analysis.collectives.collectives import Collective, Collectives, collectives
 from hlo_lens.load import load
-from hlo_lens.model.hlo_query import tabulate
+from hlo_lens.model.hlo.query import tabulate
 from tests import corpus
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import random
 import pytest
 
 import hlo_lens
-from hlo_lens.analysis.flops import flops
-from hlo_lens.model.hlo_query import tabulate
+from hlo_lens.analysis.program.flops import flops
+from hlo_lens.model.hlo.query import tabulate
 from tests.oracle import xla
 
 

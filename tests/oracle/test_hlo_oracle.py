@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hlo_lens.syntax.hlo_module import parse_hlo
+from hlo_lens.syntax.hlo.module import parse_hlo
 from hlo_lens.text.errors import DumpSyntaxError
 from tests import corpus
 from tests.oracle import xla
@@ -24,9 +24,9 @@ from tests.strategies.modules import modules
 from tests.strategies.printing import STYLES, print_module
 
 if TYPE_CHECKING:
-    from hlo_lens.model.hlo import HloModule
-    from hlo_lens.model.hlo_computation import HloComputation
-    from hlo_lens.model.hlo_instruction import HloInstruction
+    from hlo_lens.model.hlo.computation import HloComputation
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.text.errors import Gap
     from tests.strategies.programs import Module
 

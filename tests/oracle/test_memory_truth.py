@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hlo_lens.analysis.memory_results import memory_results
+from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.load import load
-from hlo_lens.report.module_json import backend_of_dump
+from hlo_lens.report.program.objects import backend_of_dump
 from tests import corpus
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hlo_lens.analysis.memory_statement import MemoryStatement
+    from hlo_lens.analysis.memory.statement import MemoryStatement
 
 KINDS = ("argument", "output", "alias", "temp")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.analysis.diff.program_diff import program_diff
-from hlo_lens.syntax.hlo_module import parse_hlo
+from hlo_lens.analysis.program_diff.difference import program_diff
+from hlo_lens.syntax.hlo.module import parse_hlo
 from tests.corpus import SAMPLES, read
 from tests.oracle import xla
 

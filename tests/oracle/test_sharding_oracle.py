@@ -9,21 +9,21 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from hlo_lens.model.mesh import AxisRef, Mesh
-from hlo_lens.model.replica_groups import MeshAxesReplicaGroupList, ReplicaGroups
-from hlo_lens.model.sharding import (
+from hlo_lens.model.shapes.mesh import AxisRef, Mesh
+from hlo_lens.model.shapes.replica_groups import MeshAxesReplicaGroupList, ReplicaGroups
+from hlo_lens.model.shapes.sharding import (
     DimensionSharding,
     HloSharding,
     NamedSharding,
     ShardingKind,
     TileAssignment,
 )
-from hlo_lens.syntax.replica_groups import parse_device_list
-from hlo_lens.syntax.shape import parse_shape
+from hlo_lens.syntax.shapes.replica_groups import parse_device_list
+from hlo_lens.syntax.shapes.shape import parse_shape
 from tests.oracle import xla
 
 if TYPE_CHECKING:
-    from hlo_lens.model.partition_spec import PartitionSpec
+    from hlo_lens.model.shapes.partition_spec import PartitionSpec
 
 pytest.importorskip("jaxlib._hlo", reason="jaxlib is not installed, or its binding has moved")
 

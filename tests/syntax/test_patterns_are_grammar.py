@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hlo_lens.syntax import replica_groups, shape, sharding
-from hlo_lens.syntax.replica_groups_grammar import parse_device_list_with_grammar
-from hlo_lens.syntax.shape_grammar import parse_shape_with_grammar
-from hlo_lens.syntax.sharding_grammar import parse_sharding_with_grammar
+from hlo_lens.syntax.shapes import replica_groups, shape, sharding
+from hlo_lens.syntax.shapes.replica_groups_grammar import parse_device_list_with_grammar
+from hlo_lens.syntax.shapes.shape_grammar import parse_shape_with_grammar
+from hlo_lens.syntax.shapes.sharding_grammar import parse_sharding_with_grammar
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import decode
 from tests import corpus
@@ -110,7 +110,7 @@ def test_the_seeds_are_read_by_patterns_alone(kind: str, monkeypatch: pytest.Mon
         ("sharding_grammar", "parse_sharding_with_grammar"),
         ("replica_groups_grammar", "parse_device_list_with_grammar"),
     ):
-        monkeypatch.setattr(f"hlo_lens.syntax.{module}.{name}", refuse)
+        monkeypatch.setattr(f"hlo_lens.syntax.shapes.{module}.{name}", refuse)
     for text in SEEDS[kind]:
         assert READERS[kind][0](text) is not None
 

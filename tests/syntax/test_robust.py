@@ -22,8 +22,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hlo_lens.syntax import hlo_grammar
-from hlo_lens.syntax.hlo_module import parse_hlo, parse_hlo_modules
+from hlo_lens.syntax.hlo import grammar as hlo_grammar
+from hlo_lens.syntax.hlo.module import parse_hlo, parse_hlo_modules
 from hlo_lens.text.dump_files import sniff
 from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.source import clean, decode
@@ -32,7 +32,7 @@ from tests import corpus
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo.module import HloModule
 
 MOST_SECONDS = 60
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hlo_lens.syntax.hlo_module import parse_hlo_modules, parse_with_grammar
+from hlo_lens.syntax.hlo.module import parse_hlo_modules, parse_with_grammar
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source, clean, decode
 from tests import corpus
@@ -15,7 +15,7 @@ from tests import corpus
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hlo_lens.model.hlo import HloModule
+    from hlo_lens.model.hlo.module import HloModule
 
 WHOLE = 400_000
 """Longest text, in characters, that the grammar reads whole."""

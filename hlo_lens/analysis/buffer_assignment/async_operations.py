@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.buffer_assignment.post_order import COMPUTATION
 from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
-from hlo_lens.model.hlo_query import split_phase
+from hlo_lens.model.hlo.query import split_phase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

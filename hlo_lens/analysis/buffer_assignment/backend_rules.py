@@ -19,8 +19,8 @@ from hlo_lens.analysis.buffer_assignment.packing import pack_in_time
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hlo_lens.model.hlo import HloModule
-    from hlo_lens.model.shape import Shape
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.shapes.shape import Shape
 
 TPU_PAGE = 16384
 """Alignment of a TPU heap; what Compiled.memory_analysis() rounds temporaries up to."""

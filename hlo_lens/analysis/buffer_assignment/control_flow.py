@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo_instruction import HloInstruction
+from hlo_lens.model.hlo.instruction import HloInstruction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.analysis.buffer_assignment.shape_tree import Part
     from hlo_lens.analysis.buffer_assignment.walk import Invocation, Walk
-    from hlo_lens.model.hlo_computation import HloComputation
+    from hlo_lens.model.hlo.computation import HloComputation
 
 
 def loop(walk: Walk, call: Invocation, row: int) -> list[int]:

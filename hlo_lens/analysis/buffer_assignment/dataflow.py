@@ -37,14 +37,14 @@ from hlo_lens.analysis.buffer_assignment.aliasing import (
 from hlo_lens.analysis.buffer_assignment.shape_tree import ShapeTrees
 from hlo_lens.analysis.buffer_assignment.values import Dataflow
 from hlo_lens.analysis.buffer_assignment.walk import Walk
-from hlo_lens.model.hlo_query import split_phase
+from hlo_lens.model.hlo.query import split_phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hlo_lens.analysis.buffer_assignment.walk import Rule
-    from hlo_lens.model.hlo_query import InstructionTable
-    from hlo_lens.model.shape import Shape
+    from hlo_lens.model.hlo.query import InstructionTable
+    from hlo_lens.model.shapes.shape import Shape
 
 _RULES: Mapping[str, Rule | None] = {
     "parameter": forwarding.parameter,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.buffer_assignment.fused_bodies import INDEX, parameter_number
 from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
-from hlo_lens.model.hlo_columns import END, OPERANDS, OPERANDS_END
+from hlo_lens.model.hlo.columns import END, OPERANDS, OPERANDS_END
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.buffer_assignment.walk import Invocation, Walk

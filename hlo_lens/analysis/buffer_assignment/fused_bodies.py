@@ -10,14 +10,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo_columns import OPERANDS, OPERANDS_END
+from hlo_lens.model.hlo.columns import OPERANDS, OPERANDS_END
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.model.hlo_computation import HloComputation
-    from hlo_lens.model.hlo_query import InstructionTable
-    from hlo_lens.model.shape import ShapeIndex
+    from hlo_lens.model.hlo.computation import HloComputation
+    from hlo_lens.model.hlo.query import InstructionTable
+    from hlo_lens.model.shapes.shape import ShapeIndex
 
 DEEPEST = 100
 """Computations in computations that are followed."""

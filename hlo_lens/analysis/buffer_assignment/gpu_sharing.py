@@ -10,13 +10,13 @@ import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.buffer_assignment.fused_bodies import ELEMENTWISE
-from hlo_lens.model.shape import primitive_type
+from hlo_lens.model.shapes.shape import primitive_type
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.buffer_assignment.fused_bodies import FusedBody
     from hlo_lens.analysis.buffer_assignment.shape_tree import Part
     from hlo_lens.analysis.buffer_assignment.values import Dataflow
-    from hlo_lens.model.shape import Shape, ShapeIndex
+    from hlo_lens.model.shapes.shape import Shape, ShapeIndex
 
 
 def gpu_may_share(flow: Dataflow, row: int, number: int, node: int, given: Part) -> bool | None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.buffer_assignment.shape_tree import ShapeTree
-    from hlo_lens.model.shape import ShapeIndex
+    from hlo_lens.model.shapes.shape import ShapeIndex
 
 IN_PLACE = frozenset(
     {

@@ -21,7 +21,7 @@ from hlo_lens.analysis.buffer_assignment.in_place import IN_PLACE, aliasing_pair
 from hlo_lens.analysis.buffer_assignment.post_order import COMPUTATION, post_order
 from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
 from hlo_lens.analysis.buffer_assignment.values import PHI_ORDER, DisjointSets, Values
-from hlo_lens.model.hlo_columns import (
+from hlo_lens.model.hlo.columns import (
     END,
     NAME,
     NAME_END,
@@ -31,15 +31,15 @@ from hlo_lens.model.hlo_columns import (
     SHAPE_END,
     STRIDE,
 )
-from hlo_lens.model.hlo_instruction import HloInstruction
+from hlo_lens.model.hlo.instruction import HloInstruction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hlo_lens.analysis.buffer_assignment.shape_tree import Part, ShapeTree, ShapeTrees
-    from hlo_lens.model.hlo_computation import HloComputation
-    from hlo_lens.model.hlo_query import InstructionTable
-    from hlo_lens.model.shape import ShapeIndex
+    from hlo_lens.model.hlo.computation import HloComputation
+    from hlo_lens.model.hlo.query import InstructionTable
+    from hlo_lens.model.shapes.shape import ShapeIndex
 
 _PASSED_ON = frozenset({"tuple", "domain", "while", "call"})
 """A while uses its operand at its body's parameter, a call where the computation uses it."""

@@ -10,10 +10,10 @@ from hlo_lens.analysis.result import Column, Result, Unit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.analysis.diff.peak_diff import PeakRow
+    from hlo_lens.analysis.comparison.peak_diff import PeakRow
     from hlo_lens.analysis.gate.judge import Candidate, Verdict
     from hlo_lens.analysis.result import Row
-    from hlo_lens.model.snapshot import AliveGroup, CollectiveFact
+    from hlo_lens.model.snapshot.facts import AliveGroup, CollectiveFact
 
 _MOST = 5
 _LEAST = 1000
@@ -107,7 +107,7 @@ def _grown(row: PeakRow) -> Contributor:
 
 
 def _alive(group: AliveGroup) -> Contributor:
-    from hlo_lens.analysis.diff.peak_diff import shape_text
+    from hlo_lens.analysis.comparison.peak_diff import shape_text
 
     return Contributor(
         what=shape_text(group),
@@ -144,7 +144,7 @@ def _of_collectives(candidate: Candidate, verdict: Verdict) -> list[Contributor]
 
 def _kinds(verdict: Verdict) -> frozenset[str]:
     """Return the kinds of collectives that a metric is about; none for all."""
-    from hlo_lens.model.hlo_query import COLLECTIVE_KINDS
+    from hlo_lens.model.hlo.query import COLLECTIVE_KINDS
 
     text = verdict.rule.metric.text
     steps = [step.name for step in verdict.rule.metric.steps]

@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.diff.memory_diff import memory_problem
-from hlo_lens.analysis.diff.pairing import plain_name
+from hlo_lens.analysis.comparison.memory_diff import memory_problem
+from hlo_lens.analysis.comparison.module_pairs import plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.diff.module_diff import ModuleDiff
+    from hlo_lens.analysis.comparison.module_diff import ModuleDiff
     from hlo_lens.analysis.gate.budget import Rule
-    from hlo_lens.model.snapshot import ModuleSnapshot
+    from hlo_lens.model.snapshot.facts import ModuleSnapshot
 
 PASS, FAIL, UNDECIDED, UNKNOWN = "pass", "fail", "undecided", "not known"
 NO_BASELINE = "it is about a change, and there is no --baseline"

@@ -14,7 +14,7 @@ from hlo_lens.text.dump_files import proto_message
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from hlo_lens.model.heap_trace import HeapTrace
+    from hlo_lens.model.buffers.heap_trace import HeapTrace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

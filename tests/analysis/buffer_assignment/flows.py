@@ -9,8 +9,8 @@ from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.buffer_assignment.values import Dataflow
-    from hlo_lens.model.hlo_query import InstructionTable
-    from hlo_lens.model.shape import Shape
+    from hlo_lens.model.hlo.query import InstructionTable
+    from hlo_lens.model.shapes.shape import Shape
 
 
 def size_of(shape: Shape) -> int | None:

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hlo_lens.analysis.diff.module_diff import module_diff
+from hlo_lens.analysis.comparison.module_diff import module_diff
 from hlo_lens.analysis.gate.budget import default_rules, read_budget, short_rule
 from hlo_lens.analysis.gate.judge import NO_CHANGE_JUDGED, Candidate, Judgement, Sides, judge
-from tests.compare.facts import REPORT, module
+from tests.api.facts import REPORT, module
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hlo_lens.analysis.gate.budget import Rule
-    from hlo_lens.model.snapshot import ModuleSnapshot
+    from hlo_lens.model.snapshot.facts import ModuleSnapshot
 
 MEMORY: dict[str, object] = {
     "source": "buffer-assignment",

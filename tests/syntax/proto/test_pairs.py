@@ -15,7 +15,7 @@ from tests.protos import PAIRS, text_beside, unpacked
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hlo_lens.model.hlo_instruction import HloInstruction
+    from hlo_lens.model.hlo.instruction import HloInstruction
 
 pytest.importorskip("google.protobuf", reason="protobuf is not installed")
 

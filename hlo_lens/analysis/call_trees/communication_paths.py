@@ -1,0 +1,411 @@
+"""Which calls of a trace redistribute arrays or run collectives, and who asked for them.
+
+What counts is told by the name of a function, for names that mean other things elsewhere also by
+its file (`communication_kind`, and the table in README.md). Names whose last word is cost, rule,
+plan and the like never count.
+
+Of each such call: the caller is the innermost function above it that neither communicates nor
+dispatches, and often is the operator's method; the operators are those whose sharding rule (a
+function in a folder ``ops`` or ``_ops``) was asked last before it, inside the dispatch that it
+belongs to; the model line is the innermost function above it in the program, which is every file
+that was not installed and lies in another folder than those with communication.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.call_trees.source_files import Places, path_text
+from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.model.call_tree import NO_PARENT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.model.call_tree import CallFrame, CallTree
+
+COLLECTIVE, REDISTRIBUTION, FOUND = "collective", "redistribution", "asked for"
+
+_OPERATIONS = (
+    "all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|ragged_all_to_all|collective_permute"
+    "|collective_broadcast|psum|psum_scatter|pmean|pmax|pmin|ppermute|pshuffle|pbroadcast"
+    "|batch_isend_irecv"
+)
+_FORMS = (
+    "into_tensor|tensors?|single|coalesced|base|object|list|async|autograd|inplace|out|start|bind"
+    "|invariant|reduced|v|vdim|multigpu|in_group|internal|p|impl|sum|max|min|avg|fwd|bwd"
+)
+_FRAMEWORKS = "mesh|nccl|c10d|dist|functional|xla|mpi|gloo|ring|p2p|comm|torch|lax"
+
+_COLLECTIVE = re.compile(
+    rf"(?:{_FRAMEWORKS})?_*(?:{_OPERATIONS})(?:_+(?:{_FORMS}))*_*\Z", re.IGNORECASE
+)
+_SHORT = re.compile(
+    rf"(?:(?P<sure>mesh|nccl|mpi|c10d|dist|p2p)_+)?i?(?:broadcast|scatter|gather|reduce|send|recv"
+    rf"|barrier|permute)(?:_+(?:{_FORMS}))*_*\Z",
+    re.IGNORECASE,
+)
+"""Names that mean other things elsewhere, unless the prefix or the file says that they do not."""
+
+_DISTRIBUTED = re.compile(
+    r"distributed|c10d|nccl|gloo|(?:^|[/_.])(?:collectives?|mpi|mpi4py|comms?)(?:[/_.]|$)"
+)
+_REDISTRIBUTION = re.compile(
+    r"(?:redistribute(?:_\w+)?|reshard(?:_\w+)?|unshard|distribute_(?:tensor|module|parameters?)"
+    r"|replicate_tensor|scatter_tensor_by_shard|reduce_scatter_to_shard\w*)\Z",
+    re.IGNORECASE,
+)
+_REDISTRIBUTE_FILE = re.compile(r"(?:^|/)_?redistribute\.py\Z")
+_STEPS = ("forward", "backward", "apply")
+_NEVER = re.compile(
+    r"costs?|rules?|plans?|strateg(?:y|ies)|infos?|specs?|schemas?|hooks?|placements?|sizes?|meta",
+)
+"""Last word of names that only speak of communication."""
+
+_DISPATCH = re.compile(r"(?:__torch_(?:dispatch|function)__|_*(?:\w+_)?dispatch)\Z")
+_RULES = re.compile(r"(?:^|/)_?ops/")
+
+
+def communication_kind(frame: CallFrame) -> str | None:
+    """Return what kind of communication a function is; None for none."""
+    parts = frame.function.split(".")
+    name = parts[-1] if parts[-1] not in ("default", "out") or len(parts) == 1 else parts[-2]
+    name = name.lstrip("_")
+    if not name or _NEVER.fullmatch(name.rstrip("_").rpartition("_")[2].lower()):
+        return None
+    file = (frame.file or "").replace("\\", "/")
+    if _COLLECTIVE.match(name):
+        return COLLECTIVE
+    short = _SHORT.match(name)
+    if short is not None and (short["sure"] or _DISTRIBUTED.search(f"{file}/{frame.function}")):
+        return COLLECTIVE
+    is_step = name in _STEPS and (_REDISTRIBUTE_FILE.search(file) or "Redistribute" in parts)
+    return REDISTRIBUTION if is_step or _REDISTRIBUTION.match(name) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommunicationFunctions(Result):
+    """Functions that communicate, with how often they are called.
+
+    Attributes:
+        found: The rows.
+    """
+
+    KIND: ClassVar[str] = "communication-functions"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("calls", Unit.COUNT, "calls, repeats counted"),
+        Column("outermost", Unit.COUNT, "calls that stand below no other such function"),
+        Column("kind", Unit.NONE, "collective, redistribution, or asked for by --find"),
+        Column("function", Unit.NONE, "function"),
+        Column("place", Unit.NONE, "where it is, relative to the program's folder"),
+    )
+    found: tuple[tuple[int, int, str, str, str | None], ...]
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the functions, collectives first, the most frequent first."""
+        yield from self.found
+
+    def totals(self) -> Mapping[str, int]:
+        """Return the number of outermost calls: those inside them are counted in them."""
+        return {"outermost": sum(row[1] for row in self.found)}
+
+    def counts(self, kind: str) -> dict[str, int]:
+        """Return the calls of each function of a kind, the most frequent first."""
+        found: dict[str, int] = {}
+        for calls, _, of_kind, name, _ in self.found:
+            if of_kind == kind:
+                found[name] = found.get(name, 0) + calls
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Communication:
+    """Calls of one function that communicates, for one caller, from one line of the model.
+
+    Attributes:
+        calls: How many, repeats counted.
+        idle: How many of them lead to no collective.
+        function: Name of the function.
+        kind: `COLLECTIVE`, `REDISTRIBUTION`, or `FOUND` for what only the user asked for.
+        operator: Names of the sharding rules that were asked before; None where none is drawn.
+        caller: Innermost function above that neither communicates nor dispatches, with the last
+            part of its place: ``name, file:line``.
+        model: Innermost function above it in the program, likewise; None where there is none.
+        function_place: Place of the function, relative to the program's folder.
+        caller_place: The same of the caller.
+        model_place: The same of the model line.
+        collectives: How many collectives are at or below these calls, repeats counted.
+        leads_to: Names of these collectives with how often each is called.
+        path: The functions from the model line (or the outermost one) to it, joined by `` > ``.
+        line: Line of the text that draws the first of them.
+    """
+
+    calls: int
+    idle: int
+    function: str
+    kind: str
+    operator: str | None
+    caller: str | None
+    model: str | None
+    function_place: str | None
+    caller_place: str | None
+    model_place: str | None
+    collectives: int
+    leads_to: str
+    path: str
+    line: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommunicationPaths(Result):
+    """Calls that trigger communication: those that stand below no other such call.
+
+    Those that lead to the most collectives come first.
+
+    Attributes:
+        found: Such calls in groups.
+        functions: All functions that communicate, also inside one another.
+    """
+
+    KIND: ClassVar[str] = "communication-paths"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("calls", Unit.COUNT, "how many such calls"),
+        Column("collectives", Unit.COUNT, "collectives at or below them"),
+        Column("idle", Unit.COUNT, "how many of the calls lead to no collective"),
+        Column("function", Unit.NONE, "function that triggers communication"),
+        Column("caller", Unit.NONE, "innermost function above that is no such machinery"),
+        Column("model", Unit.NONE, "innermost function of the program above it"),
+        Column("operator", Unit.NONE, "sharding rules that were asked before it"),
+        Column("leads_to", Unit.NONE, "which collectives, how often"),
+        Column("path", Unit.NONE, "functions from the model line to it"),
+        Column("kind", Unit.NONE, "collective, redistribution, or asked for by --find"),
+        Column("line", Unit.NONE, "line of the text that draws the first of them"),
+        Column("function_place", Unit.NONE, "file and line of the function"),
+        Column("model_place", Unit.NONE, "file and line of the model function"),
+        Column("caller_place", Unit.NONE, "file and line of the caller"),
+    )
+    found: tuple[Communication, ...]
+    functions: CommunicationFunctions
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the groups."""
+        names = [column.name for column in self.COLUMNS]
+        for one in self.found:
+            yield tuple(getattr(one, name) for name in names)
+
+    def totals(self) -> Mapping[str, int]:
+        """Return the number of calls and of collectives."""
+        return {
+            "calls": sum(one.calls for one in self.found),
+            "idle": sum(one.idle for one in self.found),
+            "collectives": sum(one.collectives for one in self.found),
+        }
+
+
+def communication_paths(
+    tree: CallTree, *, find: re.Pattern[str] | None = None, program: re.Pattern[str] | None = None
+) -> CommunicationPaths:
+    """Return the calls of a tree that trigger communication, by caller and model line.
+
+    Args:
+        tree: The tree.
+        find: Functions that count too: found in ``function, file:line``.
+        program: Files of the program; None to tell them by their folders.
+    """
+    places = Places(tree.frames)
+    kinds = [_kind(frame, find) for frame in tree.frames]
+    outermost = _outermost_nodes(tree, kinds)
+    functions = _functions(tree, kinds, outermost, places)
+    if not outermost:
+        return CommunicationPaths(found=(), functions=functions)
+    above = _Above(tree, kinds, _program_frames(tree, kinds, places, program), places, outermost)
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for node in outermost:
+        groups.setdefault((tree.frame_ids[node], *above.key(node)), []).append(node)
+    found = []
+    for (frame, *who), nodes in groups.items():
+        caller, model = (None if f < 0 else tree.frames[f] for f in who)
+        below = [_collectives_below(tree, node, kinds) for node in nodes]
+        every: Counter[str] = Counter()
+        for one in below:
+            every.update(one)
+        rules = {tree.frame(o).function for node in nodes if (o := above.operator(node)) >= 0}
+        names = sorted(every.items(), key=lambda item: (-item[1], item[0]))
+        found.append(
+            Communication(
+                calls=sum(tree.own[node] for node in nodes),
+                idle=sum(tree.own[n] for n, one in zip(nodes, below, strict=True) if not one),
+                function=tree.frames[frame].function,
+                kind=kinds[frame] or FOUND,
+                operator=", ".join(sorted(rules)) or None,
+                caller=_short(caller),
+                model=_short(model),
+                function_place=places.place(tree.frames[frame]),
+                caller_place=None if caller is None else places.place(caller),
+                model_place=None if model is None else places.place(model),
+                collectives=every.total(),
+                leads_to=", ".join(f"{name} x{count}" for name, count in names),
+                path=path_text(tree, nodes[0], above.model[nodes[0]]),
+                line=tree.lines[nodes[0]] if tree.lines else None,
+            )
+        )
+    found.sort(key=lambda one: (-one.collectives, -one.calls, one.function, one.line or 0))
+    return CommunicationPaths(found=tuple(found), functions=functions)
+
+
+def _short(frame: CallFrame | None) -> str | None:
+    """Return a function with the last part of its place."""
+    if frame is None:
+        return None
+    place = (frame.place or "").replace("\\", "/").rpartition("/")[2]
+    return ", ".join(part for part in (frame.function, place) if part)
+
+
+def _outermost_nodes(tree: CallTree, kinds: Sequence[str | None]) -> list[int]:
+    """Return the nodes that communicate and stand below no other that does, in order.
+
+    A node that counts nothing itself only tells what is counted elsewhere.
+    """
+    found, end = [], 0
+    for node, frame in enumerate(tree.frame_ids):
+        if node >= end and kinds[frame] and tree.own[node]:
+            found.append(node)
+            end = tree.ends[node]
+    return found
+
+
+def _functions(
+    tree: CallTree, kinds: Sequence[str | None], outermost: Sequence[int], places: Places
+) -> CommunicationFunctions:
+    """Return all functions that communicate."""
+    calls, outer = [0] * len(tree.frames), [0] * len(tree.frames)
+    for node, frame in enumerate(tree.frame_ids):
+        if kinds[frame]:
+            calls[frame] += tree.own[node]
+    for node in outermost:
+        outer[tree.frame_ids[node]] += tree.own[node]
+    rows = [
+        (calls[number], outer[number], kind, frame.function, places.place(frame))
+        for number, (frame, kind) in enumerate(zip(tree.frames, kinds, strict=True))
+        if kind
+    ]
+    order = (COLLECTIVE, REDISTRIBUTION, FOUND)
+    rows.sort(key=lambda row: (order.index(row[2]), -row[0], row[3], row[4] or ""))
+    return CommunicationFunctions(found=tuple(rows))
+
+
+def _collectives_below(
+    tree: CallTree, start: int, kinds: Sequence[str | None]
+) -> Mapping[str, int]:
+    """Return name and calls of the collectives at or below a node.
+
+    A collective that another one calls is part of it.
+    """
+    found: dict[str, int] = {}
+    node, end = start, tree.ends[start]
+    while node < end:
+        if kinds[tree.frame_ids[node]] == COLLECTIVE:
+            name = tree.frame(node).function
+            found[name] = found.get(name, 0) + tree.own[node]
+            node = tree.ends[node]
+        else:
+            node += 1
+    return found
+
+
+def _kind(frame: CallFrame, find: re.Pattern[str] | None) -> str | None:
+    kind = communication_kind(frame)
+    if kind is None and find is not None and find.search(str(frame)):
+        return FOUND
+    return kind
+
+
+def _program_frames(
+    tree: CallTree,
+    kinds: Sequence[str | None],
+    places: Places,
+    program: re.Pattern[str] | None,
+) -> list[bool]:
+    """Return for each function whether it is the program's."""
+    if program is not None:
+        return [bool(program.search(frame.file or "")) for frame in tree.frames]
+    machinery = {places.top(f) for f, kind in zip(tree.frames, kinds, strict=True) if kind}
+    own = [places.is_own(f) and places.top(f) not in machinery for f in tree.frames]
+    if any(own):
+        return own
+    homes = {places.package(tree.frame(root)) for root in tree.roots}
+    busy = {frame.file for frame, kind in zip(tree.frames, kinds, strict=True) if kind}
+    return [
+        places.is_own(f) and places.package(f) in homes and f.file not in busy for f in tree.frames
+    ]
+
+
+class _Above:
+    """For each node, what is above it; found from the outside to the inside in one pass."""
+
+    def __init__(
+        self,
+        tree: CallTree,
+        kinds: Sequence[str | None],
+        program: Sequence[bool],
+        places: Places,
+        outermost: Sequence[int],
+    ) -> None:
+        self._tree = tree
+        frames = tree.frames
+        dispatches = [bool(_DISPATCH.match(frame.function)) for frame in frames]
+        outside = [not k and not d for k, d in zip(kinds, dispatches, strict=True)]
+        rules = [bool(_RULES.search(places.file(frame) or "")) for frame in frames]
+        self.caller = self._nearest(outside)
+        self.model = self._nearest(program)
+        self._dispatch = self._nearest(dispatches)
+        self._operator = self._operators(rules, outermost)
+
+    def _nearest(self, chosen: Sequence[bool]) -> list[int]:
+        """Return for each node the innermost chosen one above it."""
+        frame_ids, parents = self._tree.frame_ids, self._tree.parents
+        found = [NO_PARENT] * len(parents)
+        for node, parent in enumerate(parents):
+            if parent >= 0:
+                found[node] = parent if chosen[frame_ids[parent]] else found[parent]
+        return found
+
+    def _operators(self, rules: Sequence[bool], outermost: Sequence[int]) -> list[int]:
+        """Return for each node the operator whose rule was asked last before it.
+
+        A rule calls others: the operator's own is the first below the function that is none. After
+        a redistribution the next operator's rule may come from a cache, so none is known then.
+        """
+        frame_ids, parents, ends = self._tree.frame_ids, self._tree.parents, self._tree.ends
+        asked = [NO_PARENT] * len(parents)
+        first: dict[int, int] = {}
+        used_up = {ends[node] for node in outermost}
+        last = NO_PARENT
+        for node, frame in enumerate(frame_ids):
+            parent = parents[node]
+            if node in used_up:
+                last = NO_PARENT
+                first.clear()
+            if rules[frame]:
+                inside = parent >= 0 and rules[frame_ids[parent]]
+                last = asked[node] = asked[parent] if inside else first.setdefault(parent, node)
+            else:
+                asked[node] = last
+        return asked
+
+    def key(self, node: int) -> tuple[int, int]:
+        """Return the functions of caller and model line of a node; `NO_PARENT` for none."""
+        frame_ids = self._tree.frame_ids
+        caller, model = (
+            frame_ids[w] if w >= 0 else NO_PARENT for w in (self.caller[node], self.model[node])
+        )
+        return caller, model
+
+    def operator(self, node: int) -> int:
+        """Return the node of the rule that was asked for a node; `NO_PARENT` for none."""
+        dispatch, operator = self._dispatch[node], self._operator[node]
+        return operator if operator > dispatch >= 0 else NO_PARENT

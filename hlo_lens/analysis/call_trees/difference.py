@@ -1,0 +1,253 @@
+"""What differs between two call trees: calls that came, calls that went, amounts that changed.
+
+Both trees are first merged by path: equal calls of one caller are one, whatever their order. A
+function is the same in both if its name and file are, and its line: where the lines of a name in a
+file differ, the k-th of one is the k-th of the other if both have as many, so that a function may
+move within its file. Files are compared as written where the trees share one, else relative to the
+folder of each, so that traces of two checkouts compare.
+
+A path that only one tree has is one row, with all that is below it; where both have it, a row says
+how the amount that it counts itself changed. The deltas of all rows sum to the difference of the
+totals, and the diff of b and a is that of a and b with base and head exchanged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from hlo_lens.analysis.call_trees.grouping import BYTE_MEASURES
+from hlo_lens.analysis.call_trees.source_files import Places, path_text
+from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.model.call_tree import NO_PARENT
+from hlo_lens.text.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.model.call_tree import CallFrame, CallTree
+
+Status = Literal["added", "removed", "changed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallChange:
+    """One difference.
+
+    Attributes:
+        status: ``added`` and ``removed`` stand for a whole subtree, ``changed`` for one path.
+        base: Amount in the base tree.
+        head: Amount in the head tree.
+        function: The function.
+        place: Where it is: in the head tree, of what is removed in the base tree.
+        path: Functions from the outermost one to it, joined by `` > ``.
+        base_line: Line of the base text that draws the first such call.
+        head_line: The same of the head text.
+    """
+
+    status: Status
+    base: int
+    head: int
+    function: str
+    place: str | None
+    path: str
+    base_line: int | None
+    head_line: int | None
+
+    @property
+    def delta(self) -> int:
+        """Head minus base."""
+        return self.head - self.base
+
+
+def _change_columns(unit: Unit) -> tuple[Column, ...]:
+    return (
+        Column("status", Unit.NONE, "added, removed, changed"),
+        Column("base", unit, "amount in the base tree"),
+        Column("head", unit, "amount in the head tree"),
+        Column("delta", unit, "head minus base"),
+        Column("function", Unit.NONE, "function"),
+        Column("place", Unit.NONE, "where it is"),
+        Column("path", Unit.NONE, "functions from the outermost one to it"),
+        Column("base_line", Unit.NONE, "line of the base text"),
+        Column("head_line", Unit.NONE, "line of the head text"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallTreeDiff(Result):
+    """All differences, the largest first.
+
+    Attributes:
+        changes: The differences.
+        base_total: Sum of the base tree.
+        head_total: Sum of the head tree.
+        base_residuals: Sum of what no node of the base tree has.
+        head_residuals: The same of the head tree.
+    """
+
+    KIND: ClassVar[str] = "call-tree-diff"
+    COLUMNS: ClassVar[tuple[Column, ...]] = _change_columns(Unit.COUNT)
+    changes: tuple[CallChange, ...]
+    base_total: int
+    head_total: int
+    base_residuals: int = 0
+    head_residuals: int = 0
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the differences."""
+        names = [column.name for column in self.COLUMNS]
+        for change in self.changes:
+            yield tuple(getattr(change, name) for name in names)
+
+    def residual_rows(self) -> tuple[Row, ...]:
+        """Return the difference of what no node has."""
+        base, head = self.base_residuals, self.head_residuals
+        if base == head:
+            return ()
+        return (("changed", base, head, head - base, "[without a stack]", None, None, None, None),)
+
+    def totals(self) -> Mapping[str, int]:
+        """Return the difference of the totals."""
+        return {"delta": self.head_total - self.base_total}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallTreeBytesDiff(CallTreeDiff):
+    """The same for amounts that are bytes."""
+
+    COLUMNS: ClassVar[tuple[Column, ...]] = _change_columns(Unit.BYTES)
+
+
+def call_tree_diff(base: CallTree, head: CallTree) -> CallTreeDiff:
+    """Return what differs between two trees.
+
+    Raises:
+        UsageError: If they do not count the same.
+    """
+    if base.measure != head.measure:
+        message = f"trees of {base.measure} and of {head.measure} cannot be compared"
+        raise UsageError(message)
+    merged = _Merged()
+    base_frames, head_frames = _common_frames(base, head)
+    merged.add(0, base, base_frames)
+    merged.add(1, head, head_frames)
+    make = CallTreeBytesDiff if base.measure in BYTE_MEASURES else CallTreeDiff
+    changes = sorted(
+        merged.changes((base, head)),
+        key=lambda c: (-abs(c.delta), c.path, c.place or "", c.status),
+    )
+    return make(
+        changes=tuple(changes),
+        base_total=base.total,
+        head_total=head.total,
+        base_residuals=sum(amount for _, amount in base.residuals),
+        head_residuals=sum(amount for _, amount in head.residuals),
+    )
+
+
+def _common_frames(base: CallTree, head: CallTree) -> tuple[list[int], list[int]]:
+    """Return for the functions of both trees numbers that are equal for the same function."""
+    share = {f.file for f in base.frames} & {f.file for f in head.frames} - {None}
+    if share:
+        joint = Places([*base.frames, *head.frames])
+        places = (joint, joint)
+    else:
+        places = (Places(base.frames), Places(head.frames))
+    lines: dict[tuple[str, str | None], tuple[set[int], set[int]]] = {}
+    for side, tree in enumerate((base, head)):
+        for frame in tree.frames:
+            key = (frame.function, places[side].file(frame))
+            lines.setdefault(key, (set(), set()))[side].add(frame.line or 0)
+    moved = {key: _moved(*both) for key, both in lines.items()}
+    numbers: dict[tuple[str, str | None, int], int] = {}
+
+    def number(side: int, frame: CallFrame) -> int:
+        name = (frame.function, places[side].file(frame))
+        line = frame.line or 0
+        if side == 1:
+            line = moved[name].get(line, line)
+        return numbers.setdefault((*name, line), len(numbers))
+
+    return [number(0, f) for f in base.frames], [number(1, f) for f in head.frames]
+
+
+def _moved(base: set[int], head: set[int]) -> dict[int, int]:
+    """Return for lines of a name in the head the line in the base that is the same function."""
+    same = {line: line for line in base & head}
+    left, right = sorted(base - head), sorted(head - base)
+    if len(left) == len(right):
+        same.update(zip(right, left, strict=True))
+    return same
+
+
+@dataclass(slots=True)
+class _Merged:
+    """Both trees by path, in preorder of their first nodes."""
+
+    known: dict[tuple[int, int], int] = field(default_factory=dict)
+    parents: list[int] = field(default_factory=list)
+    own: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
+    first: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
+
+    def add(self, side: int, tree: CallTree, frames: Sequence[int]) -> None:
+        """Add the nodes of one tree."""
+        place = [NO_PARENT] * len(tree)
+        for node, frame in enumerate(tree.frame_ids):
+            above = tree.parents[node]
+            parent = place[above] if above >= 0 else NO_PARENT
+            at = self.known.setdefault((parent, frames[frame]), len(self.parents))
+            if at == len(self.parents):
+                self.parents.append(parent)
+                for column in (*self.own, *self.first):
+                    column.append(0)
+                for column in self.first:
+                    column[at] = NO_PARENT
+            place[node] = at
+            self.own[side][at] += tree.own[node]
+            if self.first[side][at] < 0:
+                self.first[side][at] = node
+
+    def changes(self, trees: tuple[CallTree, CallTree]) -> Iterator[CallChange]:
+        """Yield the differences."""
+        totals = tuple(_with_below(own, self.parents) for own in self.own)
+        for at, parent in enumerate(self.parents):
+            nodes = (self.first[0][at], self.first[1][at])
+            if nodes[0] >= 0 and nodes[1] >= 0:
+                base, head = self.own[0][at], self.own[1][at]
+                if base != head:
+                    yield _change("changed", trees, nodes, base, head)
+                continue
+            above = parent < 0 or (self.first[0][parent] >= 0 and self.first[1][parent] >= 0)
+            if above:
+                status: Status = "removed" if nodes[1] < 0 else "added"
+                yield _change(status, trees, nodes, totals[0][at], totals[1][at])
+
+
+def _with_below(own: Sequence[int], parents: Sequence[int]) -> list[int]:
+    """Return own amounts with those of all below; callers stand before what they call."""
+    totals = list(own)
+    for at in range(len(totals) - 1, -1, -1):
+        if parents[at] >= 0:
+            totals[parents[at]] += totals[at]
+    return totals
+
+
+def _change(
+    status: Status, trees: tuple[CallTree, CallTree], nodes: tuple[int, int], base: int, head: int
+) -> CallChange:
+    side = 0 if status == "removed" else 1
+    tree, node = trees[side], nodes[side]
+    frame = tree.frame(node)
+    lines = [t.lines[n] if n >= 0 and t.lines else None for t, n in zip(trees, nodes, strict=True)]
+    return CallChange(
+        status=status,
+        base=base,
+        head=head,
+        function=frame.function,
+        place=frame.place,
+        path=path_text(tree, node),
+        base_line=lines[0],
+        head_line=lines[1],
+    )

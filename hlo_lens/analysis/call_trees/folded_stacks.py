@@ -1,0 +1,96 @@
+"""A call tree as folded stacks, the input of flame graphs.
+
+Each line is the functions of a stack from the outermost on, joined by semicolons, a blank and what
+that stack counts itself. A semicolon in a name becomes a colon and a line end a blank, as
+stackcollapse-perf.pl of Brendan Gregg's FlameGraph has it. Equal stacks are one line, in the order
+of their first node. A tool that draws them finds bracketed residuals as stacks of their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.call_trees.source_files import Places
+from hlo_lens.model.call_tree import NO_PARENT
+from hlo_lens.text.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.model.call_tree import CallTree
+
+MOST_CHARACTERS = 1 << 30
+"""Longest text; that of a deep tree grows with the square of its depth."""
+
+
+def folded_stacks(tree: CallTree, *, depth: int | None = None) -> Iterator[str]:
+    """Return the lines of a tree's folded stacks, without line ends.
+
+    Args:
+        tree: The tree.
+        depth: Deepest level that has a name of its own; what is below counts for its caller there.
+
+    Raises:
+        UsageError: If the text would be longer than `MOST_CHARACTERS`.
+    """
+    names = _names(tree)
+    parents, frames, own = _merged(tree, depth)
+    lengths = [0] * len(parents)
+    size = 0
+    for node, parent in enumerate(parents):
+        lengths[node] = len(names[frames[node]]) + 1
+        lengths[node] += lengths[parent] if parent >= 0 else 0
+        size += lengths[node] if own[node] else 0
+    if size > MOST_CHARACTERS:
+        message = f"the folded stacks take {size / 1e9:.1f} GB; cut them with --depth"
+        raise UsageError(message)
+    return _lines(tree, names, parents, frames, own)
+
+
+def _names(tree: CallTree) -> list[str]:
+    """Return the names of the functions, as they stand in a stack."""
+    places = Places(tree.frames)
+    found = []
+    for frame in tree.frames:
+        text = places.text(frame) or "?"
+        found.append(" ".join(text.replace(";", ":").split()))
+    return found
+
+
+def _merged(tree: CallTree, depth: int | None) -> tuple[list[int], list[int], list[int]]:
+    """Return the tree with equal calls of one caller as one: parents, functions, own amounts."""
+    known: dict[tuple[int, int], int] = {}
+    parents: list[int] = []
+    frames: list[int] = []
+    own: list[int] = []
+    place = [NO_PARENT] * len(tree)
+    for node, frame in enumerate(tree.frame_ids):
+        above = tree.parents[node]
+        parent = place[above] if above >= 0 else NO_PARENT
+        if depth is not None and tree.depths[node] >= depth and above >= 0:
+            place[node] = parent
+        else:
+            at = known.setdefault((parent, frame), len(parents))
+            if at == len(parents):
+                parents.append(parent)
+                frames.append(frame)
+                own.append(0)
+            place[node] = at
+        own[place[node]] += tree.own[node]
+    return parents, frames, own
+
+
+def _lines(
+    tree: CallTree, names: list[str], parents: list[int], frames: list[int], own: list[int]
+) -> Iterator[str]:
+    for node, amount in enumerate(own):
+        if amount:
+            stack = []
+            at = node
+            while at >= 0:
+                stack.append(names[frames[at]])
+                at = parents[at]
+            yield f"{';'.join(reversed(stack))} {amount}"
+    for label, amount in tree.residuals:
+        if amount:
+            yield f"{label} {amount}"

@@ -1,0 +1,205 @@
+"""The nodes of a call tree in groups: by function, file or package, or communication by its path.
+
+Own amounts of all groups sum to the tree's total. The amount with all below counts a group that
+calls itself once: only its outermost nodes, so that no group has more than the whole tree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.call_trees.source_files import Places
+from hlo_lens.analysis.result import Column, Result, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.model.call_tree import CallTree
+
+CHOICES = ("function", "file", "package")
+SORTS = ("own", "total")
+
+BYTE_MEASURES = ("memory", "wire-bytes")
+"""Measures whose amounts are bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallGroup:
+    """Nodes that have something in common.
+
+    Attributes:
+        own: What they count themselves.
+        total: What they count with all below them.
+        nodes: How many nodes they are.
+        callers: How many different functions call them, in other groups.
+        function: Name of the function; None for other groups.
+        file: File, relative to the program's folder; None for packages, and where it is not told.
+        line: Line of the function.
+        package: Folder of the file.
+        unknown: How many things of theirs have an amount that is not known.
+    """
+
+    own: int
+    total: int
+    nodes: int
+    callers: int
+    function: str | None
+    file: str | None
+    line: int | None
+    package: str
+    unknown: int = 0
+
+
+def _columns(unit: Unit) -> tuple[Column, ...]:
+    return (
+        Column("own", unit, "what the nodes count themselves"),
+        Column("total", unit, "what they count with all below them, recursion once"),
+        Column("share", Unit.RATIO, "part of the whole tree that is at or below them, 0 to 1"),
+        Column("nodes", Unit.COUNT, "how many nodes"),
+        Column("callers", Unit.COUNT, "how many functions of other groups call them"),
+        Column("function", Unit.NONE, "function"),
+        Column("file", Unit.NONE, "its file, relative to the program's folder"),
+        Column("line", Unit.NONE, "its line"),
+        Column("package", Unit.NONE, "folder of the file"),
+        Column("unknown", Unit.COUNT, "things whose amount is not known"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallTreeBy(Result):
+    """Groups of nodes, those that count the most first.
+
+    Attributes:
+        by: ``function``, ``file`` or ``package``.
+        groups: The groups.
+        total: Sum of the tree.
+        residuals: Bracketed label and amount of what no node has.
+    """
+
+    KIND: ClassVar[str] = "call-tree-by"
+    COLUMNS: ClassVar[tuple[Column, ...]] = _columns(Unit.COUNT)
+    by: str
+    groups: tuple[CallGroup, ...]
+    total: int
+    residuals: tuple[tuple[str, int], ...] = ()
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the groups."""
+        for group in self.groups:
+            yield (
+                group.own,
+                group.total,
+                self._share(group.total),
+                group.nodes,
+                group.callers,
+                group.function,
+                group.file,
+                group.line,
+                group.package,
+                group.unknown,
+            )
+
+    def residual_rows(self) -> tuple[Row, ...]:
+        """Return what no node has."""
+        return tuple(
+            (amount, amount, self._share(amount), 0, 0, label, None, None, label, 0)
+            for label, amount in self.residuals
+        )
+
+    def totals(self) -> Mapping[str, int]:
+        """Return the sum of the tree, and the number of nodes."""
+        return {"own": self.total, "nodes": sum(group.nodes for group in self.groups)}
+
+    def _share(self, amount: int) -> float | None:
+        return amount / self.total if self.total else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallTreeBytesBy(CallTreeBy):
+    """The same for amounts that are bytes."""
+
+    COLUMNS: ClassVar[tuple[Column, ...]] = _columns(Unit.BYTES)
+
+
+def call_tree_by(tree: CallTree, by: str = "function", *, sort: str = "own") -> CallTreeBy:
+    """Return the nodes of a tree in groups.
+
+    Args:
+        tree: The tree.
+        by: One of `CHOICES`.
+        sort: ``own`` or ``total``: what they are ordered by, largest first.
+    """
+    places = Places(tree.frames)
+    keys, group_of = _group_of_frames(tree, places, by)
+    sums = _sums(tree, group_of, len(keys))
+    groups = []
+    for key, own, total, nodes, callers, unknown in zip(keys, *sums, strict=True):
+        function, file, line, package = key
+        groups.append(
+            CallGroup(
+                own=own,
+                total=total,
+                nodes=nodes,
+                callers=callers,
+                function=function,
+                file=file,
+                line=line,
+                package=package,
+                unknown=unknown,
+            )
+        )
+    names = ("own", "total") if sort == "own" else ("total", "own")
+    groups.sort(
+        key=lambda g: (
+            *(-getattr(g, name) for name in names),
+            g.package,
+            g.file or "",
+            g.line or 0,
+            g.function or "",
+        )
+    )
+    make = CallTreeBytesBy if tree.measure in BYTE_MEASURES else CallTreeBy
+    return make(by=by, groups=tuple(groups), total=tree.total, residuals=tree.residuals)
+
+
+Key = tuple[str | None, str | None, int | None, str]
+
+
+def _group_of_frames(tree: CallTree, places: Places, by: str) -> tuple[list[Key], list[int]]:
+    """Return the groups, and for each function the number of its group."""
+    numbers: dict[Key, int] = {}
+    group_of = []
+    for frame in tree.frames:
+        package, file = places.package(frame), places.file(frame)
+        key: Key = (None, None, None, package)
+        if by == "file":
+            key = (None, file, None, package)
+        elif by == "function":
+            key = (frame.function, file, frame.line, package)
+        group_of.append(numbers.setdefault(key, len(numbers)))
+    return list(numbers), group_of
+
+
+def _sums(
+    tree: CallTree, group_of: Sequence[int], groups: int
+) -> tuple[list[int], list[int], list[int], list[int], list[int]]:
+    """Return own amount, amount with all below, nodes, callers and unknowns of each group."""
+    own, total, nodes = [0] * groups, [0] * groups, [0] * groups
+    unknown, covered = [0] * groups, [0] * groups
+    callers: list[set[int]] = [set() for _ in range(groups)]
+    ends, totals, frame_ids = tree.ends, tree.totals, tree.frame_ids
+    for node, frame in enumerate(frame_ids):
+        group = group_of[frame]
+        own[group] += tree.own[node]
+        nodes[group] += 1
+        if tree.unknown:
+            unknown[group] += tree.unknown[node]
+        if node >= covered[group]:
+            covered[group] = ends[node]
+            total[group] += totals[node]
+        parent = tree.parents[node]
+        if parent >= 0 and group_of[frame_ids[parent]] != group:
+            callers[group].add(frame_ids[parent])
+    return own, total, nodes, [len(found) for found in callers], unknown

@@ -1,0 +1,173 @@
+"""The Python call stacks of an HLO module as a call tree, with bytes or instructions at each node.
+
+Stacks come from the module's stack frame tables (December 2025 and later); an instruction that only
+has a source line is a stack of that line. Equal stacks are one path; below a caller those that
+count most come first. What names no place is in bracketed residuals, so that the tree sums to what
+other passes say of the module: the bytes alive at the peak, the bytes on the wire, the number of
+instructions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.memory.grouping import PARAMETERS, UNATTRIBUTED
+from hlo_lens.analysis.program.source_places import InstructionPlaces, Stack
+from hlo_lens.model.call_tree import NO_PARENT, CallFrame, CallTree
+from hlo_lens.model.hlo.metadata import SourceLocation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hlo_lens.analysis.collectives.collectives import Collective, Collectives
+    from hlo_lens.analysis.memory.peak import PeakMemory
+    from hlo_lens.analysis.memory.results import MemoryResults
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.hlo.query import InstructionTable
+
+
+class _Draft:
+    """A tree that is being filled with stacks."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[CallFrame, int] = {}
+        self._known: dict[tuple[int, int], int] = {}
+        self._frames: list[int] = []
+        self._parents: list[int] = []
+        self._own: list[int] = []
+        self._unknown: list[int] = []
+        self._residuals: dict[str, int] = {}
+        self._unplaced_unknown = 0
+
+    def add(self, stack: Sequence[SourceLocation], amount: int | None, label: str) -> None:
+        """Add an amount to a stack, innermost first.
+
+        Args:
+            stack: The stack.
+            amount: None where it is not known.
+            label: Residual that gets the amount where there is no stack.
+        """
+        if not stack:
+            self._residuals[label] = self._residuals.get(label, 0) + (amount or 0)
+            self._unplaced_unknown += amount is None
+            return
+        at = NO_PARENT
+        for place in reversed(stack):
+            frame = CallFrame(function=place.function or "", file=place.file, line=place.line)
+            number = self._numbers.setdefault(frame, len(self._numbers))
+            above = at
+            at = self._known.setdefault((above, number), len(self._parents))
+            if at == len(self._parents):
+                self._parents.append(above)
+                self._frames.append(number)
+                self._own.append(0)
+                self._unknown.append(0)
+        self._own[at] += amount or 0
+        self._unknown[at] += amount is None
+
+    def done(self, measure: str) -> CallTree:
+        """Return the tree, in preorder, what counts most first."""
+        frames = list(self._numbers)
+        totals = list(self._own)
+        children: list[list[int]] = [[] for _ in self._parents]
+        roots = []
+        for node in range(len(totals) - 1, -1, -1):
+            parent = self._parents[node]
+            if parent >= 0:
+                totals[parent] += totals[node]
+                children[parent].append(node)
+            else:
+                roots.append(node)
+
+        new_of: dict[int, int] = {NO_PARENT: NO_PARENT}
+        preorder: list[int] = []
+        stack = roots
+        stack.sort(key=lambda node: str(frames[self._frames[node]]), reverse=True)
+        stack.sort(key=totals.__getitem__)
+        while stack:
+            node = stack.pop()
+            new_of[node] = len(preorder)
+            preorder.append(node)
+            below = children[node]
+            below.sort(key=lambda node: str(frames[self._frames[node]]), reverse=True)
+            below.sort(key=totals.__getitem__)
+            stack.extend(below)
+        return CallTree(
+            frames=tuple(frames),
+            frame_ids=[self._frames[node] for node in preorder],
+            parents=[new_of[self._parents[node]] for node in preorder],
+            own=[self._own[node] for node in preorder],
+            measure=measure,
+            unknown=[self._unknown[node] for node in preorder] if any(self._unknown) else (),
+            residuals=tuple(sorted(self._residuals.items())),
+            residual_unknown=self._unplaced_unknown,
+        )
+
+
+def memory_call_tree(results: MemoryResults, peak: PeakMemory) -> CallTree:
+    """Return the bytes that are alive at an instant, by the stack that made them.
+
+    Each byte counts once, for the value that was defined last; they sum to the occupied bytes.
+    """
+    draft = _Draft()
+    for value in peak.live:
+        maker = results.makers.get(value.value)
+        if value.category == "argument":
+            draft.add((), value.owned_bytes, PARAMETERS)
+        else:
+            draft.add(_maker_stack(maker), value.owned_bytes, UNATTRIBUTED)
+    return draft.done("memory")
+
+
+def _maker_stack(maker: HloInstruction | None) -> Stack:
+    """Return the call stack of an instruction, or its source line; empty where it has none."""
+    metadata = None if maker is None else maker.metadata
+    if maker is None or metadata is None:
+        return ()
+    frames = maker.computation.module.stack_frames.stack(metadata.stack_frame_id or 0)
+    place = maker.source_location
+    return frames or (() if place is None else (place,))
+
+
+def wire_call_tree(module: HloModule, found: Collectives) -> CallTree:
+    """Return the bytes that leave each device in one run, by the stack of each collective.
+
+    Bytes of each collective times how often it runs; where either is not known it adds to the
+    unknowns of its node. They sum to `Collectives.wire_bytes_per_device` where that is known.
+    """
+    draft = _Draft()
+    frames = _frames_by_text(module)
+    for collective in found.collectives:
+        draft.add(_stack_of(collective, frames), collective.wire_bytes_per_run, UNATTRIBUTED)
+    return draft.done("wire-bytes")
+
+
+def count_call_tree(table: InstructionTable) -> CallTree:
+    """Return the instructions of the text, each once, by their stacks."""
+    draft = _Draft()
+    places = InstructionPlaces(table.module)
+    for row, opcode in enumerate(table.opcodes):
+        label = PARAMETERS if opcode == "parameter" else UNATTRIBUTED
+        draft.add(places.stack(row), 1, label)
+    return draft.done("count")
+
+
+def _frames_by_text(module: HloModule) -> Mapping[str, SourceLocation]:
+    """Return the frames of a module by how `collectives.stack_of` tells them."""
+    tables = module.stack_frames
+    found: dict[str, SourceLocation] = {}
+    for number in range(1, len(tables.frames) + 1):
+        place = tables.location(number)
+        if place is not None:
+            found[f"{place} ({place.function})" if place.function else str(place)] = place
+    return found
+
+
+def _stack_of(collective: Collective, frames: Mapping[str, SourceLocation]) -> Stack:
+    """Return the stack of a collective, innermost first; its source line where that is all."""
+    if collective.stack:
+        return tuple(frames[text] for text in collective.stack)
+    if collective.source_file is None:
+        return ()
+    return (SourceLocation(file=collective.source_file, line=collective.source_line),)

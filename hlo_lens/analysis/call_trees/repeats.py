@@ -1,0 +1,106 @@
+"""Subtrees of a call tree that occur more than once, wherever they are.
+
+Two subtrees are the same if they call the same functions from the same places in the same order,
+all the way down, with the same repeats (or, where nodes count bytes, the same bytes).
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.call_trees.source_files import Places
+from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.model.call_tree import NO_PARENT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.model.call_tree import CallTree
+
+_SMALLEST = 3
+"""Nodes of the smallest subtree that is worth telling."""
+
+_NOT_SEEN = -2
+
+
+def subtree_shapes(tree: CallTree) -> Sequence[int]:
+    """Return a number for each node, the same for two nodes if and only if their subtrees are."""
+    shapes = array("i", bytes(4 * len(tree)))
+    known: dict[tuple[int, ...], int] = {}
+    ends, frame_ids, own = tree.ends, tree.frame_ids, tree.own
+    is_calls = tree.measure == "calls"
+    for node in range(len(tree) - 1, -1, -1):
+        amount = tree.repeats(node) if is_calls else own[node]
+        below: list[int] = []
+        child, end = node + 1, ends[node]
+        while child < end:
+            below.append(shapes[child])
+            child = ends[child]
+        shapes[node] = known.setdefault((frame_ids[node], amount, *below), len(known))
+    return shapes
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallTreeRepeats(Result):
+    """Subtrees that occur more than once, those that fill most of the tree first.
+
+    A subtree that only occurs inside the ones of another row is left out.
+
+    Attributes:
+        found: Occurrences, nodes of each, function, file, line, and first line of the text.
+    """
+
+    KIND: ClassVar[str] = "call-tree-repeats"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("times", Unit.COUNT, "how often the subtree is drawn"),
+        Column("nodes", Unit.COUNT, "nodes of each"),
+        Column("share", Unit.RATIO, "part of the tree's nodes that all of them are, 0 to 1"),
+        Column("function", Unit.NONE, "function at its top"),
+        Column("place", Unit.NONE, "where that is"),
+        Column("line", Unit.NONE, "line of the text that draws the first of them"),
+    )
+    found: tuple[tuple[int, int, float, str, str | None, int | None], ...]
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the subtrees."""
+        yield from self.found
+
+    def totals(self) -> Mapping[str, int]:
+        """Return nothing: subtrees of different rows may overlap."""
+        return {}
+
+
+def call_tree_repeats(tree: CallTree, shapes: Sequence[int]) -> CallTreeRepeats:
+    """Return the repeated subtrees of a tree.
+
+    Args:
+        tree: The tree.
+        shapes: Of `subtree_shapes`.
+    """
+    count = 1 + max(shapes, default=-1)
+    times, first = [0] * count, [0] * count
+    above = [_NOT_SEEN] * count
+    for node in range(len(tree) - 1, -1, -1):
+        shape, parent = shapes[node], tree.parents[node]
+        times[shape] += 1
+        first[shape] = node
+        holder = shapes[parent] if parent >= 0 else NO_PARENT
+        if above[shape] == _NOT_SEEN:
+            above[shape] = holder
+        elif above[shape] != holder:
+            above[shape] = NO_PARENT
+    places = Places(tree.frames)
+    rows = []
+    for shape, node in enumerate(first):
+        nodes, holder = tree.ends[node] - node, above[shape]
+        inside = holder >= 0 and times[holder] == times[shape]
+        if times[shape] > 1 and nodes >= _SMALLEST and not inside:
+            frame = tree.frame(node)
+            share = times[shape] * nodes / len(tree)
+            line = tree.lines[node] if tree.lines else None
+            rows.append((times[shape], nodes, share, frame.function, places.place(frame), line))
+    rows.sort(key=lambda row: (-row[0] * row[1], row[3], row[5] or 0))
+    return CallTreeRepeats(found=tuple(rows))

@@ -1,0 +1,1 @@
+"""Collectives of a program: operations, bytes on the wire, overlap, loops and causes."""

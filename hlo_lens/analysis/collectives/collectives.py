@@ -1,0 +1,405 @@
+"""Which collectives a program contains: each logical operation once, with all that it means.
+
+What counts as one: `collective_ops`. Bytes and steps: `collective_bytes`. How often: the call
+graph's counts weighted by trip counts (`call_counts`, `trip_counts`). Mesh axes: `mesh_axes`. What
+runs meanwhile: `collective_overlap`.
+
+Groups are of flattened ids, replica * num_partitions + partition, of devices that exchange data
+with one another; for collective-permute, send and recv, of devices that their transfers connect.
+Where the header prints no num_partitions, as before 2024, it is taken from the shardings of the
+entry's parameters; without them, groups whose size depends on it are unknown.
+
+Source: collective_op_group_mode.cc, as of August 2026.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.collectives.data_movement import data_movement
+from hlo_lens.analysis.collectives.operations import CUSTOM_CALL, collective_ops
+from hlo_lens.analysis.collectives.overlap import EXPOSED, OverlapFinder
+from hlo_lens.analysis.collectives.results import Collective, Collectives
+from hlo_lens.analysis.collectives.wire_bytes import (
+    NOTHING,
+    TRANSFERS,
+    UNKNOWN,
+    Moved,
+    is_scattered_at_once,
+    moved_by_groups,
+    moved_by_pairs,
+    payload,
+)
+from hlo_lens.analysis.program.call_counts import CallCounts
+from hlo_lens.analysis.program.trip_counts import trip_counts
+from hlo_lens.analysis.sharding.mesh_axes import (
+    NO_AXES,
+    ModuleMesh,
+    axes_of_groups,
+    axes_of_pairs,
+    module_meshes,
+    transfer_pattern,
+)
+from hlo_lens.model.hlo.query import evident_partitions, is_collective_like
+from hlo_lens.model.shapes.device_groups import connected_devices, device_groups
+from hlo_lens.model.shapes.replica_groups import collective_op_group_mode
+from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from hlo_lens.analysis.collectives.operations import CollectiveOp
+    from hlo_lens.analysis.collectives.overlap import Overlap
+    from hlo_lens.analysis.sharding.mesh_axes import GroupAxes
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.metadata import OpMetadata
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.hlo.query import InstructionTable
+    from hlo_lens.model.shapes.mesh import Mesh
+    from hlo_lens.model.shapes.replica_groups import CollectiveOpGroupMode, Groups
+
+__all__ = ["Collective", "Collectives", "collectives", "end_of", "instruction_of"]
+
+_PAIRS = "_xla_send_recv_source_target_pairs"
+_HANDLER = "_xla_host_transfer_handler_name"
+_MEGASCALE = "xla_megascale_runtime"
+_STEPS = 8
+"""How far back an operand's operation path is looked for."""
+
+_SLICE_TRANSFER = "_xla_megascale_transfer_type"
+
+
+def collectives(
+    table: InstructionTable,
+    *,
+    mesh: Mesh | None = None,
+    before: Callable[[], HloModule | None] | None = None,
+) -> Collectives:
+    """Return the collectives of a module, each once.
+
+    Args:
+        table: Table of the module.
+        mesh: Mesh that the user names; None to take what the texts say.
+        before: Gives the module's text from before optimizations; asked only where there are
+            collectives and nothing else names a mesh.
+    """
+    trips = trip_counts(table)
+    calls = CallCounts(table, trips)
+    found = collective_ops(table, calls)
+    opcodes = table.opcode_counts
+    context = _Context(table, calls)
+    read = [context.read(op) for op in found.ops]
+    meshes: tuple[ModuleMesh, ...] = ()
+    if read:
+        groups = [listed for one in read for listed in one.id_groups]
+        meshes = module_meshes(table.module, before, mesh, groups)
+    return Collectives(
+        collectives=tuple(context.collective(one, meshes) for one in read),
+        clones=found.clones,
+        unknown_opcodes=tuple(
+            sorted((opcode, opcodes[opcode]) for opcode in opcodes if is_collective_like(opcode))
+        ),
+        meshes=meshes,
+        trips=trips,
+        movement=data_movement(table, calls),
+        is_scheduled=table.module.is_scheduled,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """What one collective's own text says.
+
+    Attributes:
+        op: The collective.
+        attributes: Attributes of its instruction.
+        channel_id: Channel.
+        mode: What printed ids count.
+        groups: Flattened ids of the devices of each group.
+        pairs: Flattened ids of source and target of each transfer.
+        is_host_transfer: Whether it goes between a device and its host.
+        crosses_slices: Whether the multi-slice runtime carries it on.
+        slice_transfer: The collective between slices that it is part of.
+    """
+
+    op: CollectiveOp
+    attributes: Mapping[str, str]
+    channel_id: int | None
+    mode: CollectiveOpGroupMode | None
+    groups: Groups | None
+    pairs: Groups | None
+    is_host_transfer: bool
+    crosses_slices: bool
+    slice_transfer: str | None
+
+    @property
+    def id_groups(self) -> tuple[Groups, ...]:
+        """The groups, once, as a mesh is inferred from them; none for transfers."""
+        return () if self.groups is None or self.op.kind in TRANSFERS else (self.groups,)
+
+
+class _Context:
+    """What one collective needs to know of its module.
+
+    Args:
+        table: Table of the module.
+        calls: How often its computations run.
+    """
+
+    def __init__(self, table: InstructionTable, calls: CallCounts) -> None:
+        self._module = table.module
+        self._calls = calls
+        self._replicas = table.module.replica_count
+        self._partitions = evident_partitions(table)
+        self._overlaps = OverlapFinder(table, calls)
+        self._axes: dict[tuple[Groups, bool], GroupAxes | None] = {}
+
+    def read(self, op: CollectiveOp) -> _Read:
+        """Return what the text of a collective says."""
+        attributes = op.instruction.attributes
+        channel = attributes.get("channel_id", "")
+        channel_id = int(channel) if channel.isdecimal() else None
+        is_custom = op.instruction.opcode == CUSTOM_CALL
+        mode = None if is_custom else _mode(op.kind, channel_id, attributes)
+        listed = None if is_custom else _listed(self._module, op.kind, attributes)
+        groups = pairs = self._groups(op.kind, mode, listed)
+        if op.kind not in TRANSFERS:
+            pairs = None
+        elif pairs is not None:
+            groups = connected_devices(pairs)
+        frontend = attributes.get("frontend_attributes")
+        said = self._module.reader.frontend_attributes(frontend) if frontend else {}
+        across = said.get(_SLICE_TRANSFER)
+        return _Read(
+            op=op,
+            attributes=attributes,
+            channel_id=channel_id,
+            mode=mode,
+            groups=groups,
+            pairs=pairs,
+            is_host_transfer=attributes.get("is_host_transfer") == "true",
+            crosses_slices=said.get(_HANDLER) == _MEGASCALE,
+            slice_transfer=across.lower().replace("_", "-") if across else None,
+        )
+
+    def _groups(
+        self, kind: str, mode: CollectiveOpGroupMode | None, listed: Groups | None
+    ) -> Groups | None:
+        """Return groups, or source and target of each transfer, of flattened ids."""
+        is_transfer = kind in TRANSFERS
+        if listed is None or (mode is None and not is_transfer):
+            return None
+        if mode is None or (is_transfer and not listed):
+            return listed
+        return device_groups(listed, mode, self._replicas, self._partitions)
+
+    def collective(self, read: _Read, meshes: Sequence[ModuleMesh]) -> Collective:
+        """Return one collective with all that it means."""
+        op = read.op
+        instruction = op.instruction
+        sizes = {len(group) for group in read.groups} if read.groups else set()
+        group_size = next(iter(sizes)) if len(sizes) == 1 else None
+        payload_bytes, element_type = payload(instruction, op.kind, group_size)
+        is_scattered = is_scattered_at_once(instruction)
+        moved = self._moved(read, payload_bytes)
+        axes = self._axes_of(read, meshes)
+        runs = self._calls.of(instruction.computation.name)
+        overlap = self._overlap(op)
+        origin = _Origin.of(op, self._calls)
+        return Collective(
+            name=instruction.name,
+            kind=op.kind,
+            computation=instruction.computation.name,
+            channel_id=read.channel_id,
+            mode=None if read.mode is None else read.mode.value,
+            groups=read.groups,
+            group_size=group_size,
+            num_groups=None if read.groups is None else len(read.groups),
+            axes=None if axes is None else axes.axes,
+            payload_bytes=payload_bytes,
+            wire_bytes_per_device=moved.wire_bytes,
+            element_type=element_type,
+            dynamic_count=runs.times,
+            loop_path=runs.loop_path,
+            is_async=op.is_async,
+            overlap_instructions=None if overlap is None else overlap.instructions,
+            op_name=origin.op_name,
+            source_file=origin.source_file,
+            source_line=origin.source_line,
+            source_target_pairs=read.pairs,
+            axis_parts=None if axes is None else axes.parts,
+            transfer=None if read.pairs is None else transfer_pattern(read.pairs, axes, meshes),
+            steps=moved.steps,
+            moves_nothing=moved == NOTHING,
+            is_at_most=runs.is_at_most,
+            overlap_flops=None if overlap is None else overlap.flops,
+            overlap_bytes=None if overlap is None else overlap.size_bytes,
+            is_host_transfer=read.is_host_transfer,
+            crosses_slices=read.crosses_slices,
+            performed_as="reduce-scatter" if is_scattered else read.slice_transfer,
+            started_by=None if op.start.name == instruction.name else op.start.name,
+            ended_by=None if op.done is None else op.done.name,
+            stack=origin.stack,
+            near_op_name=origin.near_op_name,
+            near_source=origin.near_source,
+        )
+
+    def _moved(self, read: _Read, payload_bytes: int | None) -> Moved:
+        kind = read.op.kind
+        if read.crosses_slices:
+            return _across_slices(kind, payload_bytes)
+        if read.is_host_transfer:
+            return Moved(wire_bytes=0, steps=1)
+        if kind in TRANSFERS:
+            devices = None if self._partitions is None else self._partitions * self._replicas
+            return moved_by_pairs(kind, payload_bytes, read.pairs, devices)
+        if kind == CUSTOM_CALL:
+            return UNKNOWN
+        if is_scattered_at_once(read.op.instruction):
+            kind = "reduce-scatter"
+        return moved_by_groups(kind, payload_bytes, read.groups)
+
+    def _axes_of(self, read: _Read, meshes: Sequence[ModuleMesh]) -> GroupAxes | None:
+        """Return the axes of a collective; those of equal groups are found once."""
+        if read.crosses_slices:
+            return self._slice_axes(meshes)
+        wanted = read.groups if read.pairs is None else read.pairs
+        if wanted is None:
+            return None
+        key = (wanted, read.pairs is None)
+        if key not in self._axes:
+            find = axes_of_groups if read.pairs is None else axes_of_pairs
+            nothing = all(len(set(group)) < 2 for group in wanted)
+            self._axes[key] = NO_AXES if nothing else find(wanted, meshes)
+        return self._axes[key]
+
+    def _slice_axes(self, meshes: Sequence[ModuleMesh]) -> GroupAxes | None:
+        """Return the axes along which slices differ: those of devices in the same place of each.
+
+        The text is one slice's; the mesh is of all of them, the devices of each slice in a row.
+        """
+        devices = (self._partitions or 0) * self._replicas
+        for mesh in meshes:
+            if devices and mesh.mesh.size > devices and mesh.mesh.size % devices == 0:
+                slices = tuple(range(0, mesh.mesh.size, devices))
+                return axes_of_groups((slices,), (mesh,))
+        return None
+
+    def _overlap(self, op: CollectiveOp) -> Overlap | None:
+        """Return what runs meanwhile; None where it is not known."""
+        if not self._module.is_scheduled:
+            return None
+        if not op.is_async:
+            return EXPOSED
+        return None if op.done is None else self._overlaps.between(op.start, op.done)
+
+
+def _across_slices(kind: str, payload_bytes: int | None) -> Moved:
+    """Return what a transfer by the multi-slice runtime moves: its send all, its recv nothing."""
+    return Moved(wire_bytes=0 if kind == "recv" else payload_bytes, steps=1)
+
+
+def _mode(
+    kind: str, channel_id: int | None, attributes: Mapping[str, str]
+) -> CollectiveOpGroupMode | None:
+    """Return what the printed ids count; None for send and recv, and where XLA allows no such."""
+    if kind in ("send", "recv"):
+        return None
+    is_global = attributes.get("use_global_device_ids") == "true"
+    try:
+        return collective_op_group_mode(kind, channel_id, is_global)
+    except DumpMismatchError:
+        return None
+
+
+def _listed(module: HloModule, kind: str, attributes: Mapping[str, str]) -> Groups | None:
+    """Return the groups or pairs that are printed; () for none, which means everybody."""
+    reader = module.reader
+    if kind == "collective-permute":
+        text = attributes.get("source_target_pairs")
+    elif kind in ("send", "recv"):
+        frontend = attributes.get("frontend_attributes")
+        text = reader.frontend_attributes(frontend).get(_PAIRS) if frontend else None
+    else:
+        text = attributes.get("replica_groups", "{}")
+    try:
+        return reader.device_list(text).flattened_replica_groups() if text else None
+    except DumpSyntaxError:
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Origin:
+    """Where a collective comes from in the user's program."""
+
+    op_name: str | None = None
+    source_file: str | None = None
+    source_line: int | None = None
+    stack: tuple[str, ...] = ()
+    near_op_name: str | None = None
+    near_source: str | None = None
+
+    @classmethod
+    def of(cls, op: CollectiveOp, calls: CallCounts) -> _Origin:
+        """Return what the metadata of the collective says, or of what starts it or fuses it."""
+        metadata = op.instruction.metadata
+        if metadata is None or not metadata.op_name:
+            around = [op.start, *(s.caller for s in calls.sites(op.instruction.computation.name))]
+            named = [i for i in around if i.opcode in ("fusion", "async-start")]
+            metadata = next((i.metadata for i in named if i.metadata is not None), metadata)
+        if metadata is None or not (metadata.op_name or metadata.stack_frame_id):
+            near = _operand_with_path(op.start)
+            path = None if near is None or near.metadata is None else near.metadata.op_name
+            place = None if near is None else near.source_location
+            return cls(near_op_name=path, near_source=None if place is None else str(place))
+        module = op.instruction.computation.module
+        location = module.source_location(metadata)
+        return cls(
+            op_name=metadata.op_name,
+            source_file=None if location is None else location.file,
+            source_line=None if location is None else location.line,
+            stack=stack_of(module, metadata),
+        )
+
+
+def _operand_with_path(start: HloInstruction) -> HloInstruction | None:
+    """Return what makes the first operand, past what has no operation path of its own; or None."""
+    instruction: HloInstruction | None = start
+    for _ in range(_STEPS):
+        names = () if instruction is None else instruction.operand_names
+        instruction = start.computation.instruction(names[0]) if names else None
+        if instruction is not None and instruction.metadata and instruction.metadata.op_name:
+            return instruction
+    return None
+
+
+def stack_of(module: HloModule, metadata: OpMetadata) -> tuple[str, ...]:
+    """Return a call stack as text, innermost first: ``file:line (function)``."""
+    frames = module.stack_frames.stack(metadata.stack_frame_id or 0)
+    return tuple(
+        f"{frame} ({frame.function})" if frame.function else str(frame) for frame in frames
+    )
+
+
+def end_of(module: HloModule, collective: Collective) -> HloInstruction | None:
+    """Return the instruction whose result is a collective's; that of `instruction_of` if it is."""
+    instruction = instruction_of(module, collective)
+    if instruction is None or collective.ended_by is None:
+        return instruction
+    computation = instruction.computation
+    for _ in range(_STEPS):
+        end = computation.instruction(collective.ended_by)
+        if end is not None:
+            return end
+        if not computation.callers:
+            break
+        computation = computation.callers[0].computation
+    return instruction
+
+
+def instruction_of(module: HloModule, collective: Collective) -> HloInstruction | None:
+    """Return the instruction that a collective was read from."""
+    computation = module.computation(collective.computation) if collective.computation else None
+    computation = computation or module.entry
+    return computation.instruction(collective.name)

@@ -1,0 +1,198 @@
+"""Copies between the memories of device and host: host offload, shown apart from collectives.
+
+Found are copies of any kind of which one side lies in host memory by its layout, ``S(5)``: copy,
+copy-start, dynamic-slice and dynamic-update-slice, alone, in fusions of their own, or run by an
+async-start; infeed and outfeed; and before optimizations the custom calls that ask for it
+(``annotate_device_placement``, ``MoveToHost``, ``MoveToDevice``). CPU compilers drop these moves.
+
+Source: xla/layout.h (kHostMemorySpace), xla/service/memory_annotations.h, as of August 2026.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.program.scalar_values import operand_shape
+from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.model.hlo.query import split_phase
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.analysis.program.call_counts import CallCounts
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.query import InstructionTable
+    from hlo_lens.model.shapes.shape import Shape
+
+HOST = 5
+TO_HOST = "to host"
+TO_DEVICE = "to device"
+
+_NESTED = 4
+"""How many computations deep a copy may lie in the one that starts it."""
+
+_MOVES = frozenset({"copy", "dynamic-slice", "dynamic-update-slice", "slice"})
+_TARGETS = ("annotate_device_placement", "MoveToHost", "MoveToDevice")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostCopy:
+    """One copy between the memories of device and host.
+
+    Attributes:
+        name: The instruction.
+        direction: ``to host`` or ``to device``.
+        size_bytes: Bytes that each run copies; None if not known.
+        dynamic_count: How often one run of the program copies them; None if not known.
+        loop_path: Enclosing loops, outermost first.
+        is_async: Whether other instructions may run meanwhile.
+        op_name: Scope path of the framework.
+        source: Innermost place in the user's program.
+    """
+
+    name: str
+    direction: str
+    size_bytes: int | None
+    dynamic_count: int | None
+    loop_path: tuple[str, ...]
+    is_async: bool
+    op_name: str | None
+    source: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataMovement(Result):
+    """All copies between the memories of device and host, in text order."""
+
+    KIND: ClassVar[str] = "data-movement"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("name", Unit.NONE, "instruction that copies"),
+        Column("direction", Unit.NONE, "to host or to device"),
+        Column("size_bytes", Unit.BYTES, "bytes of each copy"),
+        Column("dynamic_count", Unit.COUNT, "how often one run copies them"),
+        Column("loop_path", Unit.NONE, "enclosing loops"),
+        Column("is_async", Unit.NONE, "whether other instructions may run meanwhile"),
+        Column("op_name", Unit.NONE, "scope path of the framework"),
+        Column("source", Unit.NONE, "innermost place in the user's program"),
+    )
+    copies: tuple[HostCopy, ...]
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the copies in text order."""
+        for copy in self.copies:
+            yield (
+                copy.name,
+                copy.direction,
+                copy.size_bytes,
+                copy.dynamic_count,
+                copy.loop_path,
+                copy.is_async,
+                copy.op_name,
+                copy.source,
+            )
+
+
+def data_movement(table: InstructionTable, calls: CallCounts) -> DataMovement:
+    """Return the copies between the memories of device and host.
+
+    Args:
+        table: Table of the module.
+        calls: How often its computations run.
+    """
+    opcodes = set(table.different_opcodes)
+    wanted = {o for o in opcodes if split_phase(o)[0] in _MOVES and split_phase(o)[1] != "done"}
+    copies: list[HostCopy] = []
+    if any("S(5)" in text for text in table.shape_texts):
+        for row in table.rows_of(frozenset(wanted)):
+            copies.extend(_host_copy(table.instruction(row), calls))
+    asking = opcodes.intersection({"custom-call", "infeed", "outfeed"})
+    for row in table.rows_of(frozenset(asking)) if asking else ():
+        copies.extend(_asked_for(table.instruction(row), calls))
+    return DataMovement(copies=tuple(copies))
+
+
+def _host_copy(instruction: HloInstruction, calls: CallCounts) -> Iterator[HostCopy]:
+    """Yield a copy if one side of it lies in host memory and the other does not."""
+    base, phase = split_phase(instruction.opcode)
+    try:
+        source, target = _sides(instruction, base, phase)
+    except DumpSyntaxError:
+        return
+    if source is None or target is None or _is_host(source) == _is_host(target):
+        return
+    smaller = min(source.size_bytes or 0, target.size_bytes or 0) or None
+    yield _copy(instruction, TO_HOST if _is_host(target) else TO_DEVICE, smaller, calls)
+
+
+def _sides(instruction: HloInstruction, base: str, phase: str) -> tuple[Shape | None, Shape | None]:
+    """Return the shapes that are read and written: of an update, what is put in."""
+    operands = instruction.operands
+    place = 1 if base == "dynamic-update-slice" else 0
+    if place >= len(operands):
+        return None, None
+    source = operand_shape(instruction, operands[place])
+    target = instruction.shape
+    if phase == "start" and target is not None:
+        parts = target.tuple_shapes
+        wanted = 0 if base == "copy" else 1
+        target = parts[wanted] if wanted < len(parts) else None
+    return source, target
+
+
+def _is_host(shape: Shape) -> bool:
+    return not shape.is_tuple and shape.layout is not None and shape.layout.memory_space == HOST
+
+
+def _asked_for(instruction: HloInstruction, calls: CallCounts) -> Iterator[HostCopy]:
+    """Yield an infeed, an outfeed, or a custom call that asks for a move."""
+    shape = instruction.shape
+    if instruction.opcode == "infeed":
+        yield _copy(instruction, TO_DEVICE, None if shape is None else shape.size_bytes, calls)
+        return
+    if instruction.opcode == "outfeed":
+        operands = instruction.operands
+        sent = operand_shape(instruction, operands[0]) if operands else None
+        yield _copy(instruction, TO_HOST, None if sent is None else sent.size_bytes, calls)
+        return
+    target = (instruction.attribute("custom_call_target") or "").strip('"')
+    if target not in _TARGETS:
+        return
+    placement = instruction.frontend_attributes.get("_xla_buffer_placement", "")
+    is_to_host = target == "MoveToHost" or placement.endswith("host")
+    direction = TO_HOST if is_to_host else TO_DEVICE
+    yield _copy(instruction, direction, None if shape is None else shape.size_bytes, calls)
+
+
+def _copy(
+    instruction: HloInstruction, direction: str, size_bytes: int | None, calls: CallCounts
+) -> HostCopy:
+    runs = calls.of(instruction.computation.name)
+    metadata = instruction.metadata
+    place = instruction.source_location
+    return HostCopy(
+        name=instruction.name,
+        direction=direction,
+        size_bytes=size_bytes,
+        dynamic_count=runs.times,
+        loop_path=runs.loop_path,
+        is_async=_is_async(instruction, calls),
+        op_name=None if metadata is None else metadata.op_name,
+        source=None if place is None else str(place),
+    )
+
+
+def _is_async(instruction: HloInstruction, calls: CallCounts) -> bool:
+    """Return whether an instruction is a start, or is run by one, in a fusion or not."""
+    for _ in range(_NESTED):
+        if split_phase(instruction.opcode)[1] == "start":
+            return True
+        sites = calls.sites(instruction.computation.name)
+        if not sites:
+            return False
+        instruction = sites[0].caller
+        if instruction.opcode not in ("async-start", "fusion"):
+            return False
+    return False

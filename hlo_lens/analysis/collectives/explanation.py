@@ -1,0 +1,357 @@
+"""Why a collective is there: what it stands between, and what disagrees, in plain words.
+
+The optimized text says what is exchanged: an all-gather's operand was divided along its dimension,
+an all-reduce's is a partial result. Whose doing that is, its neighbours say: parameters with their
+shardings (from the text, or from that before optimizations), products with the dimensions that they
+sum over. The partitioner gives a collective the operation path of the instruction that needed it;
+the instruction of that path in the text from before optimizations has the shardings that disagree.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.collectives.collectives import end_of, instruction_of
+from hlo_lens.analysis.collectives.operand_shardings import sharded_operands, summed_dimensions
+from hlo_lens.analysis.program.dataflow_neighbours import Neighbour, Neighbourhood
+from hlo_lens.analysis.program.scalar_values import operand_shape
+from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.analysis.sharding.sources import module_shardings
+from hlo_lens.analysis.sharding.table import sharding_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hlo_lens.analysis.collectives.collectives import Collective, Collectives
+    from hlo_lens.analysis.collectives.operand_shardings import ShardedOperand
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.analysis.sharding.table import ShardedValue
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.module import HloModule
+
+_NUMBER = re.compile(r"\d+")
+_ASKED_NAMES = """
+    psum psum_invariant psum2 pmax pmin pmean all_gather all_gather_invariant reduce_scatter
+    psum_scatter all_to_all ragged_all_to_all ppermute pshuffle pswapaxes pbroadcast psend precv
+    pgather
+"""
+_ASKED = frozenset(_ASKED_NAMES.split())
+"""Last part of the operation path of collectives that a program asks for (jax/_src/lax/
+parallel.py)."""
+
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Why(Result):
+    """Why one collective is there.
+
+    Attributes:
+        collective: The collective.
+        sentences: The reasons, the surest first.
+        producers: What makes its operands.
+        consumers: What needs its result.
+        shardings: By number of an entry parameter: how it lies on the devices.
+    """
+
+    KIND: ClassVar[str] = "why"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("role", Unit.NONE, "producer or consumer"),
+        Column("name", Unit.NONE, "the instruction"),
+        Column("opcode", Unit.NONE, "its opcode"),
+        Column("shape", Unit.NONE, "its result on one device, as written without layout"),
+        Column("sharding", Unit.NONE, "how it lies on the devices"),
+        Column("op_name", Unit.NONE, "scope path of the framework, or name of the argument"),
+        Column("source", Unit.NONE, "innermost place in the user's program"),
+        Column("loops", Unit.NONE, "loops whose carried values lie between"),
+    )
+    collective: Collective
+    sentences: tuple[str, ...]
+    producers: tuple[Neighbour, ...]
+    consumers: tuple[Neighbour, ...]
+    shardings: Mapping[int, ShardedValue]
+
+    def rows(self) -> Iterator[Row]:
+        """Yield producers, then consumers, nearest first."""
+        for role, listed in (("producer", self.producers), ("consumer", self.consumers)):
+            for near in listed:
+                instruction = near.instruction
+                metadata = instruction.metadata
+                place = instruction.source_location
+                yield (
+                    role,
+                    instruction.name,
+                    instruction.opcode,
+                    plain_shape(instruction),
+                    _sharding_text(instruction, self.shardings),
+                    None if metadata is None else metadata.op_name,
+                    None if place is None else str(place),
+                    near.loops,
+                )
+
+
+def find_collectives(found: Collectives, name: str) -> list[Collective]:
+    """Return the collectives of a name: its own, or that of what starts it."""
+    wanted = name.removeprefix("%")
+    return [c for c in found.collectives if wanted in (c.name, c.started_by)]
+
+
+def why(
+    module: HloModule, collective: Collective, found: Collectives, before: HloModule | None
+) -> Why:
+    """Return why a collective is there.
+
+    Args:
+        module: The module that has it.
+        collective: The collective.
+        found: All collectives of the module, with its meshes.
+        before: The text from before optimizations, if there is one.
+    """
+    instruction = instruction_of(module, collective)
+    mesh = found.meshes[0].mesh if found.meshes else None
+    table = sharding_table(module_shardings(module, before, mesh))
+    shardings = {
+        value.value.number: value
+        for value in table.values
+        if value.value.direction == "parameter" and value.value.number is not None
+    }
+    near = Neighbourhood(module)
+    producers = near.producers(instruction) if instruction is not None else ()
+    end = end_of(module, collective)
+    consumers = near.consumers(end) if end is not None else ()
+    operands = sharded_operands(before, collective, mesh) if before is not None else ()
+    sentences = [*_origin(collective)]
+    if instruction is not None:
+        sentences += _meaning(instruction, collective)
+    sentences += _made_by(producers, shardings, collective)
+    sentences += _needed_by(consumers, collective, instruction)
+    sentences += _before(operands, collective)
+    return Why(
+        collective=collective,
+        sentences=tuple(sentences),
+        producers=producers,
+        consumers=consumers,
+        shardings=shardings,
+    )
+
+
+# ---- sentences ---------------------------------------------------------------------------------
+
+
+def _origin(collective: Collective) -> Iterator[str]:
+    """Yield whether the program asks for it."""
+    path = collective.op_name
+    if path is None:
+        yield "the text does not say which operation it belongs to"
+        if collective.near_op_name:
+            yield f"its operand is of {collective.near_op_name}"
+        return
+    last = _last_part(path)
+    place = "" if collective.source_file is None else f" at {_place(collective)}"
+    if _is_asked_for(collective):
+        yield f"the program asks for it: {last}{place}"
+    else:
+        yield f"the partitioner put it in for {last}{place}"
+
+
+def _last_part(path: str) -> str:
+    """Return the operation of a path; of several that were combined, ``(a/x:b/y)``, the last."""
+    return re.split(r"[/:]", path.rstrip("/)"))[-1]
+
+
+def _is_asked_for(collective: Collective) -> bool:
+    """Return whether the program itself asks for a collective."""
+    return collective.op_name is not None and _last_part(collective.op_name) in _ASKED
+
+
+def _place(collective: Collective) -> str:
+    line = collective.source_line
+    return f"{collective.source_file}{'' if line is None else f':{line}'}"
+
+
+def _dimension(instruction: HloInstruction) -> int | None:
+    numbers = _NUMBER.findall(instruction.attribute("dimensions") or "")
+    return int(numbers[0]) if len(numbers) == 1 else None
+
+
+def _along(collective: Collective) -> str:
+    axis = collective.axis_label
+    if axis == "?":
+        return f"among {collective.group_size or '?'} devices"
+    return f"along {axis} ({collective.group_size or '?'} devices)"
+
+
+def _meaning(instruction: HloInstruction, collective: Collective) -> Iterator[str]:
+    """Yield what the operation itself says about its operand and its result."""
+    if collective.moves_nothing:
+        yield "its groups are of one device each: it moves nothing"
+        return
+    along, dimension = _along(collective), _dimension(instruction)
+    of = "" if dimension is None else f" of dimension {dimension}"
+    if collective.kind == "all-gather":
+        yield f"each device has a part{of} {along}; its consumers need all of it"
+    elif collective.kind == "all-reduce":
+        keeps = ", of which each keeps a slice" if collective.performed_as else ""
+        yield f"each device has a partial result {along}; its consumers need the whole one{keeps}"
+    elif collective.kind == "reduce-scatter":
+        yield f"each device has a partial result {along}; its consumers need a part{of} of the sum"
+    elif collective.kind in ("all-to-all", "ragged-all-to-all"):
+        yield (
+            f"each device sends another part to each other one {along}: operand and result are "
+            f"divided along different dimensions{f', one of them {dimension}' if of else ''}"
+        )
+    elif collective.kind == "collective-permute" and collective.transfer is not None:
+        yield f"each device passes its part on: {collective.transfer}"
+    elif collective.kind in ("send", "recv") and collective.crosses_slices:
+        what = collective.performed_as or "transfer"
+        yield f"it is one side of a {what} between slices, carried by the multi-slice runtime"
+    elif collective.kind in ("send", "recv") and collective.is_host_transfer:
+        yield "it goes between the device and its host"
+
+
+def _made_by(
+    producers: Sequence[Neighbour],
+    shardings: Mapping[int, ShardedValue],
+    collective: Collective,
+) -> Iterator[str]:
+    """Yield where its operands come from."""
+    for near in producers[:_MOST_NAMED]:
+        instruction = near.instruction
+        loops = f", through {' and '.join(near.loops)}" if near.loops else ""
+        if instruction.opcode == "parameter":
+            yield f"it reads {_parameter(instruction, shardings)}{loops}"
+            continue
+        yield f"it reads {_named(instruction)}{loops}{_partial(instruction, collective)}"
+    if len(producers) > _MOST_NAMED:
+        yield f"and reads {len(producers) - _MOST_NAMED} more, below"
+
+
+def _parameter(instruction: HloInstruction, shardings: Mapping[int, ShardedValue]) -> str:
+    number = instruction.parameter_number
+    metadata = instruction.metadata
+    name = f" {metadata.op_name}" if metadata is not None and metadata.op_name else ""
+    text = f"parameter {number}{name} {plain_shape(instruction) or ''}".rstrip()
+    said = _sharding_text(instruction, shardings)
+    return f"{text}, {said}" if said else text
+
+
+def _named(instruction: HloInstruction) -> str:
+    """Return an instruction with what it is, and its path."""
+    metadata = instruction.metadata
+    path = "" if metadata is None or not metadata.op_name else metadata.op_name.rpartition("/")[2]
+    return f"{instruction.name}{f' ({path})' if path else ''}"
+
+
+def _partial(instruction: HloInstruction, collective: Collective) -> str:
+    """Return that a product sums over a dimension of which each device has a part."""
+    if collective.kind not in ("all-reduce", "reduce-scatter") or _is_asked_for(collective):
+        return ""
+    module = instruction.computation.module
+    called = [module.computation(name) for name in instruction.called_computations]
+    inside = [i.opcode for c in called if c is not None for i in c.instructions]
+    if not {"dot", "convolution", "reduce"}.intersection([instruction.opcode, *inside]):
+        return ""
+    return ", which sums over a dimension of which each device has only its part"
+
+
+def _needed_by(
+    consumers: Sequence[Neighbour], collective: Collective, instruction: HloInstruction | None
+) -> Iterator[str]:
+    """Yield what needs its result, and how."""
+    for near in consumers[:_MOST_NAMED]:
+        consumer = near.instruction
+        if consumer.is_root and consumer.computation.is_entry and near.position is None:
+            place = f" {near.index[0]}" if near.index else ""
+            yield f"it goes to output{place} of the program"
+            continue
+        needs = _needs(near, collective, instruction)
+        yield f"it goes to {_named(consumer)}, operand {near.position}{needs}"
+    if len(consumers) > _MOST_NAMED:
+        yield f"and goes to {len(consumers) - _MOST_NAMED} more, below"
+
+
+def _needs(near: Neighbour, collective: Collective, instruction: HloInstruction | None) -> str:
+    """Return what a product does with the dimension that was gathered."""
+    consumer = near.instruction
+    dimension = None if instruction is None else _dimension(instruction)
+    if collective.kind != "all-gather" or dimension is None or near.position is None:
+        return ""
+    summed = summed_dimensions(consumer, near.position)
+    if summed is None:
+        return ""
+    shape = None if instruction is None else instruction.shape
+    given = operand_shape(consumer, consumer.operands[near.position])
+    if shape is None or given is None:
+        return ""
+    if shape.is_tuple or shape.dimensions != given.dimensions:
+        return ", which sums over a dimension of it" if summed else ""
+    if dimension in summed:
+        return f", which sums over dimension {dimension} and needs it whole"
+    return f", which needs every part of dimension {dimension} in its result"
+
+
+def _before(operands: Sequence[ShardedOperand], collective: Collective) -> Iterator[str]:
+    """Yield what the text from before optimizations says of the operation it was put in for."""
+    wanted = set(collective.axes or ())
+    clashes = [
+        f"dimension {found.dimension} of operand {operand.position}, divided over "
+        f"{','.join(found.axes)} as {found.origin} is"
+        for operand in operands
+        for found in operand.dimensions
+        if found.is_summed and wanted.intersection(found.axes)
+    ]
+    if clashes:
+        yield f"before optimizations, {operands[0].user} sums over {' and over '.join(clashes)}"
+    for operand in operands:
+        divided = [
+            f"dimension {found.dimension} over {','.join(found.axes)} (as {found.origin})"
+            for found in operand.dimensions
+            if found.axes and not (found.is_summed and clashes)
+        ]
+        if divided:
+            words = ", ".join(divided)
+            yield f"before optimizations, operand {operand.position} of {operand.user}: {words}"
+
+
+# ---- words -------------------------------------------------------------------------------------
+
+
+def plain_shape(instruction: HloInstruction) -> str | None:
+    """Return the shape of a result without layout; None for a tuple or where it is not told."""
+    shape = instruction.shape
+    if shape is None or shape.is_tuple:
+        return None
+    return f"{shape.element_type}[{','.join(map(str, shape.dimensions))}]"
+
+
+def _sharding_text(
+    instruction: HloInstruction, shardings: Mapping[int, ShardedValue]
+) -> str | None:
+    """Return how a result lies on the devices: by mesh axes, else as written."""
+    if instruction.opcode == "parameter" and instruction.computation.is_entry:
+        value = shardings.get(instruction.parameter_number or 0)
+        if value is not None and value.spec is not None:
+            whole = value.global_shape
+            dims = "" if whole is None else f" of [{','.join(map(str, whole.dimensions))}]"
+            return f"{spec_words(value.spec)}{dims}"
+        if value is not None and value.sharding is not None:
+            return str(value.sharding)
+    return instruction.attribute("sharding")
+
+
+def spec_words(spec: Sequence[str | tuple[str, ...] | None]) -> str:
+    """Return a partition spec in words.
+
+    >>> spec_words(("data", None, ("x", "y")))
+    'dimension 0 over data, dimension 2 over x,y'
+    >>> spec_words((None,))
+    'whole on each device'
+    """
+    parts = [
+        f"dimension {place} over {axes if isinstance(axes, str) else ','.join(axes)}"
+        for place, axes in enumerate(spec)
+        if axes
+    ]
+    return ", ".join(parts) or "whole on each device"

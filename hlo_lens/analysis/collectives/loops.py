@@ -1,0 +1,249 @@
+"""The loops of a program, one in the other, with what is communicated at each level.
+
+A level is the entry, the body of a loop, or a branch of a conditional. Calls, fusions and async
+computations belong to the level that runs them. What a level communicates is what it communicates
+itself, not in the loops inside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.collectives.grouping import collectives_by
+from hlo_lens.analysis.program.call_counts import CallCounts
+from hlo_lens.analysis.result import Column, Result, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.analysis.collectives.collectives import Collective, Collectives
+    from hlo_lens.analysis.collectives.grouping import CollectivesBy
+    from hlo_lens.analysis.program.trip_counts import TripCount
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.model.hlo.computation import HloComputation
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.query import InstructionTable
+
+_STRUCTURE = frozenset({"while", "conditional", "call", "async-start"})
+_DEEPEST = 64
+_MOST = 20_000
+"""Levels that are shown; bodies that many others run stand below each of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopLevel:
+    """One level of a program.
+
+    Attributes:
+        depth: 0 for the entry.
+        kind: ``entry``, ``loop`` or ``branch``.
+        name: Name of the while or conditional instruction; of the entry its own.
+        branch: Number of the branch; None for others.
+        computation: What runs: the body, the branch, the entry.
+        trip_count: Of a loop: runs of its body per run of the loop; None if unknown.
+        trip_source: ``printed`` or ``derived``; None if unknown.
+        reason: Why the trip count is not known.
+        times: Runs of this level in one run of the program; None if unknown.
+        is_at_most: Whether a conditional decides.
+        instructions: How many its computation has.
+        collectives: What it communicates itself.
+        op_name: Scope path of the framework.
+        source: Innermost place in the user's program.
+    """
+
+    depth: int
+    kind: str
+    name: str
+    branch: int | None
+    computation: str
+    trip_count: int | None
+    trip_source: str | None
+    reason: str | None
+    times: int | None
+    is_at_most: bool
+    instructions: int
+    collectives: tuple[Collective, ...]
+    op_name: str | None
+    source: str | None
+
+    @property
+    def groups(self) -> CollectivesBy:
+        """What it communicates in one run of the program, by kind and axis."""
+        return collectives_by(self.collectives, "kind and axis")
+
+    @property
+    def wire_bytes_per_trip(self) -> int | None:
+        """Bytes that leave each device each time this level runs; None if not known."""
+        return _sum([collective.wire_bytes_per_device for collective in self.collectives])
+
+    @property
+    def wire_bytes(self) -> int | None:
+        """Bytes that leave each device in one run of the program; None if not known."""
+        return _sum([collective.wire_bytes_per_run for collective in self.collectives])
+
+
+def _sum(parts: list[int | None]) -> int | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loops(Result):
+    """The levels of a program, each before those inside it, in text order.
+
+    Attributes:
+        levels: The entry first.
+    """
+
+    KIND: ClassVar[str] = "loops"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("depth", Unit.NONE, "0 for the entry"),
+        Column("kind", Unit.NONE, "entry, loop or branch"),
+        Column("loop", Unit.NONE, "the while or conditional instruction"),
+        Column("branch", Unit.NONE, "number of the branch"),
+        Column("computation", Unit.NONE, "the body, the branch, the entry"),
+        Column("trip_count", Unit.COUNT, "runs of the body per run of the loop"),
+        Column("trip_source", Unit.NONE, "printed by XLA, or derived"),
+        Column("reason", Unit.NONE, "why the trip count is not known"),
+        Column("times", Unit.COUNT, "runs of this level in one run of the program"),
+        Column("is_at_most", Unit.NONE, "whether a conditional decides"),
+        Column("instructions", Unit.COUNT, "instructions of the computation"),
+        Column("collectives", Unit.COUNT, "collectives of this level itself"),
+        Column("wire_bytes_per_trip", Unit.BYTES, "bytes that leave each device each time"),
+        Column("wire_bytes", Unit.BYTES, "bytes that leave each device in one run"),
+        Column("op_name", Unit.NONE, "scope path of the framework"),
+        Column("source", Unit.NONE, "innermost place in the user's program"),
+    )
+    levels: tuple[LoopLevel, ...]
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the levels."""
+        for level in self.levels:
+            yield (
+                level.depth,
+                level.kind,
+                level.name,
+                level.branch,
+                level.computation,
+                level.trip_count,
+                level.trip_source,
+                level.reason,
+                level.times,
+                level.is_at_most,
+                level.instructions,
+                len(level.collectives),
+                level.wire_bytes_per_trip,
+                level.wire_bytes,
+                level.op_name,
+                level.source,
+            )
+
+
+def loops(table: InstructionTable, found: Collectives) -> Loops:
+    """Return the levels of a module.
+
+    Args:
+        table: Table of the module.
+        found: Its collectives, with the trip counts of its loops.
+    """
+    return Loops(levels=tuple(_Levels(table, found).all()))
+
+
+class _Levels:
+    """Walks a program from its entry through everything that it runs."""
+
+    def __init__(self, table: InstructionTable, found: Collectives) -> None:
+        self._module = table.module
+        self._path: list[str] = []
+        self._shown = 0
+        self._calls = CallCounts(table, found.trips)
+        self._trips = {(trip.computation, trip.loop): trip for trip in found.trips.loops}
+        self._inside: dict[str, list[HloInstruction]] = {}
+        for row in table.rows_of(_STRUCTURE):
+            instruction = table.instruction(row)
+            self._inside.setdefault(instruction.computation.name, []).append(instruction)
+        self._collectives: dict[str, list[Collective]] = {}
+        for collective in found.collectives:
+            home = self._home(collective.computation)
+            self._collectives.setdefault(home, []).append(collective)
+
+    def _home(self, computation: str) -> str:
+        """Return the computation of the level that runs another one."""
+        for _ in range(_DEEPEST):
+            sites = self._calls.sites(computation)
+            if not sites or sites[0].role != "call":
+                break
+            computation = sites[0].caller.computation.name
+        return computation
+
+    def all(self) -> Iterator[LoopLevel]:
+        """Yield the entry and what is inside it."""
+        entry = self._module.entry
+        if self._module.computations:
+            yield self._level(entry, 0, "entry", None, None)
+            yield from self._within(entry, 1)
+
+    def _within(self, computation: HloComputation, depth: int) -> Iterator[LoopLevel]:
+        """Yield the loops and branches in a computation, and what is inside them."""
+        if depth > _DEEPEST or len(self._path) > _DEEPEST or computation.name in self._path:
+            return
+        self._path.append(computation.name)
+        yield from self._inner(computation, depth)
+        self._path.pop()
+
+    def _inner(self, computation: HloComputation, depth: int) -> Iterator[LoopLevel]:
+        for instruction in self._inside.get(computation.name, ()):
+            for number, name in enumerate(self._run_by(instruction)):
+                called = self._module.computation(name)
+                if called is None or self._shown > _MOST:
+                    continue
+                self._shown += 1
+                if instruction.opcode in ("call", "async-start"):
+                    yield from self._within(called, depth)
+                    continue
+                is_loop = instruction.opcode == "while"
+                kind, branch = ("loop", None) if is_loop else ("branch", number)
+                yield self._level(called, depth, kind, instruction, branch)
+                yield from self._within(called, depth + 1)
+
+    def _run_by(self, instruction: HloInstruction) -> tuple[str, ...]:
+        """Return what an instruction runs: of a loop the body alone."""
+        if instruction.opcode == "while":
+            value = instruction.attribute("body")
+            return self._module.reader.names(value) if value else ()
+        return instruction.called_computations
+
+    def _level(
+        self,
+        computation: HloComputation,
+        depth: int,
+        kind: str,
+        instruction: HloInstruction | None,
+        branch: int | None,
+    ) -> LoopLevel:
+        runs = self._calls.of(computation.name)
+        trip = self._trip(instruction)
+        metadata = None if instruction is None else instruction.metadata
+        place = None if instruction is None else instruction.source_location
+        return LoopLevel(
+            depth=depth,
+            kind=kind,
+            name=computation.name if instruction is None else instruction.name,
+            branch=branch,
+            computation=computation.name,
+            trip_count=None if trip is None else trip.trip_count,
+            trip_source=None if trip is None else trip.source,
+            reason=None if trip is None or trip.trip_count is not None else trip.reason,
+            times=runs.times,
+            is_at_most=runs.is_at_most,
+            instructions=len(computation.rows),
+            collectives=tuple(self._collectives.get(computation.name, ())),
+            op_name=None if metadata is None else metadata.op_name,
+            source=None if place is None else str(place),
+        )
+
+    def _trip(self, instruction: HloInstruction | None) -> TripCount | None:
+        if instruction is None:
+            return None
+        return self._trips.get((instruction.computation.name, instruction.name))

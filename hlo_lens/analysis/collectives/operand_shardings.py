@@ -1,0 +1,413 @@
+"""How an operation's operands were divided, by the text from before optimizations.
+
+Each dimension of an operand is followed back to what has a sharding: an argument of the program, a
+sharding constraint, or any instruction that prints one. The way goes through conversions,
+transposes, slices, elementwise operations, products (a dimension of the result is one of either
+operand), reductions, calls, and what enters a loop: as the partitioner propagates shardings, though
+with less care, so that it tells where a division most likely comes from.
+
+Source: shardy's op_sharding_rule_registry.cc (which dimension is which), as of August 2026.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.shapes import shardy
+from hlo_lens.text.errors import DumpSyntaxError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from hlo_lens.analysis.collectives.collectives import Collective
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.shapes.mesh import Mesh
+    from hlo_lens.model.shapes.shape import Shape, ShapeIndex
+    from hlo_lens.model.shapes.sharding import HloSharding
+
+_NUMBER = re.compile(r"\d+")
+_LABELS = re.compile(r"(\w+)_(\w+)->")
+_WEIGHTY = frozenset({"dot", "convolution", "reduce", "gather", "scatter", "sort", "custom-call"})
+_STRUCTURE = frozenset(
+    {"tuple", "get-tuple-element", "while", "call", "conditional", "opt-barrier", "parameter"}
+)
+_MOST_OPERATIONS = 16
+"""How many operations of one path and line are looked at."""
+
+_VISITS = 400
+"""How many instructions are looked at for one dimension."""
+
+_CALLS = 16
+"""How many calls deep an operation path is put together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DividedDimension:
+    """One dimension of an operand, and what divides it.
+
+    Attributes:
+        dimension: The dimension.
+        axes: Mesh axes that divide it, most major first; () for none.
+        origin: What says so: an argument's name, or an instruction's.
+        is_summed: Whether the operation sums over it.
+    """
+
+    dimension: int
+    axes: tuple[str, ...]
+    origin: str
+    is_summed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardedOperand:
+    """One operand of an operation.
+
+    Attributes:
+        user: Name of the operation.
+        position: Which operand of it.
+        dimensions: What is known of its dimensions.
+    """
+
+    user: str
+    position: int
+    dimensions: tuple[DividedDimension, ...]
+
+
+def sharded_operands(
+    before: HloModule, collective: Collective, mesh: Mesh | None
+) -> tuple[ShardedOperand, ...]:
+    """Return the operands of the operation that a collective was put in for.
+
+    Of several operations with its path and source line, the first that sums over a dimension that
+    is divided along the collective's axes; else the first.
+
+    Args:
+        before: The text from before optimizations.
+        collective: The collective, which has the operation's path and source line.
+        mesh: Mesh to name axes by.
+    """
+    meshes = shardy.shardy_meshes(before.frontend_attributes.get(shardy.MESHES, ""))
+    wanted = set(collective.axes or ())
+    first: tuple[ShardedOperand, ...] = ()
+    for user in itertools.islice(_operations(before, collective), _MOST_OPERATIONS):
+        found = [_operand_of(user, k, mesh, meshes) for k in range(len(user.operands))]
+        known = tuple(operand for operand in found if operand.dimensions)
+        if any(d.is_summed and wanted.intersection(d.axes) for o in known for d in o.dimensions):
+            return known
+        first = first or known
+    return first
+
+
+def _operations(before: HloModule, collective: Collective) -> Iterator[HloInstruction]:
+    """Yield the instructions with a collective's path and source line; products first."""
+    path = collective.op_name
+    if not path:
+        return
+    listed = []
+    for instruction in before.instructions:
+        metadata = instruction.metadata
+        if metadata is None or not metadata.op_name or not path.endswith(metadata.op_name):
+            continue
+        if instruction.opcode in _STRUCTURE:
+            continue
+        place = instruction.source_location
+        line = None if place is None else place.line
+        if None not in (line, collective.source_line) and line != collective.source_line:
+            continue
+        if path in _paths(instruction):
+            listed.append(instruction)
+    yield from sorted(listed, key=lambda instruction: instruction.opcode not in _WEIGHTY)
+
+
+def _paths(instruction: HloInstruction, depth: int = 0) -> set[str]:
+    """Return the operation paths that an instruction gets when calls are inlined."""
+    metadata = instruction.metadata
+    own = metadata.op_name if metadata is not None and metadata.op_name else ""
+    found = {own}
+    if depth < _CALLS:
+        for caller in instruction.computation.callers:
+            if caller.opcode == "call":
+                found |= {f"{path}/{own}" for path in _paths(caller, depth + 1) if path}
+    return found
+
+
+def _operand_of(
+    user: HloInstruction, position: int, mesh: Mesh | None, meshes: Mapping[str, Mesh]
+) -> ShardedOperand:
+    shape = _operand_shape(user, position)
+    summed = _summed(user, position)
+    found = []
+    for dimension in range(len(shape.dimensions) if shape is not None else 0):
+        trace = _Trace(mesh=mesh, meshes=meshes)
+        divided = trace.operand(user, position, (), dimension, ())
+        if divided is not None:
+            axes, origin = divided
+            found.append(
+                DividedDimension(
+                    dimension=dimension,
+                    axes=axes,
+                    origin=_name(origin),
+                    is_summed=dimension in summed,
+                )
+            )
+    return ShardedOperand(user=user.name, position=position, dimensions=tuple(found))
+
+
+def _name(origin: HloInstruction) -> str:
+    """Return the name of an argument as the program has it; of others their own."""
+    metadata = origin.metadata
+    if origin.opcode == "parameter" and metadata is not None and metadata.op_name:
+        return metadata.op_name
+    return origin.name
+
+
+def _summed(user: HloInstruction, position: int) -> tuple[int, ...]:
+    if user.opcode == "reduce":
+        return _numbers(user, "dimensions") if position == 0 else ()
+    return summed_dimensions(user, position) or ()
+
+
+def summed_dimensions(instruction: HloInstruction, position: int) -> tuple[int, ...] | None:
+    """Return the dimensions of an operand that a product sums over; None for other instructions."""
+    if instruction.opcode == "dot":
+        side = "lhs" if position == 0 else "rhs"
+        return _numbers(instruction, f"{side}_contracting_dims")
+    if instruction.opcode == "convolution":
+        labels = _LABELS.match(instruction.attribute("dim_labels") or "")
+        if labels is None or position > 1:
+            return None
+        text, wanted = (labels[1], "f") if position == 0 else (labels[2], "i")
+        return (text.index(wanted),) if wanted in text else None
+    return None
+
+
+def _numbers(instruction: HloInstruction, attribute: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in _NUMBER.findall(instruction.attribute(attribute) or ""))
+
+
+def _operand_shape(user: HloInstruction, position: int) -> Shape | None:
+    operand = user.operands[position]
+    producer = user.computation.instruction(operand.name)
+    return None if producer is None else _element(producer.shape, operand.index)
+
+
+def _element(shape: Shape | None, index: ShapeIndex) -> Shape | None:
+    for place in index:
+        parts = () if shape is None else shape.tuple_shapes
+        shape = parts[place] if place < len(parts) else None
+    return None if shape is None or shape.is_tuple else shape
+
+
+_Calls = tuple["HloInstruction", ...]
+_Found = tuple[tuple[str, ...], "HloInstruction"] | None
+
+
+@dataclass(slots=True)
+class _Trace:
+    """Follows one dimension back to a sharding.
+
+    Attributes:
+        mesh: Mesh to name axes by.
+        meshes: Meshes by the names that Shardy's attributes use.
+        visits: How many instructions may still be looked at.
+        seen: Values that were looked at already.
+    """
+
+    mesh: Mesh | None
+    meshes: Mapping[str, Mesh]
+    visits: int = _VISITS
+    seen: set[tuple[object, ...]] = field(default_factory=set)
+
+    def operand(
+        self, user: HloInstruction, position: int, index: ShapeIndex, dimension: int, calls: _Calls
+    ) -> _Found:
+        """Return what divides one dimension of an operand, and what says so."""
+        operands = user.operands
+        if position >= len(operands):
+            return None
+        producer = user.computation.instruction(operands[position].name)
+        if producer is None:
+            return None
+        return self.value(producer, (*operands[position].index, *index), dimension, calls)
+
+    def value(
+        self, instruction: HloInstruction, index: ShapeIndex, dimension: int, calls: _Calls
+    ) -> _Found:
+        """Return what divides one dimension of a value, and what says so."""
+        key = (instruction.computation.name, instruction.name, index, dimension)
+        self.visits -= 1
+        if self.visits < 0 or key in self.seen:
+            return None
+        self.seen.add(key)
+        sharding = self._sharding(instruction, index)
+        if sharding is not None:
+            axes = self._axes(sharding, dimension)
+            return None if axes is None else (axes, instruction)
+        opcode = instruction.opcode
+        if opcode in ("parameter", "while", "call", "get-tuple-element", "tuple"):
+            return self._around(instruction, index, dimension, calls)
+        best: _Found = None
+        for position, source in _sources(instruction, dimension):
+            found = self.operand(instruction, position, index, source, calls)
+            if found is not None and (best is None or (found[0] and not best[0])):
+                best = found
+            if best is not None and best[0]:
+                break
+        return best
+
+    def _around(
+        self, instruction: HloInstruction, index: ShapeIndex, dimension: int, calls: _Calls
+    ) -> _Found:
+        """Follow tuples, and go into and out of calls and loops."""
+        opcode = instruction.opcode
+        if opcode == "get-tuple-element":
+            number = int(instruction.attributes.get("index", "0"))
+            return self.operand(instruction, 0, (number, *index), dimension, calls)
+        if opcode == "tuple":
+            if not index:
+                return None
+            return self.operand(instruction, index[0], index[1:], dimension, calls)
+        if opcode == "while":
+            return self.operand(instruction, 0, index, dimension, calls)
+        if opcode == "call":
+            names = instruction.called_computations
+            called = instruction.computation.module.computation(names[0]) if names else None
+            if called is None or called.root is None:
+                return None
+            return self.value(called.root, index, dimension, (*calls, instruction))
+        return self._outside(instruction, index, dimension, calls)
+
+    def _outside(
+        self, parameter: HloInstruction, index: ShapeIndex, dimension: int, calls: _Calls
+    ) -> _Found:
+        """Follow a parameter to the call that was gone into, else to the first caller."""
+        computation = parameter.computation
+        if computation.is_entry:
+            return None
+        inside = calls and computation.name in calls[-1].called_computations
+        callers = calls[-1:] if inside else computation.callers[:1]
+        number = parameter.parameter_number or 0
+        for caller in callers:
+            if caller.opcode == "while":
+                number = 0
+            elif caller.opcode == "conditional":
+                number = 1 + caller.called_computations.index(computation.name)
+            rest = calls[:-1] if inside else calls
+            return self.operand(caller, number, index, dimension, rest)
+        return None
+
+    def _sharding(self, instruction: HloInstruction, index: ShapeIndex) -> HloSharding | None:
+        """Return the sharding that an instruction prints for one array; None if it says none."""
+        if index:
+            return None
+        text = instruction.frontend_attributes.get(shardy.SHARDING)
+        try:
+            found = shardy.shardy_shardings(text, self.meshes) if text else ()
+            sharding = found[0] if len(found) == 1 else None
+            sharding = sharding or instruction.sharding
+        except DumpSyntaxError:
+            return None
+        if sharding is None or sharding.elements or sharding.kind.value in ("manual", "unknown"):
+            return None
+        return sharding
+
+    def _axes(self, sharding: HloSharding, dimension: int) -> tuple[str, ...] | None:
+        """Return the axes that divide a dimension; None where no mesh tells."""
+        mesh = self.mesh or (None if sharding.named is None else sharding.named.mesh)
+        try:
+            spec = None if mesh is None else sharding.to_partition_spec(mesh)
+        except UsageError:
+            spec = None
+        if spec is None:
+            return None
+        axes = spec[dimension] if dimension < len(spec) else None
+        return (axes,) if isinstance(axes, str) else axes or ()
+
+
+def _sources(instruction: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
+    """Yield the operands, and dimensions of them, that a dimension of a result is."""
+    follow = _FOLLOW.get(instruction.opcode)
+    if follow is not None:
+        yield from follow(instruction, dimension)
+    elif instruction.opcode in _SAME_PLACE:
+        if instruction.operands:
+            yield 0, dimension
+    else:
+        yield from _of_elements(instruction, dimension)
+
+
+_SAME_PLACE = frozenset({"slice", "dynamic-slice", "pad", "custom-call", "dynamic-update-slice"})
+
+
+def _of_transpose(transpose: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
+    order = _numbers(transpose, "dimensions")
+    if dimension < len(order):
+        yield 0, order[dimension]
+
+
+def _of_broadcast(broadcast: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
+    order = _numbers(broadcast, "dimensions")
+    if dimension in order:
+        yield 0, order.index(dimension)
+
+
+def _of_reduce(reduce: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
+    summed = _numbers(reduce, "dimensions")
+    shape = _operand_shape(reduce, 0)
+    kept = [k for k in range(len(shape.dimensions) if shape else 0) if k not in summed]
+    if dimension < len(kept):
+        yield 0, kept[dimension]
+
+
+def _of_dot(dot: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
+    """Yield what a dimension of a product is: batch, then free ones of the left, of the right."""
+    free: list[list[int]] = []
+    batch: list[tuple[int, ...]] = []
+    for position, side in enumerate(("lhs", "rhs")):
+        shape = _operand_shape(dot, position)
+        batch.append(_numbers(dot, f"{side}_batch_dims"))
+        gone = (*batch[-1], *_numbers(dot, f"{side}_contracting_dims"))
+        free.append([k for k in range(len(shape.dimensions) if shape else 0) if k not in gone])
+    if dimension < len(batch[0]):
+        yield 0, batch[0][dimension]
+        yield 1, batch[1][dimension]
+        return
+    place = dimension - len(batch[0])
+    if place < len(free[0]):
+        yield 0, free[0][place]
+    elif place - len(free[0]) < len(free[1]):
+        yield 1, free[1][place - len(free[0])]
+
+
+def _of_reshape(reshape: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
+    """Yield what a dimension is where a reshape only adds or drops dimensions of size 1."""
+    before, after = _operand_shape(reshape, 0), reshape.shape
+    if before is None or after is None or after.is_tuple:
+        return
+    places = [place for place, size in enumerate(before.dimensions) if size != 1]
+    kept = [place for place, size in enumerate(after.dimensions) if size != 1]
+    same = [before.dimensions[k] for k in places] == [after.dimensions[k] for k in kept]
+    if same and dimension in kept:
+        yield 0, places[kept.index(dimension)]
+
+
+def _of_elements(instruction: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
+    """Yield the operands that have the shape of the result: the operation is elementwise."""
+    result = instruction.shape
+    for position in range(len(instruction.operands)):
+        shape = _operand_shape(instruction, position)
+        if result is not None and shape is not None and shape.dimensions == result.dimensions:
+            yield position, dimension
+
+
+_FOLLOW: Mapping[str, Callable[[HloInstruction, int], Iterator[tuple[int, int]]]] = {
+    "dot": _of_dot,
+    "transpose": _of_transpose,
+    "broadcast": _of_broadcast,
+    "reshape": _of_reshape,
+    "reduce": _of_reduce,
+}

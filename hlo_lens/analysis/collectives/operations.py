@@ -1,0 +1,344 @@
+"""Which instructions of a module are collectives: each logical operation once, with start and end.
+
+Counted: the plain opcode or its ``-start``, never ``-done`` or ``-update``; of an async-start or
+``X-start`` whose computation holds the collective, that inner one alone, also where it lies in a
+fusion in there (GPU, jax 0.12); of the copies that TPU compilers make of one asynchronous
+collective (in AsyncCollectiveStart, async_collective_fusion* and AsyncCollectiveDone computations),
+the one at the start; and custom calls that are known to communicate (`COMMUNICATING`).
+
+Sources: xla/service/hlo_instruction.cc (async sugar), xla/service/gpu/backend_configs.proto
+(is_sync), jax/_src/tpu_custom_call.py (has_communication), as of August 2026. The TPU compiler's
+is not public: its forms are those seen in dumps of libtpu 0.0.11 to 0.0.51.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.hlo.query import called_closure, collective_kind, split_phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from hlo_lens.analysis.program.call_counts import CallCounts
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.query import InstructionTable
+
+CUSTOM_CALL = "custom-call"
+"""Kind of a custom call that communicates and is none of XLA's own collectives."""
+
+COMMUNICATING: Mapping[str, str] = {
+    "mpi_allgather": "all-gather",
+    "mpi_allreduce": "all-reduce",
+    "mpi_alltoall": "all-to-all",
+    "mpi_bcast": "collective-broadcast",
+    "mpi_gather": CUSTOM_CALL,
+    "mpi_recv": "recv",
+    "mpi_reduce": CUSTOM_CALL,
+    "mpi_scan": CUSTOM_CALL,
+    "mpi_scatter": CUSTOM_CALL,
+    "mpi_send": "send",
+    "mpi_sendrecv": "collective-permute",
+    "te_collective_gemm_ffi": CUSTOM_CALL,
+    "te_comm_gemm_ffi": CUSTOM_CALL,
+    "MegaScaleCollectiveInputStart": CUSTOM_CALL,
+}
+"""Targets of custom calls that communicate, and what they are: mpi4jax (its names end in ``_ffi``
+or begin with ``mpi_xla_`` in some versions), Transformer Engine, and the runtime that connects TPU
+slices and hosts. A ``tpu_custom_call`` (Pallas) communicates where its configuration says
+``has_communication``."""
+
+_TARGET = re.compile(r'custom_call_target="([^"]*)"')
+_TPU_START = 'custom_call_target="AsyncCollectiveStart"'
+_TPU_DONE = 'custom_call_target="AsyncCollectiveDone"'
+_TPU_FUSION = "async_collective_fusion"
+_TPU_ROWS = 1000
+"""Fused computations are small; larger ones are no part of an asynchronous TPU collective."""
+
+_STEPS = 2000
+"""How many instructions are looked at on the way from an end back to its start."""
+
+_PASSED_ON = frozenset(
+    {"get-tuple-element", "tuple", "bitcast", "copy", "opt-barrier", "async-update", "fusion"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveOp:
+    """One collective operation in the text.
+
+    Attributes:
+        instruction: The instruction that says what is communicated.
+        kind: One of `COLLECTIVE_KINDS`, or ``custom-call``.
+        start: The instruction that starts it where it runs: `instruction` itself, or the
+            async-start or fusion around it.
+        done: The instruction that ends it; None for a synchronous one, and where it is not found.
+        is_async: Whether other instructions may run between its start and its end.
+    """
+
+    instruction: HloInstruction
+    kind: str
+    start: HloInstruction
+    done: HloInstruction | None
+    is_async: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveOps:
+    """All collectives of a module, in text order.
+
+    Attributes:
+        ops: Each logical operation once.
+        clones: How many further instructions are parts of operations that are counted already.
+    """
+
+    ops: tuple[CollectiveOp, ...]
+    clones: int
+
+
+def collective_ops(table: InstructionTable, calls: CallCounts) -> CollectiveOps:
+    """Return the collectives of a module, each once.
+
+    Args:
+        table: Table of the module.
+        calls: Who calls which computation.
+    """
+    kinds = {o: kind for o in table.different_opcodes if (kind := collective_kind(o)) is not None}
+    rows = table.rows_of(frozenset(kinds))
+    instructions = [table.instruction(row) for row in rows]
+    roles = _tpu_roles(instructions)
+    kept = _without_wrappers(_without_tpu_clones(instructions, roles))
+    found = [(instruction, kinds[instruction.opcode]) for instruction in kept]
+    custom = _custom_calls(table)
+    if custom:
+        found = sorted([*found, *custom], key=lambda item: item[0].span.start)
+    if not found:
+        return CollectiveOps(ops=(), clones=0)
+    pairing = _Pairing(table, calls, instructions, roles)
+    ops = tuple(pairing.op(instruction, kind) for instruction, kind in found)
+    return CollectiveOps(ops=ops, clones=len(instructions) - len(kept))
+
+
+def _custom_calls(table: InstructionTable) -> list[tuple[HloInstruction, str]]:
+    """Return the custom calls that are known to communicate, with their kinds."""
+    found = []
+    columns = table.module.columns
+    for row in table.rows_of(frozenset({"custom-call"})):
+        text = columns.attributes_text(row)
+        match = _TARGET.search(text)
+        kind = None if match is None else _custom_kind(match[1], text)
+        if kind is not None:
+            found.append((table.instruction(row), kind))
+    return found
+
+
+def _custom_kind(target: str, text: str) -> str | None:
+    """Return what a custom call communicates, or None."""
+    if target == "tpu_custom_call":
+        plain = text.replace("\\", "").replace(" ", "")
+        return CUSTOM_CALL if '"has_communication":true' in plain else None
+    name = target.replace("mpi_xla_", "mpi_").removesuffix("_ffi")
+    return COMMUNICATING.get(target) or COMMUNICATING.get(name)
+
+
+# ---- TPU's copies of one collective ------------------------------------------------------------
+
+
+def _tpu_roles(instructions: Sequence[HloInstruction]) -> dict[str, str]:
+    """Return what computations do for asynchronous TPU collectives: start, step or done."""
+    roles: dict[str, str] = {}
+    for instruction in instructions:
+        computation = instruction.computation
+        if computation.name in roles or computation.is_entry or len(computation.rows) > _TPU_ROWS:
+            continue
+        columns = computation.module.columns
+        texts = [columns.attributes_text(row) for row in computation.rows]
+        if any(_TPU_START in text for text in texts):
+            roles[computation.name] = "start"
+        elif any(_TPU_DONE in text for text in texts):
+            roles[computation.name] = "done"
+        elif computation.name.startswith(_TPU_FUSION):
+            roles[computation.name] = "step"
+    return roles
+
+
+def _twin_key(instruction: HloInstruction) -> tuple[str, int | None]:
+    return split_phase(instruction.opcode)[0], instruction.channel_id
+
+
+def _without_tpu_clones(
+    instructions: Sequence[HloInstruction], roles: Mapping[str, str]
+) -> list[HloInstruction]:
+    """Leave out the later parts of asynchronous TPU collectives.
+
+    A part that continues or ends one whose start is missing, as in a truncated text, stays once.
+    """
+    if not roles:
+        return list(instructions)
+    seen = {_twin_key(i) for i in instructions if roles.get(i.computation.name) == "start"}
+    kept = []
+    for instruction in instructions:
+        if roles.get(instruction.computation.name) in ("step", "done"):
+            if _twin_key(instruction) in seen:
+                continue
+            seen.add(_twin_key(instruction))
+        kept.append(instruction)
+    return kept
+
+
+def _without_wrappers(instructions: Sequence[HloInstruction]) -> list[HloInstruction]:
+    """Leave out each ``X-start`` that prints the computation whose own X is in the list too."""
+    held = {
+        (instruction.computation.name, split_phase(instruction.opcode)[0])
+        for instruction in instructions
+    }
+    return [
+        instruction
+        for instruction in instructions
+        if not instruction.opcode.endswith("-start")
+        or not any(
+            (name, split_phase(instruction.opcode)[0]) in held
+            for name in instruction.called_computations
+        )
+    ]
+
+
+# ---- start and end -----------------------------------------------------------------------------
+
+
+class _Pairing:
+    """Finds where the collectives of a module start and end.
+
+    Args:
+        table: Table of the module.
+        calls: Who calls which computation.
+        instructions: All instructions with a collective's opcode, copies included.
+        roles: Roles of computations in asynchronous TPU collectives.
+    """
+
+    def __init__(
+        self,
+        table: InstructionTable,
+        calls: CallCounts,
+        instructions: Sequence[HloInstruction],
+        roles: Mapping[str, str],
+    ) -> None:
+        self._roles = roles
+        self._calls = calls
+        wrappers: dict[str, HloInstruction] = {}
+        starts = frozenset(o for o in table.different_opcodes if split_phase(o)[1] == "start")
+        for row in table.rows_of(starts):
+            start = table.instruction(row)
+            wrappers.update(dict.fromkeys(start.called_computations, start))
+        self._wrappers = called_closure(table.module, _without_reducers(wrappers))
+        self._ends = self._ends_of_starts(table)
+        self._ends.update(self._ends_of_fusions(instructions))
+
+    def op(self, instruction: HloInstruction, kind: str) -> CollectiveOp:
+        """Return one collective with its start and end."""
+        start = self._wrappers.get(instruction.computation.name)
+        if start is None:
+            start = instruction
+            if self._roles.get(instruction.computation.name) == "start":
+                sites = self._calls.sites(instruction.computation.name)
+                start = sites[0].caller if sites else instruction
+        is_async = self._is_async(instruction, start) and not _is_marked_sync(instruction, start)
+        done = self._ends.get((start.computation.name, start.name)) if is_async else None
+        return CollectiveOp(
+            instruction=instruction, kind=kind, start=start, done=done, is_async=is_async
+        )
+
+    def _is_async(self, instruction: HloInstruction, start: HloInstruction) -> bool:
+        if instruction.opcode in ("send", "recv"):
+            return True
+        is_tpu_start = self._roles.get(instruction.computation.name) == "start"
+        return is_tpu_start or split_phase(start.opcode)[1] == "start"
+
+    def _ends_of_starts(self, table: InstructionTable) -> dict[tuple[str, str], HloInstruction]:
+        """Return for each start the ``-done`` that its result goes to, in the same computation."""
+        found: dict[tuple[str, str], HloInstruction] = {}
+        opcodes = {o for o in table.different_opcodes if split_phase(o)[1] == "done"}
+        for row in table.rows_of(frozenset(opcodes)):
+            done = table.instruction(row)
+            start = _first_behind(done, _is_start)
+            if start is not None:
+                found.setdefault((start.computation.name, start.name), done)
+        return found
+
+    def _ends_of_fusions(
+        self, instructions: Iterable[HloInstruction]
+    ) -> dict[tuple[str, str], HloInstruction]:
+        """Return for each fusion that starts a TPU collective the one that ends it."""
+        starts: dict[tuple[str, str], tuple[str, int | None]] = {}
+        ends: list[tuple[HloInstruction, tuple[str, int | None]]] = []
+        for instruction in instructions:
+            role = self._roles.get(instruction.computation.name)
+            for site in self._calls.sites(instruction.computation.name) if role else ():
+                if role == "start":
+                    key = (site.caller.computation.name, site.caller.name)
+                    starts[key] = _twin_key(instruction)
+                elif role == "done":
+                    ends.append((site.caller, _twin_key(instruction)))
+        found: dict[tuple[str, str], HloInstruction] = {}
+        for end, twin in ends:
+
+            def is_start(candidate: HloInstruction, twin: object = twin) -> bool:
+                return starts.get((candidate.computation.name, candidate.name)) == twin
+
+            start = _first_behind(end, is_start)
+            if start is not None:
+                found.setdefault((start.computation.name, start.name), end)
+        return found
+
+
+def _without_reducers(wrappers: Mapping[str, HloInstruction]) -> dict[str, HloInstruction]:
+    """Leave out what ``all-reduce-start`` and its like apply to elements."""
+    return {
+        name: start
+        for name, start in wrappers.items()
+        if (start.attribute("to_apply") or "").lstrip("%") != name
+    }
+
+
+def _is_start(instruction: HloInstruction) -> bool:
+    return split_phase(instruction.opcode)[1] == "start" or instruction.opcode in ("send", "recv")
+
+
+def _first_behind(
+    end: HloInstruction, is_wanted: Callable[[HloInstruction], bool]
+) -> HloInstruction | None:
+    """Return the nearest instruction wanted that an instruction's operands come from, or None.
+
+    Followed are instructions that pass on what a start gave.
+    """
+    computation = end.computation
+    waiting = deque(end.operand_names)
+    seen = set(waiting)
+    while waiting and len(seen) < _STEPS:
+        producer = computation.instruction(waiting.popleft())
+        if producer is None:
+            continue
+        if is_wanted(producer):
+            return producer
+        if producer.opcode not in _PASSED_ON and split_phase(producer.opcode)[1] != "update":
+            continue
+        for name in producer.operand_names:
+            if name not in seen:
+                seen.add(name)
+                waiting.append(name)
+    return None
+
+
+def _is_marked_sync(instruction: HloInstruction, start: HloInstruction) -> bool:
+    """Return whether GPU's compiler marked a collective as synchronous.
+
+    It does so by ``is_sync`` in the backend_config of the start (of 2022: escaped quotes).
+    """
+    for marked in (start, instruction):
+        config = (marked.attribute("backend_config") or "").replace("\\", "").replace(" ", "")
+        if '"is_sync":true' in config:
+            return True
+    return False

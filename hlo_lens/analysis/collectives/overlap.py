@@ -1,0 +1,132 @@
+"""What runs while a collective is under way: instructions, arithmetic, bytes.
+
+Counted are the instructions between start and end in a scheduled computation that do work of their
+own: no views (tuple, get-tuple-element, bitcast, parameter, constant), no starts and ends of other
+asynchronous operations, no other collectives. None of them: the collective is exposed.
+
+Arithmetic is that of dot, convolution and matrix products in custom calls (see `flops`), also
+inside fusions, calls and loops (times the trip count). Bytes are those of the results.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.program.flops import flops_of
+from hlo_lens.model.hlo.columns import NAME, STRIDE
+from hlo_lens.model.hlo.query import COLLECTIVE_KINDS, split_phase
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.analysis.program.call_counts import CallCounts
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.query import InstructionTable
+
+_IDLE_NAMES = """
+    add-dependency after-all bitcast constant domain get-tuple-element opt-barrier parameter
+    partition-id replica-id tuple
+"""
+_IDLE = frozenset((*_IDLE_NAMES.split(), *COLLECTIVE_KINDS))
+_PRODUCTS = frozenset({"dot", "scaled-dot", "convolution", "custom-call"})
+_ARITHMETIC = _PRODUCTS | {"fusion", "call", "while"}
+_ALLOCATES = 'custom_call_target="AllocateBuffer"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlap:
+    """What runs between start and end.
+
+    Attributes:
+        instructions: How many; 0 means exposed.
+        flops: Their multiplications and additions; None where a loop's trip count is not known.
+        size_bytes: Bytes of their results, as far as these are known.
+    """
+
+    instructions: int
+    flops: int | None
+    size_bytes: int
+
+
+EXPOSED = Overlap(instructions=0, flops=0, size_bytes=0)
+
+
+class OverlapFinder:
+    """Finds what runs between two instructions of a computation.
+
+    Args:
+        table: Table of the module.
+        calls: Trip counts of its loops.
+    """
+
+    def __init__(self, table: InstructionTable, calls: CallCounts) -> None:
+        self._table = table
+        self._calls = calls
+        self._flops: dict[str, int | None] = {}
+
+    def between(self, start: HloInstruction, done: HloInstruction) -> Overlap:
+        """Return what runs after a start and before its end."""
+        count = size = 0
+        flops: int | None = 0
+        for row in self._rows_between(start, done):
+            if not self._works(row):
+                continue
+            count += 1
+            size += self._table.result_bytes(row) or 0
+            more = self._flops_of(row)
+            flops = None if flops is None or more is None else flops + more
+        return Overlap(instructions=count, flops=flops, size_bytes=size)
+
+    def _rows_between(self, start: HloInstruction, done: HloInstruction) -> Sequence[int]:
+        rows = start.computation.rows
+        spans = self._table.module.columns.spans
+
+        def place(row: int) -> int:
+            return spans[row * STRIDE + NAME]
+
+        first = bisect_right(rows, start.span.start, key=place)
+        return rows[first : bisect_left(rows, done.span.start, key=place)]
+
+    def _works(self, row: int) -> bool:
+        opcode = self._table.opcodes[row]
+        if opcode in _IDLE or split_phase(opcode)[1]:
+            return False
+        if opcode != "custom-call":
+            return True
+        return _ALLOCATES not in self._table.module.columns.attributes_text(row)
+
+    def _flops_of(self, row: int) -> int | None:
+        opcode = self._table.opcodes[row]
+        if opcode not in _ARITHMETIC:
+            return 0
+        instruction = self._table.instruction(row)
+        if opcode in _PRODUCTS:
+            try:
+                return flops_of(instruction)
+            except DumpSyntaxError:
+                return None
+        flops = self._of_computations(instruction)
+        if opcode != "while" or not flops:
+            return flops
+        trips = self._calls.trip_count(instruction)
+        return None if trips is None else flops * trips
+
+    def _of_computations(self, instruction: HloInstruction) -> int | None:
+        """Return the arithmetic in what an instruction calls, each once."""
+        total = 0
+        for name in instruction.called_computations:
+            if name not in self._flops:
+                self._flops[name] = 0  # what a computation that calls itself sees
+                computation = self._table.module.computation(name)
+                rows = () if computation is None else computation.rows
+                parts = [self._flops_of(row) for row in rows]
+                known = [part for part in parts if part is not None]
+                self._flops[name] = sum(known) if len(known) == len(parts) else None
+            part = self._flops[name]
+            if part is None:
+                return None
+            total += part
+        return total

@@ -1,0 +1,228 @@
+"""Collective and Collectives: what is known of each collective of a module, and of all together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.collectives.data_movement import DataMovement
+from hlo_lens.analysis.collectives.operations import CUSTOM_CALL
+from hlo_lens.analysis.program.trip_counts import TripCounts
+from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.model.hlo.query import COLLECTIVE_KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.analysis.sharding.mesh_axes import ModuleMesh
+    from hlo_lens.model.shapes.replica_groups import Groups
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collective:
+    """One collective operation.
+
+    Attributes:
+        name: Name of the instruction that performs or starts it.
+        kind: One of `COLLECTIVE_KINDS`; ``custom-call`` for one that is none of them.
+        computation: Computation that holds the instruction.
+        channel_id: Channel; not unique.
+        mode: What the printed ids count: a `CollectiveOpGroupMode` value; None for send and recv.
+        groups: Flattened device ids; None where they are not known.
+        group_size: Devices in each group; None where unknown or unequal.
+        num_groups: Number of groups.
+        axes: Mesh axes along which the devices of a group differ, most major first; () for groups
+            of one device; None where no mesh is known.
+        payload_bytes: Bytes of the full tensor of one group.
+        wire_bytes_per_device: Bytes that leave each device when it runs once; see
+            `collective_bytes`.
+        element_type: Element type of the payload; several joined by commas.
+        static_count: 1.
+        dynamic_count: How often one run of the program performs it, at most where `is_at_most`;
+            None where the trip count of a loop around it is not known.
+        loop_path: Enclosing loops, outermost first.
+        is_async: Whether other instructions may run between its start and its end.
+        overlap_instructions: How many do; 0 where it is exposed, None where the module is not
+            scheduled or the end is not found.
+        op_name: Scope path of the framework.
+        source_file: File of the user's program.
+        source_line: 1-based line in it.
+        source_target_pairs: Flattened ids of source and target of each transfer; None for kinds
+            that have none, and where they are not known.
+        axis_parts: The same as `axes` where groups are exactly all devices along axes or parts of
+            axes, which are written ``model:(2)2``; else None.
+        transfer: What source and target pairs do: ``shift +1 around model``, ``2 cycles of 4``.
+        steps: Rounds of the ring or chain.
+        moves_nothing: Whether each group is one device, or each device sends to itself.
+        is_at_most: Whether a conditional decides if it runs.
+        overlap_flops: Multiplications and additions of the instructions that run meanwhile.
+        overlap_bytes: Bytes of their results.
+        is_host_transfer: Whether a send or recv goes between a device and its host.
+        crosses_slices: Whether the multi-slice runtime carries it to other slices.
+        performed_as: The kind that it is fused to (TPU: all-reduce and slice to reduce-scatter), or
+            of the collective between slices that it is part of.
+        started_by: The instruction that starts it, where that is not the one named.
+        ended_by: The instruction that ends it, in the computation of the one that starts it; None
+            for a synchronous one, and where it is not found.
+        stack: Python call stack, innermost first: ``file:line (function)``.
+        near_op_name: Where nothing says where it comes from: scope path of its first operand.
+        near_source: And the place in the user's program that this operand comes from.
+    """
+
+    name: str
+    kind: str
+    computation: str
+    channel_id: int | None
+    mode: str | None
+    groups: Groups | None
+    group_size: int | None
+    num_groups: int | None
+    axes: tuple[str, ...] | None = None
+    payload_bytes: int | None
+    wire_bytes_per_device: int | None = None
+    element_type: str | None
+    static_count: int = 1
+    dynamic_count: int | None = None
+    loop_path: tuple[str, ...] = ()
+    is_async: bool
+    overlap_instructions: int | None = None
+    op_name: str | None
+    source_file: str | None
+    source_line: int | None
+    source_target_pairs: Groups | None = None
+    axis_parts: tuple[str, ...] | None = None
+    transfer: str | None = None
+    steps: int | None = None
+    moves_nothing: bool = False
+    is_at_most: bool = False
+    overlap_flops: int | None = None
+    overlap_bytes: int | None = None
+    is_host_transfer: bool = False
+    crosses_slices: bool = False
+    performed_as: str | None = None
+    started_by: str | None = None
+    ended_by: str | None = None
+    stack: tuple[str, ...] = ()
+    near_op_name: str | None = None
+    near_source: str | None = None
+
+    @property
+    def is_exposed(self) -> bool | None:
+        """Whether nothing runs meanwhile, although it moves something; None if not known."""
+        if self.moves_nothing:
+            return False
+        return None if self.overlap_instructions is None else not self.overlap_instructions
+
+    @property
+    def axis_label(self) -> str:
+        """The axes as people read them: ``data,model``; ``?`` if unknown, ``-`` for none."""
+        if self.axes is None:
+            return "?"
+        return ",".join(self.axes if self.axis_parts is None else self.axis_parts) or "-"
+
+    @property
+    def wire_bytes_per_run(self) -> int | None:
+        """Bytes that leave each device in one run of the program; None if not known."""
+        if self.wire_bytes_per_device == 0 or self.dynamic_count == 0:
+            return 0
+        if self.wire_bytes_per_device is None or self.dynamic_count is None:
+            return None
+        return self.wire_bytes_per_device * self.dynamic_count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collectives(Result):
+    """All collectives of a module, in text order.
+
+    Attributes:
+        collectives: Each logical operation once.
+        clones: How many further instructions are parts of operations that are counted already.
+        unknown_opcodes: Opcodes not known to XLA of August 2026 that sound like collectives, and
+            how often each stands in the text; they are not counted.
+        meshes: The meshes that axes are named by.
+        trips: Trip counts of the loops.
+        movement: Copies between the memories of device and host.
+        is_scheduled: Whether it is known what runs meanwhile.
+    """
+
+    KIND: ClassVar[str] = "collectives"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("name", Unit.NONE, "instruction that performs or starts it"),
+        Column("kind", Unit.NONE, "all-reduce, all-gather, ..."),
+        Column("computation", Unit.NONE, "computation that holds the instruction"),
+        Column("channel_id", Unit.NONE, "channel; not unique"),
+        Column("mode", Unit.NONE, "what the printed ids count"),
+        Column("groups", Unit.NONE, "flattened ids of the devices of each group"),
+        Column("group_size", Unit.COUNT, "devices in each group"),
+        Column("num_groups", Unit.COUNT, "number of groups"),
+        Column("axes", Unit.NONE, "mesh axes along which the devices of a group differ"),
+        Column("payload_bytes", Unit.BYTES, "bytes of the full tensor of one group"),
+        Column("wire_bytes_per_device", Unit.BYTES, "bytes that leave each device, each time"),
+        Column("element_type", Unit.NONE, "element type of the payload"),
+        Column("static_count", Unit.COUNT, "1: each operation has its row"),
+        Column("dynamic_count", Unit.COUNT, "how often one run performs it"),
+        Column("loop_path", Unit.NONE, "enclosing loops"),
+        Column("is_async", Unit.NONE, "whether other instructions may run meanwhile"),
+        Column("overlap_instructions", Unit.COUNT, "how many instructions run meanwhile"),
+        Column("op_name", Unit.NONE, "scope path of the framework"),
+        Column("source_file", Unit.NONE, "file of the user's program"),
+        Column("source_line", Unit.NONE, "1-based line in it"),
+        Column("source_target_pairs", Unit.NONE, "source and target of each transfer"),
+        Column("axis_parts", Unit.NONE, "axes, or parts of them, that the groups are exactly"),
+        Column("transfer", Unit.NONE, "what source and target pairs do"),
+        Column("steps", Unit.COUNT, "rounds of the ring or chain"),
+        Column("moves_nothing", Unit.NONE, "whether each group is one device"),
+        Column("is_at_most", Unit.NONE, "whether a conditional decides if it runs"),
+        Column("overlap_flops", Unit.COUNT, "arithmetic that runs meanwhile"),
+        Column("overlap_bytes", Unit.BYTES, "bytes of the results that are made meanwhile"),
+        Column("is_host_transfer", Unit.NONE, "whether it goes between a device and its host"),
+        Column("crosses_slices", Unit.NONE, "whether it goes to other slices"),
+        Column("performed_as", Unit.NONE, "kind that it is fused to"),
+        Column("started_by", Unit.NONE, "instruction that starts it, where another does"),
+        Column("ended_by", Unit.NONE, "instruction that ends it, where another does"),
+        Column("stack", Unit.NONE, "Python call stack, innermost first"),
+        Column("near_op_name", Unit.NONE, "scope path of its operand, where it has none itself"),
+        Column("near_source", Unit.NONE, "place that its operand comes from, likewise"),
+    )
+    collectives: tuple[Collective, ...]
+    clones: int
+    unknown_opcodes: tuple[tuple[str, int], ...]
+    meshes: tuple[ModuleMesh, ...] = ()
+    trips: TripCounts = field(default_factory=lambda: TripCounts(loops=()))
+    movement: DataMovement = field(default_factory=lambda: DataMovement(copies=()))
+    is_scheduled: bool = False
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the collectives in text order."""
+        names = [one.name for one in fields(Collective)]
+        for collective in self.collectives:
+            yield tuple(getattr(collective, name) for name in names)
+
+    @property
+    def row_count(self) -> int:
+        """Number of collectives."""
+        return len(self.collectives)
+
+    def static_counts(self) -> dict[str, int]:
+        """Return every kind with how many there are, in the order of `COLLECTIVE_KINDS`."""
+        counts = Counter(collective.kind for collective in self.collectives)
+        return {kind: counts[kind] for kind in (*COLLECTIVE_KINDS, *self._custom())}
+
+    def dynamic_counts(self) -> dict[str, int | None]:
+        """Return every kind with how often one run performs it; None if not known for each."""
+        found: dict[str, int | None] = dict.fromkeys((*COLLECTIVE_KINDS, *self._custom()), 0)
+        for collective in self.collectives:
+            so_far, more = found[collective.kind], collective.dynamic_count
+            found[collective.kind] = None if so_far is None or more is None else so_far + more
+        return found
+
+    def _custom(self) -> tuple[str, ...]:
+        return (CUSTOM_CALL,) if any(c.kind == CUSTOM_CALL for c in self.collectives) else ()
+
+    @property
+    def wire_bytes_per_device(self) -> int | None:
+        """Bytes that leave each device in one run of the program; None if not known for each."""
+        parts = [collective.wire_bytes_per_run for collective in self.collectives]
+        known = [part for part in parts if part is not None]
+        return sum(known) if len(known) == len(parts) else None

@@ -1,0 +1,1 @@
+"""Differences of two compilations in memory, collectives and shardings; snapshots."""

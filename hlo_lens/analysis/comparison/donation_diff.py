@@ -1,0 +1,82 @@
+"""The arguments whose memory a result has on one side only: aliases lost and gained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.result import Column, Result, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.model.snapshot.facts import EntryFact
+
+
+@dataclass(frozen=True, kw_only=True)
+class DonationDiff(Result):
+    """Parameters whose memory a result has on one side only, largest first.
+
+    Attributes:
+        entries: The parameter in the base and in the head.
+    """
+
+    KIND: ClassVar[str] = "donation-diff"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("change", Unit.NONE, "lost or gained: whether a result has the argument's memory"),
+        Column("name", Unit.NONE, "argument"),
+        Column("device_bytes", Unit.BYTES, "bytes of one device's part"),
+        Column("device_shape", Unit.NONE, "shape of one device's part"),
+        Column("base_output", Unit.NONE, "result that has its memory in the base"),
+        Column("head_output", Unit.NONE, "result that has its memory in the head"),
+        Column("base_donation", Unit.NONE, "how the base's program donates it"),
+        Column("head_donation", Unit.NONE, "how the head's program donates it"),
+    )
+    entries: tuple[tuple[EntryFact, EntryFact], ...]
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the parameters, those that lost their alias first."""
+        for base, head in self.entries:
+            yield (
+                "gained" if base.aliased_with is None else "lost",
+                head.name or base.name,
+                _bytes_of(head),
+                head.device_shape,
+                base.aliased_with,
+                head.aliased_with,
+                base.donation,
+                head.donation,
+            )
+
+    @property
+    def row_count(self) -> int:
+        """Number of parameters."""
+        return len(self.entries)
+
+    def bytes_of(self, change: str) -> int:
+        """Return the bytes of all parameters of one change, as far as they are known."""
+        return sum(
+            int(str(row[2])) for row in self.rows() if row[0] == change and row[2] is not None
+        )
+
+
+def _bytes_of(entry: EntryFact) -> int | None:
+    return entry.device_bytes if entry.padded_device_bytes is None else entry.padded_device_bytes
+
+
+def donation_diff(pairs: Sequence[tuple[EntryFact, EntryFact]]) -> DonationDiff:
+    """Return which of the matched parameters lost or gained an alias."""
+    found = [
+        (one, other)
+        for one, other in pairs
+        if one.kind == "parameter" and (one.aliased_with is None) != (other.aliased_with is None)
+    ]
+    found.sort(
+        key=lambda pair: (
+            pair[0].aliased_with is None,
+            -max(_bytes_of(pair[0]) or 0, _bytes_of(pair[1]) or 0),
+            pair[1].name or "",
+        )
+    )
+    return DonationDiff(entries=tuple(found))

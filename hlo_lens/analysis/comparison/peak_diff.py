@@ -1,0 +1,326 @@
+"""Which values make the difference of one memory space between two compiles.
+
+The peak of each memory space is explained by groups of values of one origin and shape: each byte
+that is occupied at the peak belongs to one group, so that the differences of all groups sum to the
+difference of the peaks. Where no live ranges are known, what is explained is all that is allocated,
+each byte given to the largest value that lies there, and free bytes to `FRAGMENTATION`.
+
+Groups are matched by kind, operation path, source line and shape; then without the line number,
+which an edit further up moves; then without the place; then by the last scope of the path; then
+without the shape, so that an array that became larger, or of another type, stands in one row.
+
+At a peak the differences of all groups sum to that of the peaks; what else is allocated then is
+free (`FREE`) or lies on no heap (`NO_HEAP`). With these two the rows sum to the difference of all
+that is allocated.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.comparison.keyed_pairs import pair_items
+from hlo_lens.analysis.comparison.op_paths import last_scopes
+from hlo_lens.analysis.result import Column, Result, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
+
+    from hlo_lens.analysis.comparison.delta import Delta
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.model.snapshot.facts import AliveGroup, SpacePeak
+
+FREE = "[fragmentation]"
+NO_HEAP = "[thread-local]"
+
+_LINE = re.compile(r":\d+$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeakRow:
+    """Values of one origin at the peaks of both sides.
+
+    Attributes:
+        base: Their group in the base; None where they are new.
+        head: Their group in the head; None where they are gone.
+    """
+
+    base: AliveGroup | None
+    head: AliveGroup | None
+
+    @property
+    def one(self) -> AliveGroup:
+        """The group of the head, or of the base where they are gone."""
+        group = self.head or self.base
+        if group is None:
+            message = "a row has a group"
+            raise AssertionError(message)
+        return group
+
+    @property
+    def delta_bytes(self) -> int:
+        """Bytes of the head minus those of the base."""
+        return _size(self.head) - _size(self.base)
+
+    @property
+    def change(self) -> str:
+        """``new``, ``gone``, ``grown``, ``shrunk`` or ``=``."""
+        if self.base is None:
+            return "new"
+        if self.head is None:
+            return "gone"
+        if self.delta_bytes:
+            return "grown" if self.delta_bytes > 0 else "shrunk"
+        return "="
+
+    @property
+    def shape(self) -> str:
+        """Shape and number: ``bf16[64,32768] x 9``, with an arrow between if they differ."""
+        texts = [shape_text(group) for group in (self.base, self.head) if group is not None]
+        return " -> ".join(dict.fromkeys(texts))
+
+    @property
+    def source(self) -> str | None:
+        """Place in the head's program, in the base's where they are gone."""
+        return self.one.source
+
+
+def shape_text(group: AliveGroup) -> str:
+    """Return shape and number of values, which is left out for one."""
+    return group.shape if group.values == 1 else f"{group.shape} x {group.values}"
+
+
+def _size(group: AliveGroup | None) -> int:
+    return 0 if group is None else group.size_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeakDiff(Result):
+    """What makes the difference of one memory space's peaks, largest first.
+
+    Attributes:
+        color: Number of the space.
+        space: What users call it.
+        is_peak: Whether values alive at the peak are compared; else all that is allocated.
+        base: The base's side; None where the space has nothing there.
+        head: The head's side.
+        changed: Rows that differ.
+        unchanged_groups: How many groups are the same on both sides.
+        rest: What else is allocated, so that rows sum to all; empty where it is not known.
+    """
+
+    KIND: ClassVar[str] = "memory-diff"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("space", Unit.NONE, "memory space"),
+        Column("delta_bytes", Unit.BYTES_DELTA, "bytes of the head minus those of the base"),
+        Column("base_bytes", Unit.BYTES, "bytes at the base's peak"),
+        Column("head_bytes", Unit.BYTES, "bytes at the head's peak"),
+        Column("change", Unit.NONE, "new, gone, grown or shrunk"),
+        Column("source", Unit.NONE, "place in the user's program"),
+        Column("shape", Unit.NONE, "shape and number of values"),
+        Column("op_name", Unit.NONE, "operation path, or name of the argument"),
+        Column("category", Unit.NONE, "what their allocations are for"),
+        Column("opcode", Unit.NONE, "what makes them"),
+        Column("base_values", Unit.COUNT, "how many values in the base"),
+        Column("head_values", Unit.COUNT, "how many values in the head"),
+        Column("base_shape", Unit.NONE, "shape in the base"),
+        Column("head_shape", Unit.NONE, "shape in the head"),
+        Column("base_source", Unit.NONE, "place in the base's program"),
+        Column("head_source", Unit.NONE, "place in the head's program"),
+    )
+    color: int
+    space: str
+    is_peak: bool
+    base: SpacePeak | None
+    head: SpacePeak | None
+    changed: tuple[PeakRow, ...] = field(repr=False)
+    unchanged_groups: int
+    rest: Mapping[str, Delta] = field(default_factory=dict)
+
+    @property
+    def delta_bytes(self) -> int:
+        """Difference of the peaks: the sum over all groups."""
+        return (self.head.bytes if self.head else 0) - (self.base.bytes if self.base else 0)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows that differ, the largest difference first."""
+        cells = [*self._groups(), *self._others()]
+        yield from sorted(cells, key=lambda row: -abs(row[1]) if isinstance(row[1], int) else 0)
+
+    def _others(self) -> Iterator[Row]:
+        """Yield what differs besides the groups."""
+        for label, delta in self.rest.items():
+            if delta.delta:
+                change = "grown" if delta.delta > 0 else "shrunk"
+                empty = (None,) * (len(self.COLUMNS) - 7)
+                yield (
+                    *(self.space, delta.delta, delta.base, delta.head, change, None, label),
+                    *empty,
+                )
+
+    def _groups(self) -> Iterator[Row]:
+        for row in self.changed:
+            base, head = row.base, row.head
+            yield (
+                self.space,
+                row.delta_bytes,
+                None if base is None else base.size_bytes,
+                None if head is None else head.size_bytes,
+                row.change,
+                row.source,
+                row.shape,
+                row.one.op_name,
+                row.one.category,
+                row.one.opcode,
+                0 if base is None else base.values,
+                0 if head is None else head.values,
+                None if base is None else base.shape,
+                None if head is None else head.shape,
+                None if base is None else base.source,
+                None if head is None else head.source,
+            )
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows that differ."""
+        return len(self.changed) + sum(bool(delta.delta) for delta in self.rest.values())
+
+    def totals(self) -> Mapping[str, int]:
+        """Return the difference of all that is allocated, of the peaks if the rest is not known."""
+        others = sum(delta.delta or 0 for delta in self.rest.values())
+        return {"delta_bytes": self.delta_bytes + others}
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the peak is at another place of the program."""
+        if self.base is None or self.head is None or not self.is_peak:
+            return False
+        return _moment(self.base) != _moment(self.head)
+
+
+def _moment(peak: SpacePeak) -> tuple[str | None, ...]:
+    """Return where a peak is, without line numbers and the scopes around it."""
+    return last_scopes(peak.op_name), _LINE.sub("", peak.source or ""), peak.opcode
+
+
+def peak_diff(
+    base: SpacePeak | None, head: SpacePeak | None, *, rest: Mapping[str, Delta] | None = None
+) -> PeakDiff:
+    """Return what makes the difference of two peaks; None stands for a space with nothing in it.
+
+    Args:
+        base: Before.
+        head: After.
+        rest: What else is allocated, by what it is; None where that is not known.
+    """
+    known = head or base
+    if known is None:
+        message = "one side has a peak"
+        raise AssertionError(message)
+    rows = _rows(base.groups if base else (), head.groups if head else ())
+    changed = [row for row in rows if row.delta_bytes]
+    changed.sort(key=_row_order)
+    return PeakDiff(
+        color=known.color,
+        space=known.name,
+        is_peak=known.is_peak,
+        base=base,
+        head=head,
+        changed=tuple(changed),
+        unchanged_groups=len(rows) - len(changed),
+        rest=rest or {},
+    )
+
+
+def _row_order(row: PeakRow) -> tuple[object, ...]:
+    one = row.one
+    return (-abs(row.delta_bytes), one.op_name or "", one.source or "", row.shape, one.category)
+
+
+def _rows(base: Sequence[AliveGroup], head: Sequence[AliveGroup]) -> list[PeakRow]:
+    found = pair_items(base, head, _STAGES, _order)
+    rows = [PeakRow(base=one, head=other) for one, other, _ in found.pairs]
+    rows += [PeakRow(base=one, head=None) for one in found.removed]
+    rows += [PeakRow(base=None, head=one) for one in found.added]
+    return rows
+
+
+def _file(group: AliveGroup) -> str:
+    return _LINE.sub("", group.source or "")
+
+
+def _dims(shape: str) -> str:
+    """Return a shape without its element type."""
+    return shape[shape.find("[") :]
+
+
+def _has_origin(group: AliveGroup) -> bool:
+    return group.op_name is not None
+
+
+def _by_all(group: AliveGroup) -> Hashable:
+    return (group.category, group.op_name, group.source, group.opcode, group.shape)
+
+
+def _without_opcode(group: AliveGroup) -> Hashable:
+    return (group.category, group.op_name, group.source, group.shape)
+
+
+def _without_line(group: AliveGroup) -> Hashable:
+    return (group.category, group.op_name, _file(group), group.shape)
+
+
+def _without_place(group: AliveGroup) -> Hashable:
+    return (group.category, group.op_name, group.shape)
+
+
+def _without_category(group: AliveGroup) -> Hashable:
+    return (group.op_name, group.shape) if _has_origin(group) else None
+
+
+def _without_scopes(group: AliveGroup) -> Hashable:
+    name = last_scopes(group.op_name)
+    return (group.category, name, group.source, group.shape) if name and group.source else None
+
+
+def _without_scopes_and_line(group: AliveGroup) -> Hashable:
+    name = last_scopes(group.op_name)
+    return (group.category, name, _file(group), group.shape) if name and group.source else None
+
+
+def _without_type(group: AliveGroup) -> Hashable:
+    if not _has_origin(group):
+        return None
+    return (group.category, group.op_name, _file(group), _dims(group.shape))
+
+
+def _without_shape(group: AliveGroup) -> Hashable:
+    if not _has_origin(group):
+        return None
+    return (group.category, group.op_name, _file(group), group.shape.count(","))
+
+
+_STAGES = (
+    _by_all,
+    _without_opcode,
+    _without_line,
+    _without_place,
+    _without_scopes,
+    _without_scopes_and_line,
+    _without_category,
+    _without_type,
+    _without_shape,
+)
+
+
+def _order(group: AliveGroup) -> tuple[object, ...]:
+    line = (group.source or "").rpartition(":")[2]
+    return (
+        int(line) if line.isdecimal() else None,
+        group.size_bytes,
+        group.shape,
+        group.category,
+        group.opcode,
+        group.source,
+    )

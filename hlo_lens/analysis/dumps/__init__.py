@@ -1,0 +1,1 @@
+"""Facts about many modules: listing, processes, passes, health of a dump, XLA flags."""

@@ -1,0 +1,219 @@
+"""Whether all processes of a job compiled the same programs.
+
+Compiles of one name are held against each other. Which belongs to which is decided by what they
+are, then by the order: first those of the same text, then of the same text up to names, then of the
+same shapes of parameters; of what is left, the k-th of one process and the k-th of another. So one
+more compile in one process (a retrace, its own logging) is told as such, and shifts no others.
+
+A folder is taken for a process. Whether the names of folders say that they are (``rank_0``,
+``host3``, a number, an address, XLA's own ``MODULE/HOST_PID``) is told too: dumps of experiments in
+one folder are compared just so, but are no processes of one job.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.dumps.module_groups import process_of, processes_of
+from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.text.dump_files import without_archive_end
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Sequence
+
+    from hlo_lens.analysis.dumps.listing_facts import ModuleFacts
+    from hlo_lens.analysis.dumps.text_comparison import Fingerprint
+    from hlo_lens.analysis.result import Row
+
+SAME = "same"
+SAME_BUT_NAMES = "same up to names"
+DIFFERENT = "different"
+MISSING = "not in all processes"
+UNKNOWN = "not known"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedProgram:
+    """One compile, over all processes.
+
+    Attributes:
+        name: Name of the module.
+        compile: Which of the programs of that name, from 0, in the order of their compiles.
+        verdict: One of the words above.
+        processes: Those that have it.
+        odd: Of a difference: the first process that differs from the first of all.
+        modules: Index of its module in the first process and in `odd` (or in the second).
+    """
+
+    name: str
+    compile: int
+    verdict: str
+    processes: tuple[str, ...]
+    odd: str | None
+    modules: tuple[int, int] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcrossProcesses(Result):
+    """The programs of a job, differences first.
+
+    Attributes:
+        programs: Each with its verdict.
+        processes: All processes.
+        are_told: Whether the names of the folders say that they are processes.
+    """
+
+    KIND: ClassVar[str] = "across-processes"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("module", Unit.NONE, "name of the module"),
+        Column("compile", Unit.NONE, "which program of that name, from 0"),
+        Column("verdict", Unit.NONE, "same, different, or not in all processes"),
+        Column("processes", Unit.COUNT, "how many have it"),
+        Column("odd", Unit.NONE, "the first that differs, or that has it not"),
+    )
+    programs: tuple[SharedProgram, ...]
+    processes: tuple[str, ...]
+    are_told: bool = True
+
+    def rows(self) -> Iterator[Row]:
+        """Yield one row per compile."""
+        for p in self.programs:
+            yield p.name, p.compile, p.verdict, len(p.processes), p.odd
+
+    def count(self, verdict: str) -> int:
+        """Return how many compiles have a verdict."""
+        return sum(program.verdict == verdict for program in self.programs)
+
+
+_ORDER = (DIFFERENT, UNKNOWN, MISSING, SAME_BUT_NAMES, SAME)
+
+
+def across_processes(modules: Sequence[ModuleFacts]) -> AcrossProcesses:
+    """Return how the programs of several processes compare; facts must have fingerprints."""
+    processes = processes_of(modules)
+    own: dict[str, list[_Together]] = {}
+    seen: Counter[tuple[str, str]] = Counter()
+    for place, module in enumerate(modules):
+        if module.number is None:
+            continue
+        process = process_of(module)
+        order = seen[process, module.name]
+        seen[process, module.name] += 1
+        own.setdefault(module.name, []).append(_Together(order, module, {process: place}))
+    programs = [
+        _program(name, count, one.places, modules, processes)
+        for name, alone in own.items()
+        for count, one in enumerate(_joined(alone))
+    ]
+    programs.sort(key=lambda p: (_ORDER.index(p.verdict), p.name, p.compile))
+    return AcrossProcesses(
+        programs=tuple(programs), processes=processes, are_told=_are_processes(modules, processes)
+    )
+
+
+@dataclass(slots=True)
+class _Together:
+    """Compiles of several processes that belong together.
+
+    Attributes:
+        order: Which compile of its name the first of them is in its process.
+        module: One of them.
+        places: Process to index of its module.
+    """
+
+    order: int
+    module: ModuleFacts
+    places: dict[str, int]
+
+
+def _exact(module: ModuleFacts) -> Hashable:
+    return None if module.fingerprint is None else module.fingerprint.exact
+
+
+def _nameless(module: ModuleFacts) -> Hashable:
+    return None if module.fingerprint is None else module.fingerprint.nameless
+
+
+_LIKENESS: tuple[Callable[[ModuleFacts], Hashable], ...] = (
+    _exact,
+    _nameless,
+    lambda module: module.signature,
+    lambda module: "",
+)
+"""By what compiles of one name are told to be one program, the strongest first; None for never."""
+
+
+def _joined(alone: list[_Together]) -> list[_Together]:
+    """Return the compiles of one name, those of different processes that belong together joined."""
+    for likeness in _LIKENESS:
+        found: dict[Hashable, _Together] = {}
+        used: Counter[Hashable] = Counter()
+        for one in sorted(alone, key=lambda one: one.order):
+            what = likeness(one.module)
+            if what is None:
+                found[id(one)] = one
+                continue
+            number = max(used[what, process] for process in one.places)
+            for process in one.places:
+                used[what, process] = number + 1
+            first = found.setdefault((what, number), one)
+            if first is not one:
+                first.places.update(one.places)
+        alone = list(found.values())
+    return sorted(alone, key=lambda one: (one.order, min(one.places.values())))
+
+
+_PROCESS = re.compile(
+    r"(?:.*[^a-z])?(?:host|rank|proc(?:ess)?|worker|node|task|pod|w|p|pid|machine|slice)"
+    r"(?:id|name)?[-_. ]?\d+(?:[-_.]\d+)*|\d+|\d+(?:[.-]\d+){3}",
+    re.IGNORECASE,
+)
+
+
+def _are_processes(modules: Sequence[ModuleFacts], processes: Sequence[str]) -> bool:
+    """Whether folders are named as processes are, or XLA named them so itself."""
+    paths = [one.split("/") for one in processes]
+    while all(len(path) > 1 for path in paths) and len({path[-1] for path in paths}) == 1:
+        paths = [path[:-1] for path in paths]
+    if all(_PROCESS.fullmatch(without_archive_end(path[-1])) for path in paths):
+        return True
+    numbered = [module for module in modules if module.number is not None]
+    return all({m.name, m.key} & set(m.folder.split("/")) for m in numbered)
+
+
+def _program(
+    name: str,
+    count: int,
+    places: dict[str, int],
+    modules: Sequence[ModuleFacts],
+    processes: tuple[str, ...],
+) -> SharedProgram:
+    own = sorted(places)
+    prints = [modules[places[process]].fingerprint for process in own]
+    odd = pair = None
+    if any(one is None for one in prints):
+        verdict = UNKNOWN
+        odd = own[[one is None for one in prints].index(True)]
+    elif len({one.exact for one in prints if one is not None}) == 1:
+        verdict = SAME
+    else:
+        is_renamed = len({one.nameless for one in prints if one is not None}) == 1
+        verdict = SAME_BUT_NAMES if is_renamed else DIFFERENT
+        keys = [_key(one, is_renamed=is_renamed) for one in prints]
+        odd = next(p for p, key in zip(own, keys, strict=True) if key != keys[0])
+        pair = places[own[0]], places[odd]
+    if verdict in (SAME, SAME_BUT_NAMES) and len(own) < len(processes):
+        verdict = MISSING
+        odd = next(process for process in processes if process not in places)
+    return SharedProgram(
+        name=name, compile=count, verdict=verdict, processes=tuple(own), odd=odd, modules=pair
+    )
+
+
+def _key(one: Fingerprint | None, *, is_renamed: bool) -> str | None:
+    if one is None:
+        return None
+    return one.exact if is_renamed else one.nameless

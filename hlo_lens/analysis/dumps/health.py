@@ -1,0 +1,260 @@
+"""What a dump has and lacks, with the flag that writes each kind of text, and why one is empty.
+
+Judged by file names and the kinds of content; at most one module is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.dumps.xla_flags import ERROR, FINE, NOTE, WARNING, Finding
+from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.text.dump_files import title_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.model.dump import Dump, LeftAside, ModuleDump
+
+_RANGES = "live-range"
+_TEXT = "--xla_dump_hlo_as_text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindOfText:
+    """One kind of text that XLA can write of a module.
+
+    Attributes:
+        name: What it is.
+        flag: The flag that writes it.
+        used_for: What it is good for.
+        modules: How many modules have it.
+        of: How many modules there are.
+    """
+
+    name: str
+    flag: str
+    used_for: str
+    modules: int
+    of: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class DumpHealth(Result):
+    """What a dump has and lacks.
+
+    Attributes:
+        kinds: The kinds of text.
+        findings: What a user should know, the worst first.
+    """
+
+    KIND: ClassVar[str] = "texts"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("text", Unit.NONE, "kind of text"),
+        Column("modules", Unit.COUNT, "modules that have it"),
+        Column("of", Unit.COUNT, "modules in all"),
+        Column("used_for", Unit.NONE, "what it is good for"),
+        Column("flag", Unit.NONE, "the flag that writes it"),
+    )
+    kinds: tuple[KindOfText, ...]
+    findings: tuple[Finding, ...]
+
+    def rows(self) -> Iterator[Row]:
+        """Yield one row per kind of text."""
+        for kind in self.kinds:
+            yield kind.name, kind.modules, kind.of, kind.used_for, kind.flag
+
+
+def _has_stage(ending: str) -> Callable[[ModuleDump], bool]:
+    def has(module: ModuleDump) -> bool:
+        return any(stage.is_hlo and stage.name.endswith(ending) for stage in module.stages)
+
+    return has
+
+
+def _has_part(part: str) -> Callable[[ModuleDump], bool]:
+    def has(module: ModuleDump) -> bool:
+        return part in module.parts or any(
+            f"-{part}." in file for stage in module.stages for file in stage.files
+        )
+
+    return has
+
+
+def _live_range(modules: Sequence[ModuleDump]) -> Callable[[ModuleDump], bool]:
+    """Return whether a module has live ranges, which until 2026 stand in buffer-assignment.
+
+    One module tells for all: they are of one version.
+    """
+    own, assigned = _has_part("live-range"), _has_part("buffer-assignment")
+    first = next((m for m in modules if assigned(m) and not own(m)), None)
+    is_inside = first is not None and first.live_range is not None
+
+    def has(module: ModuleDump) -> bool:
+        return own(module) or (is_inside and assigned(module))
+
+    return has
+
+
+def _has_passes(module: ModuleDump) -> bool:
+    return any(stage.pass_number is not None for stage in module.stages)
+
+
+_KINDS: tuple[tuple[str, str, str, Callable[[ModuleDump], bool]], ...] = (
+    (
+        "before_optimizations",
+        _TEXT,
+        "global shapes, shardings",
+        _has_stage("before_optimizations"),
+    ),
+    ("after_optimizations", _TEXT, "the program that runs", _has_stage("after_optimizations")),
+    ("buffer-assignment", _TEXT, "memory as XLA assigned it", _has_part("buffer-assignment")),
+    (
+        _RANGES,
+        "--xla_dump_buffer_assignment_analysis=true",
+        "what is alive at the peak",
+        _has_part("live-range"),
+    ),
+    ("memory-usage-report", _TEXT, "a check of our sums", _has_part("memory-usage-report")),
+    ("texts of passes", "--xla_dump_hlo_pass_re=.*", "hlo-lens passes", _has_passes),
+)
+
+
+def dump_health(dump: Dump) -> DumpHealth:
+    """Return what a dump has and lacks."""
+    modules = [module for module in dump.modules if module.number is not None]
+    kinds = tuple(
+        KindOfText(
+            name=name,
+            flag=flag,
+            used_for=used_for,
+            modules=sum(map(has if name != _RANGES else _live_range(modules), modules)),
+            of=len(modules),
+        )
+        for name, flag, used_for, has in _KINDS
+    )
+    findings = [*_module_findings(modules), *_folder_findings(modules), *_plain(dump, modules)]
+    if not findings:
+        findings = [Finding(FINE, "every module has the texts that hlo-lens reads")]
+    order = (ERROR, WARNING, NOTE, FINE)
+    findings.sort(key=lambda finding: order.index(finding.level))
+    return DumpHealth(kinds=kinds if modules else (), findings=tuple(findings))
+
+
+def _plain(dump: Dump, modules: Sequence[ModuleDump]) -> Iterator[Finding]:
+    if not modules:
+        what = "no file has a name of XLA's: other texts of the same module cannot be found"
+        yield Finding(NOTE, what, f"a folder that {_TEXT} filled tells more")
+    for aside in dump.left_aside:
+        if aside.kind == "archive that is damaged or refused":
+            what = f"{aside.count} archives inside cannot be read, such as {aside.example}"
+            yield Finding(WARNING, what, f"hlo-lens ls {aside.example} says why")
+
+
+def _module_findings(modules: Sequence[ModuleDump]) -> Iterator[Finding]:
+    whole = [m for m in modules if any(s.pass_number is None for s in m.stages)]
+    early = [m for m in whole if not _has_stage("after_optimizations")(m)]
+    if early:
+        share = f"{len(early)} of {len(whole)}"
+        what = (
+            f"{share} modules have no final text, such as {early[0].name}: the compile failed, was "
+            "killed or still runs, or XLA found a compiled one in its cache"
+        )
+        yield Finding(WARNING, what, "look at the end of the program's log: hlo-lens report LOG")
+    done = [m for m in whole if m not in early]
+    bare = [m for m in done if not _has_part("buffer-assignment")(m)]
+    if bare:
+        what = (
+            f"{len(bare)} of {len(done)} modules have no buffer assignment, such as {bare[0].name}"
+        )
+        yield Finding(WARNING, what, "memory of these is an estimate; keep all files of the dump")
+    late = [m for m in done if m.before_text is None and not _has_stage("before_optimizations")(m)]
+    if late:
+        what = f"{len(late)} of {len(done)} modules have no text from before optimizations"
+        yield Finding(NOTE, what, "global shapes and mesh names may be missing; keep all files")
+    out = [m for m in whole if any("oom_intermediate" in s.name for s in m.stages)]
+    if out:
+        yield Finding(
+            WARNING,
+            f"{out[0].name} ran out of memory when it was compiled",
+            "hlo-lens memory shows what it asked for",
+        )
+
+
+def _folder_findings(modules: Sequence[ModuleDump]) -> Iterator[Finding]:
+    """Yield what is wrong with a folder that several processes wrote into."""
+    names: dict[tuple[str, int], set[str]] = {}
+    for module in modules:
+        if module.number is not None:
+            names.setdefault((module.folder, module.number), set()).add(title_of(module.name))
+    shared = [(place, found) for place, found in names.items() if len(found) > 1]
+    if shared:
+        (folder, number), found = shared[0]
+        what = (
+            f"module number {number:04} has {len(found)} names ({', '.join(sorted(found)[:2])}) in "
+            f"{folder or 'one folder'}: several processes wrote into it, or one ran twice; files "
+            "of one name were overwritten"
+        )
+        yield Finding(
+            WARNING,
+            what,
+            "give each process a folder: --xla_dump_to=DIR/rank_$RANK, emptied before",
+        )
+
+
+def empty_findings(asides: Sequence[LeftAside], *, exists: bool) -> list[Finding]:
+    """Return why a folder holds no HLO text.
+
+    Args:
+        asides: What it holds instead.
+        exists: Whether it is there at all.
+    """
+    kinds = {aside.kind: aside for aside in asides}
+    found: list[Finding] = []
+    if not exists:
+        found.append(Finding(ERROR, "it does not exist; XLA makes it at the first compile"))
+    refused = kinds.get("archive that is damaged or refused")
+    if refused is not None:
+        what = f"it holds {refused.count} archives that cannot be read"
+        found.append(Finding(ERROR, what, f"hlo-lens ls {refused.example} says why"))
+    if "binary data" in kinds:
+        what = f"it holds {kinds['binary data'].count} binary files: protos, without text?"
+        found.append(Finding(ERROR, what, "add --xla_dump_hlo_as_text"))
+    if "MLIR" in kinds:
+        what = (
+            "it holds MLIR and no HLO: no module matched --xla_dump_hlo_module_re, or the compile "
+            "failed at once"
+        )
+        found.append(Finding(ERROR, what, "remove --xla_dump_hlo_module_re, look at the log"))
+    return [*found, *_REASONS]
+
+
+_REASONS = (
+    Finding(
+        NOTE,
+        "XLA reads XLA_FLAGS once, when the first backend starts",
+        "set it before Python starts, or in os.environ before anything of jax runs",
+    ),
+    Finding(
+        NOTE,
+        "the variable may not reach the process: ssh, docker, sudo, Ray and Kubernetes drop it",
+        "print os.environ['XLA_FLAGS'] in the program itself",
+    ),
+    Finding(
+        NOTE,
+        "the folder is on the machine that compiles, relative to where the program was started",
+        "give an absolute path; on a TPU VM or in a pod look there",
+    ),
+    Finding(
+        NOTE,
+        "nothing is compiled where JAX's compilation cache has the program",
+        "JAX_ENABLE_COMPILATION_CACHE=false for this run",
+    ),
+    Finding(
+        NOTE,
+        "nothing is compiled before the first call of a jitted function",
+        "jax.jit(f).lower(*args).compile() is enough; no step has to run",
+    ),
+)

@@ -1,0 +1,173 @@
+"""What one line of a listing says of a module: size, memory, arithmetic, interface.
+
+Small enough to be sent between processes. A module whose text cannot be read, or whose texts do not
+belong together, has facts too: the problem, and None for what it hides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.dumps.text_comparison import Fingerprint, fingerprint
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.backend import backend_of_dump
+from hlo_lens.analysis.program.flops import flops
+from hlo_lens.analysis.program.summary import coverage_of
+from hlo_lens.model.hlo.query import tabulate
+from hlo_lens.text.dump_files import title_of
+from hlo_lens.text.errors import HloLensError
+
+if TYPE_CHECKING:
+    from hlo_lens.analysis.memory.results import MemoryResults
+    from hlo_lens.analysis.program.flops import Flops
+    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.hlo.query import InstructionTable
+
+MOST_ESTIMATED = 20_000
+"""Instructions of the largest module whose memory is estimated in a listing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleFacts:
+    """The facts of one module; None for what is not known.
+
+    Attributes:
+        name: Name in the HLO text, else in the file names.
+        key: Name in the file names, with its number.
+        number: That number.
+        folder: Folder of its files below what was listed.
+        stage: Stage that the facts are of: the latest with an HLO text.
+        stages: How many stages have texts, those of single passes apart.
+        passes: How many single passes have texts.
+        files: How many files it has.
+        backend: ``cpu``, ``gpu`` or ``tpu``.
+        partitions: Devices over which one replica is divided.
+        instructions: As written.
+        peak_bytes: Most bytes in use at one instant in the default memory space of one device.
+        total_bytes: Arguments, outputs that are not arguments, and temporaries of one device.
+        is_estimated: Whether these two are an estimate from the HLO text.
+        flops: Arithmetic of matrix products and convolutions in one run on one device.
+        flops_at_least: As much of it as is known.
+        is_at_most: Whether a conditional makes `flops` a bound.
+        opaque: Custom calls of which nobody knows what they do.
+        signature: Shapes of the entry's parameters, in order.
+        coverage: Share of the text that was understood, 0 to 1.
+        gaps: Places that were not understood.
+        fingerprint: What the program is; None where it was not asked for.
+        problem: Why facts are missing.
+    """
+
+    name: str
+    key: str
+    number: int | None
+    folder: str
+    stage: str | None
+    stages: int
+    passes: int
+    files: int
+    backend: str | None = None
+    partitions: int | None = None
+    instructions: int | None = None
+    peak_bytes: int | None = None
+    total_bytes: int | None = None
+    is_estimated: bool = False
+    flops: int | None = None
+    flops_at_least: int | None = None
+    is_at_most: bool = False
+    opaque: int = 0
+    signature: tuple[str, ...] | None = None
+    coverage: float | None = None
+    gaps: int = 0
+    fingerprint: Fingerprint | None = None
+    problem: str | None = None
+
+
+def module_facts(dump: ModuleDump, *, with_fingerprint: bool = False) -> ModuleFacts:
+    """Return the facts of one module.
+
+    Args:
+        dump: The module, at its latest stage.
+        with_fingerprint: Whether it will be compared with others.
+    """
+    stages = dump.stages
+    own = title_of(dump.name)
+    facts = ModuleFacts(
+        name=own or dump.name,
+        key=dump.name,
+        number=dump.number,
+        folder=dump.folder,
+        stage=dump.stage,
+        stages=sum(stage.pass_number is None for stage in stages),
+        passes=sum(stage.pass_number is not None for stage in stages),
+        files=len({file for stage in stages for file in stage.files} or set(dump.files)),
+    )
+    try:
+        return _read(facts, dump, with_fingerprint=with_fingerprint)
+    except HloLensError as error:
+        return replace(facts, problem=str(error).splitlines()[0])
+
+
+def _read(facts: ModuleFacts, dump: ModuleDump, *, with_fingerprint: bool) -> ModuleFacts:
+    module = dump.hlo
+    backend = backend_of_dump(dump)
+    facts = replace(facts, backend=backend)
+    table: InstructionTable | None = None
+    if module is not None:
+        if not module.computations:
+            gaps = module.gaps
+            return replace(
+                facts, gaps=len(gaps), problem=str(gaps[0]).splitlines()[0] if gaps else None
+            )
+        table = tabulate(module)
+        facts = replace(
+            _with_flops(facts, flops(table)),
+            name=module.name or facts.name,
+            partitions=module.num_partitions,
+            instructions=module.instruction_count,
+            signature=_signature(module),
+            fingerprint=fingerprint(module) if with_fingerprint else None,
+        )
+    try:
+        memory = memory_results(dump, backend=backend, table=table, most_estimated=MOST_ESTIMATED)
+    except HloLensError as error:
+        memory = None
+        facts = replace(facts, problem=str(error).splitlines()[0])
+    gaps = dump.gaps
+    return replace(_with_memory(facts, memory), gaps=len(gaps), coverage=coverage_of(module, gaps))
+
+
+def _signature(module: HloModule) -> tuple[str, ...]:
+    """Return the shapes of the entry's parameters without layouts, by parameter number."""
+    parameters = sorted(
+        module.entry.parameters, key=lambda parameter: parameter.parameter_number or 0
+    )
+    shapes = [parameter.shape for parameter in parameters]
+    return tuple("?" if shape is None else shape.to_text(layout=False) for shape in shapes)
+
+
+def _with_flops(facts: ModuleFacts, found: Flops) -> ModuleFacts:
+    return replace(
+        facts,
+        flops=found.total,
+        flops_at_least=found.at_least,
+        is_at_most=found.is_at_most,
+        opaque=found.opaque,
+    )
+
+
+def _with_memory(facts: ModuleFacts, memory: MemoryResults | None) -> ModuleFacts:
+    if memory is None:
+        return facts
+    statement = memory.statement
+    return replace(
+        facts,
+        peak_bytes=None if memory.peak is None else memory.peak.total_bytes,
+        total_bytes=statement.argument_bytes
+        + statement.output_bytes
+        - statement.alias_bytes
+        + statement.temp_bytes
+        + statement.constant_bytes,
+        is_estimated=statement.source == "estimate",
+    )

@@ -1,0 +1,124 @@
+"""Whether modules are the same program, and where they differ first.
+
+Compared is all that the text says, in its order, but for metadata (source lines, stack frames) and
+fingerprints of XLA's own. Two modules are `identical`, or the same `up to names` (what each
+instruction and computation is called), or they are not the same. An order of instructions that
+differs is a difference: hosts that run one program together must run the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.hlo.columns import END, NAME_END
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.model.hlo.computation import HloComputation
+    from hlo_lens.model.hlo.module import HloModule
+
+_STRING = r'"(?:[^"\\]|\\.)*+"'
+_METADATA = re.compile(rf', metadata=\{{(?:[^{{}}"]|{_STRING}|\{{(?:[^{{}}"]|{_STRING})*+\}})*+\}}')
+_FINGERPRINT = re.compile(rf"[\w.]*fingerprint\w*={_STRING},?")
+_TOKEN = re.compile(rf"{_STRING}|%?[A-Za-z_][\w.-]*")
+_SPACE = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What a module is, in short.
+
+    Attributes:
+        exact: Equal for identical modules.
+        nameless: Equal for modules that are the same up to names.
+    """
+
+    exact: str
+    nameless: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a module, as it is compared.
+
+    Attributes:
+        exact: Without metadata.
+        nameless: Also with numbers for names.
+        place: ``computation/instruction``; ``header`` for a header.
+    """
+
+    exact: str
+    nameless: str
+    place: str
+
+
+def fingerprint(module: HloModule) -> Fingerprint:
+    """Return what a module is, in short."""
+    exact, nameless = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
+    for line in canonical_lines(module):
+        exact.update(line.exact.encode("utf-8", "replace") + b"\n")
+        nameless.update(line.nameless.encode("utf-8", "replace") + b"\n")
+    return Fingerprint(exact.hexdigest(), nameless.hexdigest())
+
+
+def canonical_lines(module: HloModule) -> Iterator[Line]:
+    """Yield the header and all instructions of a module as they are compared."""
+    computations = {c.name: f"@{k}" for k, c in enumerate(module.computations)}
+    for name, value in module.header.items():
+        text = f"{name}={_FINGERPRINT.sub('', value)}"
+        yield Line(text, text, "header")
+    for computation in module.computations:
+        number = computations[computation.name]
+        head = "entry computation" if computation.is_entry else "computation"
+        yield Line(
+            f"{head} {computation.name}",
+            f"{head} {number}",
+            computation.name,
+        )
+        yield from _instructions(module, computation, computations)
+
+
+def _instructions(
+    module: HloModule, computation: HloComputation, computations: dict[str, str]
+) -> Iterator[Line]:
+    columns = module.columns
+    own = {columns.name(row): f"%{k}" for k, row in enumerate(computation.rows)}
+    names = {**computations, **own}
+
+    def number(match: re.Match[str]) -> str:
+        token = match[0]
+        return names.get(token.removeprefix("%"), token)
+
+    root = computation.root_row
+    for row in computation.rows:
+        name = columns.name(row)
+        rest = _SPACE.sub(" ", _METADATA.sub("", columns.text(row, NAME_END, END)))
+        head = "ROOT " if row == root else ""
+        yield Line(
+            f"{head}{name}{rest}",
+            f"{head}{names[name]}{_TOKEN.sub(number, rest)}",
+            f"{computation.name}/{name}",
+        )
+
+
+def first_difference(
+    base: HloModule, other: HloModule, *, up_to_names: bool = False
+) -> tuple[Line | None, Line | None] | None:
+    """Return the first lines in which two modules differ; None where they do not.
+
+    A line is None where one module ends before the other.
+    """
+    ours, theirs = canonical_lines(base), canonical_lines(other)
+    while True:
+        one, two = next(ours, None), next(theirs, None)
+        if one is None and two is None:
+            return None
+        if one is None or two is None:
+            return one, two
+        differ = one.nameless != two.nameless if up_to_names else one.exact != two.exact
+        if differ:
+            return one, two

@@ -1,0 +1,1 @@
+"""Facts joined from logs: out-of-memory messages, printed shardings, warnings."""

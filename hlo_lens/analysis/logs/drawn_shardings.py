@@ -1,0 +1,164 @@
+"""Which shardings of a log the drawn boxes in it agree with.
+
+Two agree if every device has the same tile. One row of boxes may be a value of one dimension.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.model.shapes.partition_spec import partition_spec_text
+from hlo_lens.model.shapes.sharding import HloSharding, ShardingKind
+from hlo_lens.model.shapes.tile_assignment import TileAssignment
+from hlo_lens.text.errors import HloLensError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hlo_lens.model.logs.jax_values import JaxMesh, JaxValue, ShardingBoxes, ShardingLog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnSharding:
+    """One drawing and what it means.
+
+    Attributes:
+        boxes: The drawing.
+        sharding: The same as XLA writes it; None where boxes do not name all devices, or hold
+            different numbers of them.
+        spec: The same as a partition spec over `mesh`; None where no axes give it.
+        mesh: The mesh of the log that has the same devices, if there is one such.
+        agrees_with: Values of the log that place every device alike, in text order.
+    """
+
+    boxes: ShardingBoxes
+    sharding: HloSharding | None
+    spec: str | None
+    mesh: JaxMesh | None
+    agrees_with: tuple[JaxValue, ...]
+
+    @property
+    def nearest(self) -> JaxValue | None:
+        """The last agreeing value before the drawing, else the first after it; None if none."""
+        before = [value for value in self.agrees_with if value.line < self.boxes.line]
+        return before[-1] if before else next(iter(self.agrees_with), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawnShardings(Result):
+    """The drawings of a log, in text order."""
+
+    KIND: ClassVar[str] = "drawn-shardings"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("line", Unit.NONE, "1-based line where it begins"),
+        Column("label", Unit.NONE, "words before it"),
+        Column("boxes", Unit.NONE, "rows and columns of boxes"),
+        Column("devices", Unit.NONE, "devices of each box, row by row"),
+        Column("sharding", Unit.NONE, "the same as XLA writes it"),
+        Column("spec", Unit.NONE, "the same over the mesh of the log"),
+        Column("agrees_with", Unit.NONE, "line of the nearest sharding that places devices alike"),
+        Column("sharding_text", Unit.NONE, "that sharding"),
+    )
+    drawings: tuple[DrawnSharding, ...]
+
+    def rows(self) -> Iterator[Row]:
+        """Yield a row for each drawing."""
+        for drawing in self.drawings:
+            boxes = drawing.boxes
+            first = drawing.nearest
+            yield (
+                boxes.line,
+                boxes.label or None,
+                f"{boxes.rows} x {boxes.columns}",
+                "; ".join(cell.text for cell in boxes.cells),
+                None if drawing.sharding is None else drawing.sharding.text,
+                drawing.spec,
+                None if first is None else first.line,
+                None if first is None else sharding_words(first),
+            )
+
+
+def drawn_shardings(log: ShardingLog) -> DrawnShardings:
+    """Return what each drawing means, and the shardings of the log that agree with it."""
+    named = [value for value in log.values if value.sharding(2) is not None]
+    meshes = [value.mesh for value in log.values if value.mesh is not None]
+    return DrawnShardings(drawings=tuple(_drawn(boxes, named, meshes) for boxes in log.boxes))
+
+
+def sharding_words(value: JaxValue) -> str:
+    """Return a sharding in few words: its spec and its mesh, else as XLA writes it."""
+    if value.spec is not None and value.mesh is not None:
+        return f"{value.spec.text} over {value.mesh.text}"
+    return value.hlo_sharding.text if value.hlo_sharding is not None else value.text
+
+
+def _drawn(
+    boxes: ShardingBoxes, named: Sequence[JaxValue], meshes: Sequence[JaxMesh]
+) -> DrawnSharding:
+    tiles = boxes.tiles()
+    sharding = None if tiles is None else drawn_sharding(boxes)
+    mesh = None if tiles is None else _mesh_of(set(tiles), meshes)
+    return DrawnSharding(
+        boxes=boxes,
+        sharding=sharding,
+        spec=None if sharding is None or mesh is None else _spec(sharding, mesh),
+        mesh=mesh,
+        agrees_with=() if tiles is None else tuple(v for v in named if _agrees(v, tiles, boxes)),
+    )
+
+
+def drawn_sharding(boxes: ShardingBoxes) -> HloSharding | None:
+    """Return a drawing as a list of devices; None if its boxes do not hold equally many."""
+    groups = [cell.devices or () for cell in boxes.cells]
+    shares = {len(group) for group in groups}
+    if len(shares) != 1 or 0 in shares or len(groups) != boxes.rows * boxes.columns:
+        return None
+    share = shares.pop()
+    if len(groups) == 1 and share > 1:
+        return HloSharding(kind=ShardingKind.REPLICATED)
+    dims = (boxes.rows, boxes.columns, *((share,) if share > 1 else ()))
+    ids = tuple(device for group in groups for device in group)
+    if ids == tuple(range(len(ids))):
+        tiles = TileAssignment(dimensions=dims, reshape_dims=(len(ids),))
+    else:
+        tiles = TileAssignment(dimensions=dims, device_ids=ids)
+    return HloSharding.tiled(tiles, (ShardingKind.REPLICATED,) if share > 1 else ())
+
+
+def _mesh_of(devices: set[int], meshes: Sequence[JaxMesh]) -> JaxMesh | None:
+    """Return the mesh with these devices; None if there is none, or several that differ."""
+    found = {mesh.mesh: mesh for mesh in meshes if set(mesh.mesh.device_ids) == devices}
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _spec(sharding: HloSharding, mesh: JaxMesh) -> str | None:
+    try:
+        spec = sharding.to_partition_spec(mesh.mesh)
+    except HloLensError:
+        return None
+    return None if spec is None else partition_spec_text(spec)
+
+
+def _agrees(value: JaxValue, drawn: Mapping[int, tuple[int, int]], boxes: ShardingBoxes) -> bool:
+    """Whether a sharding gives every device the tile that is drawn."""
+    sharding = value.sharding(2)
+    if sharding is None or len(sharding.tile_counts) > 2:
+        return False
+    if (boxes.rows, boxes.columns) not in _drawn_as(sharding.tile_counts):
+        return False
+    devices = set(sharding.devices())
+    if devices and devices != set(drawn):
+        return False
+    try:
+        return all((0, 0, *sharding.tile_of(device))[-2:] == tile for device, tile in drawn.items())
+    except HloLensError:
+        return False
+
+
+def _drawn_as(counts: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """Return rows and columns of boxes in which so many tiles of each dimension are drawn."""
+    if not counts:
+        return ((1, 1),)
+    return ((1, counts[0]),) if len(counts) == 1 else ((counts[0], counts[1]),)

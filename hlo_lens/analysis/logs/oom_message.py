@@ -1,0 +1,238 @@
+"""What would make a program fit: what is missing, against the largest groups of what there is.
+
+This is arithmetic on the numbers of a message, no more. A group is what its line says it holds:
+freeing it helps at most by that much, and by less where its buffers do not live at the moment that
+memory runs out, or share their place with others. Sizes in messages are rounded; each is a range of
+bytes, and a group is said to be enough only if the smallest it can be is at least the largest that
+can be missing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from hlo_lens.analysis.result import Column, Result, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.model.buffers.human_size import HumanSize
+    from hlo_lens.model.logs.buffer_log import PeakBuffer
+    from hlo_lens.model.logs.out_of_memory import CompileOutOfMemory, ProgramAllocation
+
+_LAYOUT = re.compile(r"\{[^{}]*\}|/\*index=\d+\*/")
+
+Bounds: TypeAlias = tuple[int, int]
+"""Smallest and largest number of bytes, both inclusive."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryGroup:
+    """Memory that could be had by one measure.
+
+    Attributes:
+        kind: ``padding``, ``fragmentation``, ``arguments``, ``outputs``, ``buffers``.
+        what: What it is.
+        buffers: How many buffers.
+        size: All their bytes.
+        padding: Bytes of these that are padding; None where it is not told.
+        op_name: Where the buffers come from.
+        source: File and line of the program.
+    """
+
+    kind: str
+    what: str
+    buffers: int | None
+    size: Bounds
+    padding: Bounds | None = None
+    op_name: str | None = None
+    source: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryShortage(Result):
+    """Groups by size, largest first; buffers may be in several of them, so there is no total.
+
+    Attributes:
+        missing: Bytes that do not fit; None where the text does not tell.
+        groups: The groups.
+    """
+
+    KIND: ClassVar[str] = "memory-shortage"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("kind", Unit.NONE, "how it could be had"),
+        Column("what", Unit.NONE, "what it is"),
+        Column("buffers", Unit.COUNT, "how many buffers"),
+        Column("at_least_bytes", Unit.BYTES, "smallest number that is printed so"),
+        Column("at_most_bytes", Unit.BYTES, "largest number that is printed so"),
+        Column("padding_bytes", Unit.BYTES, "of these, padding, at most"),
+        Column("is_enough", Unit.NONE, "whether all of it would make up for what is missing"),
+        Column("op_name", Unit.NONE, "operation path"),
+        Column("source", Unit.NONE, "line of the program"),
+    )
+    missing: Bounds | None
+    groups: tuple[MemoryGroup, ...]
+
+    def rows(self) -> Iterator[Row]:
+        """Yield a row for each group."""
+        for group in self.groups:
+            yield (
+                group.kind,
+                group.what,
+                group.buffers,
+                *group.size,
+                None if group.padding is None else group.padding[1],
+                self.is_enough(group.size),
+                group.op_name,
+                group.source,
+            )
+
+    def is_enough(self, size: Bounds) -> str | None:
+        """Return ``yes``, ``no`` or ``perhaps``; None where it is not told what is missing."""
+        if self.missing is None:
+            return None
+        if size[0] >= self.missing[1]:
+            return "yes"
+        return "no" if size[1] < self.missing[0] else "perhaps"
+
+
+def memory_shortage(message: CompileOutOfMemory) -> MemoryShortage:
+    """Return what is missing and the groups of a message of the TPU compiler."""
+    groups = [*_overheads(message), *_interface(message), *_buffers(message.allocations)]
+    return MemoryShortage(missing=missing_bytes(message), groups=tuple(sorted(groups, key=_order)))
+
+
+def peak_buffer_groups(
+    buffers: Sequence[PeakBuffer], missing: Bounds | None = None
+) -> MemoryShortage:
+    """Return the largest buffers at a peak, equal ones together."""
+    found: dict[tuple[object, ...], list[PeakBuffer]] = {}
+    for buffer in buffers:
+        op_name = None if buffer.operator is None else buffer.operator.op_name
+        key = (buffer.is_entry_parameter, buffer.label, buffer.shape_text, op_name)
+        found.setdefault(key, []).append(buffer)
+    groups = []
+    for same in found.values():
+        first = same[0]
+        label = "parameter" if first.is_entry_parameter else first.label or "value"
+        operator = first.operator
+        groups.append(
+            MemoryGroup(
+                kind="arguments" if first.is_entry_parameter else "buffers",
+                what=f"{label} {first.shape_text or ''}".strip(),
+                buffers=len(same),
+                size=sum_bounds(buffer.size for buffer in same),
+                op_name=None if operator is None else operator.op_name,
+                source=_source(operator),
+            )
+        )
+    return MemoryShortage(missing=missing, groups=tuple(sorted(groups, key=_order)))
+
+
+def missing_bytes(message: CompileOutOfMemory) -> Bounds | None:
+    """Return how much more than its capacity a program uses; None where it is not told."""
+    bounds: list[Bounds] = []
+    if message.exceeded is not None:
+        bounds.append(size_bounds(message.exceeded))
+    if message.used and message.capacity is not None:
+        used, capacity = sum_bounds(message.used), size_bounds(message.capacity)
+        bounds.append((max(0, used[0] - capacity[1]), used[1] - capacity[0]))
+    if not bounds:
+        return None
+    least, most = max(low for low, _ in bounds), min(high for _, high in bounds)
+    return (least, most) if least <= most else bounds[0]
+
+
+def size_bounds(size: HumanSize) -> Bounds:
+    """Return the numbers of bytes that a printed size can stand for."""
+    least, most = size.at_least, size.at_most
+    return (0, 0) if least is None or most is None else (least, most)
+
+
+def sum_bounds(sizes: Iterable[HumanSize]) -> Bounds:
+    """Return the sums that printed sizes can have."""
+    listed = [size_bounds(size) for size in sizes]
+    return sum(low for low, _ in listed), sum(high for _, high in listed)
+
+
+def _order(group: MemoryGroup) -> tuple[int, str, str]:
+    return -group.size[1], group.kind, group.what
+
+
+def _overheads(message: CompileOutOfMemory) -> Iterator[MemoryGroup]:
+    """Yield the padding and the fragmentation of the parts of a program."""
+    told = False
+    for part in message.parts:
+        if part.padded is not None and part.unpadded is not None:
+            told = True
+            padded, unpadded = size_bounds(part.padded), size_bounds(part.unpadded)
+            size = (max(0, padded[0] - unpadded[1]), max(0, padded[1] - unpadded[0]))
+            if not padded[0] <= unpadded[1]:
+                yield MemoryGroup(
+                    kind="padding", what=f"padding of all {part.name}", buffers=None, size=size
+                )
+        if part.fragmentation is not None:
+            size = size_bounds(part.fragmentation)
+            if size[1]:
+                what = f"fragmentation of {part.name}"
+                yield MemoryGroup(kind="fragmentation", what=what, buffers=None, size=size)
+    padded_ones = [a.padding for a in message.allocations if a.padding is not None]
+    if padded_ones and not told:
+        yield MemoryGroup(
+            kind="padding",
+            what="padding of the allocations listed",
+            buffers=len(padded_ones),
+            size=sum_bounds(padded_ones),
+        )
+
+
+def _interface(message: CompileOutOfMemory) -> Iterator[MemoryGroup]:
+    """Yield the arguments, and the outputs that do not take the place of an argument."""
+    for part in message.usage:
+        if part.name == "arguments" and part.size is not None and size_bounds(part.size)[1]:
+            yield MemoryGroup(
+                kind="arguments", what="all arguments", buffers=None, size=size_bounds(part.size)
+            )
+    if message.output is not None:
+        whole = size_bounds(message.output)
+        shared = (0, 0) if message.output_shared is None else size_bounds(message.output_shared)
+        size = (max(0, whole[0] - shared[1]), max(0, whole[1] - shared[0]))
+        if size[0]:
+            what = "outputs that take no argument's place"
+            yield MemoryGroup(kind="outputs", what=what, buffers=None, size=size)
+
+
+def _buffers(allocations: Sequence[ProgramAllocation]) -> Iterator[MemoryGroup]:
+    """Yield the listed allocations, equal ones together."""
+    found: dict[tuple[object, ...], list[ProgramAllocation]] = {}
+    for allocation in allocations:
+        if allocation.size is None:
+            continue
+        op_name = None if allocation.operator is None else allocation.operator.op_name
+        key = (allocation.allocation_type, allocation.opcode, allocation.shape_text, op_name)
+        found.setdefault(key, []).append(allocation)
+    for same in found.values():
+        first = same[0]
+        paddings = [a.padding for a in same if a.padding is not None]
+        words = (first.opcode or first.label or "", _LAYOUT.sub("", first.shape_text or ""))
+        yield MemoryGroup(
+            kind="buffers",
+            what=" ".join(word for word in words if word) or first.allocation_type,
+            buffers=len(same),
+            size=sum_bounds(a.size for a in same if a.size is not None),
+            padding=sum_bounds(paddings) if paddings else None,
+            op_name=None if first.operator is None else first.operator.op_name,
+            source=_source(first.operator),
+        )
+
+
+def _source(operator: object) -> str | None:
+    """Return the line of the program that metadata names."""
+    file = getattr(operator, "source_file", None)
+    line = getattr(operator, "source_line", None)
+    if file is None:
+        return None
+    return str(file) if line is None else f"{file}:{line}"

@@ -1,0 +1,303 @@
+"""Who saw which sharding, in the order of a log: the trail of decisions of a custom partitioning.
+
+A tracer prints lines ``function => name : value``. Values of one function that follow one another
+are one call; what functions print whose name begins with ``OUT`` or ends in ``OUTPUT`` is their
+answer. Calls that repeat with equal values are one, with a count.
+
+Two shardings place alike if every device holds the same part: ``P('x', 'y')`` and ``P('x', None)``
+do where the axis y has size 1.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.logs.drawn_shardings import sharding_words
+from hlo_lens.analysis.result import Column, Result, Row, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.model.logs.jax_values import JaxValue, ShardingLog
+    from hlo_lens.model.shapes.shape import Shape
+    from hlo_lens.model.shapes.sharding import HloSharding
+
+_STEP = re.compile(
+    r"(?P<a>.+?)\s*=>\s*(?P<b>.+)"
+    r"|(?:.*\s)?(?P<c>(?:\w+_)?(?:infer_sharding\w*|propagate_user_sharding|partition(?:_\w+)?))"
+    r"\W{1,3}(?P<d>[A-Za-z_][\w. ]*)"
+)
+"""Function and name: ``f => name``, or ``infer_sharding: name`` of the callbacks' own names."""
+
+_ANSWER = re.compile(r"(?:OUT(?:PUT)?_)|_OUT(?:PUT)?$", re.IGNORECASE)
+_RESULT_SHARDING = re.compile(r"(?:result|out)\w*[ .]?\w*shardings?$", re.IGNORECASE)
+_RESULT_SHAPE = re.compile(r"(?:result|out)_?(?:shape|aval)s?$", re.IGNORECASE)
+_LOCAL = re.compile(r"tiled|out_avals|local|shard", re.IGNORECASE)
+_LONGEST_CYCLE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that a function saw or said.
+
+    Attributes:
+        name: Such as ``arg_shapes``.
+        values: Its values, several for a list.
+    """
+
+    name: str
+    values: tuple[JaxValue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TracedCall:
+    """One call of a function.
+
+    Attributes:
+        function: Its name, as printed.
+        is_answer: Whether the steps are what it answered, not what it was given.
+        steps: In text order.
+        line: Line of the first step.
+        times: How often it came in a row with equal values, other calls between them repeating too.
+    """
+
+    function: str
+    is_answer: bool
+    steps: tuple[Step, ...]
+    line: int
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardingChange:
+    """A result whose sharding was said in one way, and then in another.
+
+    Attributes:
+        before: The value said first.
+        after: The value said next.
+        places_alike: Whether every device holds the same part; None where it is not known.
+        before_function: Who said the first.
+        after_function: Who said the next.
+    """
+
+    before: JaxValue
+    after: JaxValue
+    places_alike: bool | None
+    before_function: str
+    after_function: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalShapeCheck:
+    """A per-device shape that the trail prints, against the one that the sharding gives.
+
+    Attributes:
+        line: Where it is printed.
+        name: Under which name.
+        printed: The shape.
+        expected: That of the global result under its last sharding; None where one is not known.
+    """
+
+    line: int
+    name: str
+    printed: Shape
+    expected: Shape | None
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether both are equal; None where none is expected."""
+        if self.expected is None:
+            return None
+        return self.printed.dimensions == self.expected.dimensions
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardingTrail(Result):
+    """The calls of a trail, in text order.
+
+    Attributes:
+        calls: All calls, repeats folded.
+        changes: Where the sharding of the result was said in another way.
+        checks: Per-device shapes against shardings.
+    """
+
+    KIND: ClassVar[str] = "sharding-trail"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("line", Unit.NONE, "1-based line, of the first time"),
+        Column("times", Unit.COUNT, "how often in a row"),
+        Column("function", Unit.NONE, "who printed it"),
+        Column("direction", Unit.NONE, "given or answered"),
+        Column("name", Unit.NONE, "what it is"),
+        Column("kind", Unit.NONE, "class of the value"),
+        Column("value", Unit.NONE, "sharding, mesh or type"),
+        Column("shape", Unit.NONE, "global shape, where the value has one"),
+        Column("device_shape", Unit.NONE, "shape of one device's part"),
+        Column("sharding", Unit.NONE, "as XLA writes it"),
+    )
+    calls: tuple[TracedCall, ...]
+    changes: tuple[ShardingChange, ...]
+    checks: tuple[LocalShapeCheck, ...]
+
+    def rows(self) -> Iterator[Row]:
+        """Yield a row for each value."""
+        for call in self.calls:
+            for step in call.steps:
+                for value in step.values:
+                    yield (
+                        value.line,
+                        call.times,
+                        call.function,
+                        "answered" if call.is_answer else "given",
+                        step.name,
+                        *value_cells(value),
+                    )
+
+
+def value_cells(value: JaxValue) -> tuple[str | None, ...]:
+    """Return kind, value, global shape, per-device shape and sharding of a value as text."""
+    shape, local, sharding = value.shape, value.device_shape(), value.sharding()
+    return (
+        value.kind,
+        value_words(value),
+        None if shape is None else shape.to_text(layout=False),
+        None if local is None else local.to_text(layout=False),
+        None if sharding is None else sharding.text,
+    )
+
+
+def value_words(value: JaxValue) -> str:
+    """Return what a value says, in few words."""
+    if value.kind in ("ShapedArray", "Shape", "type"):
+        return value.text.removeprefix("ShapedArray(").removesuffix(")")
+    if value.spec is not None and value.mesh is None:
+        return value.spec.text
+    if value.spec is not None or value.hlo_sharding is not None:
+        return sharding_words(value)
+    if value.mesh is not None:
+        return value.mesh.text
+    return value.device or value.text
+
+
+def sharding_trail(log: ShardingLog) -> ShardingTrail:
+    """Return the trail of a log; without calls where no line names who saw a value."""
+    calls = tuple(_folded(list(_calls(log.values))))
+    return ShardingTrail(calls=calls, changes=tuple(_changes(calls)), checks=tuple(_checks(calls)))
+
+
+def _calls(values: Sequence[JaxValue]) -> Iterator[TracedCall]:
+    """Yield the calls, each time a function begins anew."""
+    function, line = "", 0
+    steps: dict[str, list[JaxValue]] = {}
+    last_line = 0
+    for value in values:
+        who, name = _step(value, function if value.line == last_line else "")
+        if not who:
+            continue
+        is_new = who != function or (name in steps and value.line != last_line)
+        if is_new and steps:
+            yield _call(function, steps, line)
+            steps = {}
+        if is_new:
+            function, line = who, value.line
+        steps.setdefault(name, []).append(value)
+        last_line = value.line
+    if steps:
+        yield _call(function, steps, line)
+
+
+def _step(value: JaxValue, last: str) -> tuple[str, str]:
+    """Return function and name of a value; the function may stand once on its line."""
+    match = _STEP.fullmatch(value.label)
+    if match is not None:
+        return match["a"] or match["c"], match["b"] or match["d"]
+    return last, value.label.strip(" ,;)|]") or "value"
+
+
+def _call(function: str, steps: dict[str, list[JaxValue]], line: int) -> TracedCall:
+    listed = tuple(Step(name, tuple(values)) for name, values in steps.items())
+    return TracedCall(function, _ANSWER.search(function) is not None, listed, line)
+
+
+def _folded(calls: list[TracedCall]) -> Iterator[TracedCall]:
+    """Yield the calls; a cycle of them that repeats is yielded once, with its count."""
+    place = 0
+    while place < len(calls):
+        length, times = _cycle(calls, place)
+        for call in calls[place : place + length]:
+            yield TracedCall(call.function, call.is_answer, call.steps, call.line, times)
+        place += length * times
+
+
+def _cycle(calls: Sequence[TracedCall], place: int) -> tuple[int, int]:
+    """Return the length of the cycle that begins at a place, and how often it comes."""
+    keys = [(call.function, call.steps) for call in calls[place:]]
+    for length in range(1, min(_LONGEST_CYCLE, len(keys) // 2) + 1):
+        times = 1
+        while keys[times * length : (times + 1) * length] == keys[:length]:
+            times += 1
+        if times > 1:
+            return length, times
+    return 1, 1
+
+
+def _changes(calls: Sequence[TracedCall]) -> Iterator[ShardingChange]:
+    """Yield where the sharding of the result is said in other words than before."""
+    before: JaxValue | None = None
+    who = ""
+    for call in calls:
+        for step in call.steps:
+            is_said = _RESULT_SHARDING.search(step.name) or _RESULT_SHAPE.search(step.name)
+            for value in step.values[:1] if is_said else ():
+                if value.sharding() is None:
+                    continue
+                if before is not None and _said(before) != _said(value):
+                    yield ShardingChange(
+                        before=before,
+                        after=value,
+                        places_alike=_alike(before.sharding(), value.sharding()),
+                        before_function=who,
+                        after_function=call.function,
+                    )
+                if before is None or _said(before) != _said(value):
+                    before, who = value, call.function
+
+
+def _said(value: JaxValue) -> str:
+    return sharding_words(value)
+
+
+def _alike(before: HloSharding | None, after: HloSharding | None) -> bool | None:
+    if before is None or after is None:
+        return None
+    return before.equivalent(after)
+
+
+def _checks(calls: Sequence[TracedCall]) -> Iterator[LocalShapeCheck]:
+    """Yield each per-device shape with what the last sharding of the result gives."""
+    shape: Shape | None = None
+    sharding: JaxValue | None = None
+    for call in calls:
+        for step in call.steps:
+            value = step.values[0]
+            if _LOCAL.search(step.name) and value.shape is not None and value.spec is None:
+                for one in step.values[:1]:
+                    if one.shape is not None:
+                        yield LocalShapeCheck(
+                            line=one.line,
+                            name=step.name,
+                            printed=one.shape,
+                            expected=_local(shape, sharding),
+                        )
+            elif _RESULT_SHAPE.search(step.name) and value.shape is not None:
+                shape = value.shape
+            elif _RESULT_SHARDING.search(step.name):
+                sharding = value
+
+
+def _local(shape: Shape | None, value: JaxValue | None) -> Shape | None:
+    if shape is None or value is None:
+        return None
+    found = value.sharding(shape.rank)
+    return None if found is None else found.shard_shape(shape)

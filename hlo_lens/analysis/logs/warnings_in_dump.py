@@ -1,0 +1,313 @@
+"""Which instruction of a dump each warning of a compiler's log speaks of.
+
+Warnings name instructions as they are in the middle of compilation: the partitioner has renamed
+them, divided their shapes and sometimes given the operation of one to another. What lasts is the
+framework's operation path (``op_name``), so that is what joins; the name, the opcode and the shape
+only choose among several. How an instruction was found stands beside it, and how many there are to
+choose from; a warning that fits nothing says so.
+
+Texts from before optimizations come first: their shapes are global, their names are JAX's. Ids of
+stack frames are numbered anew in each text and join nothing. The source is that of the instruction.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.result import Column, Result, Row, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.logs.compiler_warnings import CompilerWarning, PrintedInstruction
+    from hlo_lens.model.shapes.shape import Shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarningJoin:
+    """A warning and what it speaks of.
+
+    Attributes:
+        warning: The first of equal ones.
+        times: How many equal ones there are.
+        module: Name of the module; None where it was not found.
+        stage: ``before`` optimizations or ``after``.
+        instructions: Names of the instructions that it may speak of: one if it is sure.
+        how: By what they were found; ``not found``, or ``no dump`` where there is none.
+        source: File and line of the program.
+        full_bytes: Bytes of the whole value, of which full rematerialization puts a copy on every
+            device; None without the text from before optimizations: the warning prints a part.
+    """
+
+    warning: CompilerWarning
+    times: int
+    module: str | None = None
+    stage: str | None = None
+    instructions: tuple[str, ...] = ()
+    how: str = "no dump"
+    source: str | None = None
+    full_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarningJoins(Result):
+    """The warnings of a log, in text order, equal ones together."""
+
+    KIND: ClassVar[str] = "compiler-warnings"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("line", Unit.NONE, "1-based line of the log, of the first"),
+        Column("times", Unit.COUNT, "how often"),
+        Column("warning", Unit.NONE, "kind of warning"),
+        Column("about", Unit.NONE, "instruction, types or module that it prints"),
+        Column("op_name", Unit.NONE, "operation path that it prints"),
+        Column("from_sharding", Unit.NONE, "sharding that the value has"),
+        Column("to_sharding", Unit.NONE, "sharding that it is to have"),
+        Column("seconds", Unit.NONE, "how long it took, or after how long it warned"),
+        Column("module", Unit.NONE, "module of the dump"),
+        Column("stage", Unit.NONE, "before or after optimizations"),
+        Column("instruction", Unit.NONE, "instruction of the dump"),
+        Column("how", Unit.NONE, "by what it was found"),
+        Column("source", Unit.NONE, "line of the program"),
+        Column("full_bytes", Unit.BYTES, "bytes of the whole value"),
+    )
+    joins: tuple[WarningJoin, ...]
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether there was a dump to join with."""
+        return any(join.how != "no dump" for join in self.joins)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield a row for each warning."""
+        for join in self.joins:
+            warning, printed = join.warning, join.warning.instruction
+            metadata = None if printed is None else printed.metadata
+            yield (
+                warning.line,
+                join.times,
+                warning.kind.value,
+                about(warning),
+                None if metadata is None else metadata.op_name,
+                None if warning.from_sharding is None else warning.from_sharding.text,
+                None if warning.to_sharding is None else warning.to_sharding.text,
+                warning.duration_seconds,
+                join.module,
+                join.stage,
+                ", ".join(join.instructions) or None,
+                join.how,
+                join.source,
+                join.full_bytes,
+            )
+
+
+def about(warning: CompilerWarning) -> str | None:
+    """Return what a warning is about, in few words."""
+    printed = warning.instruction
+    if printed is not None:
+        shape = "" if printed.shape is None else f" {printed.shape.to_text(layout=False)}"
+        return f"{printed.name}{shape} {printed.opcode}"
+    return ", ".join(warning.donated) or warning.module
+
+
+def warning_joins(
+    warnings: Sequence[CompilerWarning], modules: Sequence[ModuleDump]
+) -> WarningJoins:
+    """Return each warning with the instruction it speaks of.
+
+    Args:
+        warnings: Of one log.
+        modules: Those of the dump; none where there is only the log.
+    """
+    counts = Counter(warnings)
+    return WarningJoins(
+        joins=tuple(_joined(warning, counts[warning], modules) for warning in counts)
+    )
+
+
+def _joined(warning: CompilerWarning, times: int, modules: Sequence[ModuleDump]) -> WarningJoin:
+    printed = warning.instruction
+    if printed is not None:
+        bare = WarningJoin(warning=warning, times=times, source=_printed_source(printed))
+        return _instruction_join(bare, printed, modules) if modules else bare
+    bare = WarningJoin(warning=warning, times=times)
+    if not modules:
+        return bare
+    return _donation_join(bare, modules) if warning.donated else _module_join(bare, modules)
+
+
+def _not_found(join: WarningJoin, how: str = "not found") -> WarningJoin:
+    return WarningJoin(warning=join.warning, times=join.times, how=how, source=join.source)
+
+
+def _printed_source(printed: PrintedInstruction) -> str | None:
+    metadata = printed.metadata
+    if metadata is None or metadata.source_file is None:
+        return None
+    line = "" if metadata.source_line is None else f":{metadata.source_line}"
+    return f"{metadata.source_file}{line}"
+
+
+# ---- instructions ------------------------------------------------------------------------------
+
+
+def _instruction_join(
+    join: WarningJoin, printed: PrintedInstruction, modules: Sequence[ModuleDump]
+) -> WarningJoin:
+    """Return the join with the instructions of the first text that has its operation."""
+    for stage in ("before", "after"):
+        for dump in modules:
+            module = dump.before if stage == "before" else dump.hlo
+            if module is None:
+                continue
+            found, how = _candidates(module, printed)
+            if found:
+                return _with(join, dump.title, stage, found, how)
+    return _not_found(join)
+
+
+def _with(
+    join: WarningJoin, module: str, stage: str, found: Sequence[HloInstruction], how: str
+) -> WarningJoin:
+    sources = {str(place) for one in found if (place := one.source_location) is not None}
+    sizes = {one.shape.size_bytes for one in found if one.shape} if stage == "before" else set()
+    return WarningJoin(
+        warning=join.warning,
+        times=join.times,
+        module=module,
+        stage=stage,
+        instructions=tuple(one.name for one in found),
+        how=how if len(found) == 1 else f"{how}, one of {len(found)}",
+        source=sources.pop() if len(sources) == 1 else join.source,
+        full_bytes=sizes.pop() if len(sizes) == 1 else None,
+    )
+
+
+def _candidates(
+    module: HloModule, printed: PrintedInstruction
+) -> tuple[Sequence[HloInstruction], str]:
+    """Return the instructions that a warning may speak of, and by what they were found."""
+    op_name = None if printed.metadata is None else printed.metadata.op_name
+    if op_name is None:
+        return _by_name(module, printed)
+    if op_name not in module.columns.source.text:
+        return (), ""
+    same = [one for one in _instructions(module) if _op_name(one) == op_name]
+    exact = [one for one in same if one.name == printed.name and one.opcode == printed.opcode]
+    if exact and _is_same_shape(exact[0], printed.shape):
+        return exact, "name and operation"
+    opcode = [one for one in same if one.opcode == printed.opcode]
+    for chosen, how in ((opcode, "operation, opcode"), (same, "operation")):
+        shaped = [one for one in chosen if _fits(one, printed.shape)]
+        if shaped:
+            return shaped, f"{how} and shape"
+        if chosen:
+            return chosen, how
+    return (), ""
+
+
+def _by_name(
+    module: HloModule, printed: PrintedInstruction
+) -> tuple[Sequence[HloInstruction], str]:
+    """Return the instruction of that name, opcode and shape, where no operation is printed."""
+    if printed.name not in module.columns.source.text:
+        return (), ""
+    found = [
+        one
+        for one in _instructions(module)
+        if (one.name, one.opcode) == (printed.name, printed.opcode)
+        and _is_same_shape(one, printed.shape)
+    ]
+    return found, "name and shape"
+
+
+def _instructions(module: HloModule) -> Iterator[HloInstruction]:
+    return (one for computation in module.computations for one in computation.instructions)
+
+
+def _op_name(instruction: HloInstruction) -> str | None:
+    metadata = instruction.metadata
+    return None if metadata is None else metadata.op_name
+
+
+def _is_same_shape(instruction: HloInstruction, shape: Shape | None) -> bool:
+    whole = instruction.shape
+    return shape is None or (whole is not None and whole.dimensions == shape.dimensions)
+
+
+def _fits(instruction: HloInstruction, shape: Shape | None) -> bool:
+    """Whether a shape is that of an instruction or of a part of it: each dimension divides."""
+    whole = instruction.shape
+    if shape is None or whole is None or whole.is_tuple or shape.is_tuple:
+        return False
+    if whole.rank != shape.rank:
+        return False
+    if whole.element_type != shape.element_type:
+        return False
+    pairs = zip(whole.dimensions, shape.dimensions, strict=True)
+    return all(a is not None and b and a % b == 0 for a, b in pairs)
+
+
+# ---- donations and modules ---------------------------------------------------------------------
+
+
+def _donation_join(join: WarningJoin, modules: Sequence[ModuleDump]) -> WarningJoin:
+    """Return the join with the parameters of the one module that has all the types, not aliased."""
+    found: list[tuple[str, str, tuple[str, ...], tuple[str, ...]]] = []
+    for dump in modules:
+        for stage, module in (("before", dump.before), ("after", dump.hlo)):
+            names = None if module is None else _parameters(module, join.warning.donated_shapes)
+            if names:
+                found.append((dump.title, stage, *names))
+                break
+    if len(found) != 1:
+        how = "not found" if not found else f"types, in {len(found)} modules"
+        return _not_found(join, how)
+    title, stage, parameters, sources = found[0]
+    return WarningJoin(
+        warning=join.warning,
+        times=join.times,
+        module=title,
+        stage=stage,
+        instructions=parameters,
+        how="types of parameters that share no buffer with an output",
+        source=sources[0] if len(set(sources)) == 1 else None,
+    )
+
+
+def _parameters(
+    module: HloModule, shapes: Sequence[Shape | None]
+) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Return names and sources of parameters of these shapes; None unless there are enough."""
+    entry = module.entry
+    known = [shape for shape in shapes if shape is not None]
+    if not known or len(known) < len(shapes):
+        return None
+    aliased = {alias.parameter_number for alias in module.input_output_alias}
+    free = [one for k, one in enumerate(entry.parameters) if k not in aliased]
+    chosen: list[HloInstruction] = []
+    for key, count in Counter(_array(shape) for shape in known).items():
+        same = [one for one in free if one.shape is not None and _array(one.shape) == key]
+        if len(same) < count:
+            return None
+        chosen += same
+    places = (one.source_location for one in chosen)
+    return tuple(one.name for one in chosen), tuple(str(p) for p in places if p is not None)
+
+
+def _array(shape: Shape) -> tuple[object, object]:
+    """Return what two arrays of one type share."""
+    return shape.element_type, shape.dimensions
+
+
+def _module_join(join: WarningJoin, modules: Sequence[ModuleDump]) -> WarningJoin:
+    name = join.warning.module
+    found = [dump.title for dump in modules if name is not None and dump.title == name]
+    if not found:
+        return _not_found(join)
+    how = "name" if len(found) == 1 else f"name, one of {len(found)}"
+    return WarningJoin(warning=join.warning, times=join.times, module=found[0], how=how)

@@ -1,0 +1,1 @@
+"""Memory of a module: layout, statement, peak, timeline, groups and the estimate."""

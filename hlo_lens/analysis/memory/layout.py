@@ -1,0 +1,258 @@
+"""Allocations and the values in them, wherever they come from: a dump, or an estimate.
+
+Every pass on memory takes a `MemoryLayout`. Instants are positions in the flattened schedule
+(HloLiveRange: bodies of loops, branches and calls stand once, before their caller); both ends of a
+range are inclusive, and the number of the last instruction plus one is an instant of its own, at
+which parameters and results still live.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from hlo_lens.analysis.memory.occupancy import Occupant, occupied_bytes
+from hlo_lens.model.buffers.columns import parse_index
+from hlo_lens.model.buffers.live_range import HloLiveRange, LiveRanges
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hlo_lens.model.buffers.assignment import BufferAllocation, BufferAssignment
+    from hlo_lens.model.shapes.shape import ShapeIndex
+
+DEFAULT_SPACE = 0
+HOST_SPACE = 5
+"""Source: xla/layout.h, kDefaultMemorySpace and kHostMemorySpace."""
+
+CATEGORIES = ("argument", "output", "temp", "constant", "thread-local", "other")
+"""What an allocation is for; a donated parameter is an argument."""
+
+
+class LaidValue(NamedTuple):
+    """A value in an allocation.
+
+    Attributes:
+        name: Instruction and index, ``add.2{}``.
+        instruction_name: Who defines it.
+        shape_index: Index into that instruction's shape.
+        allocation: Index of the allocation.
+        offset: First byte in it.
+        size: Bytes, padding of tiles included.
+        start: First instant at which it lives; None where that is not known.
+        end: Last instant at which it lives.
+        shape_text: Its shape with layout.
+    """
+
+    name: str
+    instruction_name: str
+    shape_index: ShapeIndex
+    allocation: int
+    offset: int
+    size: int
+    start: int | None
+    end: int | None
+    shape_text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaidAllocation:
+    """A contiguous piece of memory; bytes, and what it is for.
+
+    Attributes:
+        index: Its number.
+        size: Bytes.
+        color: Memory space.
+        category: One of `CATEGORIES`.
+        is_output: Whether it may be (part of) the result.
+        is_constant: Whether it holds a constant of the program.
+        parameter_number: Number of the entry parameter that it holds, or None.
+        parameter_index: Which part of that parameter.
+    """
+
+    index: int
+    size: int
+    color: int
+    category: str
+    is_output: bool = False
+    is_constant: bool = False
+    parameter_number: int | None = None
+    parameter_index: ShapeIndex = ()
+
+    @property
+    def is_aliased(self) -> bool:
+        """Whether a parameter's memory is that of a result (donated and used)."""
+        return self.parameter_number is not None and self.is_output
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryLayout:
+    """The memory of one module.
+
+    Attributes:
+        source: ``buffer-assignment`` or ``estimate``.
+        allocations: By index.
+        values: In the order of the text.
+        schedule: Names of the instructions in execution order, flattened; None where not known.
+        printed_peak: Instant and bytes that XLA prints as peak; None where it prints none.
+        printed_total: Sum of all allocations that XLA prints; None where it prints none.
+        unassigned: Values that other texts of the module have, and that are in no allocation.
+        is_complete: Whether nothing is known to be missing of the allocations.
+        are_ranges_complete: Whether nothing is known to be missing of the live ranges; if not, a
+            peak is at least what is found.
+        notes: What weakens the numbers, in words.
+    """
+
+    source: str
+    allocations: tuple[LaidAllocation, ...]
+    values: tuple[LaidValue, ...] = field(repr=False)
+    schedule: Sequence[str] | None = field(default=None, repr=False)
+    printed_peak: tuple[int, int] | None = None
+    printed_total: int | None = None
+    unassigned: int = 0
+    is_complete: bool = True
+    are_ranges_complete: bool = True
+    notes: tuple[str, ...] = ()
+    _series: dict[int, list[int]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    @property
+    def length(self) -> int | None:
+        """Number of instants: one more than the last instruction's; None without a schedule."""
+        return None if self.schedule is None else len(self.schedule) + 1
+
+    @functools.cached_property
+    def by_index(self) -> Mapping[int, LaidAllocation]:
+        """Index to allocation."""
+        return {allocation.index: allocation for allocation in self.allocations}
+
+    @property
+    def colors(self) -> tuple[int, ...]:
+        """Memory spaces that have allocations, ascending; the default one always is there."""
+        return tuple(sorted({DEFAULT_SPACE} | {a.color for a in self.allocations}))
+
+    def occupants(self, color: int) -> list[Occupant]:
+        """Return the values of a memory space with the instants at which they live.
+
+        Thread-local scalars are on no heap and left out. Values whose range is not known are left
+        out too, but for those of arguments, outputs and constants, which live throughout.
+        """
+        last = (self.length or 1) - 1
+        found: list[Occupant] = []
+        by_index = self.by_index
+        for key, value in enumerate(self.values):
+            allocation = by_index.get(value.allocation)
+            if allocation is None or allocation.color != color:
+                continue
+            if allocation.category == "thread-local":
+                continue
+            start, end = value.start, value.end
+            if start is None or end is None:
+                if allocation.category == "temp":
+                    continue
+                start, end = 0, last
+            found.append(Occupant(value.allocation, value.offset, value.size, start, end, key))
+        return found
+
+    def series(self, color: int = DEFAULT_SPACE) -> list[int] | None:
+        """Return the occupied bytes of a memory space at each instant; None without a schedule."""
+        if self.length is None:
+            return None
+        if color not in self._series:
+            self._series[color] = occupied_bytes(self.occupants(color), self.length)
+        return self._series[color]
+
+    @property
+    def unplaced(self) -> int:
+        """Temporary values whose live range is not known; they count in no instant."""
+        temps = {a.index for a in self.allocations if a.category == "temp"}
+        return sum(v.start is None and v.allocation in temps for v in self.values)
+
+
+_NO_RANGE: tuple[None, None] = (None, None)
+
+
+def layout_of_dump(
+    assignment: BufferAssignment, live_range: HloLiveRange | LiveRanges | None = None
+) -> MemoryLayout:
+    """Return the layout that a BufferAssignment prints, with live ranges where there are any.
+
+    Args:
+        assignment: The text.
+        live_range: That of the same compile, or what takes its place.
+    """
+    ranges: dict[str, tuple[int, int]] = {}
+    schedule: Sequence[str] | None = None
+    peak: tuple[int, int] | None = None
+    if isinstance(live_range, LiveRanges):
+        schedule, ranges = tuple(live_range.schedule), dict(live_range.ranges)
+    elif live_range is not None and live_range.is_available:
+        schedule = tuple(live_range.flattened_instruction_sequence)
+        last = max(len(schedule), live_range.schedule_end_time or 0)
+        ranges = {
+            r.name: (r.start, r.end)
+            for r in live_range.buffer_live_ranges
+            if 0 <= r.start <= r.end <= last
+        }
+        if live_range.peak_moment is not None and live_range.peak_bytes is not None:
+            peak = (live_range.peak_moment, live_range.peak_bytes)
+    allocations: list[LaidAllocation] = []
+    values: list[LaidValue] = []
+    for allocation in assignment.allocations:
+        index = allocation.index
+        allocations.append(_laid(allocation, index))
+        for value in allocation.values:
+            instruction, place, offset, size, shape = value.facts()
+            name = instruction + (place or "{}")
+            start, end = ranges.get(name, _NO_RANGE)
+            values.append(
+                LaidValue(
+                    name, instruction, parse_index(place), index, offset, size, start, end, shape
+                )
+            )
+    lost = 0
+    if isinstance(live_range, HloLiveRange):
+        lost = len(ranges.keys() - {value.name for value in values})
+    layout = MemoryLayout(
+        source="buffer-assignment",
+        allocations=tuple(allocations),
+        values=tuple(values),
+        schedule=schedule if values else None,
+        printed_peak=peak,
+        printed_total=assignment.total_bytes,
+        unassigned=lost,
+        is_complete=assignment.is_complete and not assignment.gaps and not lost,
+    )
+    if schedule is None or live_range is None:
+        return layout
+    gaps = () if isinstance(live_range, LiveRanges) else live_range.gaps
+    is_whole = live_range.is_complete and not gaps and not layout.unplaced
+    return replace(layout, are_ranges_complete=is_whole)
+
+
+def _laid(allocation: BufferAllocation, index: int) -> LaidAllocation:
+    number = allocation.parameter_number
+    return LaidAllocation(
+        index=index,
+        size=allocation.size,
+        color=allocation.color,
+        category=_category(allocation, number),
+        is_output=allocation.maybe_live_out,
+        is_constant=allocation.is_constant,
+        parameter_number=number,
+        parameter_index=() if number is None else allocation.param_shape_index or (),
+    )
+
+
+def _category(allocation: BufferAllocation, number: int | None) -> str:
+    if number is not None:
+        return "argument"
+    if allocation.is_thread_local:
+        return "thread-local"
+    if allocation.maybe_live_out:
+        return "output"
+    if allocation.is_constant:
+        return "constant"
+    return "temp" if allocation.is_preallocated_temp else "other"

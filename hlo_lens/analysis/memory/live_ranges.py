@@ -1,0 +1,122 @@
+"""When each value of a scheduled module lives, by its text alone; and by its heap traces.
+
+The live-range text that XLA dumps is the third file of a module, which protos and programs at hand
+do not have. Schedule, values and aliases follow from the HLO text by XLA's own rules
+(`hlo_lens.analysis.buffer_assignment.dataflow`).
+
+A heap trace says more: which values XLA's simulation held at the same time. Its events carry no
+time of their own, but a value is taken when the instruction that defines it runs, so that a value
+which is given back between two of these has lived at least to the first of them, and to the second
+at most, whose result may take its place. Where the rules say otherwise by more than one instant
+(asynchronous instructions begin one earlier or later), the trace is right: it is what the
+allocations were made by.
+Source: xla/service/heap_simulator/heap_simulator.cc (RunComputation, FillDebugTrace).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.buffer_assignment.dataflow import dataflow
+from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
+from hlo_lens.analysis.memory.estimate import sizes_of, why_no_estimate
+from hlo_lens.model.buffers.heap_trace import HeapEventKind
+from hlo_lens.model.buffers.live_range import LiveRanges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from hlo_lens.model.buffers.heap_trace import HeapTrace
+    from hlo_lens.model.hlo.query import InstructionTable
+
+_SLACK = 1
+"""Instants by which the start of an asynchronous instruction may be off."""
+
+TRACES = "live ranges follow from the schedule and the heap traces of the proto"
+
+
+def live_ranges(
+    table: InstructionTable, *, backend: str | None = None, traces: Iterable[HeapTrace] = ()
+) -> LiveRanges | None:
+    """Return when values live; None where the text has no schedule to go by.
+
+    Args:
+        table: The module.
+        backend: ``cpu``, ``gpu`` or ``tpu`` where the caller knows it.
+        traces: Its heap traces.
+    """
+    if why_no_estimate(table) is not None:
+        return None
+    flow = dataflow(table, *sizes_of(table, backend))
+    name_of = flow.table.module.columns.name
+    ranges: dict[str, tuple[int, int]] = {}
+    values = flow.values
+    for place, start, end in zip(values.places, values.starts, values.ends, strict=True):
+        row, node = divmod(place, NODES)
+        index = flow.tree(row).index(node) if node else ()
+        ranges[f"{name_of(row)}{{{','.join(map(str, index))}}}"] = (start, end)
+    found = LiveRanges(
+        schedule=[name_of(row) for row in flow.schedule],
+        ranges=ranges,
+        is_complete=not flow.skipped,
+    )
+    listed = tuple(traces)
+    return _traced(found, listed) if listed else found
+
+
+def _traced(found: LiveRanges, traces: Sequence[HeapTrace]) -> LiveRanges:
+    """Return the ranges with the ends that the heap traces allow."""
+    ranges = dict(found.ranges)
+    moved: list[str] = []
+    for trace in traces:
+        starts = _starts(trace, ranges)
+        if starts is None:
+            continue
+        for value, (least, most) in _bounds(trace, starts, len(found.schedule)).items():
+            start, end = ranges.get(value, (starts[value], least))
+            kept = min(max(end, least), most)
+            if abs(kept - end) > _SLACK or value not in ranges:
+                ranges[value] = (start, max(start, kept))
+                moved.append(value)
+    return replace(found, ranges=ranges, moved=tuple(moved), source=TRACES)
+
+
+def _starts(trace: HeapTrace, ranges: Mapping[str, tuple[int, int]]) -> dict[str, int] | None:
+    """Return when each value of a trace is taken: never before one that is taken before it.
+
+    None where the order is not that of the schedule, as in the fast memory of a TPU, which is
+    assigned before.
+    """
+    if not trace.is_whole_module:
+        return None
+    starts: dict[str, int] = {}
+    now = 0
+    for event in trace.events:
+        if event.kind is not HeapEventKind.FREE and event.value not in starts:
+            known = ranges.get(event.value)
+            if known is not None and known[0] < now - _SLACK:
+                return None
+            now = now if known is None else max(now, known[0])
+            starts[event.value] = now
+    return starts
+
+
+def _bounds(trace: HeapTrace, starts: Mapping[str, int], end: int) -> dict[str, tuple[int, int]]:
+    """Return the least and the last instant at which the life of each value may end."""
+    bounds: dict[str, tuple[int, int]] = {}
+    now = 0
+    waiting: list[str] = []
+    for event in trace.events:
+        if event.kind is HeapEventKind.FREE:
+            if event.value in starts:
+                bounds[event.value] = (now, end)
+                waiting.append(event.value)
+            continue
+        then = starts[event.value]
+        if then > now:
+            for value in waiting:
+                bounds[value] = (bounds[value][0], then)
+            waiting.clear()
+            now = then
+    return bounds

@@ -1,0 +1,86 @@
+"""The bytes alive at one instant as a tree of operation paths, as people read a flame graph.
+
+A branch holds the bytes of all values whose ``op_name`` begins with its path; branches of one scope
+are in order of size, and a chain of scopes that does not fork is one line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.memory.grouping import split_op_name
+from hlo_lens.analysis.result import Column, Result, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hlo_lens.analysis.memory.grouping import MemoryBy
+    from hlo_lens.analysis.result import Row
+
+
+@dataclass(slots=True)
+class Branch:
+    """A scope: its name, its bytes and values with all below it, and what is below it."""
+
+    name: str
+    size_bytes: int = 0
+    values: int = 0
+    children: dict[str, Branch] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryTree(Result):
+    """Bytes per scope, outermost first.
+
+    Attributes:
+        root: The whole; its bytes are all occupied bytes.
+    """
+
+    KIND: ClassVar[str] = "memory-tree"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("op_name", Unit.NONE, "scope, indented by its depth"),
+        Column("size_bytes", Unit.BYTES, "bytes of all values below it"),
+        Column("share", Unit.RATIO, "part of all occupied bytes, 0 to 1"),
+        Column("values", Unit.COUNT, "how many values"),
+        Column("depth", Unit.NONE, "0 for outermost scopes"),
+    )
+    root: Branch
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the branches, depth first, larger ones first."""
+        stack = [(branch, 0) for branch in reversed(_ordered(self.root))]
+        whole = self.root.size_bytes
+        while stack:
+            branch, depth = stack.pop()
+            name, last = branch.name, branch
+            while len(last.children) == 1:
+                (only,) = last.children.values()
+                if only.size_bytes != last.size_bytes:
+                    break
+                name, last = f"{name}/{only.name}", only
+            share = branch.size_bytes / whole if whole else None
+            yield "  " * depth + name, branch.size_bytes, share, branch.values, depth
+            stack.extend((child, depth + 1) for child in reversed(_ordered(last)))
+
+    def totals(self) -> Mapping[str, int]:
+        """Return nothing: a branch counts what its children count."""
+        return {}
+
+
+def _ordered(branch: Branch) -> list[Branch]:
+    return sorted(branch.children.values(), key=lambda child: (-child.size_bytes, child.name))
+
+
+def memory_tree(by_op: MemoryBy) -> MemoryTree:
+    """Return the tree of groups that are operation paths (``memory_by(..., "op", ...)``)."""
+    root = Branch("")
+    for label, size, count in by_op.groups:
+        branch = root
+        branch.size_bytes += size
+        branch.values += count
+        for part in (label,) if label.startswith("[") else split_op_name(label):
+            branch = branch.children.setdefault(part, Branch(part))
+            branch.size_bytes += size
+            branch.values += count
+    return MemoryTree(root=root)

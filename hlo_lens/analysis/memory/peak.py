@@ -1,0 +1,176 @@
+"""What is alive at one instant of the schedule, at the peak above all.
+
+The peak is the first instant at which the union of occupied bytes is largest; the one that XLA
+prints adds up sizes of whole instructions and is often elsewhere. Rows are values, largest first,
+and sum, with the residual ``[bytes counted twice]`` of values that share bytes at that instant, to
+the occupied bytes. Source of the ranges: HloLiveRange, both ends inclusive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
+from hlo_lens.analysis.memory.occupancy import owned_bytes
+from hlo_lens.analysis.result import Column, Result, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hlo_lens.analysis.memory.layout import MemoryLayout
+    from hlo_lens.analysis.result import Row
+
+SHARED = "[bytes counted twice]"
+
+
+class LiveValue(NamedTuple):
+    """A value that is alive: what it is, where it lies, how long it lives, and whose it is.
+
+    Attributes:
+        value: Instruction and index.
+        size_bytes: Bytes, padding of tiles included.
+        category: What its allocation is for.
+        shape: Its shape with layout.
+        offset: First byte in its allocation.
+        allocation: Index of the allocation.
+        start: First instant at which it lives.
+        end: Last one, inclusive.
+        instruction_name: Who defines it.
+        parameter_number: Entry parameter whose memory it is, or None.
+        owned_bytes: Its bytes that no later value of the same instant holds; these sum to the
+            union.
+    """
+
+    value: str
+    size_bytes: int
+    category: str
+    shape: str
+    offset: int
+    allocation: int
+    start: int | None
+    end: int | None
+    instruction_name: str
+    parameter_number: int | None
+    owned_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeakMemory(Result):
+    """Values alive at one instant, largest first.
+
+    Attributes:
+        source: ``buffer-assignment`` or ``estimate``.
+        color: Memory space.
+        position: The instant; None where no schedule is known, and all values count.
+        instruction: The instruction that runs then; None after the last one.
+        total_bytes: Union of their bytes.
+        live: The values.
+        is_peak: Whether it is the peak, or another instant that was asked for.
+    """
+
+    KIND: ClassVar[str] = "peak-memory"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("value", Unit.NONE, "instruction and shape index"),
+        Column("size_bytes", Unit.BYTES, "bytes it holds, padding included"),
+        Column("category", Unit.NONE, "what its allocation is for"),
+        Column("shape", Unit.NONE, "its shape with layout"),
+        Column("offset", Unit.NONE, "first byte in its allocation"),
+        Column("allocation", Unit.NONE, "index of the allocation"),
+        Column("start", Unit.NONE, "first instant at which it lives"),
+        Column("end", Unit.NONE, "last instant, inclusive"),
+    )
+    source: str
+    color: int
+    position: int
+    instruction: str | None
+    total_bytes: int
+    live: tuple[LiveValue, ...]
+    is_peak: bool = True
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the values, largest first."""
+        for value in self.live:
+            yield tuple(value[: len(self.COLUMNS)])
+
+    @property
+    def shared_bytes(self) -> int:
+        """How many bytes the rows count too often: sum of sizes minus their union."""
+        return sum(value.size_bytes for value in self.live) - self.total_bytes
+
+    def residual_rows(self) -> tuple[Row, ...]:
+        """Return what values share, as a negative number."""
+        if not self.shared_bytes:
+            return ()
+        return ((SHARED, -self.shared_bytes, *(None,) * (len(self.COLUMNS) - 2)),)
+
+    def totals(self) -> Mapping[str, int]:
+        """Return the union of all bytes."""
+        return {"size_bytes": self.total_bytes}
+
+
+def peak_memory(
+    layout: MemoryLayout, *, color: int = DEFAULT_SPACE, at: int | None = None
+) -> PeakMemory | None:
+    """Return what is alive at the peak of a memory space, or at another instant.
+
+    Args:
+        layout: Allocations and values with their live ranges.
+        color: Memory space.
+        at: Instant; None for the peak.
+
+    Returns:
+        None where no live ranges are known.
+    """
+    series = layout.series(color)
+    if layout.schedule is None or not series:
+        return None
+    peak = max(range(len(series)), key=series.__getitem__)
+    position = peak if at is None else at
+    live = _live(layout, color, position)
+    instruction = layout.schedule[position] if 0 <= position < len(layout.schedule) else None
+    return PeakMemory(
+        source=layout.source,
+        color=color,
+        position=position,
+        instruction=instruction,
+        total_bytes=sum(value.owned_bytes for value in live),
+        live=tuple(live),
+        is_peak=position == peak,
+    )
+
+
+def _live(layout: MemoryLayout, color: int, position: int) -> list[LiveValue]:
+    """Return the values alive at an instant, largest first."""
+    by_index = layout.by_index
+    occupants = [o for o in layout.occupants(color) if o.start <= position <= o.end]
+    occupants.sort(key=lambda o: (-o.start, o.key))  # bytes belong to the youngest value
+    held: dict[int, list[int]] = {}
+    for number, occupant in enumerate(occupants):
+        held.setdefault(occupant.allocation, []).append(number)
+    owned = [0] * len(occupants)
+    for numbers in held.values():
+        parts = owned_bytes([(occupants[n].offset, occupants[n].size) for n in numbers])
+        for number, part in zip(numbers, parts, strict=True):
+            owned[number] = part
+    live: list[LiveValue] = []
+    for occupant, part in zip(occupants, owned, strict=True):
+        value = layout.values[occupant.key]
+        allocation = by_index[value.allocation]
+        live.append(
+            LiveValue(
+                value=value.name,
+                size_bytes=value.size,
+                category=allocation.category,
+                shape=value.shape_text,
+                offset=value.offset,
+                allocation=value.allocation,
+                start=occupant.start,
+                end=occupant.end,
+                instruction_name=value.instruction_name,
+                parameter_number=allocation.parameter_number,
+                owned_bytes=part,
+            )
+        )
+    live.sort(key=lambda v: (-v.size_bytes, v.value))
+    return live

@@ -1,0 +1,366 @@
+"""All that is said of a module's memory, from its dumps, or as an estimate from its HLO text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.memory.grouping import makers_of
+from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, MemoryLayout, layout_of_dump
+from hlo_lens.analysis.memory.peak import PeakMemory, peak_memory
+from hlo_lens.analysis.memory.statement import MemoryStatement, is_integer_scalar, memory_statement
+from hlo_lens.model.hlo.columns import OPCODE, OPCODE_END
+from hlo_lens.model.hlo.query import rows_named, tabulate, unknown_names
+from hlo_lens.text.errors import DumpMismatchError, UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pandas as pd
+
+    from hlo_lens.model.buffers.live_range import LiveRanges
+    from hlo_lens.model.buffers.memory_usage_report import MemoryUsageReport
+    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.hlo.query import InstructionTable
+
+ESTIMATE = (
+    "an estimate: there is no buffer assignment beside this text, so live ranges and places follow "
+    "from the schedule by XLA's rules"
+)
+
+_EXACT_CHANGE_LIST = 1003875606
+"""Change list of libtpu 0.0.51, the first whose rule for temporaries is known."""
+
+_CHANGE_LIST = re.compile(r"\.cl_(\d+)\.")
+_BELONGS = 0.5
+"""Least part of the values' instructions that the HLO text must have, or they do not belong."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryResults:
+    """The memory of one module.
+
+    Attributes:
+        layout: Allocations and values.
+        statement: Sums per memory space.
+        peak: What is alive at the peak of the default space; None without live ranges.
+        makers: Value alive at the peak to the instruction that made it.
+        backend: ``cpu``, ``gpu``, ``tpu`` or None.
+        module: The HLO text; None where there is none.
+        unknown_values: Values of instructions that the HLO text does not have.
+        missing: Kinds of text that are not there, with the XLA flag that writes each.
+        stated: Figures of the framework's ``memory_analysis()``; empty where there are none.
+        mismatches: Those of them that are not ours: name, our bytes, their bytes.
+    """
+
+    layout: MemoryLayout
+    statement: MemoryStatement
+    peak: PeakMemory | None
+    makers: Mapping[str, HloInstruction] = field(repr=False)
+    backend: str | None
+    module: HloModule | None = field(default=None, repr=False)
+    unknown_values: int = 0
+    missing: tuple[tuple[str, str], ...] = ()
+    stated: Mapping[str, int] = field(default_factory=dict)
+    mismatches: tuple[tuple[str, int, int], ...] = ()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the statement, a row for each memory space, as a pandas frame."""
+        return self.statement.to_frame()
+
+    def to_dict(self) -> dict[str, object]:
+        """Return statement and peak, each as a dictionary; None for a peak that is not known."""
+        peak = None if self.peak is None else self.peak.to_dict()
+        return {"statement": self.statement.to_dict(), "peak": peak}
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        results = (self.statement, *(() if self.peak is None else (self.peak,)))
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.statement.notes)
+        tables = "".join(result._repr_html_() for result in results)  # notebooks' name
+        return f"{tables}<ul>{notes}</ul>" if notes else tables
+
+
+def memory_results(
+    dump: ModuleDump,
+    *,
+    backend: str | None,
+    table: InstructionTable | None = None,
+    most_estimated: int | None = None,
+) -> MemoryResults | None:
+    """Return what is known of the memory of a module; None where nothing is.
+
+    Without a buffer assignment it is estimated from the HLO text, if that is scheduled. Where the
+    framework that compiled it is at hand, its figures are held against ours.
+
+    Args:
+        dump: The module and its texts.
+        backend: ``cpu``, ``gpu``, ``tpu`` or None.
+        table: The module's instructions, where they have been tabulated already.
+        most_estimated: Modules of more instructions are not estimated; None for no limit.
+
+    Raises:
+        DumpMismatchError: If texts do not belong together, or sums are not those that XLA printed.
+    """
+    results = _results(dump, backend, table, most_estimated)
+    return results if results is None or dump.framework is None else _checked(results, dump)
+
+
+def _results(
+    dump: ModuleDump,
+    backend: str | None,
+    table: InstructionTable | None,
+    most_estimated: int | None,
+) -> MemoryResults | None:
+    assignment, module = dump.buffer_assignment, dump.hlo
+    if assignment is None or not len(assignment.allocations):
+        if module is None or len(module.columns) > (most_estimated or len(module.columns)):
+            return None
+        return _estimated(dump, module, backend, table)
+    given = dump.live_range
+    found = None
+    if given is None or not given.is_available:
+        found = _computed_ranges(dump, backend, table, most_estimated)
+    layout = layout_of_dump(assignment, given if found is None else found)
+    if module is not None and module.computations:
+        has_ranges = given is not None and given.is_available
+        lost = _lost_interface(layout, module)
+        lost += 0 if has_ranges else _lost_values(layout, table or tabulate(module))
+        if lost:
+            layout = replace(layout, unassigned=layout.unassigned + lost, is_complete=False)
+    _check_total(layout, dump)
+    report = dump.memory_usage_report
+    if report is not None and layout.is_complete:
+        _check_report(layout, report, dump)
+    unknown = 0 if module is None else _unknown_values(layout, module)
+    is_whole = module is not None and not module.is_truncated
+    if module is not None and is_whole and unknown > _BELONGS * max(1, len(layout.values)):
+        message = (
+            f"{dump.parts['buffer-assignment']}: {unknown} of {len(layout.values)} values are of "
+            f"instructions that {module.path} does not have: they are not of one compile"
+        )
+        raise DumpMismatchError(message)
+    if layout.schedule is not None and layout.unplaced > _BELONGS * max(1, _temps(layout)):
+        message = (
+            f"{dump.parts.get('live-range', dump.name)}: {layout.unplaced} of {_temps(layout)} "
+            "temporary values have no live range: it is not of the same compile"
+        )
+        raise DumpMismatchError(message)
+    statement = memory_statement(
+        layout,
+        backend=backend,
+        opcodes=_opcodes(layout, module, backend),
+        is_exact_tpu=_is_exact(dump),
+    )
+    if found is not None:
+        statement = replace(statement, notes=(*statement.notes, found.source))
+    peak = peak_memory(layout)
+    return MemoryResults(
+        layout=layout,
+        statement=statement,
+        peak=peak,
+        makers={} if peak is None else makers_of(module, peak.live),
+        backend=backend,
+        module=module,
+        unknown_values=unknown,
+        missing=_missing(dump),
+    )
+
+
+def _computed_ranges(
+    dump: ModuleDump,
+    backend: str | None,
+    table: InstructionTable | None,
+    most_estimated: int | None,
+) -> LiveRanges | None:
+    """Return live ranges by the schedule, where no text has them; None where there is no schedule.
+
+    Large modules are left to those who have the time.
+    """
+    from hlo_lens.analysis.memory.live_ranges import live_ranges  # as below
+
+    module = dump.hlo
+    if module is None or len(module.columns) > (most_estimated or len(module.columns)):
+        return None
+    return live_ranges(table or tabulate(module), backend=backend, traces=dump.heap_traces)
+
+
+def _estimated(
+    dump: ModuleDump, module: HloModule, backend: str | None, table: InstructionTable | None
+) -> MemoryResults | None:
+    """Return the estimate from HLO text; None where there is no schedule to go by."""
+    from hlo_lens.analysis.memory.estimate import memory_estimate  # not where XLA's own is there
+
+    estimate = memory_estimate(table or tabulate(module), backend=backend)
+    if estimate is None:
+        return None
+    layout = estimate.layout
+    statement = replace(
+        memory_statement(layout, backend=estimate.backend),
+        argument_bytes=estimate.argument_bytes,
+        output_bytes=estimate.output_bytes,
+        alias_bytes=estimate.alias_bytes,
+        temp_bytes=estimate.temp_bytes,
+        temp_range=(estimate.temp_bytes, estimate.temp_bytes),
+        notes=(ESTIMATE, *estimate.notes),
+    )
+    peak = peak_memory(layout)
+    return MemoryResults(
+        layout=layout,
+        statement=statement,
+        peak=peak,
+        makers={} if peak is None else makers_of(module, peak.live),
+        backend=estimate.backend,
+        module=module,
+        missing=_missing(dump),
+    )
+
+
+_FIGURES = ("argument", "output", "alias", "temp")
+
+
+def _checked(results: MemoryResults, dump: ModuleDump) -> MemoryResults:
+    """Return the results with what ``memory_analysis()`` says beside them.
+
+    Where our temporaries are only known to lie in a range, its number says where.
+    """
+    stated = {} if dump.framework is None else dump.framework.memory
+    if not any(stated.get(f"{name}_size_in_bytes") for name in _FIGURES):
+        return replace(results, stated=stated)
+    statement = results.statement
+    temp = stated.get("temp_size_in_bytes")
+    least, most = statement.temp_range
+    if temp is not None and least < most and least <= temp <= most:
+        statement = replace(statement, temp_bytes=temp, temp_range=(temp, temp))
+    pairs = [(f"{n}_size_in_bytes", getattr(statement, f"{n}_bytes")) for n in _FIGURES]
+    host = zip(_FIGURES, statement.host_bytes, strict=True)
+    pairs += [(f"host_{name}_size_in_bytes", size) for name, size in host]
+    wrong = tuple((n, ours, stated[n]) for n, ours in pairs if n in stated and stated[n] != ours)
+    return replace(results, statement=statement, stated=stated, mismatches=wrong)
+
+
+def at_instant(results: MemoryResults, at: str, *, color: int = DEFAULT_SPACE) -> PeakMemory | None:
+    """Return what is alive at ``peak``, at a number, or while an instruction runs.
+
+    Raises:
+        UnknownNameError: If the schedule has no such instruction or instant.
+    """
+    layout = results.layout
+    if at == "peak" or layout.schedule is None:
+        return peak_memory(layout, color=color)
+    if at.isdecimal():
+        position = int(at)
+        if position > len(layout.schedule):
+            message = f"the schedule ends at {len(layout.schedule)}, there is no instant {at}"
+            raise UnknownNameError(message)
+        return peak_memory(layout, color=color, at=position)
+    name = at.removeprefix("%")
+    if name not in layout.schedule:
+        import difflib
+
+        near = difflib.get_close_matches(name, layout.schedule, n=4)
+        hint = f"; near: {', '.join(near)}" if near else ""
+        message = f"no instruction {name} in the schedule{hint}"
+        raise UnknownNameError(message)
+    return peak_memory(layout, color=color, at=list(layout.schedule).index(name))
+
+
+def _temps(layout: MemoryLayout) -> int:
+    """Return the number of temporary values."""
+    temps = {a.index for a in layout.allocations if a.category == "temp"}
+    return sum(value.allocation in temps for value in layout.values)
+
+
+def _check_total(layout: MemoryLayout, dump: ModuleDump) -> None:
+    values = dump.buffer_values
+    printed = layout.printed_total
+    if printed is None and values is not None:
+        printed = values.total_bytes
+    total = sum(allocation.size for allocation in layout.allocations)
+    if printed is not None and layout.is_complete and printed != total:
+        message = (
+            f"{dump.parts.get('buffer-assignment', dump.name)}: the allocations sum to {total} "
+            f"bytes, but XLA printed a total of {printed}"
+        )
+        raise DumpMismatchError(message)
+
+
+def _check_report(layout: MemoryLayout, report: MemoryUsageReport, dump: ModuleDump) -> None:
+    sums: dict[int, int] = {}
+    printed_sums = report.bytes_by_color()
+    if printed_sums is None:  # until March 2026 all memory spaces were one
+        printed_sums = {DEFAULT_SPACE: report.total_bytes}
+        sums = {DEFAULT_SPACE: sum(allocation.size for allocation in layout.allocations)}
+    for allocation in layout.allocations if not sums else ():
+        sums[allocation.color] = sums.get(allocation.color, 0) + allocation.size
+    for color, printed in printed_sums.items():
+        if sums.get(color, 0) != printed:
+            message = (
+                f"{dump.parts['memory-usage-report']}: {printed} bytes of colour {color}, but the "
+                f"allocations of {dump.parts['buffer-assignment']} sum to {sums.get(color, 0)}"
+            )
+            raise DumpMismatchError(message)
+
+
+def _lost_interface(layout: MemoryLayout, module: HloModule) -> int:
+    """Return how many parameters have no allocation, and 1 more if no result has any."""
+    numbers = {allocation.parameter_number for allocation in layout.allocations}
+    parameters = {one.parameter_number for one in module.entry.parameters}
+    has_result = any(allocation.is_output for allocation in layout.allocations)
+    return len(parameters - numbers) + (not has_result)
+
+
+def _lost_values(layout: MemoryLayout, table: InstructionTable) -> int:
+    """Return how many instructions have a result that is in no allocation.
+
+    XLA gives memory to each value, and all but views (see `InstructionTable`) make one.
+    """
+    name = table.module.columns.name
+    names = {value.instruction_name for value in layout.values}
+    return sum(name(row) not in names for row in table.producers)
+
+
+def _unknown_values(layout: MemoryLayout, module: HloModule) -> int:
+    """Return how many values are of instructions that the HLO text does not have."""
+    unknown = unknown_names(module, {value.instruction_name for value in layout.values})
+    return sum(value.instruction_name in unknown for value in layout.values) if unknown else 0
+
+
+def _opcodes(
+    layout: MemoryLayout, module: HloModule | None, backend: str | None
+) -> Mapping[str, str] | None:
+    """Return the opcodes by name of what may be a TPU's scalars; None without HLO text."""
+    if module is None:
+        return None
+    if backend != "tpu":
+        return {}
+    names = {v.instruction_name for v in layout.values if is_integer_scalar(v.shape_text)}
+    opcodes: dict[str, str] = {}
+    for row, name in rows_named(module, names):
+        opcodes.setdefault(name, module.columns.text(row, OPCODE, OPCODE_END))
+    return opcodes
+
+
+def _is_exact(dump: ModuleDump) -> bool:
+    match = _CHANGE_LIST.search(dump.parts.get("buffer-assignment", ""))
+    return match is not None and int(match[1]) >= _EXACT_CHANGE_LIST
+
+
+_WRITERS = (
+    ("HLO text", "--xla_dump_to=DIR --xla_dump_hlo_as_text"),
+    ("buffer assignment", "--xla_dump_to=DIR --xla_dump_hlo_as_text"),
+    ("live ranges", "--xla_dump_buffer_assignment_analysis=true (the default)"),
+)
+
+
+def _missing(dump: ModuleDump) -> tuple[tuple[str, str], ...]:
+    there = (
+        dump.module_text is not None,
+        dump.buffer_assignment is not None,
+        dump.live_range is not None,
+    )
+    return tuple(writer for writer, is_there in zip(_WRITERS, there, strict=True) if not is_there)

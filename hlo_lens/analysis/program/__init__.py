@@ -1,0 +1,1 @@
+"""Facts about one program: summary, entry values, FLOP, trip counts, source places."""

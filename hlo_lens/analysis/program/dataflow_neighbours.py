@@ -1,0 +1,313 @@
+"""The nearest instructions that make what an instruction reads, and that need what it makes.
+
+What only passes values on is looked through: tuples and their elements, copies, conversions,
+reshapes, transposes, slices, and fusions of such; ends of asynchronous copies; the boundaries of
+fusions, calls, loops and conditionals. A loop's carried value is followed to what enters the loop.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.hlo.query import collective_kind, split_phase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from hlo_lens.model.hlo.computation import HloComputation
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.shapes.shape import ShapeIndex
+
+_PASSING_NAMES = """
+    bitcast bitcast-convert broadcast convert copy opt-barrier reshape reverse transpose slice
+    dynamic-slice pad domain add-dependency reduce-precision
+"""
+_PASSING = frozenset(_PASSING_NAMES.split())
+_FORMATTING = _PASSING | {"parameter", "constant", "tuple", "get-tuple-element", "iota"}
+_INTERESTING_NAMES = """
+    dot convolution reduce custom-call scatter gather sort dynamic-update-slice
+"""
+_INTERESTING = frozenset(_INTERESTING_NAMES.split())
+_INSIDE = frozenset({"fusion", "call", "async-start", "custom-call"})
+_STEPS = 4000
+_MOST = 16
+"""How many neighbours are found."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbour:
+    """An instruction near another one.
+
+    Attributes:
+        instruction: The instruction.
+        position: Which operand of it the value is; None for producers.
+        index: Which element of it, for a tuple.
+        loops: Loops whose carried values lie between.
+    """
+
+    instruction: HloInstruction
+    position: int | None = None
+    index: ShapeIndex = ()
+    loops: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A value: one element of an instruction's result, and the loops on the way to it."""
+
+    instruction: HloInstruction
+    index: ShapeIndex
+    loops: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str, ShapeIndex]:
+        return self.instruction.computation.name, self.instruction.name, self.index
+
+
+class Neighbourhood:
+    """Walks through a module from one instruction to its neighbours.
+
+    Args:
+        module: The module.
+    """
+
+    def __init__(self, module: HloModule) -> None:
+        self._module = module
+        self._users: dict[str, dict[str, list[tuple[HloInstruction, int]]]] = {}
+
+    def producers(self, instruction: HloInstruction) -> tuple[Neighbour, ...]:
+        """Return what makes the operands of an instruction, nearest first."""
+        found: dict[tuple[str, str, ShapeIndex], Neighbour] = {}
+        waiting = deque(self._operands(_Place(instruction, ())))
+        seen = {place.key for place in waiting}
+        for _ in range(_STEPS):
+            if not waiting or len(found) >= _MOST:
+                break
+            place = waiting.popleft()
+            behind = self._behind(place)
+            if behind is None:
+                found[place.key] = Neighbour(
+                    instruction=place.instruction, index=place.index, loops=place.loops
+                )
+            for more in behind or ():
+                if more.key not in seen:
+                    seen.add(more.key)
+                    waiting.append(more)
+        return tuple(found.values())
+
+    def consumers(self, instruction: HloInstruction) -> tuple[Neighbour, ...]:
+        """Return what needs the result of an instruction, nearest first."""
+        found: dict[tuple[str, str, int | None], Neighbour] = {}
+        waiting = deque([_Place(instruction, ())])
+        seen = {waiting[0].key}
+        for _ in range(_STEPS):
+            if not waiting or len(found) >= _MOST:
+                break
+            for step in self._ahead(waiting.popleft()):
+                if isinstance(step, Neighbour):
+                    near = step.instruction
+                    found.setdefault((near.computation.name, near.name, step.position), step)
+                elif step.key not in seen:
+                    seen.add(step.key)
+                    waiting.append(step)
+        return tuple(found.values())
+
+    # -- backwards
+
+    def _operands(self, place: _Place) -> list[_Place]:
+        instruction = place.instruction
+        return [p for k in range(len(instruction.operands)) for p in self._operand(place, k, ())]
+
+    def _operand(self, place: _Place, position: int, index: ShapeIndex) -> list[_Place]:
+        operands = place.instruction.operands
+        if position >= len(operands):
+            return []
+        producer = place.instruction.computation.instruction(operands[position].name)
+        if producer is None:
+            return []
+        return [_Place(producer, (*operands[position].index, *index), place.loops)]
+
+    def _behind(self, place: _Place) -> list[_Place] | None:
+        """Return what a value is passed on from; None where it is made here."""
+        instruction, index = place.instruction, place.index
+        opcode = instruction.opcode
+        if opcode == "get-tuple-element":
+            number = instruction.attributes.get("index", "")
+            return self._operand(place, 0, (int(number), *index)) if number.isdecimal() else None
+        if opcode == "tuple":
+            return self._operand(place, index[0], index[1:]) if index else self._operands(place)
+        if opcode in _PASSING:
+            return self._operand(place, 0, index)
+        if opcode == "parameter":
+            return self._outside(place)
+        if opcode in ("copy-start", "copy-done"):
+            return self._operand(place, 0, index[1:] if opcode == "copy-start" else (0, *index))
+        if split_phase(opcode)[1] in ("done", "update"):
+            return self._operand(place, 0, ())
+        if opcode in ("fusion", "call", "async-start"):
+            return self._through_call(place)
+        return self._through_loop(place) if opcode == "while" else None
+
+    def _through_loop(self, place: _Place) -> list[_Place] | None:
+        """Return what enters a loop as an element that it carries unchanged; None for others."""
+        loop, index = place.instruction, place.index
+        value = loop.attribute("body")
+        names = self._module.reader.names(value) if value else ()
+        body = self._module.computation(names[0]) if names else None
+        root = None if body is None else body.root
+        if body is None or root is None or root.opcode != "tuple" or not index:
+            return None
+        operand = root.operands[index[0]]
+        producer, taken = body.instruction(operand.name), operand.index
+        if producer is not None and producer.opcode == "get-tuple-element":
+            taken = (int(producer.attributes.get("index", "0")), *taken)
+            operand = producer.operands[0]
+            producer, taken = body.instruction(operand.name), (*operand.index, *taken)
+        if producer is None or producer.opcode != "parameter" or taken != index[:1]:
+            return None
+        return self._operand(_Place(loop, (), (*place.loops, loop.name)), 0, index)
+
+    def _through_call(self, place: _Place) -> list[_Place] | None:
+        """Return the result of a call, or of a fusion or async-start that only passes on."""
+        instruction = place.instruction
+        called = instruction.called_computations
+        computation = self._module.computation(called[0]) if called else None
+        if computation is None or computation.root is None:
+            return None
+        if instruction.opcode == "call" or self._only_passes_on(computation):
+            return [_Place(computation.root, place.index, place.loops)]
+        return None
+
+    def _only_passes_on(self, computation: HloComputation) -> bool:
+        for instruction in computation.instructions:
+            if instruction.opcode == "fusion":
+                names = instruction.called_computations
+                inner = self._module.computation(names[0]) if names else None
+                if inner is None or not self._only_passes_on(inner):
+                    return False
+            elif instruction.opcode not in _FORMATTING:
+                return False
+        return True
+
+    def _outside(self, place: _Place) -> list[_Place] | None:
+        """Return what a parameter is in the computation's caller; None for an entry parameter."""
+        computation = place.instruction.computation
+        if computation.is_entry or not computation.callers:
+            return None
+        caller = computation.callers[0]
+        number = place.instruction.parameter_number or 0
+        if caller.opcode == "while":
+            around = _Place(caller, (), (*place.loops, caller.name))
+            return self._operand(around, 0, place.index)
+        if caller.opcode == "conditional":
+            number = 1 + caller.called_computations.index(computation.name)
+        return self._operand(_Place(caller, (), place.loops), number, place.index)
+
+    # -- forwards
+
+    def _ahead(self, place: _Place) -> Iterator[_Place | Neighbour]:
+        """Yield where a value is passed on to, and what needs it."""
+        instruction = place.instruction
+        if instruction.is_root:
+            yield from self._out_of(place)
+        for user, position in self._users_of(instruction):
+            yield from self._into(place, user, position)
+
+    def _out_of(self, place: _Place) -> Iterator[_Place | Neighbour]:
+        """Yield where a computation's result goes."""
+        computation = place.instruction.computation
+        if computation.is_entry:
+            yield Neighbour(
+                instruction=place.instruction, position=None, index=place.index, loops=place.loops
+            )
+            return
+        for caller in computation.callers[:1]:
+            if caller.opcode in _INSIDE or caller.opcode == "conditional":
+                yield _Place(caller, place.index, place.loops)
+            elif caller.opcode == "while":
+                yield _Place(caller, place.index, (*place.loops, caller.name))
+
+    def _into(
+        self, place: _Place, user: HloInstruction, position: int
+    ) -> Iterator[_Place | Neighbour]:
+        """Yield where a user passes a value on to, or the user where it needs it."""
+        opcode, index = user.opcode, place.index
+        taken = user.operands[position].index
+        if taken:
+            if index[: len(taken)] != taken[: len(index)]:
+                return
+            index = index[len(taken) :]
+        if opcode == "get-tuple-element":
+            number = int(user.attributes.get("index", "0"))
+            if not index or index[0] == number:
+                yield _Place(user, index[1:], place.loops)
+        elif opcode == "tuple":
+            yield _Place(user, (position, *index), place.loops)
+        elif opcode in _PASSING or split_phase(opcode)[1] in ("done", "update"):
+            yield _Place(user, index, place.loops)
+        elif opcode == "copy-start":
+            yield _Place(user, (0, *index), place.loops)
+        elif opcode == "while":
+            yield from self._into_loop(user, index, place.loops)
+        elif opcode in ("fusion", "call", "async-start"):
+            yield from self._into_call(place, user, position)
+        else:
+            yield Neighbour(instruction=user, position=position, index=index, loops=place.loops)
+
+    def _into_loop(
+        self, loop: HloInstruction, index: ShapeIndex, loops: tuple[str, ...]
+    ) -> Iterator[_Place]:
+        value = loop.attribute("body")
+        for name in self._module.reader.names(value) if value else ():
+            body = self._module.computation(name)
+            for parameter in body.parameters[:1] if body is not None else ():
+                yield _Place(parameter, index, (*loops, loop.name))
+
+    def _into_call(
+        self, place: _Place, user: HloInstruction, position: int
+    ) -> Iterator[_Place | Neighbour]:
+        """Yield what needs a value inside a fusion; the fusion itself where that is nothing known.
+
+        A fusion that only passes on is looked through.
+        """
+        names = user.called_computations
+        called = self._module.computation(names[0]) if names else None
+        if called is None or self._only_passes_on(called):
+            yield _Place(user, (), place.loops)
+            return
+        parameters = [p for p in called.parameters if p.parameter_number == position]
+        if user.opcode != "fusion":
+            yield from (_Place(p, place.index, place.loops) for p in parameters)
+            return
+        inside = self._interesting(parameters)
+        yield from inside
+        if not inside:
+            yield Neighbour(instruction=user, position=position, loops=place.loops)
+
+    def _interesting(self, parameters: Iterable[HloInstruction]) -> list[Neighbour]:
+        """Return the products, reductions and collectives in a fusion that read its parameters."""
+        waiting = deque(parameters)
+        found: list[Neighbour] = []
+        seen: set[str] = set()
+        while waiting:
+            instruction = waiting.popleft()
+            for user, position in self._users_of(instruction):
+                if user.opcode in _INTERESTING or collective_kind(user.opcode):
+                    found.append(Neighbour(instruction=user, position=position))
+                elif user.opcode in _PASSING and user.name not in seen:
+                    seen.add(user.name)
+                    waiting.append(user)
+        return found
+
+    def _users_of(self, instruction: HloInstruction) -> list[tuple[HloInstruction, int]]:
+        computation = instruction.computation
+        users = self._users.get(computation.name)
+        if users is None:
+            users = self._users[computation.name] = {}
+            for user in computation.instructions:
+                for position, operand in enumerate(user.operands):
+                    users.setdefault(operand.name, []).append((user, position))
+        return users.get(instruction.name, [])

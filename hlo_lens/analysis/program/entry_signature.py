@@ -1,0 +1,251 @@
+"""Parameters and outputs of a program: names, shapes, bytes, shardings, donation.
+
+Shapes are those of the entry computation layout, where the header prints it, else those of the
+instructions. In a partitioned program they are per device, before partitioning they are global.
+Where a parameter or the result is a tuple there is one row for each leaf (jax passes more than
+2,000 arguments to a TPU as one tuple), unless there are more than `MOST_LEAVES`.
+
+Donation: an output that the header's ``input_output_alias`` gives a parameter's buffer shares it,
+so the two need memory once; a ``buffer_donor`` parameter may be reused for any output, and whether
+it was is not in this text.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.program.entry_values import (
+    DONOR,
+    NO_ALIAS,
+    EntryValue,
+    Leaf,
+    OutputValues,
+    ParameterValues,
+    ValueColumns,
+)
+from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.model.hlo.instruction import HloInstruction
+from hlo_lens.model.rows import Rows
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.hlo.query import InstructionTable
+    from hlo_lens.model.shapes.shape import Shape, ShapeIndex
+
+
+MOST_LEAVES = 1 << 16
+"""A tuple of more arrays than this is one row."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntrySignature(Result):
+    """Parameters by number, then outputs by index.
+
+    Attributes:
+        parameter_count: Parameters as the program counts them, a tuple as one; 0 without entry.
+        parameters: Leaves of all parameters.
+        outputs: Leaves of the result.
+    """
+
+    KIND: ClassVar[str] = "entry-signature"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("direction", Unit.NONE, "parameter or output"),
+        Column("number", Unit.NONE, "parameter number"),
+        Column("index", Unit.NONE, "shape index of the leaf"),
+        Column("name", Unit.NONE, "argument name, or the instruction that gives the value"),
+        Column("shape", Unit.NONE, "shape without layout"),
+        Column("layout", Unit.NONE, "layout as printed"),
+        Column("size_bytes", Unit.BYTES, "bytes of the elements, logical"),
+        Column("padded_size_bytes", Unit.BYTES, "bytes with the padding of tiles"),
+        Column("sharding", Unit.NONE, "sharding as written"),
+        Column("donation", Unit.NONE, "may-alias, must-alias or donor"),
+        Column("aliased_with", Unit.NONE, "what shares its buffer"),
+    )
+    parameter_count: int
+    parameters: Sequence[EntryValue]
+    outputs: Sequence[EntryValue]
+
+    @property
+    def values(self) -> Sequence[EntryValue]:
+        """The parameters, then the outputs."""
+        return Rows(self._value, range(self.row_count))
+
+    def _value(self, place: int) -> EntryValue:
+        count = len(self.parameters)
+        return self.parameters[place] if place < count else self.outputs[place - count]
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the parameters, then the outputs."""
+        for value in self.values:
+            yield value.row()
+
+    @property
+    def row_count(self) -> int:
+        """Number of leaves of parameters and outputs."""
+        return len(self.parameters) + len(self.outputs)
+
+    @property
+    def aliased_bytes(self) -> int:
+        """Known bytes of outputs that have a parameter's buffer."""
+        return sum(value.size_bytes or 0 for value in self.outputs if value.aliased_with)
+
+
+def entry_signature(table: InstructionTable) -> EntrySignature:
+    """Return parameters and outputs of a module's entry computation."""
+    module = table.module
+    if not module.computations:
+        return EntrySignature(parameter_count=0, parameters=(), outputs=())
+    numbered = _numbered_parameters(table)
+    shapes = _layout_shapes(module)
+    sizes = _Leaves()
+    return EntrySignature(
+        parameter_count=len(numbered),
+        parameters=_parameters(module, numbered, None if shapes is None else shapes[0], sizes),
+        outputs=_outputs(module, None if shapes is None else shapes[1], sizes),
+    )
+
+
+def _numbered_parameters(table: InstructionTable) -> list[tuple[int | None, int]]:
+    """Return number and row of the entry's parameters, those without a number last."""
+    entry = table.module.entry
+    rows = (row for row in entry.rows if table.opcodes[row] == "parameter")
+    found = [(HloInstruction(entry, row).parameter_number, row) for row in rows]
+    last = len(found)
+    return sorted(found, key=lambda pair: last if pair[0] is None else pair[0])
+
+
+def _layout_shapes(module: HloModule) -> tuple[Sequence[Shape], Shape] | None:
+    """Return parameter and result shapes of the header, or None where it has none to be read."""
+    try:
+        layout = module.entry_computation_layout
+    except DumpSyntaxError:
+        return None
+    return None if layout is None else (layout.parameters, layout.result)
+
+
+def _at(shapes: Sequence[Shape], number: int | None, position: int) -> Shape | None:
+    place = position if number is None else number
+    return shapes[place] if place < len(shapes) else None
+
+
+def _shape(instruction: HloInstruction) -> Shape | None:
+    try:
+        return instruction.shape
+    except DumpSyntaxError:
+        return None
+
+
+class _Leaves:
+    """The leaves of shapes; of each shape that is met again, measured once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Shape, Leaf]] = {}
+        self._unknown = Leaf()
+
+    def of(self, shape: Shape | None) -> tuple[Sequence[ShapeIndex], list[Leaf]]:
+        """Return indices and leaves in order; an unknown shape is one leaf of unknown size."""
+        if shape is None:
+            return _WHOLE, [self._unknown]
+        if not shape.is_tuple:
+            return _WHOLE, [self._leaf(shape)]
+        parts = shape.tuple_shapes
+        if len(parts) <= MOST_LEAVES and not any(part.is_tuple for part in parts):
+            return Rows(_flat_index, range(len(parts))), [self._leaf(part) for part in parts]
+        found = list(islice(shape.leaves(), MOST_LEAVES + 1))
+        if len(found) > MOST_LEAVES:
+            return _WHOLE, [self._leaf(shape)]
+        return [index for index, _ in found], [self._leaf(leaf) for _, leaf in found]
+
+    def _leaf(self, shape: Shape) -> Leaf:
+        known = self._known.get(id(shape))
+        if known is None:
+            layout = None if shape.layout is None else str(shape.layout)
+            sizes = (shape.size_bytes, shape.padded_size_bytes)
+            known = (shape, Leaf(shape.to_text(layout=False), layout, *sizes))
+            self._known[id(shape)] = known
+        return known[1]
+
+
+_WHOLE: tuple[ShapeIndex, ...] = ((),)
+
+
+def _flat_index(place: int) -> ShapeIndex:
+    return (place,)
+
+
+def _parameters(
+    module: HloModule,
+    numbered: Sequence[tuple[int | None, int]],
+    shapes: Sequence[Shape] | None,
+    sizes: _Leaves,
+) -> Sequence[EntryValue]:
+    """Return the leaves of all parameters."""
+    entry, donation = module.entry, _donation(module)
+    rows, aliases = array("I"), array("i")
+    numbers: list[int | None] = []
+    leaves: list[Leaf] = []
+    indices: list[ShapeIndex] = []
+    shardings: list[str | None] = []
+    for position, (number, row) in enumerate(numbered):
+        instruction = HloInstruction(entry, row)
+        shape = None if shapes is None else _at(shapes, number, position)
+        found, parts = sizes.of(_shape(instruction) if shape is None else shape)
+        leaves += parts
+        indices += found
+        shardings += _leaf_shardings(instruction, found)
+        aliases.extend(donation.get((number, index), NO_ALIAS) for index in found)
+        for _ in found:
+            rows.append(row)
+            numbers.append(number)
+    are_places = all(number == place for place, number in enumerate(numbers))
+    columns = ValueColumns(leaves=leaves, indices=indices, shardings=shardings, aliases=aliases)
+    return ParameterValues(
+        module, columns, rows, range(len(numbers)) if are_places else numbers
+    ).values()
+
+
+def _donation(module: HloModule) -> Mapping[tuple[int | None, ShapeIndex], int]:
+    """Return for each donated leaf the place of its alias in the module's, or `DONOR`."""
+    found: dict[tuple[int | None, ShapeIndex], int] = dict.fromkeys(module.buffer_donor, DONOR)
+    for place, alias in enumerate(module.input_output_alias):
+        found[alias.parameter_number, alias.parameter_index] = place
+    return found
+
+
+def _outputs(module: HloModule, shape: Shape | None, sizes: _Leaves) -> Sequence[EntryValue]:
+    """Return the leaves of the entry's result."""
+    root = module.entry.root
+    if root is None:
+        return ()
+    indices, leaves = sizes.of(_shape(root) if shape is None else shape)
+    aliases = {alias.output_index: n for n, alias in enumerate(module.input_output_alias)}
+    columns = ValueColumns(
+        leaves=leaves,
+        indices=indices,
+        shardings=_leaf_shardings(root, indices),
+        aliases=array("i", (aliases.get(index, NO_ALIAS) for index in indices)),
+    )
+    return OutputValues(
+        root, columns, root.operand_names if root.opcode == "tuple" else ()
+    ).values()
+
+
+def _leaf_shardings(instruction: HloInstruction, indices: Sequence[ShapeIndex]) -> list[str | None]:
+    """Return the sharding text of each leaf of an instruction's result."""
+    text = instruction.attribute("sharding")
+    if text is None or (len(indices) == 1 and not indices[0]):
+        return [text and sys.intern(text)] * len(indices)  # of thousands, few are different
+    try:
+        elements = instruction.computation.module.reader.sharding(text).elements
+    except DumpSyntaxError:
+        elements = ()
+    if len(elements) == len(indices):
+        return [element.text for element in elements]
+    return [text] * len(indices)

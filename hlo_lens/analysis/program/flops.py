@@ -1,0 +1,351 @@
+"""The arithmetic of matrix products and convolutions in one run of a program, on one device.
+
+Counted are dot, scaled-dot, convolution and the matrix products and convolutions that cuBLAS, cuDNN
+and oneDNN do (``__cublas$gemm``, ``__cudnn$conv...``, ``__onednn$matmul``): two for each multiply
+and add, wherever they stand (in fusions, calls, loops, async computations), times how often their
+computation runs. A convolution counts only the positions where window and input meet, so that a
+TPU's batched products, which are convolutions over padding, count once. Source:
+HloCostAnalysis::HandleDot and GetConvolutionFlops (xla/service/hlo_cost_analysis.cc); but that
+counts a loop's body once.
+
+Not counted: everything elementwise, and what other custom calls do (Pallas and Triton kernels,
+LAPACK), whose number is given. The total is not known where a loop around a product has no known
+trip count, or a shape is not in the text; `at_least` then is what is known. A conditional counts
+all its branches, so that the total is a bound.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.program.call_counts import CallCounts
+from hlo_lens.analysis.program.scalar_values import operand_shape
+from hlo_lens.analysis.program.trip_counts import trip_counts
+from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.analysis.program.trip_counts import TripCounts
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.query import InstructionTable
+    from hlo_lens.model.shapes.shape import Shape
+
+_PRODUCTS = frozenset({"dot", "scaled-dot", "ragged-dot", "convolution", "custom-call"})
+_GEMMS = ("__cublas$gemm", "__cublas$lt$matmul", "__cublas$lt$matmul$f8")
+_CONVOLUTIONS = {
+    "__cudnn$convForward": (0, 1, None),
+    "__cudnn$convBiasActivationForward": (0, 1, None),
+    "__cudnn$convForwardGraph": (0, 1, None),
+    "__cudnn$convBackwardInput": (None, 1, 0),
+    "__cudnn$convBackwardFilter": (0, None, 1),
+}
+"""Target to the operands that are input, kernel and output of the forward convolution; None is the
+result."""
+
+_ONEDNN = ("__onednn$matmul",)
+
+_SILENT_NAMES = """
+    AllocateBuffer AssumeGatherIndicesInBound GatherScatterIndicesBitpacked ConcatBitcast
+    AsyncCollectiveStart AsyncCollectiveDone X64Combine X64SplitLow X64SplitHigh SliceId Sharding
+    SPMDFullToShardShape SPMDShardToFullShape PartialReduce TopK __gpu$TopK
+    annotate_device_placement MoveToHost MoveToDevice
+    MegaScaleCollectiveOutputStart MegaScaleCollectiveOutputDone
+    MegaScaleCollectiveInputStart MegaScaleCollectiveInputDone xla.sdy.GlobalToLocalShape
+    xla.sdy.LocalToGlobalShape xla.sdy.FuncResultSharding LayoutConstraint ZeroCrop
+"""
+_SILENT = frozenset(_SILENT_NAMES.split())
+"""Custom calls that do no products."""
+
+_LHS_CONTRACTING = re.compile(r'"lhs_contracting_dimensions":\[([^\]]*)\]')
+_NUMBER = re.compile(r"\d+")
+_LABELS = re.compile(r"(\w+)_(\w+)->(\w+)")
+_FIELD = re.compile(r"(\w+)=(\S+?)(?=[\s}])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """One matrix product or convolution.
+
+    Attributes:
+        name: Name of the instruction.
+        opcode: Its opcode.
+        computation: Where it stands.
+        flops: Of one execution; None if not known.
+        times: Executions in one run of the program; None if not known.
+        is_at_most: Whether a conditional decides.
+    """
+
+    name: str
+    opcode: str
+    computation: str
+    flops: int | None
+    times: int | None
+    is_at_most: bool
+
+    @property
+    def total(self) -> int | None:
+        """Flops of one run; None if not known."""
+        if self.flops == 0 or self.times == 0:
+            return 0
+        return None if self.flops is None or self.times is None else self.flops * self.times
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flops(Result):
+    """The products of a program.
+
+    Attributes:
+        products: Those with the most arithmetic first, those that are not known before them.
+        at_least: Flops of one run as far as they are known; a loop whose trip count is not known
+            counts once.
+        is_at_most: Whether a conditional decides about some of them.
+        opaque: Executed custom calls of which nobody knows what they do.
+    """
+
+    KIND: ClassVar[str] = "flops"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("name", Unit.NONE, "the instruction"),
+        Column("opcode", Unit.NONE, "its opcode"),
+        Column("computation", Unit.NONE, "where it stands"),
+        Column("flops", Unit.COUNT, "multiplications and additions of one execution"),
+        Column("times", Unit.COUNT, "executions in one run of the program"),
+        Column("is_at_most", Unit.NONE, "whether a conditional decides"),
+        Column("run_flops", Unit.COUNT, "multiplications and additions in one run"),
+    )
+    products: tuple[Product, ...]
+    at_least: int
+    is_at_most: bool
+    opaque: int
+
+    @property
+    def total(self) -> int | None:
+        """Flops of one run; None if not known."""
+        parts = [product.total for product in self.products]
+        known = [part for part in parts if part is not None]
+        return sum(known) if len(known) == len(parts) else None
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the products."""
+        for p in self.products:
+            yield p.name, p.opcode, p.computation, p.flops, p.times, p.is_at_most, p.total
+
+
+def flops(table: InstructionTable, trips: TripCounts | None = None) -> Flops:
+    """Return the arithmetic of a module's products.
+
+    Args:
+        table: Table of the module.
+        trips: Its trip counts, where they have been found already.
+    """
+    rows = table.rows_of(_PRODUCTS)
+    if not rows:
+        return Flops(products=(), at_least=0, is_at_most=False, opaque=0)
+    calls = CallCounts(table, trip_counts(table) if trips is None else trips)
+    products: list[Product] = []
+    at_least = opaque = 0
+    for row in rows:
+        instruction = table.instruction(row)
+        computation = instruction.computation.name
+        if instruction.opcode == "custom-call" and not _is_product(instruction):
+            opaque += _is_opaque(instruction)
+            continue
+        runs = calls.of(computation)
+        if runs.times is None and not calls.sites(computation):
+            continue  # nothing calls it: a reducer, or a computation left over
+        one = _known_flops(instruction)
+        at_least += (one or 0) * (runs.times if runs.times is not None else runs.known_times)
+        products.append(
+            Product(
+                name=instruction.name,
+                opcode=instruction.opcode,
+                computation=computation,
+                flops=one,
+                times=runs.times,
+                is_at_most=runs.is_at_most,
+            )
+        )
+    products.sort(key=lambda p: (p.total is not None, -(p.total or 0), p.computation, p.name))
+    is_at_most = any(product.is_at_most for product in products)
+    return Flops(
+        products=tuple(products),
+        at_least=0 if is_at_most else at_least,
+        is_at_most=is_at_most,
+        opaque=opaque,
+    )
+
+
+def _known_flops(instruction: HloInstruction) -> int | None:
+    try:
+        return flops_of(instruction)
+    except DumpSyntaxError:
+        return None
+
+
+def _target(instruction: HloInstruction) -> str:
+    return (instruction.attribute("custom_call_target") or "").strip('"')
+
+
+def _is_product(instruction: HloInstruction) -> bool:
+    target = _target(instruction)
+    return target in _GEMMS or target in _CONVOLUTIONS or target in _ONEDNN
+
+
+def _is_opaque(instruction: HloInstruction) -> bool:
+    return _target(instruction) not in _SILENT
+
+
+def flops_of(instruction: HloInstruction) -> int | None:
+    """Return multiplications and additions of a dot, convolution or matrix product; 0 for others.
+
+    None where a shape or a dimension is not in the text, and for ragged-dot, whose group sizes are
+    data.
+    """
+    if instruction.opcode in ("dot", "scaled-dot"):
+        return _dot(instruction, instruction.attribute("lhs_contracting_dims") or "")
+    if instruction.opcode == "convolution":
+        return _convolution(instruction, (0, 1, None))
+    if instruction.opcode == "ragged-dot":
+        return None
+    target = _target(instruction)
+    if target in _CONVOLUTIONS:
+        return _convolution(instruction, _CONVOLUTIONS[target])
+    config = (instruction.attribute("backend_config") or "").replace("\\", "").replace(" ", "")
+    if target in _ONEDNN:
+        left = _operand(instruction, 0)
+        place = len(left.dimensions) - (2 if '"transpose_a":true' in config else 1) if left else -1
+        return None if place < 0 else _dot(instruction, str(place))
+    if target not in _GEMMS:
+        return 0
+    contracting = _LHS_CONTRACTING.search(config)
+    return None if contracting is None else _dot(instruction, contracting[1])
+
+
+def _dot(instruction: HloInstruction, contracting: str) -> int | None:
+    left = _operand(instruction, 0)
+    result = _first_array(instruction.shape)
+    if left is None or result is None:
+        return None
+    places = [int(number) for number in _NUMBER.findall(contracting)]
+    if any(place >= len(left.dimensions) for place in places):
+        return None
+    return _product(2, *result.dimensions, *(left.dimensions[k] for k in places))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Window:
+    """One spatial dimension of a convolution's window."""
+
+    stride: int = 1
+    pad_low: int = 0
+    input_dilation: int = 1
+    kernel_dilation: int = 1
+
+    def meetings(self, input_size: int, kernel_size: int, output_size: int) -> int:
+        """Return how many pairs of kernel and output position fall on an element of the input."""
+        total = 0
+        for kernel in range(kernel_size):
+            start = kernel * self.kernel_dilation - self.pad_low
+            total += self._hits(start, input_size * self.input_dilation, output_size)
+        return total
+
+    def _hits(self, start: int, end: int, count: int) -> int:
+        """Count k in 0..count-1 with 0 <= start + k * stride < end, on an undilated element."""
+        first = max(0, -(start // self.stride))
+        last = min(count - 1, (end - 1 - start) // self.stride)
+        step = self.input_dilation // math.gcd(self.input_dilation, self.stride)
+        for place in range(first, min(first + step, last + 1)):
+            if (start + place * self.stride) % self.input_dilation == 0:
+                return (last - place) // step + 1
+        return 0
+
+
+def _convolution(
+    instruction: HloInstruction, roles: tuple[int | None, int | None, int | None]
+) -> int | None:
+    """Return the arithmetic of a convolution.
+
+    Args:
+        instruction: The instruction.
+        roles: Operands that are input, kernel and output; None for the result.
+    """
+    result = _first_array(instruction.shape)
+    shapes = [result if role is None else _operand(instruction, role) for role in roles]
+    labels = _LABELS.search(instruction.attribute("dim_labels") or "")
+    sizes = _labelled(shapes, labels.groups()) if labels is not None else None
+    if sizes is None:
+        return None
+    source, kernel, output = sizes
+    spatial = sorted(label for label in kernel if label.isdigit())
+    windows = _windows(instruction.attribute("window") or "", len(spatial))
+    if windows is None or any(k not in source or k not in output for k in spatial):
+        return None
+    meetings = [
+        window.meetings(source[k], kernel[k], output[k])
+        for k, window in zip(spatial, windows, strict=True)
+    ]
+    return 2 * kernel["i"] * output["f"] * output["b"] * math.prod(meetings)
+
+
+def _labelled(
+    shapes: Sequence[Shape | None], labels: Sequence[str]
+) -> tuple[dict[str, int], dict[str, int], dict[str, int]] | None:
+    """Return the size of each labelled dimension of input, kernel and output; None if unknown."""
+    found = []
+    for shape, names, needed in zip(shapes, labels, ("bf", "io", "bf"), strict=True):
+        if shape is None or len(shape.dimensions) != len(names):
+            return None
+        sizes = {
+            k: size for k, size in zip(names, shape.dimensions, strict=True) if size is not None
+        }
+        if len(sizes) != len(names) or any(label not in sizes for label in needed):
+            return None
+        found.append(sizes)
+    return found[0], found[1], found[2]
+
+
+def _windows(text: str, rank: int) -> list[_Window] | None:
+    """Return the window of each spatial dimension; None where the text is not of that rank."""
+    fields = {name: value.split("x") for name, value in _FIELD.findall(text.strip("{") + "}")}
+    if any(len(values) != rank for values in fields.values()):
+        return None
+
+    def numbers(name: str, default: int) -> list[int]:
+        values = fields.get(name)
+        return [default] * rank if values is None else [int(v.split("_")[0]) for v in values]
+
+    return [
+        _Window(stride=stride, pad_low=low, input_dilation=base, kernel_dilation=dilation)
+        for stride, low, base, dilation in zip(
+            numbers("stride", 1),
+            numbers("pad", 0),
+            numbers("lhs_dilate", 1),
+            numbers("rhs_dilate", 1),
+            strict=True,
+        )
+    ]
+
+
+def _product(*sizes: int | None) -> int | None:
+    """Return a product; None where a size is not known."""
+    known = [size for size in sizes if size is not None]
+    return math.prod(known) if len(known) == len(sizes) else None
+
+
+def _operand(instruction: HloInstruction, position: int) -> Shape | None:
+    operands = instruction.operands
+    if position >= len(operands):
+        return None
+    return operand_shape(instruction, operands[position])
+
+
+def _first_array(shape: Shape | None) -> Shape | None:
+    """Return a shape, or of a tuple its first element: a matrix product also returns workspace."""
+    if shape is None or not shape.is_tuple:
+        return shape
+    return shape.tuple_shapes[0] if shape.tuple_shapes else None

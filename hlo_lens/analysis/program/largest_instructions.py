@@ -1,0 +1,112 @@
+"""The instructions that produce the most bytes.
+
+Ranked by the logical bytes of the arrays that an instruction itself produces. Two sorts of
+instructions are left out, and counted: views, which pass on what others produced (tuple,
+get-tuple-element, bitcast, while, conditional, call, ``-done``, inner parameters; see
+`InstructionTable`), and what stands in embedded computations (fusions, reducers), whose values
+never reach memory. Of a ``-start`` only the array that it produces counts, not the operand that its
+tuple repeats. Parameters and constants of the program itself count.
+
+Limits: in-place operations (dynamic-update-slice, aliased fusions and custom calls) share their
+operand's buffer; only a buffer assignment tells which. The sum is therefore no memory figure.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.query import InstructionTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class LargestInstructions(Result):
+    """Instructions by the bytes they produce, largest first, those of unknown size last.
+
+    Attributes:
+        table: The instructions.
+        ranking: Positions in the table's `producers`, in order of bytes.
+        total_bytes: Sum of the known bytes.
+        unknown_sizes: How many rows are of unknown size.
+        left_out_views: How many instructions only pass on what others produced.
+        left_out_embedded: How many stand in computations without buffers of their own.
+    """
+
+    KIND: ClassVar[str] = "largest-instructions"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("result_bytes", Unit.BYTES, "bytes of the arrays it produces, logical"),
+        Column("name", Unit.NONE, "instruction name"),
+        Column("opcode", Unit.NONE, "opcode as written"),
+        Column("shape", Unit.NONE, "result shape, without layout"),
+        Column("source", Unit.NONE, "innermost place in the user's program, file:line"),
+        Column("op_name", Unit.NONE, "scope path of the framework"),
+        Column("computation", Unit.NONE, "computation that holds it"),
+    )
+    table: InstructionTable
+    ranking: Sequence[int]
+    total_bytes: int
+    unknown_sizes: int
+    left_out_views: int
+    left_out_embedded: int
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows; those of equal bytes by name."""
+        produced, producers = self.table.produced_bytes, self.table.producers
+        name = self.table.module.columns.name
+        for size, group in groupby(self.ranking, key=produced.__getitem__):
+            for row in sorted((producers[position] for position in group), key=name):
+                yield (size, *_describe(self.table.instruction(row)))
+
+    @property
+    def row_count(self) -> int:
+        """Number of instructions that produce arrays."""
+        return len(self.ranking)
+
+    def totals(self) -> Mapping[str, int]:
+        """Return the sum of the known bytes."""
+        return {"result_bytes": self.total_bytes}
+
+
+def largest_instructions(table: InstructionTable) -> LargestInstructions:
+    """Return the instructions that produce arrays, by bytes."""
+    sizes = [-1 if size is None else size for size in table.produced_bytes]
+    return LargestInstructions(
+        table=table,
+        ranking=array("I", sorted(range(len(sizes)), key=sizes.__getitem__, reverse=True)),
+        total_bytes=sum(size for size in table.produced_bytes if size is not None),
+        unknown_sizes=sizes.count(-1),
+        left_out_views=table.left_out_views,
+        left_out_embedded=table.left_out_embedded,
+    )
+
+
+def _shape_text(instruction: HloInstruction) -> str | None:
+    """Return the shape without layout; as written where it cannot be read."""
+    try:
+        shape = instruction.shape
+    except DumpSyntaxError:
+        return instruction.shape_text
+    return None if shape is None else shape.to_text(layout=False)
+
+
+def _describe(instruction: HloInstruction) -> Row:
+    """Return the cells after the size."""
+    metadata = instruction.metadata
+    location = instruction.source_location
+    return (
+        instruction.name,
+        instruction.opcode,
+        _shape_text(instruction),
+        None if location is None else str(location),
+        None if metadata is None else metadata.op_name,
+        instruction.computation.name,
+    )

@@ -1,0 +1,64 @@
+"""How often each opcode stands in a module, and the bytes of the results.
+
+Opcodes are as written, async sugar included. Result bytes are logical: the elements of all leaves,
+no tiles, no padding, no tuple tables. A tuple repeats the bytes of its elements, so this is the sum
+that XLA's printer shows as shapes, not memory; `largest_instructions` leaves the repetitions out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.model.hlo.query import is_known_opcode, opcode_totals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hlo_lens.model.hlo.query import InstructionTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opcodes(Result):
+    """Opcode histogram, the most frequent first.
+
+    Attributes:
+        counts: Opcode, how many, bytes of their results where known, how many of unknown size.
+    """
+
+    KIND: ClassVar[str] = "opcodes"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("opcode", Unit.NONE, "opcode as written"),
+        Column("instructions", Unit.COUNT, "how many instructions have it"),
+        Column("result_bytes", Unit.BYTES, "bytes of all their results, logical; known sizes only"),
+        Column("unknown_sizes", Unit.COUNT, "how many results are of unknown size"),
+    )
+    counts: tuple[tuple[str, int, int, int], ...]
+
+    def rows(self) -> Iterator[Row]:
+        """Yield opcode, instructions, result bytes and unknown sizes."""
+        yield from self.counts
+
+    @property
+    def row_count(self) -> int:
+        """Number of distinct opcodes."""
+        return len(self.counts)
+
+    def totals(self) -> Mapping[str, int]:
+        """Return the sums of all three number columns."""
+        names = ("instructions", "result_bytes", "unknown_sizes")
+        sums = [sum(column) for column in zip(*(row[1:] for row in self.counts), strict=True)]
+        return dict(zip(names, sums or [0, 0, 0], strict=True))
+
+    @property
+    def unknown_opcodes(self) -> tuple[str, ...]:
+        """Opcodes that XLA of August 2026 does not have, by name."""
+        return tuple(sorted(row[0] for row in self.counts if not is_known_opcode(row[0])))
+
+
+def opcodes(table: InstructionTable) -> Opcodes:
+    """Return the opcode histogram of a module, most frequent first, then by name."""
+    found = opcode_totals(table)
+    order = sorted(found, key=lambda opcode: (-found[opcode][0], opcode))
+    return Opcodes(counts=tuple((opcode, *found[opcode]) for opcode in order))

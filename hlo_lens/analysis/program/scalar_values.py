@@ -1,0 +1,356 @@
+"""Where a scalar comes from: a constant, or an element of the tuple that a loop carries.
+
+Followed are tuples and their elements, copies, conversions between integers, broadcasts and
+reshapes, sums and products of constants, fusions and calls, and loops that carry an element
+unchanged.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from hlo_lens.model.hlo.computation import HloComputation
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.hlo.query import InstructionTable
+    from hlo_lens.model.hlo.text_reader import HloOperand
+    from hlo_lens.model.shapes.shape import Shape, ShapeIndex
+
+_CALLERS = frozenset({"while", "call", "conditional", "async-start"})
+_NUMBER = re.compile(r"\s*\{*\s*(-?\d+|true|false)\s*\}*\s*")
+_INTEGER = re.compile(r"([su])(\d+)$")
+_DEPTH = 64
+"""How many instructions a scalar is followed through."""
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """An integer: a constant, or an element of the loop's carried tuple plus a constant."""
+
+    slot: ShapeIndex | None
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A scalar that cannot be followed further, and why."""
+
+    reason: str
+
+
+Value: TypeAlias = Linear | Unknown
+
+
+class Scope(Protocol):
+    """What the parameters of a computation are, seen from somewhere else."""
+
+    def __call__(self, number: int, index: ShapeIndex, depth: int) -> Value:
+        """Return what one element of a parameter is."""
+        ...
+
+
+def carried(number: int, index: ShapeIndex, depth: int) -> Value:
+    """Return an element of the tuple that a loop carries: inside its body and condition."""
+    del number, depth
+    return Linear(index, 0)
+
+
+class Scalars:
+    """Follows scalars through a module.
+
+    Args:
+        table: Table of the module.
+    """
+
+    def __init__(self, table: InstructionTable) -> None:
+        self.module: HloModule = table.module
+        self._callers: dict[str, list[HloInstruction]] = {}
+        for row in table.rows_of(_CALLERS):
+            caller = table.instruction(row)
+            for name in caller.called_computations:
+                self._callers.setdefault(name, []).append(caller)
+
+    def of(
+        self, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int = 0
+    ) -> Value:
+        """Return what one element of an instruction's result is.
+
+        Args:
+            instruction: The instruction.
+            index: Place of the scalar in its result; () where the result is the scalar.
+            scope: What the parameters of its computation are.
+            depth: How many instructions lie behind.
+        """
+        if depth > _DEPTH:
+            return Unknown("it is computed in too many steps")
+        opcode = instruction.opcode
+        if opcode == "parameter":
+            return scope(instruction.parameter_number or 0, index, depth + 1)
+        if opcode == "constant":
+            return _constant(instruction)
+        if opcode in _PASSING:
+            return self.operand(instruction, 0, index, scope, depth)
+        follow = _FOLLOW.get(opcode)
+        if follow is None:
+            return Unknown(f"{instruction.name} ({opcode}) computes it")
+        return follow(self, instruction, index, scope, depth)
+
+    def operand(
+        self,
+        instruction: HloInstruction,
+        position: int,
+        index: ShapeIndex,
+        scope: Scope,
+        depth: int,
+    ) -> Value:
+        """Return what one element of an operand is."""
+        operands = instruction.operands
+        operand = operands[position] if position < len(operands) else None
+        producer = None if operand is None else instruction.computation.instruction(operand.name)
+        if operand is None or producer is None:
+            return Unknown(f"operand {position} of {instruction.name} is not in the text")
+        return self.of(producer, (*operand.index, *index), scope, depth + 1)
+
+    def root(self, name: str, index: ShapeIndex, scope: Scope, depth: int = 0) -> Value:
+        """Return what one element of a computation's result is."""
+        computation = self.module.computation(name)
+        root = None if computation is None else computation.root
+        if root is None:
+            return Unknown(f"computation {name} is not in the text")
+        return self.of(root, index, scope, depth + 1)
+
+    def inside(self, loop: HloInstruction) -> Scope:
+        """Return what the elements of a loop's carried tuple are: constants where they stay so."""
+        found: dict[ShapeIndex, Value] = {}
+
+        def scope(number: int, index: ShapeIndex, depth: int) -> Value:
+            del number
+            if index not in found:
+                found[index] = Linear(index, 0)
+                if [self.root(b, index, carried, depth) for b in body_of(loop)] == [found[index]]:
+                    around = self.outside(loop.computation)
+                    start = self.operand(loop, 0, index, around, depth + 1)
+                    if isinstance(start, Linear) and start.slot is None:
+                        found[index] = start
+            return found[index]
+
+        return scope
+
+    def outside(self, computation: HloComputation) -> Scope:
+        """Return what a computation's parameters are for the whole program: constants or unknown.
+
+        Followed through the only call of a computation, and through loops that carry an element
+        unchanged.
+        """
+
+        def scope(number: int, index: ShapeIndex, depth: int) -> Value:
+            callers = self._callers.get(computation.name, [])
+            if depth > _DEPTH or len(callers) != 1:
+                return Unknown(_argument(computation, number))
+            caller = callers[0]
+            position = number
+            if caller.opcode == "while":
+                after = [self.root(name, index, carried) for name in body_of(caller)]
+                if after != [Linear(index, 0)]:
+                    return Unknown(f"it changes in the loop {caller.name} around it")
+                position = 0
+            elif caller.opcode == "conditional":
+                position = 1 + caller.called_computations.index(computation.name)
+            around = self.outside(caller.computation)
+            return self.operand(caller, position, index, around, depth + 1)
+
+        return scope
+
+
+def _argument(computation: HloComputation, number: int) -> str:
+    if computation.is_entry:
+        return f"it is argument {number} of the program"
+    return f"it is an argument of {computation.name}, which has several callers or none"
+
+
+def body_of(loop: HloInstruction) -> tuple[str, ...]:
+    """Return the name of a loop's body, alone; () where the text does not tell."""
+    value = loop.attribute("body")
+    return loop.computation.module.reader.names(value) if value else ()
+
+
+def _constant(instruction: HloInstruction) -> Value:
+    found = _NUMBER.fullmatch(instruction.operand_text)
+    if found is None:
+        return Unknown(f"{instruction.name} is no integer")
+    text = found[1]
+    return Linear(None, int(text) if text not in ("true", "false") else int(text == "true"))
+
+
+def _through_tuple(
+    scalars: Scalars, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int
+) -> Value:
+    if not index:
+        return Unknown(f"{instruction.name} is a tuple")
+    return scalars.operand(instruction, index[0], index[1:], scope, depth)
+
+
+def _through_element(
+    scalars: Scalars, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int
+) -> Value:
+    position = instruction.attributes.get("index", "")
+    if not position.isdecimal():
+        return Unknown(f"{instruction.name} has no index")
+    return scalars.operand(instruction, 0, (int(position), *index), scope, depth)
+
+
+def _through_copy_start(
+    scalars: Scalars, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int
+) -> Value:
+    """Follow copy-start: (destination, source, context), all of them the operand but the last."""
+    return scalars.operand(instruction, 0, index[1:], scope, depth)
+
+
+def _through_copy_done(
+    scalars: Scalars, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int
+) -> Value:
+    return scalars.operand(instruction, 0, (0, *index), scope, depth)
+
+
+def _through_convert(
+    scalars: Scalars, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int
+) -> Value:
+    """Follow a conversion between integers that cannot lose any; a loop counter is not large."""
+    if not _is_integer(instruction.shape):
+        return Unknown(f"{instruction.name} is no integer")
+    operand = shape_of_operand(instruction, 0)
+    if operand is not None and not _is_integer(operand):
+        return Unknown(f"{instruction.name} converts what is no integer")
+    return scalars.operand(instruction, 0, index, scope, depth)
+
+
+def _through_sum(
+    scalars: Scalars, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int
+) -> Value:
+    """Follow add and subtract: at most one side may depend on the loop."""
+    left = scalars.operand(instruction, 0, index, scope, depth)
+    right = scalars.operand(instruction, 1, index, scope, depth)
+    if isinstance(left, Unknown):
+        return left
+    if isinstance(right, Unknown):
+        return right
+    if instruction.opcode == "subtract":
+        if right.slot is not None:
+            return Unknown(f"{instruction.name} subtracts what changes")
+        return _wrapped(left.slot, left.offset - right.offset, instruction)
+    if left.slot is not None and right.slot is not None:
+        return Unknown(f"{instruction.name} adds what changes")
+    slot = right.slot if left.slot is None else left.slot
+    return _wrapped(slot, left.offset + right.offset, instruction)
+
+
+def _wrapped(slot: ShapeIndex | None, number: int, instruction: HloInstruction) -> Linear:
+    """Return a sum as the type of the result holds it.
+
+    What is added to an element of the carried tuple is the nearest number to zero that does the
+    same: adding 4294967295 to a u32 takes one away.
+    """
+    bounds = integer_bounds(instruction.shape)
+    if bounds is None:
+        return Linear(slot, number)
+    low, high = bounds
+    if slot is not None:
+        low = -(high - low + 1) // 2
+    return Linear(slot, (number - low) % (bounds[1] - bounds[0] + 1) + low)
+
+
+def _through_product(
+    scalars: Scalars, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int
+) -> Value:
+    left = scalars.operand(instruction, 0, index, scope, depth)
+    right = scalars.operand(instruction, 1, index, scope, depth)
+    if isinstance(left, Linear) and isinstance(right, Linear) and left.slot == right.slot is None:
+        return Linear(None, left.offset * right.offset)
+    return Unknown(f"{instruction.name} multiplies what changes")
+
+
+def _through_call(
+    scalars: Scalars, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int
+) -> Value:
+    """Follow a fusion or call into what it calls."""
+    called = instruction.called_computations
+    if not called:
+        return Unknown(f"{instruction.name} calls nothing that the text has")
+    return scalars.root(called[0], index, of_operands(scalars, instruction, scope), depth)
+
+
+def of_operands(scalars: Scalars, instruction: HloInstruction, scope: Scope) -> Scope:
+    """Return what the parameters of a called computation are: the caller's operands."""
+
+    def parameters(number: int, index: ShapeIndex, depth: int) -> Value:
+        return scalars.operand(instruction, number, index, scope, depth)
+
+    return parameters
+
+
+def _through_loop(
+    scalars: Scalars, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int
+) -> Value:
+    """Follow an element that a loop carries unchanged."""
+    for body in body_of(instruction):
+        if scalars.root(body, index, carried, depth) == Linear(index, 0):
+            return scalars.operand(instruction, 0, index, scope, depth)
+    return Unknown(f"the loop {instruction.name} changes it")
+
+
+_PASSING_NAMES = """
+    bitcast broadcast copy opt-barrier optimization-barrier reshape async-done domain add-dependency
+"""
+_PASSING = frozenset(_PASSING_NAMES.split())
+"""Opcodes whose result is their first operand; one scalar of it, in all that is asked here."""
+
+_FOLLOW: Mapping[str, Callable[[Scalars, HloInstruction, ShapeIndex, Scope, int], Value]] = {
+    "tuple": _through_tuple,
+    "get-tuple-element": _through_element,
+    "copy-start": _through_copy_start,
+    "copy-done": _through_copy_done,
+    "convert": _through_convert,
+    "bitcast-convert": _through_convert,
+    "add": _through_sum,
+    "subtract": _through_sum,
+    "multiply": _through_product,
+    "fusion": _through_call,
+    "call": _through_call,
+    "while": _through_loop,
+}
+
+
+def shape_of_operand(instruction: HloInstruction, position: int) -> Shape | None:
+    """Return the shape of an operand, or None where the text does not tell."""
+    operands = instruction.operands
+    if position >= len(operands):
+        return None
+    return operand_shape(instruction, operands[position])
+
+
+def operand_shape(instruction: HloInstruction, operand: HloOperand) -> Shape | None:
+    """Return the shape of one of an instruction's operands, or None where it is not told."""
+    producer = instruction.computation.instruction(operand.name)
+    shape = None if producer is None else producer.shape
+    for position in operand.index:
+        parts = () if shape is None else shape.tuple_shapes
+        shape = parts[position] if position < len(parts) else None
+    return shape
+
+
+def _is_integer(shape: Shape | None) -> bool:
+    return integer_bounds(shape) is not None
+
+
+def integer_bounds(shape: Shape | None) -> tuple[int, int] | None:
+    """Return the least and greatest number of an integer type; None for other types."""
+    found = None if shape is None or shape.is_tuple else _INTEGER.match(shape.element_type)
+    if found is None:
+        return None
+    width = int(found[2])
+    return (0, 2**width - 1) if found[1] == "u" else (-(2 ** (width - 1)), 2 ** (width - 1) - 1)

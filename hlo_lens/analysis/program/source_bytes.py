@@ -1,0 +1,96 @@
+"""Bytes of instruction results per line of the user's program.
+
+Counts what `largest_instructions` counts: logical bytes of the arrays that instructions produce,
+without views and embedded computations. A line is the innermost place that an instruction's
+metadata names, by ``source_file`` and ``source_line`` or, since December 2025, by
+``stack_frame_id`` and the module's tables. A fusion carries the metadata of one of its
+instructions, so its bytes go to that line. What names no place is in two residual rows:
+``[parameters]`` of the program, which the caller allocates, and ``[unattributed]``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.program.source_places import InstructionPlaces
+from hlo_lens.analysis.result import Column, Result, Row, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hlo_lens.model.hlo.query import InstructionTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceBytes(Result):
+    """Source lines by the bytes that their instructions produce, largest first.
+
+    Attributes:
+        lines: File, 1-based line (None where only the file is known), bytes, instructions.
+        parameters: Bytes and number of the program's parameters that name no place.
+        unattributed: Bytes and number of all others that name no place.
+        unknown_sizes: How many of all instructions counted are of unknown size.
+    """
+
+    KIND: ClassVar[str] = "source-bytes"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("source_file", Unit.NONE, "file of the user's program"),
+        Column("source_line", Unit.NONE, "1-based line in it"),
+        Column("result_bytes", Unit.BYTES, "bytes its instructions produce, logical"),
+        Column("instructions", Unit.COUNT, "how many instructions produce them"),
+    )
+    lines: tuple[tuple[str, int | None, int, int], ...]
+    parameters: tuple[int, int]
+    unattributed: tuple[int, int]
+    unknown_sizes: int
+
+    def rows(self) -> Iterator[Row]:
+        """Yield file, line, bytes and instructions."""
+        yield from self.lines
+
+    @property
+    def row_count(self) -> int:
+        """Number of source lines."""
+        return len(self.lines)
+
+    def residual_rows(self) -> tuple[Row, ...]:
+        """Return what names no place."""
+        return (
+            ("[parameters]", None, *self.parameters),
+            ("[unattributed]", None, *self.unattributed),
+        )
+
+    def totals(self) -> Mapping[str, int]:
+        """Return bytes and instructions of lines and residuals."""
+        every = [(size, count) for _, _, size, count in self.lines]
+        every += [self.parameters, self.unattributed]
+        return {
+            "result_bytes": sum(size for size, _ in every),
+            "instructions": sum(count for _, count in every),
+        }
+
+
+def source_bytes(table: InstructionTable) -> SourceBytes:
+    """Return the source lines of a module by the bytes they produce, then by file and line."""
+    places = InstructionPlaces(table.module)
+    found: dict[tuple[str, int | None], list[int]] = {}
+    parameters = [0, 0]
+    unattributed = [0, 0]
+    for row, size in zip(table.producers, table.produced_bytes, strict=True):
+        place = places.innermost(row)
+        if place is not None:
+            entry = found.setdefault((place.file, place.line), [0, 0])
+        elif table.opcodes[row] == "parameter":
+            entry = parameters
+        else:
+            entry = unattributed
+        entry[0] += size or 0
+        entry[1] += 1
+    lines = [(file, line, size, count) for (file, line), (size, count) in found.items()]
+    return SourceBytes(
+        lines=tuple(sorted(lines, key=lambda row: (-row[2], row[0], row[1] or 0))),
+        parameters=(parameters[0], parameters[1]),
+        unattributed=(unattributed[0], unattributed[1]),
+        unknown_sizes=list(table.produced_bytes).count(None),
+    )

@@ -1,0 +1,90 @@
+"""Where the rows of a module come from, without reading their whole metadata."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.hlo.columns import END, OPERANDS_END, STRIDE
+from hlo_lens.model.hlo.metadata import SourceLocation
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from hlo_lens.model.hlo.module import HloModule
+
+_FRAME = "stack_frame_id="
+_FILE = 'source_file="'
+_FRAME_VALUE = re.compile(_FRAME + r"(\d+)[ }\w]*")
+_FILE_VALUE = re.compile(_FILE + r'((?:[^"\\]|\\.)*)"(?:,? source_line=(\d+))?[^"]*')
+
+Stack = tuple[SourceLocation, ...]
+"""A Python call stack, innermost first; of one place where no more is told, empty for none."""
+
+
+class InstructionPlaces:
+    """Finds where rows come from; each distinct text of metadata is read once.
+
+    The last ``stack_frame_id=`` or ``source_file="`` of a row is that of its metadata: what follows
+    metadata (backend_config) quotes its strings, and JSON has no such key.
+
+    Args:
+        module: The module.
+    """
+
+    def __init__(self, module: HloModule) -> None:
+        self._module = module
+        self._text = module.columns.source.text
+        self._spans = module.columns.spans
+        self._known: dict[str, SourceLocation | None] = {}
+        self._stacks: dict[str, Stack] = {}
+
+    def innermost(self, row: int) -> SourceLocation | None:
+        """Return the innermost place, or None where the row names none."""
+        key = self._key(row)
+        if key is None:
+            return None
+        if key not in self._known:
+            self._known[key] = self._read(key)
+        return self._known[key]
+
+    def stack(self, row: int) -> Stack:
+        """Return the call stack of a row."""
+        key = self._key(row)
+        if key is None:
+            return ()
+        if key not in self._stacks:
+            match = _FRAME_VALUE.match(key)
+            if match is None:
+                place = self._read(key)
+                self._stacks[key] = () if place is None else (place,)
+            else:
+                self._stacks[key] = self._module.stack_frames.stack(int(match[1]))
+        return self._stacks[key]
+
+    def _key(self, row: int) -> str | None:
+        """Return the end of a row's metadata, from where it names a place on."""
+        base = row * STRIDE
+        start, end = self._spans[base + OPERANDS_END], self._spans[base + END]
+        text = self._text
+        place = text.rfind(_FRAME, start, end)
+        if place < 0:
+            place = text.rfind(_FILE, start, end)
+            if place < 0:
+                return None
+        stop = text.find("}", place, end)
+        return text[place : stop if stop >= 0 else end]
+
+    def _read(self, key: str) -> SourceLocation | None:
+        """Return the place that the end of a metadata value names."""
+        match = _FRAME_VALUE.match(key)
+        if match is not None:
+            return self._module.stack_frames.location(int(match[1]))
+        match = _FILE_VALUE.match(key)
+        if match is None:
+            return None
+        try:
+            file = self._module.reader.string(f'"{match[1]}"')
+        except DumpSyntaxError:
+            file = match[1]
+        line = int(match[2]) if match[2] else None
+        return SourceLocation(file=file, line=line) if file else None

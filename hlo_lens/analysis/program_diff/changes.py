@@ -1,0 +1,336 @@
+"""What is not the same about two instructions that are partners.
+
+An operand is the same if it is the partner, or computes the same from the parameters on; what is
+not pure must also serve the same users. Where one of the two operands has no partner (it was added,
+removed or moved) that edit says it all, and the user counts as unchanged; so does one whose operand
+is another element of a tuple that has changed. Numbers of parameters of computations other than
+the entry follow from the operands of what calls them and are compared there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.program_diff.edits import Change
+from hlo_lens.analysis.program_diff.label_changes import label_changes
+from hlo_lens.analysis.program_diff.match_keys import POSITIONAL, operands_of, parameter_numbers
+from hlo_lens.analysis.program_diff.side_effects import impure_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from hlo_lens.analysis.program_diff.graph import ProgramGraph
+    from hlo_lens.analysis.program_diff.match import Matching
+    from hlo_lens.model.shapes.shape import ShapeIndex
+
+_FEW = 3
+
+
+class Comparison:
+    """Compares partners.
+
+    Args:
+        base: Graph of the base.
+        head: Graph of the head.
+        found: Who is who.
+    """
+
+    def __init__(self, base: ProgramGraph, head: ProgramGraph, found: Matching) -> None:
+        self._base = base
+        self._head = head
+        self._found = found
+        self._labels = base.labels
+        self._by_labels: dict[tuple[int, int], tuple[Change, ...]] = {}
+        self._numbers: dict[tuple[int, int], dict[int, int]] = {}
+        self._aligned: dict[int, bool] = {}
+        self._counts = tuple(len(parameter_numbers(g, g.entry)) for g in (base, head))
+
+    def suspects(self) -> set[int]:
+        """Return the nodes of the base that may differ from their partners; all others do not.
+
+        Not those of computations that were matched whole.
+        """
+        base, head, whole = self._base, self._head, self._found.whole
+        head_of, base_of = self._found.head_of, self._found.base_of
+        labels, operands = head.label, head.operands
+        none = -2  # which no operand is; the last is for those that the text does not define
+        named = [partner if partner >= 0 else none for partner in (*head_of, none)].__getitem__
+        found = {*self._found.moved, *base.controls, *map(base_of.__getitem__, head.controls)}
+        found.update(base.callees, map(base_of.__getitem__, head.callees))
+        for node in {*base.indices, *map(base_of.__getitem__, head.indices)}:
+            if node >= 0 and base.indices.get(node) != head.indices.get(head_of[node]):
+                found.add(node)
+        for computation, nodes in enumerate(base.nodes):
+            if computation in whole:
+                continue
+            part = slice(nodes.start, nodes.stop)
+            mine = zip(nodes, head_of[part], base.label[part], base.operands[part], strict=True)
+            found.update(
+                [
+                    node
+                    for node, partner, label, taken in mine
+                    if partner >= 0
+                    and (labels[partner] != label or tuple(map(named, taken)) != operands[partner])
+                ]
+            )
+        return {node for node in found if node >= 0 and head_of[node] >= 0}
+
+    def changes(self, mine: int, yours: int) -> tuple[Change, ...]:
+        """Return in which respects two partners are not the same."""
+        base, head = self._base, self._head
+        found: tuple[Change, ...] = ()
+        if base.label[mine] != head.label[yours]:
+            found = self._label_changes(mine, yours)
+        a, b = base.operands[mine], head.operands[yours]
+        is_here = mine not in self._found.moved  # what moved has other operands by that alone
+        if (a or b) and is_here and not self._operands_agree(mine, yours):
+            found = (*found, *self._operand_changes(mine, yours))
+        if mine in base.callees or yours in head.callees:
+            found = (*found, *self._call_changes(mine, yours))
+        if mine in base.controls or yours in head.controls:
+            found = (*found, *self._control_changes(mine, yours))
+        return found
+
+    # ---- label ---------------------------------------------------------------------------------
+
+    def _label_changes(self, mine: int, yours: int) -> tuple[Change, ...]:
+        key = (self._base.label[mine], self._head.label[yours])
+        known = self._by_labels.get(key)
+        if known is None:
+            known = self._by_labels[key] = tuple(label_changes(self._labels, *key))
+        if any(change.what == "parameter number" for change in known):
+            is_entry = self._base.owner[mine] == self._base.entry
+            if not is_entry or self._counts[0] != self._counts[1]:
+                return tuple(change for change in known if change.what != "parameter number")
+        return known
+
+    # ---- operands ------------------------------------------------------------------------------
+
+    def _operands_agree(self, mine: int, yours: int) -> bool:
+        base, head = self._base, self._head
+        a, b = base.operands[mine], head.operands[yours]
+        if mine in base.indices or yours in head.indices or len(a) != len(b):
+            return False
+        if any(place != at for place, at in self._order(mine, yours).items()):
+            return False
+        head_of = self._found.head_of
+        return -1 not in a and -1 not in b and tuple([head_of[x] for x in a]) == b
+
+    def _operand_changes(self, mine: int, yours: int) -> Iterator[Change]:
+        """Yield the operands that are others now, as one change."""
+        base, head = self._base, self._head
+        a, b = base.operands[mine], head.operands[yours]
+        mine_at = base.indices.get(mine) or ((),) * len(a)
+        yours_at = head.indices.get(yours) or ((),) * len(b)
+        order = self._order(mine, yours)
+        if len(a) != len(b):
+            if base.opcode(mine) != "tuple":  # of which the shape says it
+                yield from self._other_arity(mine, yours)
+            return
+        differ = [
+            place
+            for place, operand in enumerate(zip(a, mine_at, strict=True))
+            if not self._same_operand(operand, (b[at := order.get(place, place)], yours_at[at]))
+        ]
+        moved = self._permutation(mine, yours) if len(differ) > 1 else None
+        if moved is not None:
+            numbers = ",".join(map(str, range(len(a))))
+            yield Change(what="order of operands", base=numbers, head=moved)
+            return
+        for place in differ:
+            at = order.get(place, place)
+            yield Change(
+                what=f"operand {place}",
+                base=_shown(base, a[place], mine_at[place]),
+                head=_shown(head, b[at], yours_at[at]),
+            )
+
+    def _permutation(self, mine: int, yours: int) -> str | None:
+        """Return which operands stand where the head has them, if they are all the same ones."""
+        a, b = self._base.operands[mine], self._head.operands[yours]
+        places = {self._found.head_of[x]: place for place, x in enumerate(a) if x >= 0}
+        if len(places) != len(a) or set(places) != set(b):
+            return None
+        return ",".join(str(places[y]) for y in b)
+
+    def _order(self, mine: int, yours: int) -> Mapping[int, int]:
+        """Return the place of each operand in the other instruction, as what they call has it."""
+        base, head = self._base, self._head
+        if base.opcode(mine) not in POSITIONAL or mine not in base.callees:
+            return {}
+        called, other = base.callees[mine], head.callees.get(yours, ())
+        if len(called) != 1 or len(other) != 1:
+            return {}
+        callee = called[0][1]
+        if self._found.head_computation[callee] != other[0][1] or callee in self._found.whole:
+            return {}
+        numbers = self._parameters(1, other[0][1])
+        order = {}
+        for node, number in self._parameters(0, callee).items():
+            partner = numbers.get(self._found.head_of[node])
+            if partner is not None:
+                order[number] = partner
+        places, taken = range(len(base.operands[mine])), set(order.values())
+        if len(taken) != len(order) or not {*order, *taken}.issubset(places):
+            return {}
+        # what no parameter takes stays in order beside the others
+        rest = (place for place in places if place not in taken)
+        return {place: order[place] if place in order else next(rest) for place in places}
+
+    def _parameters(self, side: int, computation: int) -> dict[int, int]:
+        known = self._numbers.get((side, computation))
+        if known is None:
+            found = parameter_numbers((self._base, self._head)[side], computation)
+            known = {node: number for number, node in found.items()}
+            self._numbers[side, computation] = known
+        return known
+
+    def _same_operand(
+        self, mine: tuple[int, tuple[int, ...]], yours: tuple[int, tuple[int, ...]]
+    ) -> bool:
+        (x, my_index), (y, your_index) = mine, yours
+        found = self._found
+        if x < 0 or y < 0:
+            return x == y
+        if found.head_of[x] == y:
+            return my_index == your_index or self._shape_differs(x, y)
+        if my_index == your_index and self._computes_the_same(x, y):
+            return True
+        return not (self._has_place(x) and self._has_partner(y))
+
+    def _computes_the_same(self, x: int, y: int) -> bool:
+        """Return whether two nodes compute the same from parameters that stand for the same."""
+        found = self._found
+        if found.base_up[x] != found.head_up[y]:
+            return False
+        if x in self._impure and found.base_down[x] != found.head_down[y]:
+            return False
+        computation = self._base.owner[x]
+        if computation == self._base.entry:
+            return self._head.owner[y] == self._head.entry
+        known = self._aligned.get(computation)
+        if known is None:
+            numbers = self._parameters(1, self._head.owner[y])
+            known = self._aligned[computation] = all(
+                numbers.get(self._found.head_of[node]) == number
+                for node, number in self._parameters(0, computation).items()
+            )
+        return known
+
+    @cached_property
+    def _impure(self) -> AbstractSet[int]:
+        return impure_nodes(self._base)
+
+    def _has_place(self, node: int) -> bool:
+        return self._found.head_of[node] >= 0 and node not in self._found.moved
+
+    def _has_partner(self, node: int) -> bool:
+        partner = self._found.base_of[node]
+        return partner >= 0 and partner not in self._found.moved
+
+    def _shape_differs(self, x: int, y: int) -> bool:
+        parts = self._labels.parts
+        return parts[self._base.label[x]].shape != parts[self._head.label[y]].shape
+
+    def _other_arity(self, mine: int, yours: int) -> Iterator[Change]:
+        """Yield that operands with a partner came or went; others are edits of their own.
+
+        Of a tuple that has changed it does not count which elements, nor how many.
+        """
+        base, head = self._base, self._head
+        head_of, base_of = self._found.head_of, self._found.base_of
+        mine_taken = [(x, at) for x, at in operands_of(base, mine) if x >= 0 and self._has_place(x)]
+        yours_taken = [
+            (y, at) for y, at in operands_of(head, yours) if y >= 0 and self._has_partner(y)
+        ]
+        left = Counter((head_of[x], at) for x, at in mine_taken)
+        there = Counter(yours_taken)
+        names = {head_of[x] for x, _ in mine_taken}, {y for y, _ in yours_taken}
+
+        def is_told(x: int, y: int, side: int) -> bool:
+            return y in names[side] and self._shape_differs(x, y)
+
+        came = [(y, at) for y, at in (there - left).elements() if not is_told(base_of[y], y, 0)]
+        went = [
+            (base_of[y], at) for y, at in (left - there).elements() if not is_told(base_of[y], y, 1)
+        ]
+        if came or went:
+            yield Change(
+                what="operands",
+                base=_several(base, went) or None,
+                head=_several(head, came) or None,
+            )
+
+    # ---- results ------------------------------------------------------------------------------
+
+    def root_changes(self) -> dict[int, tuple[Change, ...]]:
+        """Return what is the result of its computation no longer, or now, by node of the base.
+
+        Where one of the two results has no partner, that edit says it all.
+        """
+        found: dict[int, tuple[Change, ...]] = {}
+        for computation, partner in enumerate(self._found.head_computation):
+            if partner < 0:
+                continue
+            was, now = self._base.roots[computation], self._head.roots[partner]
+            if was[0] < 0 or now[0] < 0 or self._same_operand(was, now):
+                continue
+            if self._found.head_of[was[0]] == now[0]:
+                change = Change(what="root", base=_element(was[1]), head=_element(now[1]))
+                found[was[0]] = (change,)
+            else:
+                found[was[0]] = (Change(what="root", base="yes", head="no"),)
+                found[self._found.base_of[now[0]]] = (Change(what="root", base="no", head="yes"),)
+        return found
+
+    # ---- called computations and control -------------------------------------------------------
+
+    def _call_changes(self, mine: int, yours: int) -> Iterator[Change]:
+        base, head, found = self._base, self._head, self._found
+        called, other = base.callees.get(mine, ()), head.callees.get(yours, ())
+        if len(called) != len(other):
+            if base.label[mine] == head.label[yours]:
+                yield Change(
+                    what="called computations", base=str(len(called)), head=str(len(other))
+                )
+            return
+        for (role, c), (_, d) in zip(called, other, strict=True):
+            is_same = found.head_computation[c] == d
+            if not is_same and found.base_content[c] != found.head_content[d]:
+                names = (base.module.computations[c].name, head.module.computations[d].name)
+                yield Change(what=role, base=names[0], head=names[1])
+
+    def _control_changes(self, mine: int, yours: int) -> Iterator[Change]:
+        base, head, found = self._base, self._head, self._found
+        before = {found.head_of[n]: n for n in base.controls.get(mine, ()) if self._has_place(n)}
+        after = {n for n in head.controls.get(yours, ()) if self._has_partner(n)}
+        gone = sorted(n for partner, n in before.items() if partner not in after)
+        new = sorted(n for n in after if n not in before)
+        if gone or new:
+            yield Change(
+                what="control-predecessors",
+                base=", ".join(_shown(base, n, ()) for n in gone) or None,
+                head=", ".join(_shown(head, n, ()) for n in new) or None,
+            )
+
+
+def _element(index: tuple[int, ...]) -> str:
+    """Return an index into a result as text."""
+    return f"element {{{','.join(map(str, index))}}}" if index else "all of it"
+
+
+def _several(graph: ProgramGraph, operands: Sequence[tuple[int, ShapeIndex]]) -> str:
+    """Return the first few of some operands as text, and how many more there are."""
+    more = [f"{len(operands) - _FEW} more"] if len(operands) > _FEW else []
+    return ", ".join([_shown(graph, *operand) for operand in operands[:_FEW]] + more)
+
+
+def _shown(graph: ProgramGraph, node: int, index: tuple[int, ...]) -> str:
+    """Return an operand as text."""
+    if node < 0:
+        return "(not in the text)"
+    at = "".join(f"#{k}" for k in index)
+    return f"{graph.opcode(node)} {graph.instruction(node).name}{at}"

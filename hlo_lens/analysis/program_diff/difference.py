@@ -1,0 +1,253 @@
+"""What changed in the program itself: instruction by instruction, repeated edits once.
+
+Instructions are matched (`matching`), partners compared (`comparing`), the rest is added or
+removed. Every instruction of both texts is counted once: of the base
+``unchanged + changed + moved + removed + left_out_base``, of the head the same with ``added``.
+Left out is what one text prints and the other does not, although the program is the same.
+
+*Moved* is what stands in another computation: into or out of a loop, a branch, a fusion. Another
+place in the schedule of the same computation is noise, counted as `Noise.INSTRUCTION_ORDER`: it
+follows from any change upstream, and what it costs is seen in memory and overlap. Where it is
+heeded, the fewest instructions that explain the new order are moved.
+
+Limits: literals that the dump prints as dots are taken to be equal, and counted
+(`ProgramDiff.unseen_literals`). Equal subgraphs that appear several times are paired in text order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.program_diff.computation_roles import Roles
+from hlo_lens.analysis.program_diff.edit_groups import EditGroup, Folding
+from hlo_lens.analysis.program_diff.edits import Added, Change, Changed, Edit, Moved, Removed
+from hlo_lens.analysis.program_diff.find_edits import find_edits
+from hlo_lens.analysis.program_diff.graph_building import program_graph
+from hlo_lens.analysis.program_diff.inline_bodies import share_bodies
+from hlo_lens.analysis.program_diff.labels import Labels
+from hlo_lens.analysis.program_diff.match_programs import matching
+from hlo_lens.analysis.program_diff.module_changes import module_changes
+from hlo_lens.analysis.program_diff.noise import Noise
+from hlo_lens.analysis.program_diff.numbered_texts import TextColumns
+from hlo_lens.analysis.program_diff.print_style import style_of
+from hlo_lens.analysis.result import Column, Result, Unit
+
+if TYPE_CHECKING:
+    from hlo_lens.analysis.program_diff.graph import ProgramGraph
+    from hlo_lens.analysis.program_diff.match import Matching
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.model.hlo.module import HloModule
+
+
+class Partners(Mapping[tuple[str, str], tuple[str, str]]):
+    """Computation and instruction of one program to those of the other; made when asked for.
+
+    Of several instructions of one name, which only hand-written text has, the last with a partner.
+
+    Args:
+        mine: Module whose names are the keys.
+        yours: Module whose names are the values.
+        rows: Row of the one to row of the other.
+        owners: Position of the computation of each row, of both.
+    """
+
+    def __init__(
+        self,
+        mine: HloModule,
+        yours: HloModule,
+        rows: Mapping[int, int],
+        owners: tuple[Sequence[int], Sequence[int]],
+    ) -> None:
+        self._modules = mine, yours
+        self._rows = rows
+        self._owners = owners
+
+    @cached_property
+    def _row_of(self) -> dict[tuple[str, str], int]:
+        return {self._named(row, 0): row for row in self._rows}
+
+    def __getitem__(self, key: tuple[str, str]) -> tuple[str, str]:
+        return self._named(self._rows[self._row_of[key]], 1)
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self._row_of)
+
+    def __len__(self) -> int:
+        return len(self._row_of)
+
+    def _named(self, row: int, side: int) -> tuple[str, str]:
+        module = self._modules[side]
+        computation = module.computations[self._owners[side][row]]
+        return computation.name, module.columns.name(row)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramDiff(Result):
+    """What changed between two programs. One row per group of equal edits.
+
+    Attributes:
+        unchanged: Instructions that are the same in both, noise aside.
+        changed: Instructions that both have and that differ.
+        added: Instructions that only the head has.
+        removed: Instructions that only the base has.
+        moved: Instructions that stand in another computation.
+        left_out_base: Instructions of the base that only its way of printing shows.
+        left_out_head: The same of the head.
+        edits: All edits, in text order of the base, then added ones in that of the head.
+        groups: The same edits, equal ones together.
+        module_changes: What changed about the module: donations, layouts that the header alone
+            demands, partitions, other header fields.
+        ignored: Kinds of noise that differ, and in how many instructions.
+        matched: Computation and instruction of the base to those of the head.
+        matched_computations: Computations of the base to those of the head, by name.
+        unseen_literals: Constants whose value at least one text leaves out.
+    """
+
+    KIND: ClassVar[str] = "program-diff"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("edit", Unit.NONE, "added, removed, changed or moved"),
+        Column("instructions", Unit.COUNT, "how many instructions, of this kind alone"),
+        Column("inside", Unit.COUNT, "further ones in fusions that came or went with them"),
+        Column("opcode", Unit.NONE, "their opcode"),
+        Column("shape", Unit.NONE, "shape of the first, without layout"),
+        Column("what", Unit.NONE, "what changed; the shape of what came or went"),
+        Column("where", Unit.NONE, "entry, loop, branch or fusion that holds them"),
+        Column("op_name", Unit.NONE, "operation path, with * for numbers that differ"),
+        Column("source", Unit.NONE, "innermost place in the user's program"),
+        Column("result_bytes", Unit.BYTES, "what they produce in memory, logical, once per run"),
+        Column("base", Unit.NONE, "names in the base, the first few"),
+        Column("head", Unit.NONE, "names in the head, the first few"),
+    )
+    unchanged: int
+    changed: int
+    added: int
+    removed: int
+    moved: int
+    left_out_base: int
+    left_out_head: int
+    edits: tuple[Edit, ...] = field(repr=False)
+    groups: tuple[EditGroup, ...] = field(repr=False)
+    module_changes: tuple[Change, ...]
+    ignored: Mapping[Noise, int]
+    matched: Mapping[tuple[str, str], tuple[str, str]] = field(repr=False)
+    matched_computations: Mapping[str, str] = field(repr=False)
+    unseen_literals: int
+
+    @property
+    def identical(self) -> bool:
+        """Whether nothing differs but noise."""
+        return not self.edits and not self.module_changes
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the groups."""
+        for group in self.groups:
+            yield (
+                group.kind,
+                group.count,
+                group.inside,
+                group.opcode,
+                group.shape,
+                "; ".join(group.changes) or group.shape,
+                group.where,
+                group.op_name,
+                group.source,
+                group.result_bytes,
+                group.base_names,
+                group.head_names,
+            )
+
+    @property
+    def row_count(self) -> int:
+        """Number of groups."""
+        return len(self.groups)
+
+
+def program_diff(base: HloModule, head: HloModule, *, heed: Collection[Noise] = ()) -> ProgramDiff:
+    """Return what changed between two programs.
+
+    ``program_diff(b, a)`` is its mirror: added for removed.
+
+    Args:
+        base: The program before.
+        head: The program after.
+        heed: Kinds of difference that are otherwise ignored.
+    """
+    graphs = _graphs(base, head)
+    found = _matching(*graphs)
+    edits = find_edits(*graphs, found, frozenset(heed))
+    roles = Roles(graphs[0]), Roles(graphs[1])
+    kinds = Counter(type(placed.edit) for placed in edits.edits)
+    return ProgramDiff(
+        unchanged=edits.unchanged,
+        changed=kinds[Changed],
+        added=kinds[Added],
+        removed=kinds[Removed],
+        moved=kinds[Moved],
+        left_out_base=edits.left_out[0],
+        left_out_head=edits.left_out[1],
+        edits=tuple(placed.edit for placed in edits.edits),
+        groups=Folding(*graphs, roles).groups(edits.edits, edits.unmatched),
+        module_changes=(*module_changes(*graphs, found), *edits.module_noise),
+        ignored={kind: edits.ignored[kind] for kind in Noise if edits.ignored[kind]},
+        matched=Partners(base, head, edits.pairs, edits.owners),
+        matched_computations={
+            base.computations[c].name: head.computations[d].name
+            for c, d in enumerate(found.head_computation)
+            if d >= 0
+        },
+        unseen_literals=_unseen_literals(*graphs, found),
+    )
+
+
+def _graphs(base: HloModule, head: HloModule) -> tuple[ProgramGraph, ProgramGraph]:
+    """Return the graphs of both, with what only one of the texts prints left out."""
+    columns = TextColumns(base), TextColumns(head)
+    styles = style_of(columns[0]), style_of(columns[1])
+    ways = (styles, styles[::-1])
+    sugared = [s.has_sugar for s in styles]
+    has_sugar = sugared[0] != sugared[1] and styles[sugared.index(False)].has_wrapped
+    labels = Labels(
+        with_layouts=len({s.has_layouts for s in styles}) == 1,
+        with_shapes=len({s.has_shapes for s in styles}) == 1,
+        with_literals=not any(s.has_dots for s in styles),
+        with_scalars=not any(s.has_scalar_dots for s in styles),
+        with_configs=not any(s.leaves_out_configs(other) for s, other in ways),
+        with_controls=not any(s.leaves_out_controls(other) for s, other in ways),
+    )
+    hints: dict[str, int] = {}
+    graphs = (
+        program_graph(columns[0], labels, hints, with_sugar=has_sugar),
+        program_graph(columns[1], labels, hints, with_sugar=has_sugar),
+    )
+    for graph in graphs:
+        share_bodies(graph)
+    return graphs
+
+
+def _matching(base: ProgramGraph, head: ProgramGraph) -> Matching:
+    """Return who is who, found from the same side whichever way round the two are given."""
+    if _side_key(base) <= _side_key(head):
+        return matching(base, head)
+    return matching(head, base).mirrored()
+
+
+def _side_key(graph: ProgramGraph) -> tuple[int, str]:
+    return len(graph), graph.module.columns.source.text
+
+
+def _unseen_literals(base: ProgramGraph, head: ProgramGraph, found: Matching) -> int:
+    """Return how many constants have partners although a text leaves out what they are."""
+    if base.labels.with_literals:
+        return 0
+    constants = {k for k, parts in enumerate(base.labels.parts) if parts.opcode == "constant"}
+    return sum(
+        1
+        for mine, yours in enumerate(found.head_of)
+        if yours >= 0
+        and base.label[mine] in constants
+        and "{...}" in (base.instruction(mine).operand_text, head.instruction(yours).operand_text)
+    )

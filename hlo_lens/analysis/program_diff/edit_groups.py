@@ -1,0 +1,327 @@
+"""Equal edits as one row with their count: sixty layers that changed the same way.
+
+Edits are equal if they are of one kind and one opcode, stand in one role, belong to one operation
+path and changed in the same respects, numbers in names and paths aside. Of sizes that changed, only
+the dimensions count that did. What lies in a fusion or reducer that was itself added or removed is
+told with the instruction that calls it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.program_diff.edits import Added, Moved, Removed
+from hlo_lens.model.hlo.query import split_phase
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Sequence
+
+    from hlo_lens.analysis.program_diff.computation_roles import Role, Roles
+    from hlo_lens.analysis.program_diff.edits import Change, Edit
+    from hlo_lens.analysis.program_diff.graph import ProgramGraph
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.shapes.shape import Shape
+
+_NUMBER = re.compile(r"\d+")
+_NAMED = re.compile(r"(?:operand|name|control|called|to_apply|calls|condition|body|metadata)")
+_OP_NAME = re.compile(r'op_name="([^"\\]*+(?:\\.[^"\\]*+)*+)"')
+_EXAMPLES = 3
+_VIEW_NAMES = """
+    tuple get-tuple-element bitcast while conditional call opt-barrier domain add-dependency
+    after-all parameter
+"""
+_VIEWS = frozenset(_VIEW_NAMES.split())
+_PLAIN = frozenset({"parameter", "get-tuple-element", "tuple", "constant", "bitcast"})
+_CALL_DEPTH = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditGroup:
+    """Equal edits.
+
+    Attributes:
+        kind: ``added``, ``removed``, ``changed`` or ``moved``.
+        count: How many instructions.
+        inside: How many further ones lie in fusions and reducers that came or went with them.
+        opcode: Their opcode; of changed ones that of the base.
+        shape: Shape of the first without layout; of the head where it has it.
+        where: Role of the computation that holds them, in words; of moved ones ``from -> to``.
+        changes: What changed, in words; numbers are ``*`` where they differ among them.
+        op_name: Their operation path, with ``*`` for numbers where they differ; None if none.
+        source: Innermost place in the user's program of the first; None if not told.
+        result_bytes: Logical bytes of what they produce in memory, all together, once per run; in
+            the head where it has them. None if any is unknown.
+        base_names: Names of the first few in the base.
+        head_names: Names of the first few in the head.
+    """
+
+    kind: str
+    count: int
+    inside: int
+    opcode: str
+    shape: str | None
+    where: str
+    changes: tuple[str, ...]
+    op_name: str | None
+    source: str | None
+    result_bytes: int | None
+    base_names: tuple[str, ...]
+    head_names: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class PlacedEdit:
+    """An edit with its nodes; -1 for none.
+
+    Attributes:
+        edit: The edit.
+        mine: Node of the base; -1 for none, and for a view.
+        yours: Node of the head.
+        owners: Computations that hold it in base and head; -1 for none.
+    """
+
+    edit: Edit
+    mine: int
+    yours: int
+    owners: tuple[int, int]
+
+
+@dataclass(slots=True)
+class _Group:
+    """Equal edits while they are collected."""
+
+    first: PlacedEdit
+    role: tuple[Role | None, Role | None]
+    paths: set[str]
+    changes: tuple[Change, ...]
+    texts: set[tuple[str, ...]] = field(default_factory=set)
+    wheres: set[str] = field(default_factory=set)
+    count: int = 0
+    inside: int = 0
+    result_bytes: int | None = 0
+    base_names: list[str] = field(default_factory=list)
+    head_names: list[str] = field(default_factory=list)
+
+
+class Folding:
+    """Collects edits into groups.
+
+    Args:
+        base: Graph of the base.
+        head: Graph of the head.
+        roles: Roles of the computations of both.
+    """
+
+    def __init__(self, base: ProgramGraph, head: ProgramGraph, roles: tuple[Roles, Roles]) -> None:
+        self._graphs = (base, head)
+        self._roles = roles
+        self._groups: dict[Hashable, _Group] = {}
+        self._of_node: dict[tuple[int, int], _Group] = {}
+        self._bytes: dict[str, int | None] = {}
+        self._texts: dict[tuple[Change, ...], tuple[str, ...]] = {}
+        self._paths: dict[str, str] = {}
+
+    def groups(
+        self, edits: Iterable[PlacedEdit], unmatched: Sequence[set[int]]
+    ) -> tuple[EditGroup, ...]:
+        """Return all edits in groups: the largest results first, then the most, then by name.
+
+        Args:
+            edits: The edits.
+            unmatched: Nodes without partner, of base and head.
+        """
+        inner: list[tuple[int, int]] = []
+        for placed in edits:
+            side = self._side(placed.edit)
+            if side is not None:
+                caller = self._added_caller(placed.owners[side], side, unmatched[side])
+                if caller >= 0:
+                    inner.append((side, caller))
+                    continue
+            group = self._add(placed)
+            for number, node in enumerate((placed.mine, placed.yours)):
+                if node >= 0:
+                    self._of_node[number, node] = group
+        for key in inner:
+            self._of_node[key].inside += 1
+        found = [self._finished(group) for group in self._groups.values()]
+        return tuple(
+            sorted(
+                found,
+                key=lambda g: (
+                    -(g.result_bytes or 0),
+                    g.opcode in _PLAIN,
+                    -g.count - g.inside,
+                    g.kind,
+                    g.opcode,
+                    g.where,
+                ),
+            )
+        )
+
+    def _side(self, edit: Edit) -> int | None:
+        """Return the only side that has an instruction: 0 base, 1 head, None for both."""
+        if isinstance(edit, Removed):
+            return 0
+        return 1 if isinstance(edit, Added) else None
+
+    def _added_caller(self, computation: int, side: int, unmatched: set[int]) -> int:
+        """Return the instruction that came or went with a whole computation, or -1."""
+        role = self._roles[side].of(computation)
+        found = -1
+        for _ in range(_CALL_DEPTH):
+            if not role.is_embedded or role.caller not in unmatched:
+                break
+            found = role.caller
+            role = self._roles[side].of(self._graphs[side].owner[found])
+        return found
+
+    def _add(self, placed: PlacedEdit) -> _Group:
+        edit = placed.edit
+        kind, base, head, changes = parts_of(edit)
+        instruction = head or base
+        assert instruction is not None
+        roles = tuple(
+            None if owner < 0 else self._roles[side].of(owner)
+            for side, owner in enumerate(placed.owners)
+        )
+        path = _path(instruction)
+        general = self._general(changes)
+        opcode = (base or instruction).opcode
+        shape = instruction.shape_text if kind in ("added", "removed") else ""
+        wheres = tuple("" if role is None else role.general for role in roles)
+        key = (kind, opcode, wheres, self._general_path(path), general, shape)
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = _Group(placed, (roles[0], roles[1]), set(), changes)
+        group.count += 1
+        group.paths.add(path)
+        group.texts.add(tuple(map(str, changes)))
+        group.wheres.add(_where(kind, roles))
+        size = self._size(instruction, roles[1] or roles[0])
+        known = group.result_bytes
+        group.result_bytes = None if known is None or size is None else known + size
+        for names, one in ((group.base_names, base), (group.head_names, head)):
+            if one is not None and len(names) < _EXAMPLES:
+                names.append(one.name)
+        return group
+
+    def _general(self, changes: tuple[Change, ...]) -> tuple[str, ...]:
+        known = self._texts.get(changes)
+        if known is None:
+            known = self._texts[changes] = tuple(general_text(change) for change in changes)
+        return known
+
+    def _general_path(self, path: str) -> str:
+        known = self._paths.get(path)
+        if known is None:
+            known = self._paths[path] = _NUMBER.sub("*", path)
+        return known
+
+    def _size(self, instruction: HloInstruction, role: Role | None) -> int | None:
+        """Return the bytes that an instruction produces; 0 for views and what is in a fusion."""
+        opcode = instruction.opcode
+        kind, phase = split_phase(opcode)
+        if (
+            (role is not None and role.is_embedded)
+            or opcode in _VIEWS
+            or phase in ("done", "update")
+        ):
+            return 0
+        text = f"{phase} {kind} {instruction.shape_text}"
+        if text not in self._bytes:
+            self._bytes[text] = _produced(instruction.shape, kind, phase)
+        return self._bytes[text]
+
+    def _finished(self, group: _Group) -> EditGroup:
+        kind, base, head, changes = parts_of(group.first.edit)
+        instruction = head or base
+        assert instruction is not None
+        path = next(iter(group.paths)) if len(group.paths) == 1 else None
+        if path is None:
+            path = _NUMBER.sub("*", min(group.paths))
+        exact = len(group.texts) == 1
+        place = instruction.source_location
+        shape = instruction.shape
+        general = _where(kind, group.role, general=True)
+        return EditGroup(
+            kind=kind,
+            count=group.count,
+            inside=group.inside,
+            opcode=(base or instruction).opcode,
+            shape=None if shape is None else shape.to_text(layout=False),
+            where=next(iter(group.wheres)) if len(group.wheres) == 1 else general,
+            changes=tuple(str(c) if exact else general_text(c) for c in changes),
+            op_name=_unescaped(path) or None,
+            source=None if place is None else str(place),
+            result_bytes=group.result_bytes,
+            base_names=tuple(group.base_names),
+            head_names=tuple(group.head_names),
+        )
+
+
+def parts_of(
+    edit: Edit,
+) -> tuple[str, HloInstruction | None, HloInstruction | None, tuple[Change, ...]]:
+    """Return the kind of an edit, the instruction in base and head, and what changed."""
+    if isinstance(edit, Added):
+        return "added", None, edit.head, ()
+    if isinstance(edit, Removed):
+        return "removed", edit.base, None, ()
+    if isinstance(edit, Moved):
+        return "moved", edit.base, edit.head, edit.changes
+    return "changed", edit.base, edit.head, edit.changes
+
+
+def _path(instruction: HloInstruction) -> str:
+    """Return the operation path of an instruction as written; empty for none."""
+    columns = instruction.computation.module.columns
+    match = _OP_NAME.search(columns.attributes_text(instruction.row))
+    return match[1] if match else ""
+
+
+def _unescaped(path: str) -> str:
+    return path.replace("\\'", "'").replace('\\"', '"')
+
+
+def _where(kind: str, roles: tuple[Role | None, ...], *, general: bool = False) -> str:
+    texts = ["" if role is None else role.general if general else role.text for role in roles]
+    if kind == "moved":
+        return f"{texts[0]} -> {texts[1]}"
+    return texts[1] or texts[0]
+
+
+def _produced(shape: Shape | None, kind: str, phase: str) -> int | None:
+    """Return the bytes of the array that is the result; of a start the second element."""
+    if shape is None:
+        return None
+    if phase == "start" and kind != "all-reduce" and len(shape.tuple_shapes) > 1:
+        shape = shape.tuple_shapes[0 if kind == "copy" else 1]
+    return shape.size_bytes
+
+
+def general_text(change: Change) -> str:
+    """Return a change without the numbers that differ from layer to layer.
+
+    >>> from hlo_lens.analysis.program_diff.edits import Change
+    >>> general_text(Change(what="shape", base="[2,64]", head="[4,64]"))
+    'dimension 0: 2 -> 4'
+    >>> general_text(Change(what="operand 1", base="add add.7", head="copy copy.9"))
+    'operand 1 add add.* -> copy copy.*'
+    """
+    if change.what == "shape" and (change.base or "").startswith("["):
+        before = (change.base or "").strip("[]").split(",")
+        after = (change.head or "").strip("[]").split(",")
+        if len(before) == len(after):
+            return ", ".join(
+                f"dimension {place}: {a} -> {b}"
+                for place, (a, b) in enumerate(zip(before, after, strict=True))
+                if a != b
+            )
+    if change.what.startswith("backend_config") or _NAMED.match(change.what):
+        left = _NUMBER.sub("*", change.base or "(none)")
+        right = _NUMBER.sub("*", change.head or "(none)")
+        return f"{change.what} {left} -> {right}"
+    return str(change)

@@ -1,0 +1,151 @@
+"""Fingerprints of what instructions compute, and of what becomes of them.
+
+They are hashes: what has equal ones is compared afterwards, so that a collision hides nothing.
+Computations that say the same and call the same have the same ones, found once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from hlo_lens.analysis.program_diff.graph import ProgramGraph
+
+_MASK = (1 << 61) - 1
+_UNKNOWN = hash(("unknown",))
+
+
+@dataclass(slots=True)
+class Fingerprints:
+    """Fingerprints of a graph.
+
+    Attributes:
+        up: Of what each node computes; the last is that of an unknown operand.
+        down: Of what becomes of each node within its computation.
+        content: Of each computation, dead code included.
+        whole: Number of what each computation says, in its order, and of what it calls.
+    """
+
+    up: list[int]
+    down: list[int]
+    content: list[int]
+    whole: list[int]
+
+
+@dataclass(slots=True)
+class KnownBodies:
+    """Computations whose fingerprints are known, of any graph that shares its labels."""
+
+    numbers: dict[Hashable, int] = field(default_factory=dict)
+    found: dict[int, tuple[list[int], list[int], int]] = field(default_factory=dict)
+
+
+def fingerprints(
+    graph: ProgramGraph, tokens: Mapping[int, int], known: KnownBodies
+) -> Fingerprints:
+    """Return the fingerprints of a graph.
+
+    Args:
+        graph: The graph.
+        tokens: For parameters of the entry that are known by something better than their number:
+            what to take.
+        known: What is known of computations; what is found is added.
+    """
+    size, numbers = len(graph), known.numbers
+    found = Fingerprints(
+        up=[0] * (size + 1),
+        down=[0] * size,
+        content=[0] * len(graph.nodes),
+        whole=[0] * len(graph.nodes),
+    )
+    found.up[size] = _UNKNOWN
+    content = found.content
+    from_users = [0] * (size + 1)  # the last is for operands that are not in the text
+    for computation in graph.callees_first():
+        nodes = graph.nodes[computation]
+        first, stop = nodes.start, nodes.stop
+        called = tuple(
+            [
+                (node - first, role, content[callee])
+                for node in graph.calls_of(computation)
+                for role, callee in graph.callees[node]
+            ]
+        )
+        number = numbers.setdefault((graph.bodies[computation], called), len(numbers))
+        found.whole[computation] = number
+        is_entry = computation == graph.entry
+        copied = None if is_entry else known.found.get(number)
+        if copied is not None:
+            found.up[first:stop], found.down[first:stop], content[computation] = copied
+            continue
+        _up(graph, computation, found, tokens if is_entry else {})
+        _down(graph, computation, found.down, from_users)
+        if not is_entry:
+            copied = found.up[first:stop], found.down[first:stop], content[computation]
+            known.found[number] = copied
+    return found
+
+
+def _up(
+    graph: ProgramGraph, computation: int, found: Fingerprints, tokens: Mapping[int, int]
+) -> None:
+    """Find what the nodes of a computation compute: labels, and what their operands compute."""
+    up, content, nodes = found.up, found.content, graph.nodes[computation]
+    labels, operands, indices, callees = graph.label, graph.operands, graph.indices, graph.callees
+    special = {*graph.calls_of(computation), *tokens}
+    if indices:
+        special.update(node for node in nodes if node in indices)
+    for node in graph.order(computation):
+        taken = operands[node]
+        if node in special:
+            label: Hashable = labels[node]
+            if node in callees:
+                label = (label, *[(role, content[c]) for role, c in callees[node]])
+            elif node in tokens:
+                label = ("token", tokens[node])
+            if node in indices:
+                pairs = zip(taken, indices[node], strict=True)
+                up[node] = hash((label, *[hash((up[o], i)) if i else up[o] for o, i in pairs]))
+            else:
+                up[node] = hash((label, *[up[o] for o in taken]))
+        elif len(taken) == 2:
+            up[node] = hash((labels[node], up[taken[0]], up[taken[1]]))
+        elif len(taken) == 1:
+            up[node] = hash((labels[node], up[taken[0]]))
+        else:
+            up[node] = hash((labels[node], *[up[o] for o in taken]))
+    total = sum(up[nodes.start : nodes.stop])
+    root, index = graph.roots[computation]
+    content[computation] = hash((up[root], index, total & _MASK, len(nodes)))
+
+
+def _down(graph: ProgramGraph, computation: int, down: list[int], from_users: list[int]) -> None:
+    """Find what becomes of the nodes: label, and down and place of the users.
+
+    The shape of a tuple and the place in it do not count: an element more would change all others.
+    """
+    parts, root = graph.labels.parts, graph.roots[computation][0]
+    operands, indices, labels = graph.operands, graph.indices, graph.label
+    of_tuples = {
+        label
+        for label in set(labels[graph.nodes[computation].start : graph.nodes[computation].stop])
+        if parts[label].opcode == "tuple"
+    }
+    for node in reversed(graph.order(computation)):
+        label = labels[node]
+        if label in of_tuples:
+            value = down[node] = hash((-1, from_users[node] & _MASK, node == root))
+            for operand in operands[node]:
+                from_users[operand] += value
+            continue
+        value = down[node] = hash((label, from_users[node] & _MASK, node == root))
+        place = 1
+        for operand in operands[node]:
+            from_users[operand] += value * place
+            place += 2
+        if node in indices:
+            for operand, index in zip(operands[node], indices[node], strict=True):
+                from_users[operand] += hash((value, index))

@@ -1,0 +1,181 @@
+"""A module as numbers: nodes, edges and labels, for matching two of them.
+
+A node is an instruction. Left out are what some texts print and others do not, although the program
+is the same: a get-tuple-element is a *view*, an edge to its operand with an index
+(HloPrintOptions, compact get-tuple-element); a computation that an async-start merely wraps is part
+of it, where the other text prints it so (async sugar; hlo_instruction.cc, PrintExtraAttributes).
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from hlo_lens.model.hlo.instruction import HloInstruction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hlo_lens.analysis.program_diff.labels import Labels
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.shapes.shape import ShapeIndex
+
+_OP_NAME = re.compile(r'op_name="([^"\\]*+(?:\\.[^"\\]*+)*+)"')
+
+
+class View(NamedTuple):
+    """A get-tuple-element that is not a node.
+
+    Attributes:
+        row: Its row in the module's columns.
+        node: The node whose result it takes an element of; -1 if the text has none.
+        element: Which element.
+    """
+
+    row: int
+    node: int
+    element: ShapeIndex
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class ProgramGraph:
+    """A module as numbers. Nodes are numbered in text order, computation by computation.
+
+    Attributes:
+        module: The module.
+        labels: What the labels mean.
+        rows: Row of each node.
+        owner: Position of the computation of each node.
+        label: Label of each node.
+        operands: Nodes that are its operands; -1 for one that the text does not define.
+        indices: For nodes that take elements of tuples: the index of each operand.
+        callees: Positions of the computations that a node calls, with the role of each.
+        controls: Nodes that must run before it.
+        channels: Channel ids as written.
+        parameters: Nodes that are parameters, ascending.
+        nodes: Nodes of each computation.
+        bodies: Number of each computation's own text without names: labels, operands and result
+            in their order, the same in both modules. What is called does not count.
+        roots: Result of each computation: a node, -1 for none, and which element of it.
+        views: All views.
+        wrapped: Rows of computations that an async-start merely wraps.
+        entry: Position of the entry computation; -1 for a module without computations.
+        hints: Numbers of operation paths, the same in both modules; 0 for none.
+    """
+
+    module: HloModule
+    labels: Labels
+    rows: list[int] = field(default_factory=list)
+    owner: list[int] = field(default_factory=list)
+    label: list[int] = field(default_factory=list)
+    operands: list[tuple[int, ...]] = field(default_factory=list)
+    indices: dict[int, tuple[ShapeIndex, ...]] = field(default_factory=dict)
+    callees: dict[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    controls: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    channels: dict[int, str] = field(default_factory=dict)
+    parameters: list[int] = field(default_factory=list)
+    nodes: list[range] = field(default_factory=list)
+    bodies: list[int] = field(default_factory=list)
+    roots: list[tuple[int, ShapeIndex]] = field(default_factory=list)
+    views: list[View] = field(default_factory=list)
+    wrapped: list[int] = field(default_factory=list)
+    entry: int = -1
+    hints: dict[str, int] = field(default_factory=dict)
+    _known_hints: dict[int, int] = field(default_factory=dict)
+    _names: dict[int, str] = field(default_factory=dict)
+    _orders: dict[int, Sequence[int]] = field(default_factory=dict)
+    _calls: dict[int, list[int]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def opcode(self, node: int) -> str:
+        """Return the opcode of a node, with async sugar where the graph is made so."""
+        return self.labels.parts[self.label[node]].opcode
+
+    def instruction(self, node: int) -> HloInstruction:
+        """Return the instruction of a node."""
+        return HloInstruction(self.module.computations[self.owner[node]], self.rows[node])
+
+    def op_name(self, node: int) -> str:
+        """Return the operation path of a node; empty where the text has none."""
+        hint = self.hint(node)
+        return self._names[hint] if hint else ""
+
+    def hint(self, node: int) -> int:
+        """Return the number of a node's operation path; 0 for none."""
+        known = self._known_hints.get(node)
+        if known is None:
+            match = _OP_NAME.search(self.module.columns.attributes_text(self.rows[node]))
+            known = self.hints.setdefault(match[1], len(self.hints) + 1) if match else 0
+            self._known_hints[node] = known
+            if match:
+                self._names[known] = match[1]
+        return known
+
+    def calls_of(self, computation: int) -> Sequence[int]:
+        """Return the nodes of a computation that call others, in order."""
+        if self._calls is None:
+            self._calls = {}
+            for node in sorted(self.callees):
+                self._calls.setdefault(self.owner[node], []).append(node)
+        return self._calls.get(computation, ())
+
+    def parameters_of(self, computation: int) -> Sequence[int]:
+        """Return the nodes of a computation that are its parameters, in order."""
+        nodes = self.nodes[computation] if computation >= 0 else range(0)
+        start = bisect_left(self.parameters, nodes.start)
+        return self.parameters[start : bisect_left(self.parameters, nodes.stop)]
+
+    def order(self, computation: int) -> Sequence[int]:
+        """Return the nodes of a computation, operands before users; cycles are cut anywhere."""
+        known = self._orders.get(computation)
+        if known is None:
+            nodes: Sequence[int] = self.nodes[computation]
+            operands = self.operands
+            if any(operands[n] and max(operands[n]) >= n for n in nodes):
+                nodes = _post_order(nodes, lambda n: [o for o in operands[n] if o >= 0])
+            known = self._orders[computation] = nodes
+        return known
+
+    def callees_first(self) -> list[int]:
+        """Return the computations, each after those that it calls; cycles are cut anywhere."""
+        calls: list[list[int]] = [[] for _ in self.nodes]
+        for node, called in self.callees.items():
+            calls[self.owner[node]] += [computation for _, computation in called]
+        return _post_order(range(len(self.nodes)), calls.__getitem__)
+
+    def reachable(self) -> set[int]:
+        """Return the computations that the entry runs, itself among them."""
+        calls: dict[int, list[int]] = {}
+        for node, called in self.callees.items():
+            calls.setdefault(self.owner[node], []).extend(c for _, c in called)
+        found = {self.entry}
+        waiting = [self.entry]
+        while waiting:
+            for computation in calls.get(waiting.pop(), ()):
+                if computation not in found:
+                    found.add(computation)
+                    waiting.append(computation)
+        return found
+
+
+def _post_order(starts: Sequence[int], edges: Callable[[int], Sequence[int]]) -> list[int]:
+    """Return what is reached from some starts, each after what its edges lead to."""
+    done: list[int] = []
+    opened: set[int] = set()
+    for start in starts:
+        if start in opened:
+            continue
+        opened.add(start)
+        stack = [(start, iter(edges(start)))]
+        while stack:
+            step = next((to for to in stack[-1][1] if to not in opened), None)
+            if step is None:
+                done.append(stack.pop()[0])
+            else:
+                opened.add(step)
+                stack.append((step, iter(edges(step))))
+    return done

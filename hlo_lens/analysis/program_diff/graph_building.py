@@ -1,0 +1,341 @@
+"""The graph of a module, made from the columns that the scanner filled."""
+
+from __future__ import annotations
+
+from array import array
+from itertools import repeat
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.program_diff.attribute_columns import AttributeColumns
+from hlo_lens.analysis.program_diff.graph import ProgramGraph
+from hlo_lens.analysis.program_diff.graph_operands import Linking, as_key
+from hlo_lens.analysis.program_diff.labels import LabelParts
+from hlo_lens.model.hlo.columns import OPERANDS, OPERANDS_END, STRIDE
+from hlo_lens.model.hlo.instruction import CALLING_ATTRIBUTES, HloInstruction
+from hlo_lens.model.hlo.query import KNOWN_OPCODES
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+
+    from hlo_lens.analysis.program_diff.graph_operands import Link
+    from hlo_lens.analysis.program_diff.labels import AttributeText, Labels
+    from hlo_lens.analysis.program_diff.numbered_texts import TextColumns
+    from hlo_lens.model.hlo.columns import Overlay
+
+_ROLES = dict.fromkeys(("to_apply", "calls", "called_computations"), "region")
+"""Attributes that name what an instruction applies; styles of printing take one for another."""
+
+_THREAD = "execution_thread"
+_ASYNC_THREAD = "async_execution_thread"
+_MAIN_THREAD = '"main"'
+
+
+def program_graph(
+    columns: TextColumns, labels: Labels, hints: dict[str, int], *, with_sugar: bool = False
+) -> ProgramGraph:
+    """Return the graph of a module.
+
+    Args:
+        columns: Opcodes and shapes of the module.
+        labels: Labels of both modules.
+        hints: Operation paths of both modules.
+        with_sugar: Whether what an async-start merely wraps is made part of it.
+    """
+    return _Builder(columns, labels, hints, with_sugar=with_sugar).graph
+
+
+class _LabelTable(dict[tuple[int, int, int, int, "Hashable"], int]):
+    """Label of each distinct combination of opcode, shape, attributes, config and detail.
+
+    Args:
+        labels: Labels of both modules.
+        opcodes: Opcodes by number.
+        shapes: Number among the labels' of each shape of the module.
+    """
+
+    def __init__(self, labels: Labels, opcodes: Sequence[str], shapes: Sequence[int]) -> None:
+        super().__init__()
+        self._labels = labels
+        self._opcodes = opcodes
+        self._shapes = shapes
+
+    def __missing__(self, key: tuple[int, int, int, int, Hashable]) -> int:
+        opcode, shape, attributes, config, detail = key
+        parts = LabelParts(self._opcodes[opcode], self._shapes[shape], attributes, config, detail)
+        number = self[key] = self._labels.label(parts)
+        return number
+
+
+class _Builder:
+    """Makes one graph."""
+
+    def __init__(
+        self, columns: TextColumns, labels: Labels, hints: dict[str, int], *, with_sugar: bool
+    ) -> None:
+        module = columns.module
+        self.graph = ProgramGraph(module=module, labels=labels, hints=hints)
+        self._columns = columns
+        self._module = module
+        self._labels = labels
+        self._reader = module.reader
+        self._positions = {c.name: k for k, c in enumerate(module.computations)}
+        self._wrapped: dict[int, tuple[str, AttributeText]] = {}
+        self._inner: dict[int, str] = {}
+        self._names: tuple[int, dict[str, int]] = (-1, {})
+        if with_sugar:
+            self._wrapped = dict(self._find_wrapped())
+        linking = Linking(self.graph, columns, self._wrapped)
+        self._views = linking.views
+        self._describe(AttributeColumns(labels, module, self._resolved, linking.view_rows))
+        self._describe_computations()
+        self._number_bodies(linking.links)
+        if module.computations:
+            self.graph.entry = module.entry.place
+
+    # ---- labels --------------------------------------------------------------------------------
+
+    def _describe(self, attributes: AttributeColumns) -> None:
+        """Give each node its label, and note what its attributes name."""
+        graph, columns = self.graph, self._columns
+        size = len(columns.opcode)
+        is_whole = graph.rows == list(range(size))
+        node_of: Sequence[int] = range(size) if is_whole else _inverse(graph.rows, size)
+        details = self._details(node_of)
+        configs: Sequence[int] | Iterator[int] = repeat(-1)
+        if attributes.configs:
+            configs = [-1] * size
+            for row, config in attributes.configs.items():
+                configs[row] = config
+        parts = zip(columns.opcode, columns.shape, attributes.keys, configs, details, strict=False)
+        shapes = [self._labels.shape(text, self._reader) for text in columns.shapes]
+        known = _LabelTable(self._labels, list(columns.opcodes), shapes)
+        found = list(map(known.__getitem__, parts))
+        graph.label = found if is_whole else list(map(found.__getitem__, graph.rows))
+        special = self._special(attributes.irregular)
+        for row in sorted({*special, *attributes.naming}):
+            node = node_of[row]
+            if node >= 0 and row in special:
+                graph.label[node] = self._label(node)
+            elif node >= 0:
+                naming = attributes.naming[row]
+                self._note(node, naming.attributes, naming.callees)
+
+    def _details(self, node_of: Sequence[int]) -> list[Hashable]:
+        """Return number or literal of each row that is a parameter or constant; note the former."""
+        columns, module = self._columns, self._module
+        text, spans = module.columns.source.text, module.columns.spans
+        found: list[Hashable] = [None] * len(columns.opcode)
+        parameter = columns.opcodes.get("parameter", -1)
+        constant = columns.opcodes.get("constant", -1)
+        numbers: dict[str, int | None] = {}
+        literals: dict[str, Hashable] = {}
+        parameters = []
+        for row in [r for r, o in enumerate(columns.opcode) if o in (parameter, constant)]:
+            base = row * STRIDE
+            inside = text[spans[base + OPERANDS] : spans[base + OPERANDS_END]]
+            if columns.opcode[row] == constant:
+                if inside not in literals:
+                    literals[inside] = self._labels.literal(inside)
+                found[row] = literals[inside]
+                continue
+            parameters.append(node_of[row])
+            if inside not in numbers:
+                numbers[inside] = HloInstruction(module.entry, row).parameter_number
+            found[row] = numbers[inside]
+        self.graph.parameters = sorted(node for node in parameters if node >= 0)
+        return found
+
+    def _special(self, irregular: Sequence[int]) -> set[int]:
+        """Return rows that have to be read by themselves."""
+        special = {*irregular, *self._module.columns.overlays}
+        if self._wrapped:
+            wanted = {
+                number
+                for opcode, number in self._columns.opcodes.items()
+                if _starts(opcode) or opcode in ("async-update", "async-done")
+            }
+            special.update(row for row, o in enumerate(self._columns.opcode) if o in wanted)
+        return special
+
+    def _label(self, node: int) -> int:
+        """Return the label of a node, read by itself, and note what its attributes name."""
+        graph, columns, row = self.graph, self._module.columns, self.graph.rows[node]
+        instruction = graph.instruction(node)
+        opcode = instruction.opcode
+        overlay = columns.overlays.get(row)
+        if overlay is not None and overlay.attributes is not None:
+            pairs = overlay.attributes
+            if overlay.called:
+                pairs = tuple((k, v) for k, v in pairs if k not in CALLING_ATTRIBUTES)
+            attributes, config = self._labels.attribute_list(pairs, self._reader)
+            called = _inline_calls(overlay) or attributes.callees
+        else:
+            attributes, config = self._labels.attribute_text(
+                columns.attributes_text(row), self._reader
+            )
+            called = attributes.callees
+        if self._wrapped:
+            opcode, attributes, called = self._sugared(node, opcode, attributes, called)
+        detail: object = None
+        if opcode == "constant":
+            detail = self._labels.literal(instruction.operand_text)
+        elif opcode == "parameter":
+            detail = instruction.parameter_number
+        shape = self._labels.shape(instruction.shape_text, self._reader)
+        self._note(node, attributes, self._located(called))
+        return self._labels.label(LabelParts(opcode, shape, attributes.key, config, detail))
+
+    def _note(
+        self, node: int, attributes: AttributeText, callees: tuple[tuple[str, int], ...]
+    ) -> None:
+        """Note what the attributes of a node name."""
+        graph = self.graph
+        if callees:
+            graph.callees[node] = callees
+        if attributes.controls and self._labels.with_controls:
+            nodes = self._nodes_by_name(graph.owner[node])
+            found = [nodes[name] for name in attributes.controls if name in nodes]
+            graph.controls[node] = tuple(dict.fromkeys(n for n in found if n >= 0))
+        if attributes.channel is not None:
+            graph.channels[node] = attributes.channel
+
+    def _resolved(self, attributes: AttributeText) -> tuple[tuple[str, int], ...]:
+        return self._located(attributes.callees)
+
+    def _located(self, called: Iterable[tuple[str, str]]) -> tuple[tuple[str, int], ...]:
+        """Return roles and positions of the computations that some attributes name."""
+        return tuple(
+            (_ROLES.get(role, role), self._positions[name])
+            for role, name in called
+            if name in self._positions
+        )
+
+    def _describe_computations(self) -> None:
+        """Add what stands behind the closing brace of a computation to the label of its result.
+
+        Not the thread that runs it, where its caller runs in the same or has named it.
+        """
+        graph, reader = self.graph, self._reader
+        pairs = {
+            position: reader.attributes(computation.attributes_text)
+            for position, computation in enumerate(self._module.computations)
+            if computation.attributes_text
+        }
+        callers: dict[int, int] = {}
+        for node, called in graph.callees.items() if pairs else ():
+            for _, computation in called:
+                callers.setdefault(computation, node)
+        for position, own in pairs.items():
+            thread = self._thread_of(callers.get(position), pairs)
+            new = [pair for pair in own if pair != (_THREAD, thread)]
+            root = graph.roots[position][0]
+            if new and root >= 0:
+                graph.label[root] = self._labels.with_more(graph.label[root], new, reader)
+
+    def _thread_of(
+        self, caller: int | None, pairs: Mapping[int, tuple[tuple[str, str], ...]]
+    ) -> str:
+        """Return the thread in which a caller has its computations run, as it is written."""
+        if caller is None:
+            return _MAIN_THREAD
+        attributes = self._labels.parts[self.graph.label[caller]].attributes
+        says = self._labels.attributes[attributes].get(_ASYNC_THREAD)
+        if says is not None:
+            return says[1]
+        return dict(pairs.get(self.graph.owner[caller], ())).get(_THREAD, _MAIN_THREAD)
+
+    def _nodes_by_name(self, computation: int) -> Mapping[str, int]:
+        """Return the node that each name in a computation stands for; of a view what it views."""
+        if self._names[0] != computation:
+            graph, name = self.graph, self._module.columns.name
+            found = {name(graph.rows[node]): node for node in graph.nodes[computation]}
+            for place in self._views[computation]:
+                found[name(graph.views[place].row)] = graph.views[place].node
+            self._names = (computation, found)
+        return self._names[1]
+
+    def _number_bodies(self, links: Sequence[Link]) -> None:
+        """Give equal computations one number, whatever they call."""
+        graph, bodies = self.graph, self._labels.bodies
+        for nodes, link in zip(graph.nodes, links, strict=True):
+            labels = as_key(array("i", graph.label[nodes.start : nodes.stop]))
+            graph.bodies.append(bodies.setdefault((labels, link), len(bodies)))
+
+    # ---- async sugar ---------------------------------------------------------------------------
+
+    def _sugared(
+        self,
+        node: int,
+        opcode: str,
+        attributes: AttributeText,
+        called: tuple[tuple[str, str], ...],
+    ) -> tuple[str, AttributeText, tuple[tuple[str, str], ...]]:
+        """Return opcode, attributes and calls of an async operation as sugar prints them."""
+        for part in called if _starts(opcode) else ():
+            found = self._wrapped.get(self._positions.get(part[1], -1))
+            if found is None:
+                continue
+            self._inner[node] = found[0]
+            if opcode != "async-start":
+                return opcode, attributes, tuple(other for other in called if other != part)
+            merged = self._labels.merged(attributes, found[1])
+            return f"{found[0]}-start", merged, merged.callees
+        operands = self.graph.operands[node]
+        if opcode in ("async-update", "async-done") and operands and operands[0] in self._inner:
+            inner = self._inner[node] = self._inner[operands[0]]
+            return f"{inner}{opcode.removeprefix('async')}", attributes, called
+        return opcode, attributes, called
+
+    def _find_wrapped(self) -> Iterator[tuple[int, tuple[str, AttributeText]]]:
+        """Yield the computations of one operation on their parameters that an async-start calls."""
+        for computation in self._module.computations:
+            for instruction in computation.instructions:
+                opcode = instruction.opcode
+                if not _starts(opcode):
+                    continue
+                for name in instruction.called_computations:
+                    position = self._positions.get(name, -1)
+                    root = self._module.computations[position].root if position >= 0 else None
+                    if root is not None and _is_wrapped(root, opcode):
+                        attributes, _ = self._labels.attribute_list(
+                            root.attribute_list, self._reader
+                        )
+                        yield position, (root.opcode, attributes)
+
+
+def _inverse(rows: Sequence[int], size: int) -> list[int]:
+    """Return the node of each row; -1 for none."""
+    found = [-1] * size
+    for node, row in enumerate(rows):
+        found[row] = node
+    return found
+
+
+def _inline_calls(overlay: Overlay) -> tuple[tuple[str, str], ...]:
+    """Return what is called whose bodies the text prints in place, with the role of each."""
+    roles = [name for name, _ in overlay.attributes or () if name in CALLING_ATTRIBUTES]
+    if len(roles) != len(overlay.called):  # a list of branches
+        roles = (roles or ["calls"])[:1] * len(overlay.called)
+    return tuple(zip(roles, overlay.called, strict=True))
+
+
+def _starts(opcode: str) -> bool:
+    """Return whether an opcode is an async-start, or sugar for one."""
+    return opcode == "async-start" or (opcode.endswith("-start") and opcode not in KNOWN_OPCODES)
+
+
+def _is_wrapped(root: HloInstruction, opcode: str) -> bool:
+    """Return whether a computation is one operation on its parameters, in their order.
+
+    Source: HloComputation::CanExpandIntoSingleInstruction.
+    """
+    if opcode not in ("async-start", f"{root.opcode}-start"):
+        return False
+    numbers = {}
+    for instruction in root.computation.instructions:
+        if instruction.opcode == "parameter":
+            numbers[instruction.name] = instruction.parameter_number
+        elif not instruction.is_root:
+            return False
+    found = [numbers.get(name) for name in root.operand_names]
+    return found == list(range(len(numbers)))

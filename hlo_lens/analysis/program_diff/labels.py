@@ -1,0 +1,329 @@
+"""What an instruction says, without names and spellings, as one number per distinct meaning.
+
+Both modules share the numbers, so that two instructions with equal labels compute the same from
+their operands. Left out are names, channel ids (whether there is one counts), metadata and origins;
+shardings, device groups and configurations count by what they mean, shapes with their layout, where
+a missing layout is the default one (xla/layout_util.cc, GetDefaultLayoutForRank).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from hlo_lens.analysis.program_diff.attribute_meaning import MEANINGS, config_meaning
+from hlo_lens.analysis.program_diff.attribute_text import split_attributes, squeezed
+from hlo_lens.model.hlo.instruction import CALLING_ATTRIBUTES
+from hlo_lens.model.shapes.shape import Layout
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping
+
+    from hlo_lens.model.hlo.text_reader import HloReader
+    from hlo_lens.model.shapes.shape import Shape
+
+_NAMING = re.compile(
+    r"(?<=, )(?:(to_apply|calls|condition|body|true_computation|false_computation|select|scatter)"
+    r"=%?([\w.-]+)"
+    r"|(branch_computations|called_computations|calls|control-predecessors)=\{([^{}]*)\}"
+    r"|(channel_id)=(-?\d+|_))(?=,|$)"
+)
+"""Attributes whose values are names or channel ids, as XLA prints them."""
+
+_CALLING = frozenset(CALLING_ATTRIBUTES)
+_NO_MEANING = frozenset({"metadata", "origin", "original_value", "backend_config"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributeText:
+    """The attribute list of an instruction, in parts.
+
+    Attributes:
+        key: Number of the meaning of all attributes but those below.
+        callees: Names of the computations that it calls, with the attribute that names each.
+        controls: Names of its control predecessors.
+        channel: Channel id as written; None for none.
+    """
+
+    key: int
+    callees: tuple[tuple[str, str], ...] = ()
+    controls: tuple[str, ...] = ()
+    channel: str | None = None
+
+
+class LabelParts(NamedTuple):
+    """What one label says; the numbers are keys into `Labels`.
+
+    Attributes:
+        opcode: Opcode as written.
+        shape: Number of the shape.
+        attributes: Number of the attributes.
+        config: Number of the backend config; -1 for none.
+        detail: Literal of a constant or number of a parameter; None for others.
+    """
+
+    opcode: str
+    shape: int
+    attributes: int
+    config: int
+    detail: Hashable
+
+
+class Labels:
+    """Numbers for meanings, the same for both modules.
+
+    Args:
+        with_layouts: Whether layouts count; not where one text prints none.
+        with_shapes: Whether shapes count at all.
+        with_literals: Whether literals of more than ten elements count; not where one text has
+            them as dots.
+        with_scalars: Whether other literals count.
+        with_configs: Whether backend configs count.
+        with_controls: Whether control predecessors count.
+
+    Attributes:
+        parts: What each label says.
+        shapes: Each shape; as text where it cannot be read.
+        attributes: Of each attribute list the meaning and the text of each attribute.
+        configs: Each backend config, as value and as text.
+        bodies: Numbers of whole computations (`ProgramGraph.bodies`).
+    """
+
+    def __init__(
+        self,
+        *,
+        with_layouts: bool = True,
+        with_shapes: bool = True,
+        with_literals: bool = True,
+        with_scalars: bool = True,
+        with_configs: bool = True,
+        with_controls: bool = True,
+    ) -> None:
+        self.with_layouts = with_layouts
+        self.with_shapes = with_shapes
+        self.with_literals = with_literals
+        self.with_scalars = with_scalars
+        self.with_configs = with_configs
+        self.with_controls = with_controls
+        self.parts: list[LabelParts] = []
+        self.shapes: list[Shape | str] = []
+        self.attributes: list[Mapping[str, tuple[Hashable, str]]] = []
+        self.configs: list[tuple[object, str]] = []
+        self.bodies: dict[Hashable, int] = {}
+        self._labels: dict[LabelParts, int] = {}
+        self._shape_texts: dict[str, int] = {}
+        self._shape_keys: dict[Hashable, int] = {}
+        self._attribute_keys: dict[Hashable, int] = {}
+        self._plain: dict[str, AttributeText] = {}
+        self._config_texts: dict[str, int] = {}
+        self._config_keys: dict[str, int] = {}
+        self._values: dict[tuple[str, str], Hashable] = {}
+
+    def label(self, parts: LabelParts) -> int:
+        """Return the number of a label."""
+        known = self._labels.get(parts)
+        if known is None:
+            known = self._labels[parts] = len(self.parts)
+            self.parts.append(parts)
+        return known
+
+    # ---- shapes --------------------------------------------------------------------------------
+
+    def shape(self, text: str, reader: HloReader) -> int:
+        """Return the number of the shape that a text prints."""
+        known = self._shape_texts.get(text)
+        if known is None:
+            known = self._shape_texts[text] = self._read_shape(text, reader)
+        return known
+
+    def _read_shape(self, text: str, reader: HloReader) -> int:
+        if not self.with_shapes:
+            text = ""
+        shape: Shape | str
+        try:
+            shape = self.plain_shape(reader.shape(text)) if text else ""
+        except DumpSyntaxError:
+            shape = squeezed(text)
+        known = self._shape_keys.setdefault(shape, len(self.shapes))
+        if known == len(self.shapes):
+            self.shapes.append(shape)
+        return known
+
+    def plain_shape(self, shape: Shape) -> Shape:
+        """Return a shape with the layouts that count."""
+        return shape.with_leaves([self._leaf(leaf) for _, leaf in shape.leaves()])
+
+    def _leaf(self, leaf: Shape) -> Shape:
+        if not self.with_layouts:
+            return dataclasses.replace(leaf, layout=None)
+        if leaf.layout is None and leaf.dimensions:
+            order = tuple(range(len(leaf.dimensions) - 1, -1, -1))
+            return dataclasses.replace(leaf, layout=Layout(minor_to_major=order))
+        return leaf
+
+    # ---- literals ------------------------------------------------------------------------------
+
+    def literal(self, text: str) -> Hashable:
+        """Return the meaning of a constant's literal."""
+        if not self.with_scalars:
+            return "{...}"
+        plain = squeezed(text)
+        commas = plain.count(",") - plain.count("(")  # a complex number has one of its own
+        if not self.with_literals and (plain == "{...}" or commas >= _LONG_LITERAL):
+            return "{...}"
+        return plain
+
+    # ---- attributes ----------------------------------------------------------------------------
+
+    def attribute_text(self, text: str, reader: HloReader) -> tuple[AttributeText, int]:
+        """Return the parts of an attribute list, and the number of its backend config."""
+        head, _, config = split_attributes(text)
+        if head is None:
+            return self.attribute_list(reader.attributes(text), reader)
+        number = -1 if config is None else self.config(config, reader)
+        return self.head(head, reader), number
+
+    def head(self, head: str, reader: HloReader) -> AttributeText:
+        """Return the parts of an attribute list without metadata and backend config."""
+        known = self._plain.get(head)
+        if known is not None:
+            return known
+        if "=" in head and _NAMING.search(head) is not None:
+            return self._with_names(head, reader)
+        pairs = reader.attributes(head) if head else ()
+        known = self._plain[head] = self._read(pairs, reader)
+        return known
+
+    def _with_names(self, head: str, reader: HloReader) -> AttributeText:
+        """Return the parts of a list that names things; the rest is read once per distinct text."""
+        callees: list[tuple[str, str]] = []
+        controls: list[str] = []
+        channel: str | None = None
+        for match in _NAMING.finditer(head):
+            if match[1]:
+                callees.append((match[1], match[2]))
+            elif match[3] == "control-predecessors":
+                controls += reader.names(f"{{{match[4]}}}")
+            elif match[3]:
+                callees += [(match[3], name) for name in reader.names(f"{{{match[4]}}}")]
+            else:
+                channel = match[6]
+        rest = self._nameless(_NAMING.sub(_nameless, head), reader)
+        return AttributeText(
+            key=rest.key,
+            callees=(*callees, *rest.callees),
+            controls=(*controls, *rest.controls),
+            channel=channel or rest.channel,
+        )
+
+    def _nameless(self, head: str, reader: HloReader) -> AttributeText:
+        known = self._plain.get(head)
+        if known is None:
+            known = self._plain[head] = self._read(reader.attributes(head), reader)
+        return known
+
+    def attribute_list(
+        self, pairs: tuple[tuple[str, str], ...], reader: HloReader
+    ) -> tuple[AttributeText, int]:
+        """Return the same for a list that has been read."""
+        config = next((value for name, value in pairs if name == "backend_config"), None)
+        number = -1 if config is None else self.config(config, reader)
+        return self._read(pairs, reader), number
+
+    def _read(self, pairs: tuple[tuple[str, str], ...], reader: HloReader) -> AttributeText:
+        found: dict[str, tuple[Hashable, str]] = {}
+        callees: list[tuple[str, str]] = []
+        controls: list[str] = []
+        channel: str | None = None
+        for name, value in pairs:
+            if name in _NO_MEANING or name in found:
+                continue
+            if name in _CALLING and value != "_":
+                callees += [(name, called) for called in reader.names(value)]
+            elif name == "control-predecessors" and value != "_":
+                controls += reader.names(value)
+            elif name in _CALLING or name == "control-predecessors":
+                continue
+            elif name == "channel_id":
+                channel = value
+                found[name] = ("", "")
+            else:
+                found[name] = (self._value(name, value, reader), value)
+        return AttributeText(
+            key=self._key(found),
+            callees=tuple(callees),
+            controls=tuple(controls),
+            channel=channel,
+        )
+
+    def merged(self, outer: AttributeText, inner: AttributeText) -> AttributeText:
+        """Return the attributes of an operation that an async-start wraps, with the start's own."""
+        found = {**self.attributes[inner.key], **self.attributes[outer.key]}
+        return AttributeText(
+            key=self._key(found),
+            callees=inner.callees,
+            controls=outer.controls,
+            channel=inner.channel,
+        )
+
+    def with_more(self, label: int, pairs: Iterable[tuple[str, str]], reader: HloReader) -> int:
+        """Return the number of a label that has some attributes more."""
+        parts = self.parts[label]
+        found = dict(self.attributes[parts.attributes])
+        for name, value in pairs:
+            found[name] = (self._value(name, value, reader), value)
+        return self.label(parts._replace(attributes=self._key(found)))
+
+    def _key(self, found: Mapping[str, tuple[Hashable, str]]) -> int:
+        """Return the number of what some attributes mean together."""
+        meaning = frozenset((name, value) for name, (value, _) in found.items())
+        key = self._attribute_keys.setdefault(meaning, len(self.attributes))
+        if key == len(self.attributes):
+            self.attributes.append(found)
+        return key
+
+    def _value(self, name: str, value: str, reader: HloReader) -> Hashable:
+        known = self._values.get((name, value))
+        if known is None:
+            read = self._shapes_in if name in _SHAPED else MEANINGS.get(name)
+            try:
+                known = squeezed(value) if read is None else read(value, reader)
+            except (DumpSyntaxError, ValueError):
+                known = squeezed(value)
+            self._values[name, value] = known
+        return known
+
+    def _shapes_in(self, value: str, reader: HloReader) -> Hashable:
+        """Return an attribute that is a shape, or a list of shapes in braces."""
+        text = f"({value[1:-1]})" if value.startswith("{") else value
+        return self.plain_shape(reader.shape(text))
+
+    # ---- backend configs -----------------------------------------------------------------------
+
+    def config(self, text: str, reader: HloReader) -> int:
+        """Return the number of a backend config; the order of keys in JSON does not count."""
+        if not self.with_configs:
+            return -1
+        known = self._config_texts.get(text)
+        if known is None:
+            value, plain = config_meaning(text, reader)
+            known = self._config_keys.setdefault(plain, len(self.configs))
+            if known == len(self.configs):
+                self.configs.append((value, plain))
+            self._config_texts[text] = known
+        return known
+
+
+_SHAPED = frozenset({"operand_layout_constraints", "outfeed_shape"})
+"""Attributes that hold shapes."""
+
+_LONG_LITERAL = 10
+"""Literals of more elements are printed as dots. Source: literal printing in HloPrintOptions."""
+
+
+def _nameless(match: re.Match[str]) -> str:
+    """Return an attribute without its name: a mark for a called computation or a channel."""
+    return f"{match[1] or match[3] or match[5]}=_"

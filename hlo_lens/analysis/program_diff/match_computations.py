@@ -1,0 +1,275 @@
+"""Which instruction of a computation is which of another; the steps are those of `matching`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.program_diff.equal_keys import Key, Keys, by_key, by_keys, singles
+from hlo_lens.analysis.program_diff.match_keys import (
+    TRIVIAL,
+    Accepts,
+    bare,
+    collective_alone,
+    collective_and_path,
+    general_path,
+    label_and_path,
+    number,
+    opcode_and_path,
+    path_alone,
+    same_label,
+    same_opcode,
+    use,
+)
+from hlo_lens.analysis.program_diff.unmatched import Left
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Sequence
+
+    from hlo_lens.analysis.program_diff.fingerprints import Fingerprints
+    from hlo_lens.analysis.program_diff.graph import ProgramGraph
+    from hlo_lens.analysis.program_diff.match import Matching
+
+
+class NodeMatcher:
+    """Matches the nodes of computations. The two sides are called *mine* (the base) and *yours*.
+
+    Args:
+        graphs: Base and head.
+        prints: Their fingerprints.
+        result: Who is who so far; what is found is added.
+    """
+
+    def __init__(
+        self,
+        graphs: tuple[ProgramGraph, ProgramGraph],
+        prints: tuple[Fingerprints, Fingerprints],
+        result: Matching,
+    ) -> None:
+        self.base, self.head = graphs
+        self.result = result
+        self._mine, self._yours = prints
+        self._fresh: list[tuple[int, int]] = []
+        self._matched = 0
+
+    def match(self, mine: int, yours: int) -> None:
+        """Make two nodes partners."""
+        self.result.head_of[mine] = yours
+        self.result.base_of[yours] = mine
+        self._fresh.append((mine, yours))
+        self._matched += 1
+
+    def within(self, mine: int, yours: int) -> None:
+        """Match the instructions of two computations."""
+        if self._match_whole(mine, yours):
+            return
+        self._trim(self.base.nodes[mine], self.head.nodes[yours])
+        left = Left(
+            (self.base, self.head), (mine, yours), (self.result.head_of, self.result.base_of)
+        )
+        up, down = (self._mine.up, self._yours.up), (self._mine.down, self._yours.down)
+        self._match_once(left, up)
+        if self._match_equal(left, up, down):
+            self._match_once(left, up)
+        self._match_once(left, down)
+        if not left:
+            self._fresh.clear()
+            return
+        self._spread(left, same_label)
+        self._match_left(left, up[0].__getitem__, up[1].__getitem__, "any")
+        self._match_left(left, down[0].__getitem__, down[1].__getitem__, "equal")
+        self._spread(left, same_label)
+        self._by_path(left)
+        self._replaced(left)
+        self._fresh.clear()
+
+    def _by_path(self, left: Left) -> None:
+        """Match what is left by label and operation path, then by opcode and path."""
+        for key, accepts in ((label_and_path, same_label), (opcode_and_path, same_opcode)):
+            for mode in ("unique", "any", "equal"):
+                if not left:
+                    return
+                mine, yours = key(self.base), key(self.head)
+                if mode == "any":
+                    mine, yours = self._beside(0, mine), self._beside(1, yours)
+                self._match_left(left, mine, yours, mode)
+                self._spread(left, accepts)
+        self._match_left(left, number(self.base), number(self.head), "unique")
+        self._match_left(left, bare(self.base, "label"), bare(self.head, "label"), "unique")
+        self._match_left(left, bare(self.base, "opcode"), bare(self.head, "opcode"), "unique")
+
+    def _match_whole(self, mine: int, yours: int) -> bool:
+        """Match two computations that say and call the same, unless some of them is matched."""
+        if self._mine.whole[mine] != self._yours.whole[yours]:
+            return False
+        result, a, b = self.result, self.base.nodes[mine], self.head.nodes[yours]
+        for partners, nodes, others in ((result.head_of, a, b), (result.base_of, b, a)):
+            known = partners[nodes.start : nodes.stop]
+            if known.count(-1) < len(known) and any(
+                partner not in (-1, other) for partner, other in zip(known, others, strict=True)
+            ):
+                return False
+        result.head_of[a.start : a.stop] = b
+        result.base_of[b.start : b.stop] = a
+        result.whole.add(mine)
+        return True
+
+    def _match_once(self, left: Left, keys: Keys) -> None:
+        """Match what has equal numbers that no other has."""
+        if left:
+            self._match_all(left, singles(left.nodes(0), left.nodes(1), keys))
+
+    def _match_equal(self, left: Left, up: Keys, down: Keys) -> bool:
+        """Match what is equal up and down, in order; return whether anything is."""
+        if not left:
+            return False
+        keys = [
+            list(zip(map(u.__getitem__, nodes), map(d.__getitem__, nodes), strict=True))
+            for u, d, nodes in zip(up, down, (left.nodes(0), left.nodes(1)), strict=True)
+        ]
+        pairs = by_keys(left.nodes(0), left.nodes(1), (keys[0], keys[1]), "any")
+        self._match_all(left, pairs)
+        return bool(pairs)
+
+    def _match_left(self, left: Left, mine: Key, yours: Key, mode: str) -> None:
+        """Match what has equal keys; None is no key."""
+        if left:
+            self._match_all(left, by_key(left.nodes(0), left.nodes(1), mine, yours, mode))
+
+    def _match_all(self, left: Left, pairs: Sequence[tuple[int, int]]) -> None:
+        head_of, base_of = self.result.head_of, self.result.base_of
+        for a, b in pairs:
+            head_of[a] = b
+            base_of[b] = a
+        if pairs:
+            self._matched += len(pairs)
+            left.update()
+
+    def _trim(self, mine: range, yours: range) -> None:
+        """Match what is equal from the start on, and from the end on."""
+        a, b = mine.start, yours.start
+        self._same_run(a, b, 1, min(len(mine), len(yours)))
+        self._same_run(mine.stop - 1, yours.stop - 1, -1, min(len(mine), len(yours)))
+
+    def _same_run(self, a: int, b: int, step: int, most: int) -> None:
+        head_of, base_of = self.result.head_of, self.result.base_of
+        mine, yours = self._mine, self._yours
+        for _ in range(most):
+            if mine.up[a] != yours.up[b] or mine.down[a] != yours.down[b]:
+                return
+            if head_of[a] < 0 and base_of[b] < 0:
+                head_of[a], base_of[b] = b, a
+            elif head_of[a] != b:
+                return
+            a, b = a + step, b + step
+
+    # ---- neighbourhood -------------------------------------------------------------------------
+
+    def _spread(self, left: Left, accepts: Accepts) -> None:
+        """Match neighbours of what is matched: operands at one place, users of one kind."""
+        if not left or left.spread.get(accepts) == self._matched:
+            self._fresh.clear()
+            return
+        users = left.users(0)
+        head_of = self.result.head_of
+        near: dict[int, None] = {}
+        for node in left.nodes(0):
+            for other in (*self.base.operands[node], *users.get(node, ())):
+                if other >= 0 and head_of[other] >= 0:
+                    near[other] = None
+        self._fresh = [(node, head_of[node]) for node in near]
+        while self._fresh:
+            mine, yours = self._fresh.pop()
+            self._spread_to_operands(mine, yours, accepts)
+            self._spread_to_users(left, mine, yours, accepts)
+        left.update()
+        left.spread[accepts] = self._matched
+
+    def _spread_to_operands(self, mine: int, yours: int, accepts: Accepts) -> None:
+        a, b = self.base.operands[mine], self.head.operands[yours]
+        if len(a) == len(b):
+            pairs: Iterable[tuple[int, int]] = zip(a, b, strict=True)
+        else:
+            pairs = [*zip(a, b, strict=False), *zip(reversed(a), reversed(b), strict=False)]
+        head_of, base_of = self.result.head_of, self.result.base_of
+        for x, y in pairs:
+            if x >= 0 and y >= 0 and head_of[x] < 0 and base_of[y] < 0:
+                key = accepts(self.base, x)
+                if key is not None and key == accepts(self.head, y):
+                    self.match(x, y)
+
+    def _spread_to_users(self, left: Left, mine: int, yours: int, accepts: Accepts) -> None:
+        head_of, base_of = self.result.head_of, self.result.base_of
+        my_users = [u for u in left.users(0).get(mine, ()) if head_of[u] < 0]
+        if not my_users:
+            return
+        your_users = [u for u in left.users(1).get(yours, ()) if base_of[u] < 0]
+
+        def mine_key(user: int) -> Hashable:
+            return use(self.base, user, mine, accepts)
+
+        def yours_key(user: int) -> Hashable:
+            return use(self.head, user, yours, accepts)
+
+        for x, y in by_key(my_users, your_users, mine_key, yours_key, "unique"):
+            self.match(x, y)
+
+    def _beside(self, side: int, key: Key) -> Key:
+        """Return a key that also tells the partners of the operands; None where none has one."""
+        graph = (self.base, self.head)[side]
+        head_of, base_of = self.result.head_of, self.result.base_of
+
+        def both(node: int) -> Hashable:
+            inner = key(node)
+            taken = graph.operands[node]
+            if side == 0:
+                partners = [head_of[x] if x >= 0 else -1 for x in taken]
+            else:
+                partners = [x if x >= 0 and base_of[x] >= 0 else -1 for x in taken]
+            return None if inner is None or max(partners, default=-1) < 0 else (inner, *partners)
+
+        return both
+
+    # ---- another opcode in one place -----------------------------------------------------------
+
+    def _replaced(self, left: Left) -> None:
+        """Match what took the place of something else: same operands or users, or same path."""
+        if not left:
+            return
+        self._match_left(
+            left, collective_and_path(self.base), collective_and_path(self.head), "unique"
+        )
+        for by in ("opcode", "kind"):
+            self._match_left(
+                left, collective_alone(self.base, by), collective_alone(self.head, by), "unique"
+            )
+        self._match_left(left, self._place_key(left, 0), self._place_key(left, 1), "unique")
+        self._match_left(left, path_alone(self.base), path_alone(self.head), "unique")
+        self._match_left(left, general_path(self.base), general_path(self.head), "unique")
+
+    def _place_key(self, left: Left, side: int) -> Key:
+        """Return a key of what a node stands between: its matched operands and users.
+
+        The result of a computation, which nothing uses there, stands at its end.
+        """
+        graph = (self.base, self.head)[side]
+        users = left.users(side)
+        roots = {root for root, _ in graph.roots}
+        partner = self.result.base_of
+
+        def named(other: int) -> int:
+            return other if side == 0 else partner[other]
+
+        def is_matched(other: int) -> bool:
+            found = self.result.head_of if side == 0 else partner
+            return other >= 0 and found[other] >= 0
+
+        def key(node: int) -> Hashable:
+            taken = graph.operands[node]
+            if not taken or graph.opcode(node) in TRIVIAL or not all(map(is_matched, taken)):
+                return None
+            uses = [named(user) for user in users.get(node, ()) if is_matched(user)]
+            if not uses and node not in roots:
+                return None
+            return *map(named, taken), min(uses, default=-1)
+
+        return key

@@ -1,0 +1,329 @@
+"""By what instructions of two programs can be known as the same."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, TypeAlias
+
+from hlo_lens.analysis.program_diff.equal_keys import Key, by_key
+from hlo_lens.model.hlo.query import COLLECTIVE_KINDS, CONTROL_FLOW_OPCODES, split_phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Sequence, Set
+
+    from hlo_lens.analysis.program_diff.graph import ProgramGraph
+    from hlo_lens.model.shapes.shape import ShapeIndex
+
+Accepts: TypeAlias = "Callable[[ProgramGraph, int], Hashable]"
+"""Key of a node of a graph by which neighbours of partners are known."""
+
+_NUMBER = re.compile(r"\d+")
+_LOOP = re.compile(r"while/(?:body/|cond/)?|closed_call/|checkpoint/|rematted_computation/")
+"""What JAX puts into the path of an operation for the loop around it."""
+
+POSITIONAL = frozenset({"fusion", "call", "async-start"})
+"""Opcodes whose operands are the parameters of what they call, in order."""
+
+_WIDE = 16
+"""Operands beyond this many are not told apart by their place when users are matched."""
+
+TRIVIAL_NAMES = """
+    parameter constant tuple get-tuple-element bitcast broadcast iota reshape transpose copy convert
+    after-all partition-id replica-id opt-barrier slice compare select
+"""
+TRIVIAL = frozenset(TRIVIAL_NAMES.split())
+"""Opcodes that are everywhere: two of them are no evidence that one moved."""
+
+
+def same_label(graph: ProgramGraph, node: int) -> Hashable:
+    """Return a key of neighbours that do the same."""
+    return graph.label[node]
+
+
+def same_opcode(graph: ProgramGraph, node: int) -> Hashable:
+    """Return a key of neighbours of one opcode and operation path."""
+    return graph.opcode(node), graph.hint(node)
+
+
+def use(graph: ProgramGraph, user: int, node: int, accepts: Accepts) -> Hashable:
+    """Return a key of a user of a node: what it is, and at which place it takes the node."""
+    key = accepts(graph, user)
+    operands = graph.operands[user]
+    if key is None or len(operands) > _WIDE:
+        return key
+    place = operands.index(node)
+    return key, place, graph.indices[user][place] if user in graph.indices else ()
+
+
+def label_and_path(graph: ProgramGraph) -> Key:
+    """Return a key of nodes that do the same for one operation of the program."""
+    return lambda node: (graph.label[node], graph.hint(node))
+
+
+def opcode_and_path(graph: ProgramGraph) -> Key:
+    """Return a key of nodes of one opcode for one operation of the program."""
+    return lambda node: (graph.opcode(node), graph.hint(node)) if graph.hint(node) else None
+
+
+def bare(graph: ProgramGraph, by: str) -> Key:
+    """Return a key without the operation path; by opcode and sizes only where there is no path."""
+
+    def key(node: int) -> Hashable:
+        if graph.opcode(node) in TRIVIAL:
+            return None
+        if by == "label":
+            return graph.label[node]
+        return None if graph.hint(node) else (graph.opcode(node), _sizes(graph, node))
+
+    return key
+
+
+def _sizes(graph: ProgramGraph, node: int) -> Hashable:
+    """Return the sizes of a result, of a tuple the number of its elements."""
+    shape = graph.labels.shapes[graph.labels.parts[graph.label[node]].shape]
+    if isinstance(shape, str):
+        return shape
+    return len(shape.tuple_shapes) if shape.is_tuple else shape.dimensions
+
+
+def general_path(graph: ProgramGraph) -> Key:
+    """Return a key of nodes of one opcode for operations that differ in numbers alone."""
+
+    def key(node: int) -> Hashable:
+        if graph.opcode(node) in TRIVIAL or not graph.hint(node):
+            return None
+        return graph.opcode(node), _NUMBER.sub("*", graph.op_name(node))
+
+    return key
+
+
+def number(graph: ProgramGraph) -> Key:
+    """Return a key of parameters: their number."""
+
+    def key(node: int) -> Hashable:
+        parts = graph.labels.parts[graph.label[node]]
+        return parts.detail if parts.opcode == "parameter" else None
+
+    return key
+
+
+def collective_and_path(graph: ProgramGraph) -> Key:
+    """Return a key of collectives, of whatever kind, for one operation of the program."""
+
+    def key(node: int) -> Hashable:
+        kind, phase = split_phase(graph.opcode(node))
+        if kind not in COLLECTIVE_KINDS or phase in ("done", "update"):
+            return None
+        return graph.hint(node) or None
+
+    return key
+
+
+def path_alone(graph: ProgramGraph) -> Key:
+    """Return a key of what is not trivial by its operation of the program.
+
+    A fusion is called after its result, which is inside: none is taken for anything else.
+    """
+
+    def key(node: int) -> Hashable:
+        opcode = graph.opcode(node)
+        if opcode in TRIVIAL or not graph.hint(node):
+            return None
+        return opcode == "fusion", graph.hint(node)
+
+    return key
+
+
+def collective_alone(graph: ProgramGraph, by: str) -> Key:
+    """Return a key of collectives by kind, or by opcode, element type and whether a tuple."""
+
+    def key(node: int) -> Hashable:
+        parts = graph.labels.parts[graph.label[node]]
+        kind, phase = split_phase(parts.opcode)
+        shape = graph.labels.shapes[parts.shape]
+        if kind not in COLLECTIVE_KINDS or phase in ("done", "update") or isinstance(shape, str):
+            return None
+        return kind if by == "kind" else (parts.opcode, shape.element_type, shape.is_tuple)
+
+    return key
+
+
+def moved_keys(*, is_between: bool) -> Iterator[tuple[Callable[[ProgramGraph], Key], str]]:
+    """Yield by what instructions are known again in another computation, the surest first.
+
+    By label and operation path, loops in the path aside; collectives also by kind and path, by
+    label, and by kind, device groups and element type, where there are equally many. Between a
+    fusion and what is not one by the first, and by opcode and path where they are alone.
+    """
+    yield _moved_by_label, "any"
+    if is_between:
+        yield _moved_by_opcode, "unique"
+        return
+    yield _moved_collective("path"), "any"
+    yield _moved_collective("label"), "any"
+    yield _moved_collective("groups"), "equal"
+
+
+def _moved_by_label(graph: ProgramGraph) -> Key:
+    def key(node: int) -> Hashable:
+        if graph.opcode(node) in TRIVIAL or not graph.hint(node):
+            return None
+        return graph.label[node], _without_loops(graph.op_name(node))
+
+    return key
+
+
+def _moved_by_opcode(graph: ProgramGraph) -> Key:
+    def key(node: int) -> Hashable:
+        opcode = graph.opcode(node)
+        if opcode in TRIVIAL or opcode == "fusion" or not graph.hint(node):
+            return None
+        return opcode, _without_loops(graph.op_name(node))
+
+    return key
+
+
+def _moved_collective(by: str) -> Callable[[ProgramGraph], Key]:
+    def of(graph: ProgramGraph) -> Key:
+        def key(node: int) -> Hashable:
+            kind, phase = split_phase(graph.opcode(node))
+            if kind not in COLLECTIVE_KINDS or phase in ("done", "update"):
+                return None
+            if by == "label":
+                return graph.label[node]
+            if by == "path":
+                path = graph.op_name(node) and _without_loops(graph.op_name(node))
+                return (kind, phase, path) if path else None
+            parts = graph.labels.parts[graph.label[node]]
+            shape = graph.labels.shapes[parts.shape]
+            groups = graph.labels.attributes[parts.attributes].get("replica_groups")
+            element = "" if isinstance(shape, str) else shape.element_type
+            return kind, phase, element, groups and groups[0]
+
+        return key
+
+    return of
+
+
+def _without_loops(path: str) -> str:
+    return _LOOP.sub("", path)
+
+
+def embedded_computations(graph: ProgramGraph) -> set[int]:
+    """Return the computations that run as part of what calls them: fusions, reducers."""
+    return {
+        computation
+        for node, called in graph.callees.items()
+        if graph.opcode(node) not in CONTROL_FLOW_OPCODES
+        for _, computation in called
+    }
+
+
+def moved_places(graph: ProgramGraph) -> tuple[Set[int], Set[int], Set[int], Set[int]]:
+    """Return what runs by itself, what is embedded, and what of both the entry runs.
+
+    Of what is embedded the last is of fusions alone, not of reducers.
+
+    Between the last two an instruction moves that is fused, or is no longer.
+    """
+    inner, reached = embedded_computations(graph), graph.reachable()
+    outer = set(range(len(graph.nodes))) - inner
+    fused = {
+        computation
+        for node, called in graph.callees.items()
+        if graph.opcode(node) == "fusion"
+        for _, computation in called
+    }
+    return outer, inner, outer & reached, fused & reached
+
+
+def operands_of(graph: ProgramGraph, node: int) -> Iterator[tuple[int, ShapeIndex]]:
+    """Yield the operands of a node, each with the element of it that is taken."""
+    operands = graph.operands[node]
+    return zip(operands, graph.indices.get(node) or ((),) * len(operands), strict=True)
+
+
+def parameter_numbers(graph: ProgramGraph, computation: int) -> dict[int, int]:
+    """Return the parameters of a computation by their number."""
+    parts, labels = graph.labels.parts, graph.label
+    found: dict[int, int] = {}
+    for node in graph.parameters_of(computation):
+        number = parts[labels[node]].detail
+        if isinstance(number, int):
+            found[number] = node
+    return found
+
+
+def computation_names(graph: ProgramGraph) -> list[str]:
+    """Return the names of the computations."""
+    return [computation.name for computation in graph.module.computations]
+
+
+def entry_parameters(
+    base: ProgramGraph, head: ProgramGraph
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Return tokens for the parameters of the entry that are partners: two nodes, one token.
+
+    By name, where the text gives names that are the only ones; then, if there are more or fewer, by
+    shape and what uses them; then by number and shape, by shape in order, and by number.
+    """
+    mine, yours = base.parameters_of(base.entry), head.parameters_of(head.entry)
+    pairs: list[tuple[int, int]] = []
+    stages = [(_parameter_name(base, mine), _parameter_name(head, yours))]
+    if mine and yours and len(mine) != len(yours):
+        stages.append((_used_by(base, mine), _used_by(head, yours)))
+    for my_key, your_key in (
+        *stages,
+        (_parameter_number(base, shaped=True), _parameter_number(head, shaped=True)),
+        (_shape_of(base), _shape_of(head)),
+        (_parameter_number(base, shaped=False), _parameter_number(head, shaped=False)),
+    ):
+        found = {a for a, _ in pairs}, {b for _, b in pairs}
+        my_left = [node for node in mine if node not in found[0]]
+        your_left = [node for node in yours if node not in found[1]]
+        pairs += by_key(my_left, your_left, my_key, your_key, "any")
+    return (
+        {node: token for token, (node, _) in enumerate(pairs)},
+        {node: token for token, (_, node) in enumerate(pairs)},
+    )
+
+
+def _parameter_name(graph: ProgramGraph, nodes: Sequence[int]) -> Key:
+    names = Counter(graph.hint(node) for node in nodes)
+
+    def key(node: int) -> Hashable:
+        name = graph.hint(node)
+        return name if name and names[name] == 1 else None
+
+    return key
+
+
+def _used_by(graph: ProgramGraph, nodes: Sequence[int]) -> Key:
+    """Return a key of parameters of the entry: shape, and what takes them together with what."""
+    wanted = frozenset(nodes)
+    labels = graph.label
+    uses: dict[int, list[int]] = {node: [] for node in nodes}
+    entry = graph.nodes[graph.entry]
+    for user, taken in zip(entry, graph.operands[entry.start : entry.stop], strict=True):
+        if wanted.isdisjoint(taken):
+            continue
+        others = tuple([0 if o in wanted or o < 0 else labels[o] for o in taken])
+        others = others if len(others) <= _WIDE else ()
+        for place, operand in enumerate(taken):
+            if operand in wanted:
+                uses[operand].append(hash((labels[user], others, place if others else 0)))
+    shape = _shape_of(graph)
+    return lambda node: (shape(node), *sorted(uses[node])) if uses[node] else None
+
+
+def _shape_of(graph: ProgramGraph) -> Key:
+    return lambda node: graph.labels.parts[graph.label[node]].shape
+
+
+def _parameter_number(graph: ProgramGraph, *, shaped: bool) -> Key:
+    def key(node: int) -> Hashable:
+        parts = graph.labels.parts[graph.label[node]]
+        return (parts.detail, parts.shape) if shaped else parts.detail
+
+    return key

@@ -1,0 +1,214 @@
+"""Which instruction of one program is which of another: who is who, nothing more.
+
+Computations are matched by role, the entry first: what a matched instruction calls is matched with
+what its partner calls. In two matched computations the instructions are matched in this order, each
+step only among what is left:
+
+1. equal fingerprints up (what an instruction computes, from the parameters on) and down (what
+   becomes of it, to the results): equal subgraphs, in text order where there are several;
+2. a fingerprint up or down that is the only one of its kind on both sides, then their
+   neighbourhood: operands at one place and users of one kind of what is matched;
+3. what is left of equal fingerprints up, in order;
+4. one label and operation path, then one opcode and operation path, each first among neighbours of
+   what is matched, then where they are alone, then in order;
+5. another opcode at one place: same operands, same users, or the only ones of their path.
+
+What is left at the end is matched across computations: moved. Fingerprints are hashes; all that is
+matched is compared afterwards, so that a collision cannot hide a difference. Everything is linear
+in nodes and edges, sorting aside; the order of the arguments does not matter.
+
+The steps follow xla/hlo/tools/hlo_diff (GumTree), with hashing where that searches for candidates.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.program_diff.equal_keys import by_key
+from hlo_lens.analysis.program_diff.fingerprints import KnownBodies, fingerprints
+from hlo_lens.analysis.program_diff.match import Matching
+from hlo_lens.analysis.program_diff.match_computations import NodeMatcher
+from hlo_lens.analysis.program_diff.match_keys import (
+    POSITIONAL,
+    computation_names,
+    entry_parameters,
+    moved_keys,
+    moved_places,
+    operands_of,
+    parameter_numbers,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.analysis.program_diff.graph import ProgramGraph
+
+
+def matching(base: ProgramGraph, head: ProgramGraph) -> Matching:
+    """Return who is who in two programs, whose graphs share labels and hints."""
+    return _Matcher(base, head).result
+
+
+class _Matcher:
+    """Finds who is who. The two sides are called *mine* (the base) and *yours*."""
+
+    def __init__(self, base: ProgramGraph, head: ProgramGraph) -> None:
+        self.base = base
+        self.head = head
+        tokens = entry_parameters(base, head)
+        known = KnownBodies()
+        self._mine = fingerprints(base, tokens[0], known)
+        self._yours = fingerprints(head, tokens[1], known)
+        self.result = Matching(
+            head_of=[-1] * len(base),
+            base_of=[-1] * len(head),
+            head_computation=[-1] * len(base.nodes),
+            base_computation=[-1] * len(head.nodes),
+            base_up=self._mine.up,
+            head_up=self._yours.up,
+            base_down=self._mine.down,
+            head_down=self._yours.down,
+            base_content=self._mine.content,
+            head_content=self._yours.content,
+        )
+        self._nodes = NodeMatcher((base, head), (self._mine, self._yours), self.result)
+        self._equal: deque[tuple[int, int, tuple[int, int]]] = deque()
+        self._unequal: deque[tuple[int, int, tuple[int, int]]] = deque()
+        mine, yours = tokens
+        partner = {token: node for node, token in yours.items()}
+        for node, token in mine.items():
+            self._nodes.match(node, partner[token])
+        if base.entry >= 0 and head.entry >= 0:
+            self._pair(base.entry, head.entry)
+        self._run()
+        self._pair_the_rest()
+        self._run()
+        self._across()
+
+    # ---- computations --------------------------------------------------------------------------
+
+    def _pair(self, mine: int, yours: int, callers: tuple[int, int] = (-1, -1)) -> None:
+        is_equal = self._mine.content[mine] == self._yours.content[yours]
+        (self._equal if is_equal else self._unequal).append((mine, yours, callers))
+
+    def _run(self) -> None:
+        """Match the computations that wait, equal ones first, and what they lead to."""
+        result = self.result
+        while self._equal or self._unequal:
+            mine, yours, callers = (self._equal or self._unequal).popleft()
+            if result.head_computation[mine] >= 0 or result.base_computation[yours] >= 0:
+                continue
+            result.head_computation[mine] = yours
+            result.base_computation[yours] = mine
+            self._seed(mine, yours, callers)
+            self._nodes.within(mine, yours)
+            for node in self.base.calls_of(mine):
+                if result.head_of[node] >= 0:
+                    self._pair_callees(node, result.head_of[node])
+
+    def _pair_callees(self, node: int, partner: int) -> None:
+        called, other = self.base.callees[node], self.head.callees.get(partner, ())
+        by_role: dict[str, list[int]] = {}
+        for role, computation in other:
+            by_role.setdefault(role, []).append(computation)
+        for place, (role, mine) in enumerate(called):
+            same = by_role.get(role)
+            if same:
+                self._pair(mine, same.pop(0), (node, partner))
+            elif len(called) == len(other):
+                self._pair(mine, other[place][1], (node, partner))
+
+    def _seed(self, mine: int, yours: int, callers: tuple[int, int]) -> None:
+        """Match parameters by what the callers give them, where that is not in the same order.
+
+        Not where the computations are equal: then it is the callers that differ.
+        """
+        a, b = callers
+        if self._mine.content[mine] == self._yours.content[yours]:
+            return
+        if a < 0 or self.base.opcode(a) not in POSITIONAL:
+            return
+        given = [
+            (self.result.head_of[x] if x >= 0 else -1, index)
+            for x, index in operands_of(self.base, a)
+        ]
+        taken = list(operands_of(self.head, b))
+        if given == taken:
+            return
+        times = Counter(given)
+        places = {operand: place for place, operand in enumerate(taken)}
+        numbers = parameter_numbers(self.base, mine), parameter_numbers(self.head, yours)
+        for place, operand in enumerate(given):
+            x, y = numbers[0].get(place, -1), numbers[1].get(places.get(operand, -1), -1)
+            if x >= 0 and y >= 0 and times[operand] == 1 and self.result.base_of[y] < 0:
+                self._nodes.match(x, y)
+
+    def _pair_the_rest(self) -> None:
+        """Match computations that no matched instruction led to: by content, then by name.
+
+        Not those of instructions without a partner, which came or went with them; but for those of
+        what the entry does not run, which may call one another in a circle.
+        """
+        names = computation_names(self.base), computation_names(self.head)
+        for mine, yours in ((self._mine.content, self._yours.content), names):
+            while True:
+                my_left, your_left = self._left_computations(0), self._left_computations(1)
+                pairs = by_key(my_left, your_left, mine.__getitem__, yours.__getitem__, "any")
+                if not pairs:
+                    break
+                for a, b in pairs:
+                    self._pair(a, b)
+                self._run()
+
+    def _left_computations(self, side: int) -> list[int]:
+        graph = (self.base, self.head)[side]
+        partners = (self.result.head_of, self.result.base_of)[side]
+        computations = (self.result.head_computation, self.result.base_computation)[side]
+        run = graph.reachable()
+        gone = {
+            computation
+            for node, called in graph.callees.items()
+            if partners[node] < 0 and graph.owner[node] in run
+            for _, computation in called
+        }
+        return [
+            computation
+            for computation, partner in enumerate(computations)
+            if partner < 0 and graph.nodes[computation] and computation not in gone
+        ]
+
+    # ---- across computations -------------------------------------------------------------------
+
+    def _across(self) -> None:
+        """Match what is left in computations that are not partners: it moved.
+
+        First what runs by itself, with what it calls; then what lies in fusions and reducers; then
+        what went into a fusion, or out of one.
+        """
+        sides = (self.base, self.result.head_of), (self.head, self.result.base_of)
+        left = [[n for n, partner in enumerate(partners) if partner < 0] for _, partners in sides]
+        if not all(left):
+            return
+        places = moved_places(self.base), moved_places(self.head)
+        for here, there in ((0, 0), (1, 1), (2, 3), (3, 2)):
+            inside = places[0][here], places[1][there]
+            for key, mode in moved_keys(is_between=here != there):
+                mine, yours = (
+                    [n for n in nodes if partners[n] < 0 and graph.owner[n] in among]
+                    for nodes, (graph, partners), among in zip(left, sides, inside, strict=True)
+                )
+                if mine and yours:
+                    self._moved(by_key(mine, yours, key(self.base), key(self.head), mode))
+            self._run()
+
+    def _moved(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Match what moved, unless it did not, and have what it calls matched."""
+        for mine, yours in pairs:
+            partner = self.result.head_computation[self.base.owner[mine]]
+            if partner == self.head.owner[yours]:
+                continue
+            self.result.head_of[mine], self.result.base_of[yours] = yours, mine
+            self.result.moved.add(mine)
+            if mine in self.base.callees:
+                self._pair_callees(mine, yours)

@@ -1,0 +1,282 @@
+"""What differs between partners and is no change: names, ids, metadata, order, spellings.
+
+Each kind is counted by instructions (computations for `Noise.COMPUTATION_ORDER`); one instruction
+can count for several kinds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from bisect import bisect_left
+from collections import Counter
+from itertools import repeat
+from operator import eq
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.program_diff.attribute_text import is_irregular, quick_split, squeezed
+from hlo_lens.analysis.program_diff.edits import Change
+from hlo_lens.analysis.program_diff.metadata_changes import MetadataNoise
+from hlo_lens.analysis.program_diff.noise import Noise
+from hlo_lens.model.hlo.columns import END, NAME, NAME_END, OPERANDS_END, STRIDE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from hlo_lens.analysis.program_diff.graph import ProgramGraph
+    from hlo_lens.analysis.program_diff.metadata_changes import Found
+    from hlo_lens.model.hlo.module import HloModule
+
+_NUMBER = "0123456789._"
+_NUMBERS = re.compile(r"\d+")
+_CONTROLS = re.compile(r"\bcontrol-predecessors=(\{[^{}]*\})")
+_NAMING = re.compile(
+    r"(?:, *)?\b(?:to_apply|calls|condition|body|true_computation|false_computation|select|"
+    r"scatter|branch_computations|called_computations|control-predecessors)=(?:\{[^{}]*\}|%?[\w.-]+)"
+    r"|(?:, *)?\bchannel_id=(?:-?\d+|_)"
+)
+_CHUNK = 4096
+"""Partners looked at together; what they say is held as text meanwhile."""
+
+_REMEMBERED = 20_000
+"""Distinct attribute lists whose plain form is kept."""
+
+PAIRED_CHANNELS = frozenset({"send", "recv", "send-done", "recv-done"})
+"""Opcodes of which a channel says who is whose counterpart."""
+
+
+class NoiseCount:
+    """Counts what is ignored, and tells what is heeded.
+
+    Args:
+        base: Graph of the base.
+        head: Graph of the head.
+        head_of: For each node of the base, its partner; -1 for none.
+        heed: Kinds that are changes.
+    """
+
+    def __init__(
+        self,
+        base: ProgramGraph,
+        head: ProgramGraph,
+        head_of: Sequence[int],
+        heed: Collection[Noise],
+    ) -> None:
+        self.counts: Counter[Noise] = Counter()
+        self._base = base
+        self._head = head
+        self._heed = frozenset(heed)
+        self._channels = self._mixed_channels(head_of)
+        self._frames_differ = base.module.stack_frames != head.module.stack_frames
+        self._metadata = MetadataNoise(base.module, head.module)
+        self._plain: dict[str, str | None] = {}
+
+    # ---- many at once --------------------------------------------------------------------------
+
+    def count(
+        self, rows: tuple[Sequence[int], Sequence[int]], nodes: tuple[Sequence[int], Sequence[int]]
+    ) -> None:
+        """Count what is ignored about partners; nothing may be heeded.
+
+        Args:
+            rows: Rows of partners, of base and head.
+            nodes: Their nodes; empty for views.
+        """
+        for start in range(0, len(rows[0]), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            self._count((rows[0][part], rows[1][part]), (nodes[0][part], nodes[1][part]))
+
+    def _count(
+        self, rows: tuple[Sequence[int], Sequence[int]], nodes: tuple[Sequence[int], Sequence[int]]
+    ) -> None:
+        graphs = (self._base, self._head)
+        mine, yours = (
+            _texts(graph.module, side, NAME, NAME_END)
+            for graph, side in zip(graphs, rows, strict=True)
+        )
+        if mine != yours:
+            same = sum(map(eq, mine, yours))
+            stems = (map(str.rstrip, names, repeat(_NUMBER)) for names in (mine, yours))
+            alike = sum(map(eq, *stems))
+            self.counts[Noise.NAMES] += len(mine) - alike
+            self.counts[Noise.IDS] += alike - same
+        texts, others = (
+            _texts(graph.module, side, OPERANDS_END, END)
+            for graph, side in zip(graphs, rows, strict=True)
+        )
+        if texts == others and not self._frames_differ:
+            return
+        counts = self.counts
+        for place, (text, other) in enumerate(zip(texts, others, strict=True)):
+            if text == other and not (self._frames_differ and "stack_frame_id=" in text):
+                continue
+            pair = (nodes[0][place], nodes[1][place]) if nodes[0] else None
+            kinds = {found[0] for found in self._about(text[1:], other[1:], pair)}
+            if mine[place] != yours[place]:
+                kinds.discard(self.name_kind(mine[place], yours[place]))  # which is counted
+            for kind in kinds:
+                counts[kind] += 1
+
+    # ---- one by one ----------------------------------------------------------------------------
+
+    def changes(self, mine: int, yours: int) -> tuple[Change, ...]:
+        """Count what is ignored about two partners, and return what is not."""
+        return self.of_rows(self._base.rows[mine], self._head.rows[yours], (mine, yours))
+
+    def of_rows(
+        self, my_row: int, your_row: int, nodes: tuple[int, int] | None = None
+    ) -> tuple[Change, ...]:
+        """Do the same for two rows; those of views have no nodes."""
+        a, b = self._base.module.columns, self._head.module.columns
+        name, other = a.text(my_row, NAME, NAME_END), b.text(your_row, NAME, NAME_END)
+        found: list[tuple[Noise, Change]] = []
+        if name != other:
+            found.append((self.name_kind(name, other), Change(what="name", base=name, head=other)))
+        about = self._about(a.attributes_text(my_row), b.attributes_text(your_row), nodes)
+        found += [
+            (kind, Change(what=what, base=before, head=after))
+            for kind, what, before, after in about
+        ]
+        return self.weighed(found)
+
+    def name_kind(self, before: str, after: str) -> Noise:
+        """Return whether two names differ in more than the numbers at their ends."""
+        same = before.rstrip(_NUMBER) == after.rstrip(_NUMBER)
+        return Noise.IDS if same else Noise.NAMES
+
+    def weighed(self, found: Sequence[tuple[Noise, Change]]) -> tuple[Change, ...]:
+        """Count each kind that is ignored once, and return what is heeded."""
+        if not found:
+            return ()
+        for kind in {kind for kind, _ in found}:
+            if kind not in self._heed:
+                self.counts[kind] += 1
+        return tuple(change for kind, change in found if kind in self._heed)
+
+    # ---- attributes ----------------------------------------------------------------------------
+
+    def _about(self, mine: str, yours: str, nodes: tuple[int, int] | None) -> Iterator[Found]:
+        """Yield the noise in two attribute lists."""
+        if mine == yours:
+            if self._frames_differ:
+                yield from self._metadata.frames(mine)
+            return
+        my_head, my_metadata, my_config = self._parts(mine, self._base)
+        your_head, your_metadata, your_config = self._parts(yours, self._head)
+        if nodes is not None:
+            yield from self._channel_noise(*nodes)
+        labels = self._base.labels
+        if not labels.with_controls:
+            before, after = (_CONTROLS.search(text) for text in (mine, yours))
+            if (before is None) != (after is None):
+                said = before and before[1], after and after[1]
+                yield Noise.PRINTING, "control-predecessors", *said
+        if my_metadata != your_metadata:
+            yield self._metadata.found(my_metadata, your_metadata)
+        if nodes is None or (my_config == your_config and my_head == your_head):
+            return
+        a, b = (
+            labels.parts[g.label[n]] for g, n in zip((self._base, self._head), nodes, strict=True)
+        )
+        if a.config == b.config and my_config != your_config:
+            kind = _config_noise(my_config, your_config)
+            yield kind, "backend_config", my_config, your_config
+        if a.attributes == b.attributes and my_head != your_head:
+            yield Noise.SPELLING, "attributes", my_head, your_head
+
+    def _parts(self, text: str, graph: ProgramGraph) -> tuple[str, str, str | None]:
+        """Return attributes without names, metadata and backend config, as written."""
+        head, metadata, config = quick_split(text)
+        plain = None if head is None else self._plain.get(head)
+        if plain is None and head is not None:
+            plain = None if is_irregular(head) else squeezed(_NAMING.sub("", head)).lstrip(",")
+            if len(self._plain) < _REMEMBERED:
+                self._plain[head] = plain
+        if plain is not None:
+            return plain, metadata, config
+        pairs = graph.module.reader.attributes(text)
+        metadata = next((value for name, value in pairs if name == "metadata"), "")
+        config = next((value for name, value in pairs if name == "backend_config"), None)
+        whole = ", ".join(
+            f"{name}={value}"
+            for name, value in pairs
+            if name not in ("metadata", "backend_config", "origin")
+        )
+        return squeezed(_NAMING.sub("", whole)).lstrip(","), metadata, config
+
+    def _channel_noise(self, mine: int, yours: int) -> Iterator[Found]:
+        before, after = self._base.channels.get(mine), self._head.channels.get(yours)
+        if before is not None and after is not None and before != after:
+            yield Noise.CHANNEL_IDS, "channel_id", before, after
+
+    def channel_changes(self, mine: int, yours: int) -> tuple[Change, ...]:
+        """Return that a send or recv now has its channel with others than before."""
+        if mine not in self._channels:
+            return ()
+        before, after = self._base.channels[mine], self._head.channels[yours]
+        return (Change(what="channel_id", base=before, head=after),)
+
+    @property
+    def mixed_channels(self) -> Collection[int]:
+        """Sends and recvs of the base whose channel is not one channel of the head."""
+        return self._channels
+
+    def _mixed_channels(self, head_of: Sequence[int]) -> set[int]:
+        """Return sends and recvs of the base whose channel is not one channel of the head."""
+        base, head = self._base, self._head
+        forth: dict[str, set[str]] = {}
+        back: dict[str, set[str]] = {}
+        pairs: dict[int, tuple[str, str]] = {}
+        for mine, before in base.channels.items():
+            after = head.channels.get(head_of[mine]) if head_of[mine] >= 0 else None
+            if after is not None and base.opcode(mine) in PAIRED_CHANNELS:
+                pairs[mine] = (before, after)
+                forth.setdefault(before, set()).add(after)
+                back.setdefault(after, set()).add(before)
+        return {
+            mine
+            for mine, (before, after) in pairs.items()
+            if len(forth[before]) > 1 or len(back[after]) > 1
+        }
+
+
+def _texts(module: HloModule, rows: Sequence[int], first: int, last: int) -> list[str]:
+    """Return the text between two columns of some rows."""
+    text, spans = module.columns.source.text, module.columns.spans
+    return [text[spans[at + first] : spans[at + last]] for at in map(STRIDE.__mul__, rows)]
+
+
+def _config_noise(before: str | None, after: str | None) -> Noise:
+    """Return what differs between two backend configs that mean the same."""
+    if before is None or after is None:
+        return Noise.PRINTING
+    same = sorted(_NUMBERS.findall(before)) == sorted(_NUMBERS.findall(after))
+    return Noise.KEY_ORDER if same else Noise.IDS
+
+
+def out_of_order(places: Sequence[int]) -> list[int]:
+    """Return the fewest positions of a sequence without which it is ascending.
+
+    >>> out_of_order([0, 3, 1, 2])
+    [1]
+    """
+    if all(a < b for a, b in itertools.pairwise(places)):
+        return []
+    ends: list[int] = []
+    tails: list[int] = []
+    before = [-1] * len(places)
+    for position, place in enumerate(places):
+        length = bisect_left(ends, place)
+        if length == len(ends):
+            ends.append(place)
+            tails.append(position)
+        else:
+            ends[length] = place
+            tails[length] = position
+        before[position] = tails[length - 1] if length else -1
+    kept = set()
+    position = tails[-1]
+    while position >= 0:
+        kept.add(position)
+        position = before[position]
+    return [position for position in range(len(places)) if position not in kept]

@@ -1,0 +1,97 @@
+"""How a text prints a program: what it leaves out that another text of the same program has.
+
+That a text has no backend configs, or no control predecessors, does not tell a style that leaves
+them out from a program without them: the style has to show in something else as well. Source:
+HloPrintOptions (xla/hlo/ir/hlo_print_options.h): ShortParsable and Canonical leave out control
+dependencies together with percent signs, signatures and metadata; Canonical, and the fingerprints
+made from it, leave out backend configs too, and name instructions ``tmp_0``, ``tmp_1``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.program_diff.attribute_text import METADATA_KEY
+from hlo_lens.model.hlo.columns import NAME
+from hlo_lens.model.hlo.query import KNOWN_OPCODES, split_phase
+
+if TYPE_CHECKING:
+    from hlo_lens.analysis.program_diff.numbered_texts import TextColumns
+    from hlo_lens.model.hlo.module import HloModule
+
+_DOTS = "constant({...})"
+_CANONICAL = re.compile(r"tmp_\d+")
+_SCALAR_DOTS = re.compile(r"\[\](?:\{[^{}]*\})? constant\(\{\.\.\.\}\)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """What a text prints of a program.
+
+    Attributes:
+        has_sugar: Whether an async operation is printed as ``X-start``.
+        has_wrapped: Whether one is printed as an async-start that calls a computation.
+        has_layouts: Whether any shape has a layout.
+        has_shapes: Whether any instruction has a shape.
+        has_dots: Whether a long literal is printed as dots.
+        has_scalar_dots: Whether a scalar is printed as dots (fingerprints of modules).
+        has_configs: Whether any instruction has a backend config.
+        has_controls: Whether any instruction has control predecessors.
+        is_short: Whether there are no percent signs, signatures and metadata.
+        is_canonical: Whether, besides, instructions have numbers for names.
+    """
+
+    has_sugar: bool
+    has_wrapped: bool
+    has_layouts: bool
+    has_shapes: bool
+    has_dots: bool
+    has_scalar_dots: bool
+    has_configs: bool
+    has_controls: bool
+    is_short: bool
+    is_canonical: bool
+
+    def leaves_out_configs(self, other: Style) -> bool:
+        """Return whether backend configs are what this style leaves out and another prints."""
+        return self.is_canonical and not other.is_canonical and not self.has_configs
+
+    def leaves_out_controls(self, other: Style) -> bool:
+        """Return whether control predecessors are what this style leaves out."""
+        return self.is_short and not other.is_short and not self.has_controls
+
+
+def style_of(columns: TextColumns) -> Style:
+    """Return what the text of a module prints."""
+    text, spans = columns.module.columns.source.text, columns.module.columns.spans
+    opcodes, shapes = columns.opcodes, columns.shapes
+    start, end = (spans[0], spans[-1]) if spans else (0, 0)
+
+    def holds(part: str) -> bool:
+        return text.find(part, start, end) >= 0
+
+    is_short = (
+        bool(spans)
+        and text[spans[NAME] - 1] != "%"
+        and not holds(METADATA_KEY)
+        and not any(c.signature_text for c in columns.module.computations)
+    )
+    return Style(
+        has_sugar=any(o not in KNOWN_OPCODES and split_phase(o)[1] for o in opcodes),
+        has_wrapped="async-start" in opcodes,
+        has_layouts=any("]{" in shape for shape in shapes),
+        has_shapes=any(shapes),
+        has_dots=holds(_DOTS),
+        has_scalar_dots=holds(_DOTS) and _SCALAR_DOTS.search(text, start, end) is not None,
+        has_configs=holds("backend_config="),
+        has_controls=holds("control-predecessors="),
+        is_short=is_short,
+        is_canonical=is_short and _has_numbers_for_names(columns.module),
+    )
+
+
+def _has_numbers_for_names(module: HloModule) -> bool:
+    name = module.columns.name
+    return all(_CANONICAL.fullmatch(name(row)) for row in range(len(module.columns)))

@@ -1,0 +1,76 @@
+"""What is not matched yet in two computations, and its neighbourhood."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from hlo_lens.analysis.program_diff.graph import ProgramGraph
+    from hlo_lens.analysis.program_diff.match_keys import Accepts
+
+
+class Left:
+    """Nodes of two computations that have no partner yet.
+
+    Args:
+        graphs: Base and head.
+        computations: A computation of each.
+        partners: For each node of each graph its partner; -1 for none.
+
+    Attributes:
+        spread: By which keys the neighbourhood was looked through, when so many were matched.
+    """
+
+    def __init__(
+        self,
+        graphs: tuple[ProgramGraph, ProgramGraph],
+        computations: tuple[int, int],
+        partners: tuple[list[int], list[int]],
+    ) -> None:
+        self.spread: dict[Accepts, int] = {}
+        self._graphs = graphs
+        self._computations = computations
+        self._partners = partners
+        self._nodes: list[Sequence[int]] = [
+            graph.nodes[computation]
+            for graph, computation in zip(graphs, computations, strict=True)
+        ]
+        self._users: list[Mapping[int, Sequence[int]] | None] = [None, None]
+        self.update()
+
+    def __bool__(self) -> bool:
+        return bool(self._nodes[0] and self._nodes[1])
+
+    def nodes(self, side: int) -> Sequence[int]:
+        """Return what was left of the base, 0, or the head, 1, at the last `update`, in order."""
+        return self._nodes[side]
+
+    def update(self) -> None:
+        """Leave out what has been matched meanwhile."""
+        for side, partners in enumerate(self._partners):
+            self._nodes[side] = [node for node in self._nodes[side] if partners[node] < 0]
+
+    def users(self, side: int) -> Mapping[int, Sequence[int]]:
+        """Return users of nodes, each once, in order; of what was matched early only those left."""
+        known = self._users[side]
+        if known is None:
+            graph = self._graphs[side]
+            nodes = graph.nodes[self._computations[side]]
+            known = self._users[side] = _users(graph, nodes, frozenset(self.nodes(side)))
+        return known
+
+
+def _users(graph: ProgramGraph, nodes: range, left: frozenset[int]) -> Mapping[int, Sequence[int]]:
+    """Return the users of what is left, and those users of other nodes that are left."""
+    found: dict[int, list[int]] = {}
+    taken_by = zip(nodes, graph.operands[nodes.start : nodes.stop], strict=True)
+    is_apart: Callable[[tuple[int, ...]], bool] = left.isdisjoint
+    near = [(user, taken) for user, taken in taken_by if user in left or not is_apart(taken)]
+    for user, taken in near:
+        is_left = user in left
+        for operand in taken if len(taken) < 2 else dict.fromkeys(taken):
+            if operand >= 0 and (is_left or operand in left):
+                found.setdefault(operand, []).append(user)
+    return found

@@ -1,0 +1,1 @@
+"""Shardings of parameters, outputs and intermediate values, and what they cost."""

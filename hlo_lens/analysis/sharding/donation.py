@@ -1,0 +1,236 @@
+"""Which arguments give their memory to results, which do not, and why not.
+
+XLA lets an output have a parameter's buffer where the program says so: ``input_output_alias`` names
+both, ``buffer_donor`` names the parameter and leaves the output to XLA, which takes one of as many
+bytes in the same memory space (optimize_input_output_buffer_alias.cc in xla/hlo/transforms).
+JAX names both where shape, element type, layout and sharding of an argument and a result are the
+same (jax/_src/interpreters/mlir.py, _set_up_aliases, of jax 0.10.2), so that is what is compared:
+global shapes where both are known, else those of one device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.result import Column, Result, Row, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.analysis.sharding.table import ShardedValue, ShardingTable
+    from hlo_lens.model.hlo.module import HloModule
+
+
+class DonationStatus(Enum):
+    """What became of an argument's memory."""
+
+    ALIASED = "aliased"
+    UNUSED = "donated, not used"
+    LOST = "alias lost"
+    DONATABLE = "could be donated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Donation:
+    """One argument that is donated or could be.
+
+    Attributes:
+        value: The argument.
+        status: What became of its memory.
+        output: Shape index of the output that has it, or could have it, empty for the whole
+            result; None for none.
+        reason: Why it is not aliased; empty where it is.
+    """
+
+    value: ShardedValue
+    status: DonationStatus
+    output: str | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Donations(Result):
+    """Arguments that are donated or could be, those with something to gain first."""
+
+    KIND: ClassVar[str] = "donation"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("status", Unit.NONE, "aliased, donated but not used, lost, or could be donated"),
+        Column("number", Unit.NONE, "parameter number"),
+        Column("index", Unit.NONE, "shape index of the leaf"),
+        Column("name", Unit.NONE, "argument name"),
+        Column("device_shape", Unit.NONE, "shape of one device's part"),
+        Column("device_bytes", Unit.BYTES, "bytes of one device's part"),
+        Column("output", Unit.NONE, "output that has its memory, or could"),
+        Column("reason", Unit.NONE, "why it is not aliased"),
+    )
+    donations: tuple[Donation, ...]
+
+    def rows(self) -> Iterator[Row]:
+        """Yield those that are not aliased, largest first, then the aliased by number."""
+        for donation in self.donations:
+            value = donation.value
+            yield (
+                donation.status.value,
+                value.value.number,
+                value.value.index,
+                value.value.name,
+                None if value.device_shape is None else value.device_shape.to_text(layout=False),
+                value.device_bytes,
+                donation.output,
+                donation.reason,
+            )
+
+    @property
+    def row_count(self) -> int:
+        """Number of arguments that are donated or could be."""
+        return len(self.donations)
+
+    def of(self, status: DonationStatus) -> tuple[Donation, ...]:
+        """Return those of one status."""
+        return tuple(donation for donation in self.donations if donation.status is status)
+
+
+def donations(table: ShardingTable, before: HloModule | None = None) -> Donations:
+    """Return what became of each donated argument, and which others could be donated.
+
+    Args:
+        table: Parameters and outputs.
+        before: The text from before optimizations, which has the aliases that were asked for.
+    """
+    asked = {} if before is None else _asked(before)
+    found: list[Donation] = []
+    waiting: list[ShardedValue] = []
+    for value in table.parameters:
+        entry = value.value
+        output = asked.get((entry.number, entry.index))
+        status, reason = DonationStatus.ALIASED, ""
+        if entry.aliased_with is not None:
+            output = entry.aliased_with
+        elif entry.donation == "donor":
+            status, reason = DonationStatus.UNUSED, _why_not(value, table.outputs)
+            output = None
+        elif output is not None:
+            status, reason = DonationStatus.LOST, f"asked for with {output}, not in XLA's text"
+        else:
+            waiting.append(value)
+            continue
+        found.append(Donation(value=value, status=status, output=output, reason=reason))
+    found += _donatable(waiting, table.outputs)
+    found.sort(key=lambda d: (d.status is DonationStatus.ALIASED, _gain(d)))
+    return Donations(donations=tuple(found))
+
+
+def _donatable(
+    parameters: Sequence[ShardedValue], outputs: Sequence[ShardedValue]
+) -> Iterator[Donation]:
+    """Yield the parameters whose memory an output could have; each output goes to one of them."""
+    free: dict[object, list[ShardedValue]] = {}
+    for output in outputs:
+        if output.value.aliased_with is None:
+            free.setdefault(_kind(output), []).append(output)
+    for value in parameters:
+        outputs_left = free.get(_kind(value), [])
+        match = next((output for output in outputs_left if _are_same(value, output)), None)
+        if match is None or not value.device_bytes:
+            continue
+        outputs_left.remove(match)
+        yield Donation(
+            value=value,
+            status=DonationStatus.DONATABLE,
+            output=match.value.index,
+            reason="not donated; same shape, type and sharding",
+        )
+
+
+def _kind(value: ShardedValue) -> object:
+    """Return what two values have in common if one could have the other's buffer."""
+    shape = value.device_shape or value.global_shape
+    return None if shape is None else (shape.element_type, shape.dimensions)
+
+
+def _gain(donation: Donation) -> int:
+    """Return what puts the largest first, and the aliased, which gain no more, as they are."""
+    is_aliased = donation.status is DonationStatus.ALIASED
+    return 0 if is_aliased else -(donation.value.device_bytes or 0)
+
+
+def _asked(before: HloModule) -> dict[tuple[int | None, str], str]:
+    """Return parameters that were to be aliased, by number and index, to their outputs."""
+    return {
+        (alias.parameter_number, _braces(alias.parameter_index)): _braces(alias.output_index)
+        for alias in before.input_output_alias
+    }
+
+
+def _braces(index: Sequence[int]) -> str:
+    return f"{{{','.join(map(str, index))}}}" if index else ""
+
+
+def _are_same(parameter: ShardedValue, output: ShardedValue) -> bool:
+    """Return whether an output could have a parameter's buffer."""
+    return _same_sizes(parameter, output) and _difference(parameter, output) is None
+
+
+def _same_sizes(parameter: ShardedValue, output: ShardedValue) -> bool:
+    """Return whether shapes are the same but for type and layout, global ones if both are known."""
+    for one, other in (
+        (parameter.global_shape, output.global_shape),
+        (parameter.device_shape, output.device_shape),
+    ):
+        if one is not None and other is not None:
+            return one.dimensions == other.dimensions
+    return False
+
+
+def _difference(parameter: ShardedValue, output: ShardedValue) -> tuple[str, str, str] | None:
+    """Return in what an output of the same sizes differs, and both of it; None if in nothing."""
+    one = parameter.device_shape or parameter.global_shape
+    other = output.device_shape or output.global_shape
+    if one is None or other is None:
+        return "shape", str(one or "?"), str(other or "?")
+    if one.element_type != other.element_type:
+        return "element type", one.element_type, other.element_type
+    if one.dimensions != other.dimensions or not _lie_alike(parameter, output):
+        return "sharding", _placed(parameter), _placed(output)
+    if one.memory_space != other.memory_space:
+        return "memory space", f"S({one.memory_space})", f"S({other.memory_space})"
+    if one.layout is not None and other.layout is not None and one.layout != other.layout:
+        return "layout", str(one.layout), str(other.layout)
+    return None
+
+
+def _lie_alike(parameter: ShardedValue, output: ShardedValue) -> bool:
+    """Return whether two shardings are the same, as far as both are known."""
+    mine, yours = parameter.sharding, output.sharding
+    if mine is None or yours is None or mine.text == yours.text:
+        return True
+    return mine.equivalent(yours)
+
+
+def _placed(value: ShardedValue) -> str:
+    if value.spec_text is not None:
+        return value.spec_text
+    return str(value.sharding or value.device_shape)
+
+
+def _why_not(parameter: ShardedValue, outputs: Sequence[ShardedValue]) -> str:
+    """Return why no output has the memory of a donated parameter."""
+    alike = [output for output in outputs if _same_sizes(parameter, output)]
+    if not alike:
+        return "no output has its shape"
+    fitting = [output for output in alike if _difference(parameter, output) is None]
+    for output in fitting:
+        if output.value.aliased_with is None:
+            return f"{_output(output)} fits, but XLA did not use it"
+    if fitting:
+        places = ", ".join(f"{o.value.index} by parameter {o.value.aliased_with}" for o in fitting)
+        return f"all outputs of its shape are taken: {places}"
+    nearest = alike[0]
+    what, mine, yours = _difference(parameter, nearest) or ("", "", "")
+    return f"{what} differs: {mine}, in {_output(nearest)} {yours}"
+
+
+def _output(value: ShardedValue) -> str:
+    return f"output {value.value.index}" if value.value.index else "the result"

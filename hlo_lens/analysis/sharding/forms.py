@@ -1,0 +1,122 @@
+"""How many instructions carry which form of sharding.
+
+The forms are XLA's spellings (formats of hlo_sharding.cc and named_sharding.cc): ``replicated``,
+``maximal``, ``manual``, ``unknown``, ``unreduced``; tilings as a list of devices (``v1-list``), an
+iota (``v2-iota``) or mesh axes (``v3-named``); ``tuple`` for one sharding per leaf. A sharding
+whose text cannot be read is counted as ``[unreadable]``. Only the ``sharding`` attribute counts,
+not Shardy's frontend attributes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.model.hlo.columns import END, OPERANDS_END
+from hlo_lens.model.hlo.query import rows_with_attribute_text
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.hlo.query import InstructionTable
+
+_KEY = ", sharding="
+_PLAIN = r"[^{}\"]*"
+_BRACES = re.compile(
+    rf"\{{{_PLAIN}(?:\{{{_PLAIN}(?:\{{{_PLAIN}(?:\{{{_PLAIN}\}}{_PLAIN})*\}}{_PLAIN})*\}}{_PLAIN})*\}}"
+)
+"""A value in braces, nested at most four deep and without strings; others are read in full."""
+
+UNREADABLE = "[unreadable]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardingForms(Result):
+    """Forms of sharding by how many instructions carry them.
+
+    Attributes:
+        forms: Form, instructions, distinct texts, most frequent text, first instruction with it.
+        unsharded: Instructions without a sharding attribute.
+    """
+
+    KIND: ClassVar[str] = "sharding-forms"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("form", Unit.NONE, "kind or spelling of the sharding"),
+        Column("instructions", Unit.COUNT, "how many instructions carry it"),
+        Column("distinct", Unit.COUNT, "how many different texts of this form there are"),
+        Column("example", Unit.NONE, "the most frequent text of this form"),
+        Column("example_instruction", Unit.NONE, "the first instruction that carries the example"),
+    )
+    forms: tuple[tuple[str, int, int, str, str], ...]
+    unsharded: int
+
+    def rows(self) -> Iterator[Row]:
+        """Yield form, instructions, distinct texts and example."""
+        yield from self.forms
+
+    @property
+    def row_count(self) -> int:
+        """Number of forms."""
+        return len(self.forms)
+
+    def totals(self) -> Mapping[str, int]:
+        """Return how many instructions carry a sharding, and how many texts there are."""
+        return {
+            "instructions": sum(row[1] for row in self.forms),
+            "distinct": sum(row[2] for row in self.forms),
+        }
+
+
+def sharding_forms(table: InstructionTable) -> ShardingForms:
+    """Return the forms of sharding in a module, most frequent first, then by name."""
+    counts: Counter[str] = Counter()
+    first: dict[str, int] = {}
+    for row, text in _sharding_texts(table):
+        counts[text] += 1
+        first.setdefault(text, row)
+    by_form: dict[str, list[str]] = {}
+    for text in counts:
+        by_form.setdefault(_form(table.module, text), []).append(text)
+    rows = []
+    for form, texts in by_form.items():
+        example = max(texts, key=lambda text: (counts[text], -first[text]))
+        name = table.instruction(first[example]).name
+        rows.append((form, sum(counts[text] for text in texts), len(texts), example, name))
+    return ShardingForms(
+        forms=tuple(sorted(rows, key=lambda row: (-row[1], row[0]))),
+        unsharded=len(table.opcodes) - sum(counts.values()),
+    )
+
+
+def _form(module: HloModule, text: str) -> str:
+    """Return the form of a sharding text."""
+    try:
+        return module.reader.sharding(text).form
+    except DumpSyntaxError:
+        return UNREADABLE
+
+
+def _sharding_texts(table: InstructionTable) -> Iterator[tuple[int, str]]:
+    """Yield row and sharding text of each instruction that has one.
+
+    The attribute stands before all those that hold free text, so the first match outside of quotes
+    is it; what does not look like a plain value there is read as an attribute list.
+    """
+    columns = table.module.columns
+    text = columns.source.text
+    starts, ends = columns.column(OPERANDS_END), columns.column(END)
+    for row in rows_with_attribute_text(table.module, _KEY):
+        start, end = starts[row], ends[row]
+        place = text.find(_KEY, start, end)
+        match = _BRACES.match(text, place + len(_KEY), end)
+        if match is not None and text.count('"', start, place) % 2 == 0:
+            yield row, match[0]
+            continue
+        value = table.instruction(row).attribute("sharding")
+        if value is not None:
+            yield row, value

@@ -1,0 +1,394 @@
+"""Which mesh axes a collective's devices lie along.
+
+A mesh is taken from, in this order: the caller; the arguments' shardings, where the framework that
+compiled the module is at hand; the meshes of Shardy and of shardings by mesh axes,
+in the module's text, then in the text from before optimizations, which still has them; mesh-form
+replica groups whose axes have names of their own. Where the text names no axes, the sizes alone are
+inferred, from the steps in device ids that shardings and groups go in, and the axes are called
+``axis_0``, ``axis_1``, ... as XLA calls such axes itself.
+
+A program for several slices has a mesh of all devices and a text of one slice's: ids of the text
+are then those of the first slice.
+
+Sources: xla/hlo/ir/mesh_and_axis.cc (sub-axes ``'x':(pre)size``), xla/service/spmd/shardy/
+constants.h, as of August 2026.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.shapes.mesh import AxisRef, Mesh
+from hlo_lens.model.shapes.replica_groups import MeshAxesReplicaGroupList
+from hlo_lens.model.shapes.shardy import MESHES, shardy_meshes
+from hlo_lens.model.shapes.tile_assignment import nested_loops
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.shapes.replica_groups import Groups
+
+_MESH_SHARDING = "sharding={mesh["
+_MESH_TEXT = re.compile(r"sharding=\{(mesh\[[^\]]*\](?:, device_ids=\([^)]*\))?)")
+_SYNTHETIC = re.compile(r"axis_\d+\Z")
+_MOST_MESHES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleMesh:
+    """A mesh that a module's devices lie on.
+
+    Attributes:
+        mesh: The mesh.
+        source: ``given``, ``arguments``, ``text``, ``before_optimizations``, ``replica groups`` or
+            ``inferred``.
+    """
+
+    mesh: Mesh
+    source: str
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Size of each axis by name, most major first."""
+        return dict(zip(self.mesh.axis_names, self.mesh.axis_sizes, strict=True))
+
+    def __str__(self) -> str:
+        sizes = ",".join(f"{name}={size}" for name, size in self.sizes.items())
+        return f"{sizes} ({self.source})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupAxes:
+    """Where the devices of each group lie in a mesh.
+
+    Attributes:
+        axes: Axes along which devices of one group differ, most major first.
+        parts: The same where the groups are exactly all devices along axes or parts of them, as
+            XLA would print it without quotes: ``model`` or ``model:(2)2``; else None.
+    """
+
+    axes: tuple[str, ...]
+    parts: tuple[str, ...] | None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether groups are all devices along whole axes."""
+        return self.parts == self.axes
+
+
+NO_AXES = GroupAxes(axes=(), parts=())
+
+
+def module_meshes(
+    module: HloModule,
+    before: Callable[[], HloModule | None] | None,
+    given: Mesh | None,
+    groups: Iterable[Groups],
+) -> tuple[ModuleMesh, ...]:
+    """Return the meshes of a module's devices, the most trustworthy kind only, in text order.
+
+    Args:
+        module: The module.
+        before: Gives its text from before optimizations; asked only where `module` names no mesh.
+        given: What the user says.
+        groups: Groups of flattened ids of its collectives, from which sizes are inferred.
+    """
+    if given is not None:
+        return (ModuleMesh(mesh=given, source="given"),)
+    if module.framework is not None and module.framework.meshes:
+        return tuple(ModuleMesh(mesh=mesh, source="arguments") for mesh in module.framework.meshes)
+    named = named_meshes(module)
+    if named:
+        return tuple(ModuleMesh(mesh=mesh, source="text") for mesh in named)
+    earlier = None if before is None else before()
+    named = [] if earlier is None else named_meshes(earlier)
+    if named:
+        return tuple(ModuleMesh(mesh=mesh, source="before_optimizations") for mesh in named)
+    listed = _meshes_of_groups(module)
+    if listed:
+        return tuple(ModuleMesh(mesh=mesh, source="replica groups") for mesh in listed)
+    inferred = _inferred(module, groups)
+    return () if inferred is None else (ModuleMesh(mesh=inferred, source="inferred"),)
+
+
+def named_meshes(module: HloModule) -> list[Mesh]:
+    """Return the meshes that a module's shardings are written with: Shardy's, and V3 shardings.
+
+    Those that the framework knows come first.
+    """
+    told = () if module.framework is None else module.framework.meshes
+    found: dict[Mesh, None] = dict.fromkeys(told)
+    meshes = (
+        module.frontend_attributes.get(MESHES) if "frontend_attributes" in module.header else ""
+    )
+    for mesh in shardy_meshes(meshes or "").values():
+        found[mesh] = None
+    text = module.columns.source.text
+    start = text.find(_MESH_SHARDING, module.start)
+    texts: dict[str, None] = {}
+    for match in _MESH_TEXT.finditer(text, start) if start >= 0 else ():
+        texts[match[1]] = None
+        if len(texts) > _MOST_MESHES:
+            break
+    for printed in texts:
+        try:
+            named = module.reader.sharding(f"{{{printed}, []}}").named
+        except DumpSyntaxError:
+            continue
+        if named is not None:
+            found[named.mesh] = None
+    return [mesh for mesh in found if mesh.axis_names]
+
+
+def _meshes_of_groups(module: HloModule) -> list[Mesh]:
+    """Return the meshes of mesh-form replica groups whose axes have names of their own."""
+    found: dict[Mesh, None] = {}
+    for mesh in _printed_group_meshes(module):
+        if not all(_SYNTHETIC.match(name) for name in mesh.axis_names):
+            found[mesh] = None
+    return list(found)
+
+
+_GROUPS_TEXT = re.compile(r"replica_groups=(mesh\[[^\]]*\](?:, device_ids=\([^)]*\))? \{[^}]*\})")
+
+
+def _printed_group_meshes(module: HloModule) -> Iterator[Mesh]:
+    text = module.columns.source.text
+    start = text.find("replica_groups=mesh[", module.start)
+    matches = _GROUPS_TEXT.finditer(text, start) if start >= 0 else ()
+    for printed in dict.fromkeys(match[1] for match in matches):
+        try:
+            listed = module.reader.device_list(printed)
+        except DumpSyntaxError:
+            continue
+        if isinstance(listed, MeshAxesReplicaGroupList) and listed.mesh.axis_names:
+            yield listed.mesh
+
+
+# ---- inferred sizes ----------------------------------------------------------------------------
+
+
+def _inferred(module: HloModule, groups: Iterable[Groups]) -> Mesh | None:
+    """Return a mesh without names of its own that explains all groups and shardings, or None.
+
+    Each loop of `size` steps of `stride` in the device ids needs an edge between axes at its stride
+    and at its end. The edges must divide one another; else no one mesh explains them all.
+    """
+    edges: set[int] = {1}
+    most = 0
+    for listed in dict.fromkeys(groups):
+        most = max(most, 1 + max((max(group) for group in listed if group), default=-1))
+        for group in listed[:1]:
+            edges |= _edges(sorted(group))
+    edges |= _sharding_edges(module)
+    edges |= {most} if most > 1 else set()
+    chain = sorted(edges)
+    if len(chain) < 2 or any(b % a for a, b in itertools.pairwise(chain)):
+        return None
+    sizes = [b // a for a, b in itertools.pairwise(chain)][::-1]
+    return Mesh.of({f"axis_{place}": size for place, size in enumerate(sizes)})
+
+
+def _edges(devices: Sequence[int]) -> set[int]:
+    loops = nested_loops([device - devices[0] for device in devices]) if devices else None
+    return {edge for size, stride in loops or () for edge in (stride, stride * size)}
+
+
+def _sharding_edges(module: HloModule) -> set[int]:
+    """Return the edges of the entry parameters' shardings, as far as they are iotas."""
+    edges: set[int] = set()
+    for text in {parameter.attribute("sharding") for parameter in module.entry.parameters}:
+        try:
+            sharding = None if text is None else module.reader.sharding(text)
+        except DumpSyntaxError:
+            continue
+        for leaf in (sharding.elements or (sharding,)) if sharding is not None else ():
+            tiles = leaf.tile_assignment
+            for axes in (tiles.axes_of_dimensions() or ()) if tiles is not None else ():
+                edges |= {edge for size, stride in axes for edge in (stride, stride * size)}
+    return edges
+
+
+# ---- groups to axes ----------------------------------------------------------------------------
+
+
+def axes_of_groups(groups: Groups, meshes: Sequence[ModuleMesh]) -> GroupAxes | None:
+    """Return the axes of groups of device ids; None where no mesh has these devices.
+
+    Of several meshes, the one whose whole axes the groups are, else the first.
+    """
+    found = [axes for m in meshes if (axes := _axes_in(groups, m.mesh)) is not None]
+    return next((axes for axes in found if axes.is_whole), found[0] if found else None)
+
+
+def _axes_in(groups: Groups, mesh: Mesh) -> GroupAxes | None:
+    positions = _positions(groups, mesh)
+    if positions is None:
+        return None
+    strides = _strides(mesh)
+    vary = [
+        name
+        for name, size, stride in strides
+        if any(len({p // stride % size for p in group}) > 1 for group in positions)
+    ]
+    return GroupAxes(axes=tuple(vary), parts=_exact_parts(positions, strides))
+
+
+def _positions(groups: Groups, mesh: Mesh) -> list[list[int]] | None:
+    """Return the places of devices in a mesh, each group in ascending order."""
+    if not mesh.axis_names:
+        return None
+    if mesh.device_assignment is None:
+        most = max((max(group) for group in groups if group), default=-1)
+        return [sorted(group) for group in groups] if most < mesh.size else None
+    place = {device: position for position, device in enumerate(mesh.device_ids)}
+    if any(device not in place for group in groups for device in group):
+        return None
+    return [sorted(place[device] for device in group) for group in groups]
+
+
+def _strides(mesh: Mesh) -> list[tuple[str, int, int]]:
+    """Return name, size and step in the row-major position of each axis."""
+    steps = [math.prod(mesh.axis_sizes[k + 1 :]) for k in range(len(mesh.axis_sizes))]
+    return list(zip(mesh.axis_names, mesh.axis_sizes, steps, strict=True))
+
+
+def _exact_parts(
+    positions: list[list[int]], strides: list[tuple[str, int, int]]
+) -> tuple[str, ...] | None:
+    """Return the axes and parts of axes of which each group is all devices; None if there are none.
+
+    Groups must be the same steps from each first device, and begin where the steps begin.
+    """
+    shapes = {tuple(p - group[0] for p in group) for group in positions if group}
+    if len(shapes) != 1:
+        return None
+    loops = nested_loops(next(iter(shapes)))
+    if loops is None or any(g[0] // step % size for g in positions for size, step in loops):
+        return None
+    parts: list[tuple[int, AxisRef]] = []
+    for size, step in loops:
+        found = _parts_of_loop(size, step, strides)
+        if found is None:
+            return None
+        parts.extend(found)
+    ordered = sorted(parts, key=lambda part: -part[0])
+    return tuple(str(ref).replace("'", "") for _, ref in ordered)
+
+
+def _parts_of_loop(
+    size: int, step: int, strides: list[tuple[str, int, int]]
+) -> list[tuple[int, AxisRef]] | None:
+    """Return the axes, with their steps, that a loop over devices goes along, innermost first."""
+    found: list[tuple[int, AxisRef]] = []
+    for name, whole, stride in reversed(strides):
+        if size == 1:
+            break
+        if step >= stride * whole or whole == 1:
+            continue
+        inner = step // stride
+        if step % stride or whole % inner:
+            return None
+        part = math.gcd(size, whole // inner)
+        if part == 1 or (part != size and part != whole // inner):
+            return None
+        is_all = inner == 1 and part == whole
+        pre_size = whole // (inner * part)
+        found.append(
+            (
+                step,
+                AxisRef(axis=name) if is_all else AxisRef(axis=name, pre_size=pre_size, size=part),
+            )
+        )
+        size, step = size // part, step * part
+    return found if size == 1 else None
+
+
+# ---- source and target pairs -------------------------------------------------------------------
+
+
+def axes_of_pairs(pairs: Groups, meshes: Sequence[ModuleMesh]) -> GroupAxes | None:
+    """Return the axes along which transfers go; None where no mesh has these devices."""
+    moved = tuple(pair for pair in pairs if len(set(pair)) > 1)
+    if not moved:
+        return NO_AXES
+    for module_mesh in meshes:
+        found = _axes_in(moved, module_mesh.mesh)
+        if found is not None:
+            return GroupAxes(axes=found.axes, parts=found.axes)
+    return None
+
+
+def transfer_pattern(pairs: Groups, axes: GroupAxes | None, meshes: Sequence[ModuleMesh]) -> str:
+    """Return what source and target pairs do, in a few words.
+
+    ``shift +1 around model``: each device sends to the next along an axis, the last to the first;
+    ``shift +1 along model``: the same without the last; else how long the cycles are.
+
+    >>> transfer_pattern(((0, 1), (1, 2), (2, 0)), None, ())
+    'cycle of 3'
+    """
+    moved = tuple((pair[0], pair[-1]) for pair in pairs if len(set(pair)) > 1)
+    if not moved:
+        return "moves nothing"
+    shift = _shift(moved, axes, meshes)
+    return shift or _cycles(moved)
+
+
+def _shift(
+    pairs: tuple[tuple[int, int], ...], axes: GroupAxes | None, meshes: Sequence[ModuleMesh]
+) -> str | None:
+    """Return the shift along one axis that transfers are, or None."""
+    if axes is None or len(axes.axes) != 1:
+        return None
+    (name,) = axes.axes
+    for module_mesh in meshes:
+        mesh = module_mesh.mesh
+        place = {device: position for position, device in enumerate(mesh.device_ids)}
+        if name not in mesh.axis_names or any(d not in place for pair in pairs for d in pair):
+            continue
+        _, size, stride = next(s for s in _strides(mesh) if s[0] == name)
+        digits = [[place[d] // stride % size for d in pair] for pair in pairs]
+        around = {(target - source) % size for source, target in digits}
+        if len(around) != 1:
+            return None
+        step = around.pop()
+        step = step - size if step > size // 2 else step
+        wraps = any(source + step != target for source, target in digits)
+        if not wraps:
+            return f"shift {step:+d} along {name}"
+        every = len({tuple(pair) for pair in digits}) == size
+        return f"shift {step:+d} around {name}" if every else None
+    return None
+
+
+def _cycles(pairs: tuple[tuple[int, int], ...]) -> str:
+    """Return how long the cycles and open chains of transfers are."""
+    following = dict(pairs)
+    targets = set(following.values())
+    chains = [d for d in following if d not in targets]
+    lengths: dict[str, dict[int, int]] = {"cycle": {}, "chain": {}}
+    seen: set[int] = set()
+    for first in (*chains, *following):
+        if first in seen:
+            continue
+        length, device = 0, first
+        while device in following and device not in seen:
+            seen.add(device)
+            device = following[device]
+            length += 1
+        kind = "cycle" if device == first else "chain"
+        length += kind == "chain"
+        lengths[kind][length] = lengths[kind].get(length, 0) + 1
+    found = [
+        f"{f'{count} {kind}s' if count > 1 else kind} of {length}"
+        for kind, counts in lengths.items()
+        for length, count in sorted(counts.items())
+    ]
+    return ", ".join(found)

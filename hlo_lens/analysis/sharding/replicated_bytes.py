@@ -1,0 +1,169 @@
+"""What is held more than once, and what dividing it over a free mesh axis would save.
+
+A mesh axis is free for a value that is not divided along it: all devices along it hold the same. If
+the axis, of n devices, divides a dimension of one device's part evenly, dividing that dimension
+over it too leaves each device 1/n of its bytes; the rest is saved, at the price of communication
+where the whole is needed. An output in a donated argument's memory is not counted again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.model.shapes.sharding import ShardingKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.analysis.sharding.table import ShardedValue, ShardingTable
+    from hlo_lens.model.shapes.mesh import Mesh
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saving:
+    """What dividing one value over one more axis would save.
+
+    Attributes:
+        value: The value.
+        axis: Name of the free axis.
+        axis_size: Devices along it.
+        dimension: The longest dimension that it divides.
+        dimensions: All dimensions that it divides.
+        saved_bytes: Bytes of one device that would be saved.
+    """
+
+    value: ShardedValue
+    axis: str
+    axis_size: int
+    dimension: int
+    dimensions: tuple[int, ...]
+    saved_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicatedBytes(Result):
+    """Savings by value and axis, largest first.
+
+    Attributes:
+        savings: One for each value and free axis that divides one of its dimensions.
+        replicated: Values that several devices hold the same part of, aliased outputs left out.
+        no_axes: How many of them have no known axes, so that nothing can be said.
+    """
+
+    KIND: ClassVar[str] = "replicated-bytes"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("kind", Unit.NONE, "parameter or output"),
+        Column("number", Unit.NONE, "parameter number"),
+        Column("index", Unit.NONE, "shape index of the leaf"),
+        Column("name", Unit.NONE, "argument name, or the instruction that gives the value"),
+        Column("device_shape", Unit.NONE, "shape of one device's part"),
+        Column("spec", Unit.NONE, "partition spec now"),
+        Column("device_bytes", Unit.BYTES, "bytes of one device's part"),
+        Column("replication_factor", Unit.COUNT, "how many devices hold each element"),
+        Column("axis", Unit.NONE, "mesh axis along which all hold the same"),
+        Column("axis_size", Unit.COUNT, "devices along it"),
+        Column("dimension", Unit.NONE, "longest dimension that it divides"),
+        Column("dimensions", Unit.NONE, "all dimensions that it divides"),
+        Column("saved_bytes", Unit.BYTES, "bytes of each device that dividing it would save"),
+    )
+    savings: tuple[Saving, ...]
+    replicated: tuple[ShardedValue, ...]
+    no_axes: int
+
+    def rows(self) -> Iterator[Row]:
+        """Yield savings, largest first."""
+        for saving in self.savings:
+            value = saving.value
+            yield (
+                value.value.direction,
+                value.value.number,
+                value.value.index,
+                value.value.name,
+                None if value.device_shape is None else value.device_shape.to_text(layout=False),
+                value.spec_text,
+                value.device_bytes,
+                value.replication_factor,
+                saving.axis,
+                saving.axis_size,
+                saving.dimension,
+                saving.dimensions,
+                saving.saved_bytes,
+            )
+
+    @property
+    def row_count(self) -> int:
+        """Number of savings."""
+        return len(self.savings)
+
+    def by_axis(self) -> dict[str, tuple[int, int, int]]:
+        """Return for each axis: values, bytes of one device, and bytes saved if all were divided.
+
+        Largest saving first. The sums of two axes do not add up: they divide the same values.
+        """
+        found: dict[str, tuple[int, int, int]] = {}
+        for saving in self.savings:
+            count, size, saved = found.get(saving.axis, (0, 0, 0))
+            size += saving.value.device_bytes or 0
+            found[saving.axis] = (count + 1, size, saved + saving.saved_bytes)
+        return dict(sorted(found.items(), key=lambda item: (-item[1][2], item[0])))
+
+
+def replicated_bytes(table: ShardingTable) -> ReplicatedBytes:
+    """Return what is replicated, and what each free axis would save."""
+    replicated = tuple(
+        value
+        for value in table.values
+        if (value.replication_factor or 1) > 1
+        and value.device_bytes
+        and (value.value.direction == "parameter" or value.value.aliased_with is None)
+    )
+    savings = [saving for value in replicated for saving in _savings(value)]
+    savings.sort(key=lambda s: (-s.saved_bytes, s.value.value.name or "", s.axis))
+    return ReplicatedBytes(
+        savings=tuple(savings),
+        replicated=replicated,
+        no_axes=sum(value.mesh is None for value in replicated),
+    )
+
+
+def _savings(value: ShardedValue) -> Iterator[Saving]:
+    """Yield what each free axis would save of a value."""
+    shape = value.device_shape
+    if value.mesh is None or shape is None or value.device_bytes is None:
+        return
+    for axis, size in free_axes(value, value.mesh).items():
+        pairs = enumerate(shape.dimensions)
+        fitting = [(-length, place) for place, length in pairs if length and length % size == 0]
+        if not fitting:
+            continue
+        place = min(fitting)[1]
+        lengths = list(shape.dimensions)
+        lengths[place] = -min(fitting)[0] // size
+        part = dataclasses.replace(shape, dimensions=tuple(lengths)).size_bytes
+        yield Saving(
+            value=value,
+            axis=axis,
+            axis_size=size,
+            dimension=place,
+            dimensions=tuple(sorted(place for _, place in fitting)),
+            saved_bytes=value.device_bytes - (part or 0),
+        )
+
+
+def free_axes(value: ShardedValue, mesh: Mesh) -> dict[str, int]:
+    """Return the axes, and their sizes, along which all devices hold the same of a value."""
+    if value.spec is None or value.sharding is None:
+        return {}
+    if value.sharding.kind not in (ShardingKind.REPLICATED, ShardingKind.TILED):
+        return {}
+    used = {
+        axis for e in value.spec if e is not None for axis in ((e,) if isinstance(e, str) else e)
+    }
+    named = value.sharding.named
+    if named is not None:
+        used |= {axis.axis for axis in (*named.manual_axes, *named.unreduced_axes)}
+    pairs = zip(mesh.axis_names, mesh.axis_sizes, strict=True)
+    return {name: size for name, size in pairs if size > 1 and name not in used}

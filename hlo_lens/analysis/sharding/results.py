@@ -1,0 +1,75 @@
+"""All passes about the sharding of one module."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.sharding.replicated_bytes import ReplicatedBytes, replicated_bytes
+from hlo_lens.analysis.sharding.sources import ModuleShardings, module_shardings
+from hlo_lens.analysis.sharding.table import ShardingTable, sharding_table
+
+if TYPE_CHECKING:
+    from hlo_lens.analysis.program.entry_signature import EntrySignature
+    from hlo_lens.analysis.sharding.annotations import ShardingAnnotations
+    from hlo_lens.analysis.sharding.donation import Donations
+    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.hlo.query import InstructionTable
+    from hlo_lens.model.shapes.mesh import Mesh
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardingResults:
+    """What the passes about sharding say of one module; those of which no page says all on request.
+
+    Attributes:
+        found: Where shardings and meshes are from.
+        table: Parameters and outputs.
+        replicated: What is held more than once.
+        mesh: The mesh that the user names.
+    """
+
+    found: ModuleShardings
+    table: ShardingTable
+    replicated: ReplicatedBytes
+    mesh: Mesh | None
+
+    @functools.cached_property
+    def donations(self) -> Donations:
+        """Whose memory is reused."""
+        from hlo_lens.analysis.sharding.donation import donations
+
+        before = self.found.before
+        return donations(self.table, None if before is None else before.module)
+
+    @functools.cached_property
+    def annotations(self) -> ShardingAnnotations:
+        """What the program says inside of it."""
+        from hlo_lens.analysis.sharding.annotations import sharding_annotations
+
+        return sharding_annotations((self.found.before or self.found.own).table, self.mesh)
+
+
+def sharding_results(
+    dump: ModuleDump,
+    mesh: Mesh | None = None,
+    *,
+    read_before: bool = True,
+    known: tuple[InstructionTable, EntrySignature] | None = None,
+) -> ShardingResults | None:
+    """Return the results of all passes about sharding; None where there is no HLO text.
+
+    Args:
+        dump: The module.
+        mesh: The mesh that the user names; else the one that the texts name.
+        read_before: Whether to read the text from before optimizations, which a program of one
+            device does not need for its shapes.
+        known: Table and signature of the module, where they have been made already.
+    """
+    module = dump.hlo
+    if module is None:
+        return None
+    found = module_shardings(module, dump.before if read_before else None, mesh, known=known)
+    table = sharding_table(found)
+    return ShardingResults(found=found, table=table, replicated=replicated_bytes(table), mesh=mesh)

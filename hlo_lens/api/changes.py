@@ -1,0 +1,197 @@
+"""What changed between two compiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.comparison.module_diff import SUBJECTS, module_diff
+from hlo_lens.analysis.comparison.module_pairs import pair_modules
+from hlo_lens.analysis.program_diff.difference import program_diff
+from hlo_lens.analysis.program_diff.noise import Noise
+from hlo_lens.api.sides import MOST_ESTIMATED, load_sides
+from hlo_lens.text.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    import pandas as pd
+
+    from hlo_lens.analysis.comparison.module_diff import ModuleDiff
+    from hlo_lens.analysis.program_diff.difference import ProgramDiff
+    from hlo_lens.api.sides import LoadedSide, Side, SideModule
+    from hlo_lens.model.snapshot.facts import ModuleSnapshot
+    from hlo_lens.report.render.table import Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """What changed between two dumps.
+
+    Attributes:
+        base: Before.
+        head: After.
+        modules: What changed in each module that both have.
+        places: Place in the base and in the head of each of these.
+        added: Modules that only the head has.
+        removed: Modules that only the base has.
+        copies: Places in the base and in the head of modules that were left out as copies of
+            others.
+    """
+
+    base: LoadedSide
+    head: LoadedSide
+    modules: tuple[ModuleDiff, ...]
+    places: tuple[tuple[int, int], ...]
+    added: tuple[ModuleSnapshot, ...]
+    removed: tuple[ModuleSnapshot, ...]
+    copies: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+
+    @property
+    def identical(self) -> bool:
+        """Whether nothing changed."""
+        return not self.added and not self.removed and all(m.identical for m in self.modules)
+
+    @property
+    def unknown(self) -> Mapping[str, tuple[str, ...]]:
+        """Name of each module of which something could not be compared, to what."""
+        return {m.head.name: m.unknown for m in self.modules if m.unknown}
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the object that scripts rely on, as ``hlo-lens diff -f json`` prints it."""
+        from hlo_lens import __version__
+        from hlo_lens.report.comparison.objects import diff_object
+
+        return diff_object(self, tool_version=__version__)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the numbers as a pandas frame: module, subject, metric, base, head, delta.
+
+        Subjects are ``memory`` (bytes) and ``collectives`` (how many of each kind). What one side
+        does not know is missing, and so is the delta then.
+        """
+        import pandas as pd
+
+        return pd.DataFrame.from_records(
+            list(_number_rows(self)),
+            columns=["module", "subject", "metric", "base", "head", "delta"],
+        )
+
+    def report(self) -> Report:
+        """Return the report that ``hlo-lens diff`` prints."""
+        from hlo_lens import __version__
+        from hlo_lens.report.comparison.page import diff_report
+
+        names = (self.base.path, self.head.path)
+        return diff_report(self, names=names, tool_version=__version__)
+
+    def __str__(self) -> str:
+        return str(self.report())
+
+    def _repr_html_(self) -> str:
+        return self.report()._repr_html_()  # the name that notebooks ask for
+
+
+def _number_rows(diff: Diff) -> Iterator[tuple[str, str, str, int | None, int | None, int | None]]:
+    for module in diff.modules:
+        listed = (
+            ("memory", None if module.memory is None else module.memory.metrics),
+            ("collectives", None if module.collectives is None else module.collectives.counts),
+        )
+        for subject, deltas in listed:
+            for metric, found in (deltas or {}).items():
+                yield module.head.name, subject, metric, found.base, found.head, found.delta
+
+
+def diff(
+    base: Side,
+    head: Side,
+    *,
+    only: Sequence[str] = SUBJECTS,
+    heed: Sequence[str] = (),
+    force: bool = False,
+) -> Diff:
+    """Return what changed between two compiles.
+
+    Args:
+        base: Before: a path (file, folder or snapshot), a `Dump` or a `Snapshot`.
+        head: After.
+        only: What to compare: ``memory``, ``collectives``, ``sharding``, ``program``.
+        heed: Kinds of noise in the program that are to count, such as ``names``.
+        force: Compare what cannot be compared: an estimate with what XLA assigned.
+
+    Raises:
+        UnreadableError: If a path cannot be read.
+        DumpSyntaxError: If it cannot be parsed, or is a snapshot of a newer version.
+        UsageError: If there is nothing of the name to compare.
+    """
+    sides = load_sides(base, head, most_estimated=estimate_limit(only))
+    return diff_sides(*sides, only=only, heed=heed, is_forced=force)
+
+
+def estimate_limit(only: Sequence[str]) -> int | None:
+    """Return up to how many instructions memory is estimated; None where programs do not count."""
+    return MOST_ESTIMATED if "program" in only else None
+
+
+def diff_sides(
+    base: LoadedSide,
+    head: LoadedSide,
+    *,
+    only: Sequence[str] = SUBJECTS,
+    heed: Sequence[str] = (),
+    is_forced: bool = False,
+) -> Diff:
+    """Return what changed between two sides that have been read."""
+    unknown = set(only) - set(SUBJECTS)
+    if unknown or not only:
+        message = (
+            f"cannot compare {', '.join(sorted(unknown)) or 'nothing'}; there is "
+            + ", ".join(SUBJECTS)
+        )
+        raise UsageError(message)
+    noise = noise_of(heed)
+    subjects = tuple(subject for subject in SUBJECTS if subject in only)
+    mine, yours = [m.snapshot for m in base.modules], [m.snapshot for m in head.modules]
+    pairs = pair_modules(mine, yours)
+    found = [
+        module_diff(
+            mine[one],
+            yours[other],
+            note=note,
+            program=_program(base.modules[one], head.modules[other], noise)
+            if "program" in subjects
+            else None,
+            subjects=subjects,
+            is_forced=is_forced,
+            is_heedful=bool(noise),
+        )
+        for one, other, note in pairs.pairs
+    ]
+    return Diff(
+        base=base,
+        head=head,
+        modules=tuple(found),
+        places=tuple((one, other) for one, other, _ in pairs.pairs),
+        added=tuple(yours[place] for place in pairs.added),
+        removed=tuple(mine[place] for place in pairs.removed),
+        copies=(pairs.base_copies, pairs.head_copies),
+    )
+
+
+def noise_of(words: Sequence[str]) -> frozenset[Noise]:
+    """Return the kinds of noise that some words name; raises UsageError for others."""
+    kinds = {kind.value: kind for kind in Noise}
+    unknown = [word for word in words if word not in kinds]
+    if unknown:
+        message = f"no kind of noise is called {unknown[0]!r}; there is {', '.join(kinds)}"
+        raise UsageError(message)
+    return frozenset(kinds[word] for word in words)
+
+
+def _program(base: SideModule, head: SideModule, heed: Collection[Noise]) -> ProgramDiff | None:
+    """Return what changed in the program; None where a side has no HLO text."""
+    one, other = base.hlo, head.hlo
+    if one is None or other is None:
+        return None
+    return program_diff(one, other, heed=heed)

@@ -1,0 +1,78 @@
+"""Measures the texts of many passes, on all cores."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.dumps.pass_track import NAME, measure, pass_track, tracked_stages
+from hlo_lens.analysis.program.backend import backend_of_dump
+from hlo_lens.load.workers import map_modules
+from hlo_lens.text.errors import MissingDumpError, UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hlo_lens.analysis.dumps.pass_track import PassTrack, Subject
+    from hlo_lens.model.dump import ModuleDump
+
+    Progress = Callable[[int, int], None]
+
+FLAG = "--xla_dump_to=DIR --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=.*"
+
+
+def modules_with_passes(modules: Sequence[ModuleDump]) -> list[ModuleDump]:
+    """Return the modules that have texts of passes; of these, whole modules rather than parts.
+
+    Raises:
+        MissingDumpError: If there are none; the message names the flag.
+    """
+    found = [m for m in modules if any(stage.pass_number is not None for stage in m.stages)]
+    whole = [m for m in found if any(stage.pass_number is None for stage in m.stages)]
+    if not found:
+        names = sorted({stage.name for module in modules for stage in module.stages})
+        there = f"there is {', '.join(names[:8])}" if names else "its names tell no stage"
+        message = (
+            f"no texts of single passes in this dump ({there}); compile again with "
+            f'XLA_FLAGS="{FLAG}"'
+        )
+        raise MissingDumpError(message)
+    return whole or found
+
+
+def track(
+    module: ModuleDump, subjects: Sequence[Subject], *, progress: Progress | None = None
+) -> tuple[PassTrack, ...]:
+    """Return how each subject changed over the texts of a module.
+
+    Raises:
+        UnknownNameError: If a name is in no text.
+    """
+    stages = tracked_stages(module)
+    dumps = [stage.dump.get() or module for stage in stages]
+    function = partial(measure, subjects=tuple(subjects), backend=backend_of_dump(module))
+    found = map_modules(function, dumps, progress=progress)
+    tracks = []
+    for place, subject in enumerate(subjects):
+        measures = [None if one is None else one[place] for one in found]
+        if subject.kind == NAME and not any(one is not None and one.count for one in measures):
+            raise _unknown(subject, module, dumps)
+        tracks.append(pass_track(subject, stages, measures))
+    return tuple(tracks)
+
+
+def _unknown(subject: Subject, module: ModuleDump, dumps: Sequence[ModuleDump]) -> UnknownNameError:
+    import difflib
+
+    names = {
+        instruction.name
+        for dump in (dumps[0], dumps[-1])
+        if dump.hlo is not None
+        for instruction in dump.hlo.instructions
+    }
+    near: Sequence[str] = difflib.get_close_matches(subject.text, sorted(names), n=4)
+    hint = f"; near: {', '.join(near)}" if near else ""
+    return UnknownNameError(
+        f"{module.name}: {subject.text} is in no text: it is neither temp, alias, a collective or "
+        f"other opcode, nor the name of an instruction{hint}"
+    )

@@ -1,0 +1,165 @@
+"""A text that holds dumps of several kinds, as a log does: the buffer-side texts cut out of it.
+
+A buffer-side text ends where a line begins that none of its kind has. Each is put into a file of
+its own in memory, with as many line ends before it as there were, so that places stay those of the
+log. What is left is the HLO text. A buffer-side text belongs to the module before it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.load.stored import MemoryFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from hlo_lens.load.stored import StoredFile
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.text.source import Source
+
+_HEADERS: tuple[tuple[str, str], ...] = (
+    ("buffer-assignment", "BufferAssignment:"),
+    ("live-range", "HloLiveRange ("),
+    ("memory-usage-report", "Memory Space: "),
+)
+"""Words with which a text of each kind begins, at the start of a line."""
+
+_VALUES = re.compile(r"^(?:Total bytes used: [^\n]*\n\s*)?Used values:", re.MULTILINE)
+
+_OTHERS = re.compile(
+    r"^(?![ \t]|$|allocation \d|<\d|\d|-{4}|Total bytes|BufferAssignment:|Used values:"
+    r"|HloLiveRange |Allocations sorted|Memory Space: |cumulative_size;|The rest )",
+    re.MULTILINE,
+)
+"""Where a line begins that no buffer-side text has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A buffer-side text in a log.
+
+    Attributes:
+        kind: Word for it in XLA's file names.
+        start: Where it begins.
+        end: Where it ends.
+    """
+
+    kind: str
+    start: int
+    end: int
+
+
+def buffer_parts(text: str) -> list[Part]:
+    """Return the buffer-side texts in a text, in order; none within another."""
+    starts: list[tuple[int, str]] = []
+    for kind, word in _HEADERS:
+        place = 0 if text.startswith(word) else text.find(f"\n{word}") + 1
+        while place or text.startswith(word):
+            starts.append((place, kind))
+            following = text.find(f"\n{word}", place)
+            if following < 0:
+                break
+            place = following + 1
+    if "\nUsed values:" in text or text.startswith("Used values:"):
+        starts += [(m.start(), "buffer-assignment-values") for m in _VALUES.finditer(text)]
+    found: list[Part] = []
+    for start, kind in sorted(starts):
+        if found and start < found[-1].end:
+            continue
+        other = _OTHERS.search(text, start + 1)
+        found.append(Part(kind, start, len(text) if other is None else other.start()))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What stands around the dumps in a text.
+
+    Attributes:
+        source: The whole text.
+        dumps: Spans of the dumps in it, in order.
+    """
+
+    source: Source
+    dumps: tuple[tuple[int, int], ...] = ()
+
+    def has_any(self, words: Iterable[str]) -> bool:
+        """Return whether any of some words stands outside the dumps."""
+        text = self.source.text
+        ends = (*(start for start, _ in self.dumps), len(text))
+        spans = list(zip((0, *(end for _, end in self.dumps)), ends, strict=True))
+        return any(text.find(word, start, end) >= 0 for word in words for start, end in spans)
+
+    @property
+    def dump_lines(self) -> int:
+        """Lines that are dumps."""
+        return sum(self.source.text.count("\n", start, end) for start, end in self.dumps)
+
+    def rest(self) -> Source:
+        """Return the text with blank lines where dumps are; places stay the same."""
+        if not self.dumps:
+            return self.source
+        text = self.source.text
+        pieces: list[str] = []
+        done = 0
+        for start, end in self.dumps:
+            lines = text.count("\n", start, end)
+            pieces += (text[done:start], " " * (end - start - lines), "\n" * lines)
+            done = end
+        pieces.append(text[done:])
+        return replace(self.source, text="".join(pieces))
+
+
+def around_parts(source: Source, parts: Sequence[Part]) -> Around:
+    """Return what stands around buffer-side texts."""
+    return Around(source, tuple((part.start, part.end) for part in parts))
+
+
+def around_modules(modules: Sequence[HloModule]) -> Around:
+    """Return what stands around the modules of one text, or inside them without being HLO."""
+    source = modules[0].columns.source
+    dumps: list[tuple[int, int]] = []
+    done = 0
+    for start, end in (span for module in modules for span in module.strange_spans):
+        first = source.line_bounds(start)[0]
+        dumps.append((done, start if source.text[first:start].strip() else max(done, first)))
+        done = end
+    dumps.append((done, len(source.text)))
+    return Around(source, tuple(span for span in dumps if span[0] < span[1]))
+
+
+def files_of_parts(
+    source: Source, parts: Sequence[Part], lines: Sequence[int]
+) -> list[dict[str, StoredFile]]:
+    """Return, for each module, the buffer-side texts between it and the next one: kind to file.
+
+    Args:
+        source: The log.
+        parts: Its buffer-side texts.
+        lines: Line where each module begins; what stands before the first belongs to it too.
+    """
+    found: list[dict[str, StoredFile]] = [{} for _ in lines]
+    for part in parts:
+        line = source.line_column(part.start)[0]
+        place = max((k for k, first in enumerate(lines) if first <= line), default=0)
+        found[place].setdefault(part.kind, _file(source, part, line))
+    return found
+
+
+def files_alone(source: Source, parts: Sequence[Part]) -> list[dict[str, StoredFile]]:
+    """Return the buffer-side texts of a log without HLO text; a kind that repeats begins anew."""
+    found: list[dict[str, StoredFile]] = []
+    for part in parts:
+        if not found or part.kind in found[-1]:
+            found.append({})
+        found[-1][part.kind] = _file(source, part, source.line_column(part.start)[0])
+    return found
+
+
+def _file(source: Source, part: Part, line: int) -> MemoryFile:
+    """Return a file of one buffer-side text, whose lines have the numbers of the log."""
+    text = "\n" * (line - 1) + source.text[part.start : part.end]
+    return MemoryFile(path=source.path, data=text.encode("utf-8", errors="surrogatepass"))

@@ -1,0 +1,268 @@
+"""A single file to the modules in it: `READERS` says what reads each kind of content."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.load.embedded_dumps import (
+    Around,
+    around_modules,
+    around_parts,
+    buffer_parts,
+    files_alone,
+    files_of_parts,
+)
+from hlo_lens.load.lazy_texts import BUFFER_KINDS, buffer_texts, lazy_log, lazy_module, lazy_trees
+from hlo_lens.load.protos import proto_module
+from hlo_lens.load.sibling_files import FileBeside
+from hlo_lens.load.stored import chunks, name_of, source_of
+from hlo_lens.model.dump import ModuleDump, given
+from hlo_lens.text import log_words
+from hlo_lens.text.dump_files import (
+    BRANCHES,
+    PROTO,
+    PROTO_HEAD,
+    DumpKind,
+    draws_calls,
+    proto_message,
+    sniff,
+    split_file_name,
+)
+from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.log_words import has_log_words
+from hlo_lens.text.source import cut_log_prefixes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from hlo_lens.load.embedded_dumps import Part
+    from hlo_lens.load.stored import StoredFile
+    from hlo_lens.text.source import Source
+
+    Progress = Callable[[int, int], None]
+
+_HINTS = {
+    DumpKind.EMPTY: "the file is empty",
+    DumpKind.BINARY: "this is binary data, neither text nor a proto of XLA; dump text with "
+    "--xla_dump_hlo_as_text",
+    DumpKind.MLIR: "this is MLIR; HLO text is in *before_ and *after_optimizations.txt",
+    DumpKind.LLVM_IR: "this is LLVM IR, not HLO",
+    DumpKind.PTX: "this is PTX, not HLO",
+    DumpKind.TEXTPROTO: "this looks like a text proto, not HLO",
+    DumpKind.OTHER: "expected 'HloModule' or a computation, found no dump of XLA",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What a file holds.
+
+    Attributes:
+        file: The file.
+        kind: Kind of its content.
+        source: Its text.
+        beside: Finds the other texts of its module.
+        progress: Called with characters done and characters in all.
+        parts: Buffer-side texts that stand in it beside other text.
+    """
+
+    file: StoredFile
+    kind: DumpKind
+    source: Source
+    beside: FileBeside
+    progress: Progress | None = None
+    parts: tuple[Part, ...] = ()
+
+
+class Opened:
+    """A file that is being read.
+
+    Attributes:
+        pieces: What is still to be read of it, unpacked.
+        cut: Has an item if it is compressed and ends too early.
+    """
+
+    def __init__(self, file: StoredFile) -> None:
+        self.cut: list[bool] = []
+        self.pieces: Iterator[bytes] = chunks(file, self.cut)
+
+
+def modules_of(
+    file: StoredFile,
+    *,
+    opened: Opened | None = None,
+    progress: Progress | None = None,
+    alone: bool = False,
+) -> Iterator[ModuleDump]:
+    """Yield the modules of one file.
+
+    Args:
+        file: The file.
+        opened: The same file, where somebody has begun to read it.
+        progress: Called with characters done and characters in all.
+        alone: Look for no other texts of the same module.
+
+    Raises:
+        UnreadableError: If it cannot be read.
+        DumpSyntaxError: If it holds no module.
+    """
+    opened = opened or Opened(file)
+    head = next(opened.pieces, b"")
+    pieces = itertools.chain((head,), opened.pieces)
+    if proto_message(head[:PROTO_HEAD]) is not None:  # bytes, which are not decoded as text
+        beside = FileBeside(None if alone else file)
+        yield proto_module(file, b"".join(pieces), beside, progress)
+        return
+    source = source_of(pieces, file, opened.cut)
+    kind = sniff(source.text)
+    if kind is DumpKind.OTHER and (bare := cut_log_prefixes(source)) is not None:
+        source, kind = bare, sniff(bare.text)  # a log whose prefixes begin late
+    if kind not in READERS:
+        hint = _HINTS.get(kind, f"this is a {kind.value}, not HLO")
+        raise DumpSyntaxError(hint, path=source.path)
+    beside = FileBeside(None if alone else file)
+    content = Content(file=file, kind=kind, source=source, beside=beside, progress=progress)
+    content = content if alone else _unmixed(content)
+    yield from READERS[content.kind](content)
+
+
+def _unmixed(content: Content) -> Content:
+    """Return the content with the buffer-side texts apart that stand in a log, or beside HLO."""
+    text = content.source.text
+    has_hlo = content.kind is DumpKind.HLO or "\nHloModule " in text
+    begins = text[:_HEAD].lstrip().startswith(_BUFFER_HEADERS)
+    if content.kind in BUFFER_KINDS and begins and not has_hlo:
+        return content
+    parts = tuple(buffer_parts(text))
+    return replace(content, kind=DumpKind.HLO if has_hlo else content.kind, parts=parts)
+
+
+def _hlo_modules(content: Content) -> Iterator[ModuleDump]:
+    """Yield the modules of an HLO text, which may be several, or in a log; and what that says."""
+    from hlo_lens.syntax.hlo.module import parse_hlo_modules  # Lark, which --help must not pay
+
+    source, progress = content.source, content.progress
+    size = len(source.text)
+    report = None if progress is None else lambda offset: progress(offset, size)
+    name = split_file_name(name_of(content.file))
+    modules = parse_hlo_modules(_hlo_source(content), progress=report)
+    lines = [module.columns.source.line_column(module.start)[0] for module in modules]
+    inside = files_of_parts(source, content.parts, lines)
+    beside = content.beside if len(modules) == 1 else FileBeside(None)
+    parts = {k: file for k, file in beside.same_stage().items() if k not in ("", PROTO)}
+    before = beside.before()
+    for module, texts in zip(modules, inside, strict=True):
+        yield ModuleDump(
+            name=module.name or name.module,
+            kind=content.kind,
+            stage=name.stage,
+            files=(source.path, *(file.path for file in parts.values())),
+            parts={part: file.path for part, file in parts.items()},
+            module_text=given(module),
+            before_text=lazy_module(before),
+            buffers=buffer_texts({**parts, **texts}),
+            number=name.number,
+            stage_list=beside.stages(),
+        )
+    yield from _around(content, around_modules(modules))
+
+
+def _hlo_source(content: Content) -> Source:
+    """Return the text without the buffer-side texts in it."""
+    return around_parts(content.source, content.parts).rest()
+
+
+def _buffer_modules(content: Content) -> Iterator[ModuleDump]:
+    """Yield the module that a buffer-side text belongs to, with the other texts of the same."""
+    if content.parts:
+        for texts in files_alone(content.source, content.parts):
+            yield ModuleDump(
+                name=name_of(content.file),
+                kind=content.kind,
+                files=(content.source.path,),
+                parts={part: file.path for part, file in texts.items()},
+                buffers=buffer_texts(texts),
+            )
+        return
+    name = split_file_name(name_of(content.file))
+    parts = {**content.beside.same_stage(), BUFFER_KINDS[content.kind]: content.file}
+    proto = parts.pop(PROTO, None)
+    hlo = parts.pop("", proto)
+    yield ModuleDump(
+        name=name.module,
+        kind=content.kind,
+        stage=name.stage,
+        files=(*((hlo.path,) if hlo else ()), *(file.path for file in parts.values())),
+        parts={part: file.path for part, file in parts.items()},
+        module_text=lazy_module(hlo),
+        before_text=lazy_module(content.beside.before()),
+        buffers=buffer_texts(parts, content.source),
+        number=name.number,
+        stage_list=content.beside.stages(),
+    )
+
+
+def _around(content: Content, around: Around) -> Iterator[ModuleDump]:
+    """Yield the trees that the text around dumps draws, and what it says as a log."""
+    rest = None
+    if around.has_any(BRANCHES):
+        rest = around.rest()
+        if draws_calls(rest.text):
+            yield _tree_module(content, rest)
+    if around.has_any(log_words.ALL):
+        yield _log_module(content, rest or around.rest(), around.dump_lines)
+
+
+def _log_module(content: Content, source: Source, dump_lines: int = 0) -> ModuleDump:
+    """Return what a log says."""
+    return ModuleDump(
+        name=name_of(content.file),
+        kind=DumpKind.LOG,
+        files=(content.source.path,),
+        log_text=lazy_log(source, dump_lines=dump_lines),
+    )
+
+
+def _tree_module(content: Content, source: Source) -> ModuleDump:
+    """Return the call trees that a text draws."""
+    return ModuleDump(
+        name=name_of(content.file),
+        kind=DumpKind.CALL_TREE,
+        files=(content.source.path,),
+        trees=lazy_trees(source),
+    )
+
+
+def _without_hlo(content: Content) -> Iterator[ModuleDump]:
+    """Yield what a text without HLO holds: buffer-side texts, call trees, what it says as a log."""
+    source = content.source
+    if content.kind in BUFFER_KINDS or content.parts:
+        yield from _buffer_modules(content)
+    if content.parts:
+        yield from _around(content, around_parts(source, content.parts))
+    elif content.kind in BUFFER_KINDS:
+        if has_log_words(source.text):
+            yield _log_module(content, source)
+    elif content.kind is DumpKind.CALL_TREE and not has_log_words(source.text):
+        yield _tree_module(content, source)
+    else:
+        yield from _around(content, Around(source))
+
+
+_HEAD = 64
+_BUFFER_HEADERS = (
+    "BufferAssignment:",
+    "HloLiveRange ",
+    "Memory Space: ",
+    "Used values:",
+    "Total bytes used",
+    "Allocations sorted",
+)
+
+READERS: Mapping[DumpKind, Callable[[Content], Iterator[ModuleDump]]] = {
+    DumpKind.HLO: _hlo_modules,
+    **dict.fromkeys((*BUFFER_KINDS, DumpKind.LOG, DumpKind.CALL_TREE), _without_hlo),
+}
+"""What reads each kind of content; other kinds hold no module."""

@@ -1,0 +1,69 @@
+"""Archives in a folder, each read as a folder of its name.
+
+One beside a folder of its name is that folder once more, and is left aside; so is one without
+dumps, and one in an archive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+from hlo_lens.load.lazy_texts import part_of
+from hlo_lens.load.stored import DiskFile, head_kind, head_of
+from hlo_lens.load.unread_files import REFUSED, UNPACKED, LeftAsides
+from hlo_lens.text.dump_files import DumpKind, archive_form, without_archive_end
+from hlo_lens.text.errors import UnreadableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from hlo_lens.load.archive import Kept
+    from hlo_lens.load.stored import StoredFile
+
+
+def with_archives_open(
+    files: Iterable[tuple[StoredFile, DumpKind | None]], left: LeftAsides
+) -> Iterator[tuple[StoredFile, DumpKind | None]]:
+    """Yield files with their kinds; for an archive that holds dumps, what is in it."""
+    from hlo_lens.load.archive import Kept
+
+    kept = Kept()
+    for file, kind in files:
+        if kind is not DumpKind.ARCHIVE or not isinstance(file, DiskFile):
+            yield file, kind
+        elif _is_unpacked_beside(file):
+            left.add(UNPACKED, file.path)
+        else:
+            yield from _members(file, left, kept)
+
+
+def _is_unpacked_beside(file: DiskFile) -> bool:
+    """Whether a folder has the name of an archive, which then is the same once more."""
+    path = Path(file.path)
+    return path.with_name(without_archive_end(path.name)).is_dir()
+
+
+def _members(
+    file: DiskFile, left: LeftAsides, kept: Kept
+) -> Iterator[tuple[StoredFile, DumpKind | None]]:
+    """Yield what is in an archive of a folder, as if it were a folder of its name."""
+    from hlo_lens.load.archive import archive_files
+
+    form = archive_form(head_of(file))
+    links = LeftAsides()
+    folder = "/".join(filter(None, (file.folder, PurePath(file.path).name)))
+    found: list[tuple[StoredFile, DumpKind | None]] = []
+    try:
+        for member in archive_files(file, form or "", links, kept):
+            below = "/".join(filter(None, (folder, member.folder)))
+            found.append((replace(member, folder=below), head_kind(member)))  # type: ignore[type-var] # all are dataclasses
+    except UnreadableError:
+        left.add(REFUSED, file.path)
+        return
+    if not any(part_of(kind) is not None for _, kind in found):
+        left.add(DumpKind.ARCHIVE.value, file.path)
+        return
+    left.add_all(links)
+    yield from found

@@ -1,0 +1,95 @@
+"""The other texts of the same module that stand beside a file on a disk."""
+
+from __future__ import annotations
+
+import glob
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hlo_lens.load.lazy_texts import part_of
+from hlo_lens.load.stored import STDIN, DiskFile, head_kind, name_of
+from hlo_lens.model.dump import Lazy
+from hlo_lens.text.dump_files import PROTO, split_file_name
+
+if TYPE_CHECKING:
+    from hlo_lens.load.stored import StoredFile
+    from hlo_lens.model.dump import Stage
+
+BEFORE = "before_optimizations"
+"""The stage whose text has the program as the framework gave it."""
+
+
+class FileBeside:
+    """Finds the texts beside a file; a file counts only if its content is what its name says.
+
+    Args:
+        file: The file; None, standard input or one in an archive has nothing beside it.
+    """
+
+    def __init__(self, file: StoredFile | None) -> None:
+        self._own = None
+        if isinstance(file, DiskFile) and file.path != STDIN:
+            self._name = split_file_name(name_of(file))
+            path = Path(file.path)
+            if self._name.stage is not None and path.is_file():
+                self._own = path
+
+    def same_stage(self) -> dict[str, StoredFile]:
+        """Return the other texts of the same module and stage: part, empty for HLO, to file."""
+        found: dict[str, StoredFile] = {}
+        for path in self._files():
+            other = split_file_name(path.name)
+            if other.stage != self._name.stage:
+                continue
+            file = DiskFile(str(path))
+            if other.part not in found and part_of(head_kind(file)) == other.part:
+                found[other.part] = file
+        return found
+
+    def before(self) -> StoredFile | None:
+        """Return the HLO text from before optimizations; None for a file of that stage."""
+        if self._own is None or self._name.stage == BEFORE:
+            return None
+        found: dict[str, StoredFile] = {}
+        for path in self._files(f"{BEFORE}."):
+            other = split_file_name(path.name)
+            file = DiskFile(str(path))
+            if other.stage == BEFORE and other.part in ("", PROTO):
+                found.setdefault(other.part, file)
+        texts = (found.get(part) for part in ("", PROTO))
+        return next((f for f in texts if f and part_of(head_kind(f)) in ("", PROTO)), None)
+
+    def stages(self) -> Lazy[tuple[Stage, ...]] | None:
+        """Return what finds all stages of the module; None for a file of no stage."""
+        if self._own is None:
+            return None
+        return Lazy(partial(_stages, str(self._own)))
+
+    def _files(self, start: str = "") -> list[Path]:
+        """Return the other files of the module whose stage begins so, nearest in time first."""
+        if self._own is None:
+            return []
+        is_stamped = self._name.stamp_us is not None
+        pattern = f"{'*.' * is_stamped}{glob.escape(self._name.key)}.{start}*"
+        found = [path for path in self._own.parent.glob(pattern) if path != self._own]
+        names = [(split_file_name(path.name), path) for path in sorted(found)]
+        own = self._name.stamp_us or 0
+        same = [(name, path) for name, path in names if name.key == self._name.key]
+        same.sort(key=lambda pair: abs((pair[0].stamp_us or own) - own))
+        return [path for _, path in same]
+
+
+def _stages(path: str) -> tuple[Stage, ...]:
+    """Return the stages of the module that a file on a disk belongs to."""
+    from hlo_lens.load.folder import module_at, sort_files
+    from hlo_lens.load.unread_files import LeftAsides
+
+    own = Path(path)
+    key = split_file_name(own.name).key
+    files = [DiskFile(str(file)) for file in sorted(own.parent.glob(f"*{glob.escape(key)}.*"))]
+    for group in sort_files((file for file in files if Path(file.path).is_file()), LeftAsides()):
+        paths = {file.path for parts in group.stages.values() for file in parts.values()}
+        if path in paths:
+            return module_at(group, None).stages
+    return ()

@@ -1,0 +1,1 @@
+"""Buffer assignments, their values, live ranges and memory usage reports."""

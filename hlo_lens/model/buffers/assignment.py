@@ -1,0 +1,287 @@
+"""BufferAssignment: the allocations of a module, and the values that lie in them.
+
+Allocations are light views over columns: where their parts stand in the text. Sizes are bytes.
+Source of the names: xla/service/buffer_assignment.h.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.buffers.columns import (
+    COLOR,
+    FIRST_VALUE,
+    FLAGS,
+    IS_CONSTANT,
+    IS_PREALLOCATED_TEMP,
+    IS_THREAD_LOCAL,
+    MAYBE_LIVE_OUT,
+    NUMBER,
+    OUTPUT_SHAPE,
+    PAGE,
+    PARAMETER,
+    PARAMETER_SHAPE,
+    SHAPE_INDEX,
+    SIZE,
+    parse_index,
+)
+from hlo_lens.model.buffers.values import AssignedValue, ReusedValue
+from hlo_lens.model.rows import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from hlo_lens.model.buffers.columns import BufferColumns
+    from hlo_lens.model.buffers.values import BufferValues
+    from hlo_lens.model.shapes.shape import ShapeIndex
+    from hlo_lens.text.errors import Gap
+
+
+class BufferAllocation:
+    """One contiguous piece of memory. Equal when it says the same.
+
+    Args:
+        assignment: What it belongs to.
+        row: Its row in the columns.
+    """
+
+    __slots__ = ("_assignment", "_row")
+
+    def __init__(self, assignment: BufferAssignment, row: int) -> None:
+        self._assignment = assignment
+        self._row = row
+
+    def __repr__(self) -> str:
+        return f"<BufferAllocation {self.index}: size {self.size}>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BufferAllocation):
+            return NotImplemented
+        return self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash((self.index, self.size))
+
+    def _content(self) -> tuple[object, ...]:
+        return (
+            *(self.index, self.size, self.color, self.page_id),
+            *(self.parameter_number, self.param_shape_index, self.parameter_shape_text),
+            *(self.output_shape_text, self._flags, self.other),
+            *(self.values, self.reused),
+        )
+
+    @property
+    def _columns(self) -> BufferColumns:
+        return self._assignment.columns
+
+    def _part(self, column: int) -> str | None:
+        """Return the text between a column and the next; None where it is not printed."""
+        if self._columns.cell(self._row, column) <= 0:
+            return None
+        return self._columns.text(self._row, column, column + 1)
+
+    @property
+    def _flags(self) -> int:
+        return self._columns.cell(self._row, FLAGS)
+
+    @property
+    def index(self) -> int:
+        """Number of the allocation, dense from 0."""
+        return self._columns.number(self._row, NUMBER) or 0
+
+    @property
+    def size(self) -> int:
+        """Size in bytes."""
+        return self._columns.number(self._row, SIZE) or 0
+
+    @property
+    def color(self) -> int:
+        """Memory space; 0, the default one, is not printed."""
+        return self._columns.number(self._row, COLOR) or 0
+
+    @property
+    def page_id(self) -> int | None:
+        """Page of the heap that it lies on; None before August 2026."""
+        return self._columns.number(self._row, PAGE)
+
+    @property
+    def parameter_number(self) -> int | None:
+        """Number of the entry parameter that it holds (a part of); None if it holds none."""
+        return self._columns.number(self._row, PARAMETER)
+
+    @property
+    def param_shape_index(self) -> ShapeIndex | None:
+        """Which part of the parameter it holds, () for all of it; None if it holds none."""
+        text = self._part(SHAPE_INDEX)
+        return None if text is None else parse_index(text)
+
+    @property
+    def parameter_shape_text(self) -> str | None:
+        """Shape without layout: of the part since August 2025, before of the whole parameter."""
+        return self._part(PARAMETER_SHAPE)
+
+    @property
+    def output_shape_text(self) -> str | None:
+        """Shape of the module's result if its root value lies here (of a tuple only the table)."""
+        return self._part(OUTPUT_SHAPE)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it holds a constant of the program."""
+        return bool(self._flags & IS_CONSTANT)
+
+    @property
+    def is_thread_local(self) -> bool:
+        """Whether it is a scalar of a reducer or the like, which no heap holds."""
+        return bool(self._flags & IS_THREAD_LOCAL)
+
+    @property
+    def maybe_live_out(self) -> bool:
+        """Whether it may be part of the module's result."""
+        return bool(self._flags & MAYBE_LIVE_OUT)
+
+    @property
+    def is_preallocated_temp(self) -> bool:
+        """Whether it is none of parameter, result, constant and thread-local."""
+        return bool(self._flags & IS_PREALLOCATED_TEMP)
+
+    @property
+    def is_entry_computation_parameter(self) -> bool:
+        """Whether it holds an entry parameter."""
+        return self.parameter_number is not None
+
+    @property
+    def is_parameter_aliased_with_output(self) -> bool:
+        """Whether a parameter's memory is that of a result (donated).
+
+        XLA does not print it; it is so where an entry parameter may live out, which held for
+        every module of the corpus (the ``input_output_alias`` of its header names the same ones).
+        """
+        return self.is_entry_computation_parameter and self.maybe_live_out
+
+    @property
+    def values(self) -> Sequence[AssignedValue]:
+        """Values that lie in it, by id. Those of different times may share bytes."""
+        return Rows(self._assignment.assigned_value, self._assignment.value_rows(self._row))
+
+    @property
+    def reused(self) -> Sequence[ReusedValue]:
+        """Values of other memory spaces that use its bytes."""
+        rows = self._assignment.reused_rows.get(self._row, ())
+        return Rows(self._assignment.reused_value, rows)
+
+    @property
+    def other(self) -> tuple[str, ...]:
+        """Words of its line that this tool does not know, as printed."""
+        return self._assignment.other.get(self._row, ())
+
+    @property
+    def line(self) -> int:
+        """1-based line of the file where it stands."""
+        return self._columns.line(self._row, NUMBER)
+
+
+@dataclass(eq=False)
+class BufferAssignment:
+    """The memory of a module: allocations, and which bytes of them each value occupies.
+
+    Attributes:
+        columns: Where the parts of the allocations stand.
+        assigned: Where the parts of the values stand, in the order of their allocations.
+        reused_columns: The same of the values of other colours.
+        reused_rows: Row of an allocation to the rows of those values.
+        other: Row of an allocation to the words of it that are not known.
+        values: The used values, where the same text holds them or they were added; or None.
+        gaps: What could not be read, in text order, used values of the same text included.
+        is_complete: Whether nothing of it is known to be missing: header and last line are
+            there, no line of it was refused, sizes sum to the printed total where there is one.
+        start: Offset in the text where it begins.
+    """
+
+    columns: BufferColumns = field(repr=False)
+    assigned: BufferColumns = field(repr=False)
+    reused_columns: BufferColumns = field(repr=False)
+    reused_rows: dict[int, list[int]] = field(default_factory=dict, repr=False)
+    other: dict[int, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    values: BufferValues | None = field(default=None, repr=False)
+    gaps: tuple[Gap, ...] = field(default=(), repr=False)
+    is_complete: bool = True
+    start: int = 0
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BufferAssignment):
+            return NotImplemented
+        return self.allocations == other.allocations and self.values == other.values
+
+    __hash__ = object.__hash__
+
+    @property
+    def path(self) -> str:
+        """Name of the file that it was read from."""
+        return self.columns.source.path
+
+    @property
+    def allocations(self) -> Sequence[BufferAllocation]:
+        """Allocations in the order of the text, which is by index."""
+        return Rows(functools.partial(BufferAllocation, self), range(len(self.columns)))
+
+    @property
+    def assigned_values(self) -> Sequence[AssignedValue]:
+        """Values of all allocations, in the order of the text."""
+        return Rows(self.assigned_value, range(len(self.assigned)))
+
+    def assigned_value(self, row: int) -> AssignedValue:
+        """Return the value of a row."""
+        return AssignedValue(self.assigned, row)
+
+    def reused_value(self, row: int) -> ReusedValue:
+        """Return the value of another colour of a row."""
+        return ReusedValue(self.reused_columns, row)
+
+    def value_rows(self, row: int) -> range:
+        """Return the rows of the values that lie in the allocation of a row."""
+        first = self.columns.cell(row, FIRST_VALUE)
+        if row + 1 < len(self.columns):
+            return range(first, self.columns.cell(row + 1, FIRST_VALUE))
+        return range(first, len(self.assigned))
+
+    @functools.cached_property
+    def _row_by_index(self) -> dict[int, int]:
+        return {allocation.index: row for row, allocation in enumerate(self.allocations)}
+
+    def allocation(self, index: int) -> BufferAllocation | None:
+        """Return the allocation of an index, or None."""
+        row = self._row_by_index.get(index)
+        return None if row is None else BufferAllocation(self, row)
+
+    @property
+    def total_bytes(self) -> int | None:
+        """Total that XLA prints with the used values; None where it is not in the text.
+
+        The sum of the sizes of all allocations of all memory spaces, constants and thread-local
+        ones included; not a peak.
+        """
+        return None if self.values is None else self.values.total_bytes
+
+    @functools.cached_property
+    def allocated_bytes(self) -> int:
+        """Sum of the sizes of all allocations: what `total_bytes` must be."""
+        number = self.columns.number
+        return sum(number(row, SIZE) or 0 for row in range(len(self.columns)))
+
+    def bytes_by_color(
+        self, counts: Callable[[BufferAllocation], bool] | None = None
+    ) -> Mapping[int, int]:
+        """Return memory space to the bytes of its allocations, by ascending colour.
+
+        Args:
+            counts: Which allocations count; all, if it is left out.
+        """
+        found: Counter[int] = Counter()
+        for allocation in self.allocations:
+            if counts is None or counts(allocation):
+                found[allocation.color] += allocation.size
+        return dict(sorted(found.items()))

@@ -1,0 +1,308 @@
+"""HloValue: what an instruction writes, as dumps print it; where it is and who uses it.
+
+Values are light views over columns: where their parts stand in the text. Sizes and offsets are
+bytes. Source of the names: xla/service/hlo_value.h.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, overload
+
+from hlo_lens.model.buffers.columns import (
+    FROM,
+    FROM_END,
+    ID,
+    INDEX_END,
+    NAME,
+    NAME_END,
+    NUMBER_PATTERN,
+    POSITIONS,
+    POSITIONS_END,
+    REUSED_COLOR,
+    USES,
+    USES_END,
+    VALUE_END,
+    VALUE_OFFSET,
+    VALUE_SHAPE,
+    VALUE_SIZE,
+    parse_index,
+)
+from hlo_lens.model.rows import Rows
+from hlo_lens.model.shapes.parsing_port import reader
+
+if TYPE_CHECKING:
+    from hlo_lens.model.buffers.columns import BufferColumns
+    from hlo_lens.model.shapes.shape import Shape, ShapeIndex
+    from hlo_lens.text.errors import Gap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HloPosition:
+    """A place where a value is: an instruction's result, or a part of it.
+
+    Attributes:
+        instruction_name: Without ``%``.
+        index: Index into its shape; () also where its shape is no tuple.
+    """
+
+    instruction_name: str
+    index: ShapeIndex = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HloUse:
+    """A use of a value by an instruction.
+
+    Attributes:
+        instruction_name: Who uses it, without ``%``.
+        operand_number: Which of its operands, from 0.
+        operand_index: Index into that operand's shape; () also where that is no tuple.
+    """
+
+    instruction_name: str
+    operand_number: int
+    operand_index: ShapeIndex = ()
+
+
+class BufferReader(Protocol):
+    """What the model asks of syntax: the meaning of the lists of a used value."""
+
+    def positions(self, text: str) -> tuple[HloPosition, ...]:
+        """Return the positions that the lines after ``positions:`` print."""
+        ...
+
+    def uses(self, text: str) -> tuple[HloUse, ...]:
+        """Return the uses that the lines after ``uses:`` print; ``(none)`` is none."""
+        ...
+
+
+class _Value:
+    """What all views of a value say: ``<25 fusion.5{0} (phi) @1>``."""
+
+    __slots__ = ("_columns", "_row")
+
+    def __init__(self, columns: BufferColumns, row: int) -> None:
+        self._columns = columns
+        self._row = row
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} {self.name}>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def _content(self) -> tuple[object, ...]:
+        return (self.id, self.instruction_name, self.index_text, self.is_phi, self.color)
+
+    @property
+    def id(self) -> int:
+        """Number of the HloValue, unique in the module."""
+        return self._columns.number(self._row, ID) or 0
+
+    @property
+    def instruction_name(self) -> str:
+        """Name of the instruction that defines it, without ``%``."""
+        return self._columns.text(self._row, NAME, NAME_END)
+
+    @property
+    def index_text(self) -> str:
+        """Index as printed: ``{0}``; empty where the instruction's shape is no tuple."""
+        return self._columns.text(self._row, NAME_END, INDEX_END).strip()
+
+    @property
+    def index(self) -> ShapeIndex:
+        """Index into the shape of the instruction; () also where that is no tuple."""
+        return parse_index(self.index_text)
+
+    @property
+    def name(self) -> str:
+        """Instruction and index as live ranges print them, braces always there: ``add.2{}``."""
+        return self.instruction_name + (self.index_text or "{}")
+
+    @property
+    def is_phi(self) -> bool:
+        """Whether it is what comes out where loops or branches join."""
+        return "(phi)" in self._columns.text(self._row, INDEX_END, INDEX_END + 1)
+
+    @property
+    def color(self) -> int | None:
+        """Memory space; None where the text does not say."""
+        _, _, tail = self._columns.text(self._row, INDEX_END, INDEX_END + 1).partition("@")
+        return parse_index(tail)[0] if tail else None
+
+    @property
+    def line(self) -> int:
+        """1-based line of the file where it stands."""
+        return self._columns.line(self._row, ID)
+
+
+class AssignedValue(_Value):
+    """A value in an allocation: which bytes of it are the value's."""
+
+    __slots__ = ()
+
+    def _content(self) -> tuple[object, ...]:
+        return (*super()._content(), self.size, self.offset, self.shape_text)
+
+    @property
+    def size(self) -> int:
+        """Bytes that it occupies, padding of tiles included."""
+        return self._columns.number(self._row, VALUE_SIZE) or 0
+
+    @property
+    def offset(self) -> int:
+        """Where in the allocation it begins, in bytes."""
+        return self._columns.number(self._row, VALUE_OFFSET) or 0
+
+    @property
+    def shape_text(self) -> str:
+        """Shape with layout, as printed."""
+        return self._columns.text(self._row, VALUE_SHAPE, VALUE_END)
+
+    @property
+    def shape(self) -> Shape:
+        """Shape with layout."""
+        return reader().shape(self.shape_text)
+
+    def facts(self) -> tuple[str, str, int, int, str]:
+        """Return instruction name, index as printed, offset, size and shape text, all at once."""
+        columns = self._columns
+        text, cells, base = columns.source.text, columns.cells, self._row * columns.stride
+        name_end = cells[base + NAME_END]
+        size, offset = cells[base + VALUE_SIZE], cells[base + VALUE_OFFSET]
+        size_match = NUMBER_PATTERN.match(text, size) if size > 0 else None
+        offset_match = NUMBER_PATTERN.match(text, offset) if offset > 0 else None
+        return (
+            text[cells[base + NAME] : name_end],
+            text[name_end : cells[base + INDEX_END]].strip(),
+            0 if offset_match is None else int(offset_match[0]),
+            0 if size_match is None else int(size_match[0]),
+            text[cells[base + VALUE_SHAPE] : cells[base + VALUE_END]],
+        )
+
+
+class ReusedValue(_Value):
+    """A value of another memory space that uses the bytes of this allocation."""
+
+    __slots__ = ()
+
+    def _content(self) -> tuple[object, ...]:
+        return (*super()._content(), self.allocation_color)
+
+    @property
+    def allocation_color(self) -> int:
+        """The colour that the line prints after the value."""
+        return self._columns.number(self._row, REUSED_COLOR) or 0
+
+
+class HloValue(_Value):
+    """A value, with where it stands and who uses it.
+
+    Args:
+        values: The block that holds it.
+        row: Its row in the block's columns.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: BufferValues, row: int) -> None:
+        super().__init__(values.columns, row)
+        self._values = values
+
+    def _content(self) -> tuple[object, ...]:
+        return (*super()._content(), self.positions, self.uses, self.instruction_text)
+
+    @property
+    def positions(self) -> tuple[HloPosition, ...]:
+        """Where the value is; the first is where it is defined."""
+        lists = self._values.lists.get(self._row)
+        if lists is not None:
+            return lists[0]
+        return self._values.reader.positions(
+            self._columns.text(self._row, POSITIONS, POSITIONS_END)
+        )
+
+    @property
+    def uses(self) -> tuple[HloUse, ...] | None:
+        """Who uses it; None where XLA did not know (``uses are not initialized yet``)."""
+        lists = self._values.lists.get(self._row)
+        if lists is not None:
+            return lists[1]
+        if self._columns.cell(self._row, USES) < 0:
+            return None
+        return self._values.reader.uses(self._columns.text(self._row, USES, USES_END))
+
+    @property
+    def instruction_text(self) -> str:
+        """The defining instruction as XLA prints it in long style, tuple accesses written out."""
+        return self._columns.text(self._row, FROM, FROM_END).strip()
+
+
+@dataclass(eq=False)
+class BufferValues(Sequence[HloValue]):
+    """The used values of an assignment, as XLA prints them after it or in a file of their own.
+
+    A sequence of HloValue in the order of the text, which is by id.
+
+    Attributes:
+        columns: Where the parts of the values stand.
+        reader: Reads their lists on demand.
+        total_bytes: Sum of the sizes of all allocations, all memory spaces, as printed; or None.
+        total_text: The same as printed for people: ``30.2KiB``.
+        lists: Positions and uses of the rows that only the grammar could read.
+        gaps: What could not be read, in text order.
+        is_complete: Whether nothing of it is known to be missing.
+        start: Offset in the text where it begins.
+    """
+
+    columns: BufferColumns = field(repr=False)
+    reader: BufferReader = field(repr=False)
+    total_bytes: int | None = None
+    total_text: str | None = None
+    lists: dict[int, tuple[tuple[HloPosition, ...], tuple[HloUse, ...] | None]] = field(
+        default_factory=dict, repr=False
+    )
+    gaps: tuple[Gap, ...] = field(default=(), repr=False)
+    is_complete: bool = True
+    start: int = 0
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @overload
+    def __getitem__(self, index: int) -> HloValue: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[HloValue]: ...
+    def __getitem__(self, index: int | slice) -> HloValue | Sequence[HloValue]:
+        return Rows(functools.partial(HloValue, self), range(len(self)))[index]
+
+    def __iter__(self) -> Iterator[HloValue]:
+        return (HloValue(self, row) for row in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BufferValues):
+            return NotImplemented
+        return (
+            self.total_bytes == other.total_bytes
+            and self.total_text == other.total_text
+            and self[:] == other[:]
+        )
+
+    __hash__ = object.__hash__
+
+    @functools.cached_property
+    def _row_by_id(self) -> dict[int, int]:
+        return {value.id: row for row, value in enumerate(self)}
+
+    def by_id(self, number: int) -> HloValue | None:
+        """Return the value of an id, or None."""
+        row = self._row_by_id.get(number)
+        return None if row is None else HloValue(self, row)

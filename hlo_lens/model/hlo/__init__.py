@@ -1,0 +1,1 @@
+"""HLO modules: columns of instructions, views of them, and their edges."""

@@ -1,0 +1,205 @@
+"""Columns of instructions and of computations: where the parts of each stand in the text."""
+
+from __future__ import annotations
+
+import bisect
+from array import array
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.model.hlo.name_index import NameIndex
+    from hlo_lens.model.hlo.text_reader import HloOperand
+    from hlo_lens.text.source import Source
+
+NAME, NAME_END, SHAPE, SHAPE_END, OPCODE, OPCODE_END, OPERANDS, OPERANDS_END, END = range(9)
+"""Columns of one row. Attributes: from OPERANDS_END + 1 to END. No shape: SHAPE == SHAPE_END."""
+STRIDE = 9
+
+
+@dataclass(slots=True)
+class Overlay:
+    """What is known of one row beside its spans, because the text does not print it plainly.
+
+    Attributes:
+        name: Generated name of an instruction that the text nests in an operand list.
+        operands: Operands with such names in place.
+        attributes: Attribute list that the splitter cannot cut (nested deeper than it follows).
+        called: Names of computations whose bodies the text prints in place.
+    """
+
+    name: str | None = None
+    operands: tuple[HloOperand, ...] | None = None
+    attributes: tuple[tuple[str, str], ...] | None = None
+    called: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class InstructionColumns:
+    """Where the parts of every instruction stand in the text; one row per instruction.
+
+    Attributes:
+        source: The text.
+        spans: `STRIDE` offsets for each row.
+        roots: Rows that are marked ROOT, ascending.
+        overlays: What is known of single rows beside their spans.
+    """
+
+    source: Source
+    spans: array[int] = field(default_factory=lambda: array("I"))
+    roots: array[int] = field(default_factory=lambda: array("I"))
+    overlays: dict[int, Overlay] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.spans) // STRIDE
+
+    def column(self, column: int) -> memoryview[int]:
+        """Return one column of all rows, without a copy; no row can be added while it is held."""
+        return memoryview(self.spans)[column::STRIDE]
+
+    def texts(self, first: int, last: int) -> Iterator[str]:
+        """Yield the text between two columns of each row."""
+        places = map(slice, self.column(first), self.column(last))
+        return map(self.source.text.__getitem__, places)
+
+    def text(self, row: int, first: int, last: int) -> str:
+        """Return the text between two columns of a row."""
+        base = row * STRIDE
+        return self.source.text[self.spans[base + first] : self.spans[base + last]]
+
+    def name(self, row: int) -> str:
+        """Return the name of a row's instruction, without ``%``."""
+        overlay = self.overlays.get(row)
+        if overlay is not None and overlay.name is not None:
+            return overlay.name
+        return self.text(row, NAME, NAME_END)
+
+    def root_among(self, rows: Sequence[int], default: int) -> int:
+        """Return the last of some ascending rows that is marked ROOT, or a default."""
+        place = bisect.bisect_right(self.roots, default)
+        while place and self.roots[place - 1] >= rows[0]:
+            place -= 1
+            root = self.roots[place]
+            if rows[bisect.bisect_left(rows, root)] == root:
+                return root
+        return default
+
+    def attributes_text(self, row: int) -> str:
+        """Return all that stands after the operand list, with its leading comma."""
+        base = row * STRIDE
+        return self.source.text[self.spans[base + OPERANDS_END] + 1 : self.spans[base + END]]
+
+
+START, TITLE, TITLE_END, SIGNATURE, SIGNATURE_END, TAIL, TAIL_END, FIRST_ROW, LAST_ROW = range(9)
+"""Columns of one computation: its beginning, its name, ``(parameters) -> shape``, what stands after
+its closing brace, and its rows as half-open range."""
+_STRIDE = 9
+
+_ENTRY, _COMPLETE, _INLINE = 1, 2, 4
+_NOWHERE = (0, 0)
+
+
+@dataclass(slots=True, kw_only=True)
+class ComputationParts:
+    """One computation while it is read.
+
+    Attributes:
+        start: Offset in the text where it begins.
+        name: Where its name stands, or the name itself where the text does not print it.
+        signature: Where ``(parameters) -> shape`` stands.
+        attributes: Where attributes stand after the closing brace, with the leading comma.
+        rows: Its rows in the columns of instructions.
+        is_entry: Whether the program starts here.
+        is_complete: Whether its closing brace was found.
+        is_inline: Whether its body is printed inside the instruction that calls it.
+    """
+
+    start: int = 0
+    name: tuple[int, int] | str = _NOWHERE
+    signature: tuple[int, int] = _NOWHERE
+    attributes: tuple[int, int] = _NOWHERE
+    rows: Sequence[int] = ()
+    is_entry: bool = False
+    is_complete: bool = True
+    is_inline: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class ComputationColumns:
+    """Where the parts of every computation stand in the text: a large module has tens of thousands.
+
+    Attributes:
+        spans: Nine offsets for each computation.
+        flags: What is true of each.
+        names: Names that the text does not print.
+        scattered: Rows of those that hold others, whose rows are among theirs.
+        name_indexes: By computation, where it was asked for: its instructions by name.
+    """
+
+    spans: array[int] = field(default_factory=lambda: array("I"))
+    flags: bytearray = field(default_factory=bytearray)
+    names: dict[int, str] = field(default_factory=dict)
+    scattered: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    name_indexes: dict[int, NameIndex] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.flags)
+
+    def __getstate__(self) -> tuple[object, ...]:
+        """Return what is pickled and copied: no index, which is of the hashes of one process."""
+        return self.spans, self.flags, self.names, self.scattered
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.spans, self.flags, self.names, self.scattered = state
+        self.name_indexes = {}
+
+    def add(self, parts: ComputationParts) -> None:
+        """Add a computation behind all others."""
+        name, rows = parts.name, parts.rows
+        if isinstance(name, str):
+            self.names[len(self)] = name
+            name = _NOWHERE
+        if isinstance(rows, range):
+            first, last = rows.start, rows.stop
+        else:
+            self.scattered[len(self)] = tuple(rows)
+            first, last = _NOWHERE
+        places = (*_where(name), *_where(parts.signature), *_where(parts.attributes))
+        self.spans.extend((parts.start, *places, first, last))
+        self.flags.append(
+            parts.is_entry * _ENTRY | parts.is_complete * _COMPLETE | parts.is_inline * _INLINE
+        )
+
+    def start(self, place: int) -> int:
+        """Return where a computation begins."""
+        return self.spans[place * _STRIDE]
+
+    def span(self, place: int, first: int) -> tuple[int, int]:
+        """Return where a part of a computation stands, from a column to the next."""
+        base = place * _STRIDE + first
+        return self.spans[base], self.spans[base + 1]
+
+    def rows(self, place: int) -> Sequence[int]:
+        """Return the rows of a computation."""
+        if place in self.scattered:
+            return self.scattered[place]
+        return range(*self.span(place, FIRST_ROW))
+
+    def is_entry(self, place: int) -> bool:
+        """Return whether the program starts in a computation."""
+        return bool(self.flags[place] & _ENTRY)
+
+    def is_complete(self, place: int) -> bool:
+        """Return whether the closing brace of a computation was found."""
+        return bool(self.flags[place] & _COMPLETE)
+
+    def is_inline(self, place: int) -> bool:
+        """Return whether the body of a computation is printed inside the instruction."""
+        return bool(self.flags[place] & _INLINE)
+
+
+def _where(span: tuple[int, int]) -> tuple[int, int]:
+    """Return a span, `_NOWHERE` for an empty one and for that of a group that did not match."""
+    return span if span[1] > span[0] else _NOWHERE

@@ -1,0 +1,190 @@
+"""HloComputation: a list of instructions, one of which is its result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, overload
+
+from hlo_lens.model.hlo.columns import OPCODE, SIGNATURE, STRIDE, TAIL, TITLE
+from hlo_lens.model.hlo.instruction import HloInstruction
+from hlo_lens.model.hlo.name_index import NameIndex
+
+if TYPE_CHECKING:
+    from hlo_lens.model.hlo.columns import ComputationColumns
+    from hlo_lens.model.hlo.module import HloModule
+
+
+class _Instructions(Sequence[HloInstruction]):
+    """The instructions of a computation, made when they are asked for."""
+
+    __slots__ = ("_computation",)
+
+    def __init__(self, computation: HloComputation) -> None:
+        self._computation = computation
+
+    def __len__(self) -> int:
+        return len(self._computation.rows)
+
+    @overload
+    def __getitem__(self, index: int) -> HloInstruction: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[HloInstruction]: ...
+    def __getitem__(self, index: int | slice) -> HloInstruction | Sequence[HloInstruction]:
+        computation = self._computation
+        rows = computation.rows[index]
+        if isinstance(rows, int):
+            return HloInstruction(computation, rows)
+        return [HloInstruction(computation, row) for row in rows]
+
+    def __iter__(self) -> Iterator[HloInstruction]:
+        computation = self._computation
+        return (HloInstruction(computation, row) for row in computation.rows)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment] # equal content, and content is not hashed
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} instructions>"
+
+
+class HloComputation:
+    """A computation: a list of instructions, one of which is its result. A view, cheap to make.
+
+    Args:
+        module: The module that holds it.
+        place: Its place among the module's computations.
+        columns: Columns that it is in, if not in the module's.
+    """
+
+    __slots__ = ("_columns", "_place", "module")
+
+    def __init__(
+        self, module: HloModule, place: int, columns: ComputationColumns | None = None
+    ) -> None:
+        self.module = module
+        self._place = place
+        self._columns = module.computation_columns if columns is None else columns
+
+    def __repr__(self) -> str:
+        return f"<HloComputation {self.name} of {len(self.rows)} instructions>"
+
+    @property
+    def place(self) -> int:
+        """Its place among the module's computations."""
+        return self._place
+
+    @property
+    def name(self) -> str:
+        """Name without ``%``; empty where the text prints none."""
+        known = self._columns.names.get(self._place)
+        return self._text(TITLE) if known is None else known
+
+    @property
+    def is_entry(self) -> bool:
+        """Whether the program starts here."""
+        return self._columns.is_entry(self._place)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether its closing brace was found."""
+        return self._columns.is_complete(self._place)
+
+    @property
+    def is_inline(self) -> bool:
+        """Whether its body is printed inside the instruction that calls it."""
+        return self._columns.is_inline(self._place)
+
+    @property
+    def start(self) -> int:
+        """Offset in the text where it begins."""
+        return self._columns.start(self._place)
+
+    @property
+    def rows(self) -> Sequence[int]:
+        """Its rows in the module's columns, in text order."""
+        return self._columns.rows(self._place)
+
+    def _text(self, column: int) -> str:
+        start, end = self._columns.span(self._place, column)
+        return self.module.columns.source.text[start:end]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, HloComputation):
+            return NotImplemented
+        if self._columns is other._columns and self._place == other._place:
+            return True
+        return (
+            self.name == other.name
+            and self.is_entry == other.is_entry
+            and self.attributes_text == other.attributes_text
+            and self.instructions == other.instructions
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.name, len(self.rows)))
+
+    @property
+    def signature_text(self) -> str:
+        """``(parameters) -> shape`` as written; empty where it is not printed."""
+        return self._text(SIGNATURE)
+
+    @property
+    def attributes_text(self) -> str:
+        """What stands after the closing brace, with its leading comma."""
+        return self._text(TAIL)
+
+    @property
+    def instructions(self) -> Sequence[HloInstruction]:
+        """Instructions in text order; in a scheduled module the order of execution."""
+        return _Instructions(self)
+
+    @property
+    def root_row(self) -> int:
+        """Row of the result: the one marked ROOT, else the last; -1 for an empty computation."""
+        rows = self.rows
+        return self.module.columns.root_among(rows, rows[-1]) if rows else -1
+
+    @property
+    def root(self) -> HloInstruction | None:
+        """The result; None only where no instruction could be read."""
+        return HloInstruction(self, self.root_row) if self.rows else None
+
+    @property
+    def parameters(self) -> tuple[HloInstruction, ...]:
+        """Parameters by number; those that print no number come last, in text order."""
+        text, spans = self.module.columns.source.text, self.module.columns.spans
+        likely = (r for r in self.rows if text.startswith("parameter", spans[r * STRIDE + OPCODE]))
+        those = (
+            i for i in (HloInstruction(self, row) for row in likely) if i.opcode == "parameter"
+        )
+        found = [(i.parameter_number, i) for i in those]
+        return tuple(i for _, i in sorted(found, key=lambda item: (item[0] is None, item[0] or 0)))
+
+    @property
+    def execution_thread(self) -> str:
+        """Thread that runs it; ``main`` where the text does not say."""
+        for name, value in self.module.reader.attributes(self.attributes_text):
+            if name == "execution_thread":
+                return self.module.reader.string(value)
+        return "main"
+
+    def instruction(self, name: str) -> HloInstruction | None:
+        """Return the instruction of a name (with or without ``%``), or None.
+
+        Of several with one name, which only hand-written text has, the last.
+        """
+        index = self._columns.name_indexes.get(self._place)
+        if index is None:
+            index = NameIndex(self.rows, self.module.columns.name)
+            self._columns.name_indexes[self._place] = index
+        row = index.get(name.removeprefix("%"))
+        return None if row is None else HloInstruction(self, row)
+
+    @property
+    def callers(self) -> tuple[HloInstruction, ...]:
+        """Instructions that call it, in text order."""
+        return self.module.callers.get(self.name, ())

@@ -1,0 +1,79 @@
+"""What the framework that compiled a program knows of it, beside what the text says.
+
+Texts have one name for each parameter at most, mesh axes in some versions only, and nothing of
+arguments that are not used. A front door that has the compiled program at hand fills this in.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hlo_lens.model.shapes.mesh import Mesh
+    from hlo_lens.model.shapes.shape import Shape, ShapeIndex
+    from hlo_lens.model.shapes.sharding import HloSharding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameworkValue:
+    """One array that goes into a program or comes out of it, as the user's function has it.
+
+    Attributes:
+        name: Path of the argument (``params['layer_0']['kernel']``) or of the result.
+        number: Number of the HLO parameter; None for an output, and for an argument that the
+            program does not use or whose parameter is not known.
+        index: Shape index: of the leaf of a parameter that is a tuple, or of the output.
+        shape: Shape of the whole, over all devices; None where it is not known.
+        sharding: How it lies over the devices; None where it is not known.
+        is_donated: Whether the user gave its memory away; None for outputs.
+        is_used: Whether the program has a parameter for it; True for outputs.
+    """
+
+    name: str
+    number: int | None = None
+    index: ShapeIndex = ()
+    shape: Shape | None = None
+    sharding: HloSharding | None = None
+    is_donated: bool | None = None
+    is_used: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Framework:
+    """What a framework knows of a program.
+
+    Attributes:
+        name: Framework and version: ``jax 0.10.2``.
+        backend: ``cpu``, ``gpu`` or ``tpu``; None where it does not tell.
+        arguments: All arrays of the arguments, in the order of the flattened arguments.
+        outputs: All arrays of the result, in order.
+        meshes: Meshes that arguments and results lie on, in order of appearance.
+        memory: Bytes by the names of XLA's CompiledMemoryStats; empty where it has none.
+        notes: What could not be learned, in words.
+    """
+
+    name: str
+    backend: str | None = None
+    arguments: tuple[FrameworkValue, ...] = ()
+    outputs: tuple[FrameworkValue, ...] = ()
+    meshes: tuple[Mesh, ...] = ()
+    memory: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def unused(self) -> tuple[FrameworkValue, ...]:
+        """Arguments that the program has no parameter for."""
+        return tuple(value for value in self.arguments if not value.is_used)
+
+    def argument(self, number: int | None, index: ShapeIndex = ()) -> FrameworkValue | None:
+        """Return the argument of a parameter, or of a leaf of one; None where none is known."""
+        return self._by_parameter.get((number, index))
+
+    @functools.cached_property
+    def _by_parameter(self) -> Mapping[tuple[int | None, ShapeIndex], FrameworkValue]:
+        known = (value for value in self.arguments if value.number is not None)
+        return {(value.number, value.index): value for value in known}

@@ -1,0 +1,149 @@
+"""Graphs as files for other tools: GraphML (yEd, Gephi) and DOT (Graphviz).
+
+Both formats know text, numbers and booleans alone, and GraphML refuses the characters that XML does
+not have: attributes that hold objects of ours become what they say of themselves, or are left out
+where there is nothing to say. Node names stay what they are.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING, Any
+
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import networkx as nx
+
+_LONGEST_LABEL = 120
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def to_graphml(graph: nx.MultiDiGraph[str]) -> str:
+    """Return a graph as GraphML, with all attributes that say anything.
+
+    Args:
+        graph: What `def_use_graph` or `call_graph` returned, or any graph of networkx.
+
+    >>> import hlo_lens
+    >>> module = hlo_lens.parse_hlo("ENTRY e { p = f32[8] parameter(0) ROOT n = f32[8] negate(p) }")
+    >>> text = hlo_lens.to_graphml(hlo_lens.def_use_graph(module.entry))
+    >>> '<node id="n">' in text, ">negate<" in text, ">f32[8]<" in text
+    (True, True, True)
+    """
+    import networkx as nx
+
+    plain: nx.MultiDiGraph[str] = type(graph)()
+    plain.graph.update(_attributes(graph.graph))
+    for node, attributes in graph.nodes(data=True):
+        plain.add_node(_xml(str(node)), **_attributes(attributes))
+    for source, target, attributes in graph.edges(data=True):
+        plain.add_edge(_xml(str(source)), _xml(str(target)), **_attributes(attributes))
+    out = io.BytesIO()
+    nx.write_graphml(plain, out)
+    return out.getvalue().decode("utf-8")
+
+
+def to_dot(graph: nx.MultiDiGraph[str]) -> str:
+    r"""Return a graph in the DOT language of Graphviz, with all attributes that say anything.
+
+    Nodes are labelled with what they are and their names; control edges are dashed.
+
+    Args:
+        graph: What `def_use_graph` or `call_graph` returned, or any graph of networkx.
+
+    >>> import hlo_lens
+    >>> module = hlo_lens.parse_hlo("ENTRY e { p = f32[8] parameter(0) ROOT n = f32[8] negate(p) }")
+    >>> print(hlo_lens.to_dot(hlo_lens.def_use_graph(module.entry)))
+    digraph "e" {
+      node [shape="box"];
+      "p" [label="parameter\np\nf32[8]", opcode="parameter", hlo_shape="f32[8]"];
+      "n" [label="negate\nn\nf32[8]", opcode="negate", hlo_shape="f32[8]"];
+      "p" -> "n" [kind="operand", operand_number="0"];
+    }
+    <BLANKLINE>
+    """
+    word, arrow = ("digraph", "->") if graph.is_directed() else ("graph", "--")
+    lines = [f"{word} {_quoted(str(graph.graph.get('name', '')))} {{", '  node [shape="box"];']
+    for node, attributes in graph.nodes(data=True):
+        named = _attributes(attributes)
+        listed = [("label", _label(str(node), named)), *named.items()]
+        lines.append(f"  {_quoted(str(node))} {_listed(listed)};")
+    for source, target, attributes in graph.edges(data=True):
+        listed = list(_attributes(attributes).items())
+        if attributes.get("kind") == "control":
+            listed.append(("style", "dashed"))
+        ends = f"{_quoted(str(source))} {arrow} {_quoted(str(target))}"
+        lines.append(f"  {ends} {_listed(listed)};" if listed else f"  {ends};")
+    return "\n".join([*lines, "}", ""])
+
+
+def _listed(pairs: list[tuple[str, Any]]) -> str:
+    return f"[{', '.join(f'{name}={_quoted(str(value))}' for name, value in pairs)}]"
+
+
+def _quoted(text: str) -> str:
+    """Return a string of DOT: a backslash before a quote is all that its lexer knows.
+
+    Labels know more escapes, so that every backslash is written twice.
+    """
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\0", "")
+    return '"' + escaped.replace("\r", "").replace("\n", "\\n") + '"'
+
+
+def _label(node: str, attributes: Mapping[str, Any]) -> str:
+    """Return what is written in a node's box."""
+    words = [attributes.get("opcode", ""), node, attributes.get("hlo_shape", "")]
+    return "\n".join(_cut(str(word)) for word in words if word)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 3]}..."
+
+
+def _attributes(attributes: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
+    return {
+        key: _xml(value) if isinstance(value, str) else value
+        for name, found in attributes.items()
+        for key, value in _values(str(name), found)
+    }
+
+
+def _values(name: str, value: Any) -> Iterator[tuple[str, str | int | float | bool]]:
+    """Yield what an attribute says, under its name or better ones."""
+    from hlo_lens.model.hlo.computation import HloComputation
+    from hlo_lens.model.hlo.instruction import HloInstruction
+
+    if isinstance(value, (str, bool, int, float)):
+        yield name, value
+    elif isinstance(value, HloInstruction):
+        yield from _instruction_values(value)
+    elif isinstance(value, HloComputation):
+        yield "instructions", len(value.instructions)
+    elif isinstance(value, (tuple, list)):
+        if value:
+            yield name, ",".join(map(str, value))
+    elif value is not None:
+        yield name, str(value)
+
+
+def _instruction_values(instruction: Any) -> Iterator[tuple[str, str | int | float | bool]]:
+    """Yield shape, bytes, operation and source line of an instruction, as far as they are known."""
+    if instruction.shape_text:
+        yield "hlo_shape", instruction.shape_text
+    try:
+        metadata, place = instruction.metadata, instruction.source_location
+    except DumpSyntaxError:  # which is a gap of the module
+        return
+    if metadata is not None and metadata.op_name:
+        yield "op_name", metadata.op_name
+    if place is not None:
+        yield "source", str(place)
+
+
+def _xml(text: str) -> str:
+    """Return a text without the characters that XML cannot hold."""
+    return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text)

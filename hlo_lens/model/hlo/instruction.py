@@ -1,0 +1,280 @@
+"""HloInstruction: a light view over columns.
+
+What a part of an instruction means (its shape, sharding, attributes) is read when it is asked for,
+by the reader that syntax hands to the module, and remembered per distinct text.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.hlo.columns import (
+    END,
+    NAME,
+    OPCODE,
+    OPCODE_END,
+    OPERANDS,
+    OPERANDS_END,
+    SHAPE,
+    SHAPE_END,
+    STRIDE,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hlo_lens.model.hlo.columns import InstructionColumns, Overlay
+    from hlo_lens.model.hlo.computation import HloComputation
+    from hlo_lens.model.hlo.metadata import OpMetadata, SourceLocation
+    from hlo_lens.model.hlo.text_reader import HloOperand
+    from hlo_lens.model.shapes.replica_groups import CollectiveDeviceList
+    from hlo_lens.model.shapes.shape import Shape
+    from hlo_lens.model.shapes.sharding import HloSharding
+    from hlo_lens.text.source import Span
+
+CALLING_ATTRIBUTES = (
+    "to_apply",
+    "calls",
+    "condition",
+    "body",
+    "true_computation",
+    "false_computation",
+    "branch_computations",
+    "called_computations",
+    "select",
+    "scatter",
+)
+"""Attributes whose values name computations. Source: hlo_parser.cc, CreateInstruction."""
+
+
+class HloInstruction:
+    """One instruction: a view, cheap to make; equal when it says the same.
+
+    Args:
+        computation: The computation that holds it.
+        row: Its row in the module's columns.
+    """
+
+    __slots__ = ("_row", "computation")
+
+    def __init__(self, computation: HloComputation, row: int) -> None:
+        self.computation = computation
+        self._row = row
+
+    def __repr__(self) -> str:
+        return f"<HloInstruction {self.name} = {self.shape_text or '?'} {self.opcode}(...)>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, HloInstruction):
+            return NotImplemented
+        return self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.opcode))
+
+    def _content(self) -> tuple[object, ...]:
+        return (
+            self.name,
+            self.opcode,
+            self.shape,
+            self.operands if self.opcode not in ("constant", "parameter") else self.operand_text,
+            self.is_root,
+            self.attribute_list,
+        )
+
+    @property
+    def _columns(self) -> InstructionColumns:
+        return self.computation.module.columns
+
+    @property
+    def _overlay(self) -> Overlay | None:
+        return self._columns.overlays.get(self._row)
+
+    @property
+    def name(self) -> str:
+        """Name without ``%``; unique within the computation."""
+        return self._columns.name(self._row)
+
+    @property
+    def row(self) -> int:
+        """Its row in the module's columns."""
+        return self._row
+
+    @property
+    def opcode(self) -> str:
+        """Opcode as written, sugar included: ``reduce-scatter-start``."""
+        return self._columns.text(self._row, OPCODE, OPCODE_END)
+
+    @property
+    def shape_text(self) -> str:
+        """Result shape as written; empty where the text leaves it out."""
+        return self._columns.text(self._row, SHAPE, SHAPE_END)
+
+    @property
+    def shape(self) -> Shape | None:
+        """Result shape; None where the text leaves it out.
+
+        Of ``send`` and ``recv`` XLA makes the shape itself, whatever is printed: the data, a u32
+        and a token (hlo_parser.cc, CreateInstruction; hlo_instructions.cc, HloSendInstruction).
+        """
+        text = self.shape_text
+        if not text:
+            return None
+        shape = self.computation.module.reader.shape(text)
+        if shape.is_tuple and self.opcode in ("send", "recv"):
+            return self._transfer_shape(shape)
+        return shape
+
+    def _transfer_shape(self, printed: Shape) -> Shape:
+        if len(printed.tuple_shapes) != 3:
+            return printed
+        data, context, token = printed.tuple_shapes
+        if context.dimensions:
+            context = self.computation.module.reader.shape("u32[]")
+        if self.opcode == "send" and self.operand_names:
+            sent = self.computation.instruction(self.operand_names[0])
+            if sent is not None and sent.shape is not None:
+                data = sent.shape
+        return type(printed).tuple_of((data, context, token))
+
+    @property
+    def operand_text(self) -> str:
+        """What stands between the parentheses: operands, a literal or a parameter number."""
+        return self._columns.text(self._row, OPERANDS, OPERANDS_END)
+
+    @property
+    def operands(self) -> tuple[HloOperand, ...]:
+        """Operands in order; empty for a constant and a parameter."""
+        overlay = self._overlay
+        if overlay is not None and overlay.operands is not None:
+            return overlay.operands
+        if self.opcode in ("constant", "parameter"):
+            return ()
+        return self._reader_operands()
+
+    @property
+    def operand_names(self) -> tuple[str, ...]:
+        """Names of the operands; ``%w#1`` is an operand named ``w`` (see `operands` for the 1)."""
+        return tuple(operand.name for operand in self.operands)
+
+    @property
+    def parameter_number(self) -> int | None:
+        """K of ``parameter(K)``; None for other opcodes and where it is not printed."""
+        if self.opcode != "parameter":
+            return None
+        text = self.operand_text.strip()
+        if "/" in text:  # a comment
+            text = "".join(operand.name for operand in self._reader_operands())
+        return int(text) if text.isdecimal() else None
+
+    def _reader_operands(self) -> tuple[HloOperand, ...]:
+        return self.computation.module.reader.operands(self.operand_text)
+
+    @property
+    def is_root(self) -> bool:
+        """Whether it is the computation's result: marked ROOT, or the last where none is."""
+        return self._row == self.computation.root_row
+
+    @property
+    def attribute_list(self) -> tuple[tuple[str, str], ...]:
+        """Names and values in order, as written; async sugar can repeat a name."""
+        overlay = self._overlay
+        if overlay is not None and overlay.attributes is not None:
+            return overlay.attributes
+        text = self._columns.attributes_text(self._row)
+        return self.computation.module.reader.attributes(text) if text else ()
+
+    @property
+    def attributes(self) -> Mapping[str, str]:
+        """Name to value as written; of a repeated name the first."""
+        found: dict[str, str] = {}
+        for name, value in self.attribute_list:
+            found.setdefault(name, value)
+        return MappingProxyType(found)
+
+    def attribute(self, name: str) -> str | None:
+        """Return the value of one attribute as written, or None."""
+        text = self._columns.attributes_text(self._row)
+        if f"{name}=" not in text:
+            return None
+        overlay = self._overlay
+        if overlay is not None and overlay.attributes is not None:
+            return self.attributes.get(name)
+        return self.computation.module.reader.attribute(text, name)
+
+    @property
+    def called_computations(self) -> tuple[str, ...]:
+        """Names of the computations it calls, in order of the attributes, without ``%``.
+
+        Two branches of a conditional may be one computation, which then is named twice.
+        """
+        overlay = self._overlay
+        if overlay is not None and overlay.called:
+            return overlay.called
+        text = self._columns.attributes_text(self._row)
+        if not any(f"{name}=" in text for name in CALLING_ATTRIBUTES):
+            return ()
+        reader = self.computation.module.reader
+        return tuple(
+            name
+            for key, value in self.attribute_list
+            if key in CALLING_ATTRIBUTES
+            for name in reader.names(value)
+        )
+
+    @property
+    def control_predecessors(self) -> tuple[str, ...]:
+        """Names of the instructions that must run before it, without ``%``."""
+        value = self.attribute("control-predecessors")
+        return tuple(dict.fromkeys(self.computation.module.reader.names(value))) if value else ()
+
+    @property
+    def sharding(self) -> HloSharding | None:
+        """How its result lies on the devices; None where the text does not say."""
+        value = self.attribute("sharding")
+        return self.computation.module.reader.sharding(value) if value else None
+
+    @property
+    def device_list(self) -> CollectiveDeviceList | None:
+        """Device groups of a collective (``replica_groups``); None for other instructions."""
+        value = self.attribute("replica_groups")
+        return self.computation.module.reader.device_list(value) if value else None
+
+    @property
+    def channel_id(self) -> int | None:
+        """Channel of a collective, send or recv; None where there is none or it is hidden."""
+        value = self.attribute("channel_id")
+        return int(value) if value and value.lstrip("-").isdecimal() else None
+
+    @property
+    def metadata(self) -> OpMetadata | None:
+        """Where it comes from; None where the text does not say."""
+        value = self.attribute("metadata")
+        return self.computation.module.reader.metadata(value) if value else None
+
+    @property
+    def frontend_attributes(self) -> Mapping[str, str]:
+        """Attributes of the framework, without quotes and escapes."""
+        value = self.attribute("frontend_attributes")
+        return self.computation.module.reader.frontend_attributes(value) if value else {}
+
+    @property
+    def source_location(self) -> SourceLocation | None:
+        """Innermost place in the user's program that the metadata names, or None."""
+        metadata = self.metadata
+        return None if metadata is None else self.computation.module.source_location(metadata)
+
+    @property
+    def span(self) -> Span:
+        """Where it stands in the text, from its name to its end."""
+        from hlo_lens.text.source import Span
+
+        base = self._row * STRIDE
+        spans = self._columns.spans
+        return Span(spans[base + NAME], spans[base + END])
+
+    @property
+    def line(self) -> int:
+        """1-based line of the file where it stands."""
+        return self._columns.source.line_column(self.span.start)[0]

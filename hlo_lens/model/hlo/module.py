@@ -1,0 +1,234 @@
+"""HloModule: a program as XLA prints it.
+
+Its computations and instructions are light views over columns: where their parts stand in the text
+(`hlo_lens.model.hlo.columns`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.hlo.columns import OPCODE, OPCODE_END, ComputationColumns, ComputationParts
+from hlo_lens.model.hlo.computation import HloComputation
+from hlo_lens.model.hlo.metadata import OpMetadata, SourceLocation, StackFrames
+from hlo_lens.model.hlo.name_index import NameIndex
+from hlo_lens.model.rows import Rows
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hlo_lens.model.hlo.columns import InstructionColumns
+    from hlo_lens.model.hlo.framework import Framework
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.text_reader import HloReader, InputOutputAlias
+    from hlo_lens.model.shapes.shape import ProgramShape, ShapeIndex
+    from hlo_lens.text.errors import Gap
+
+_HTML_OPCODES = 10
+_INDEX = "_places_by_name"
+
+
+@dataclass(eq=False)
+class HloModule:
+    """A program as XLA prints it.
+
+    Attributes:
+        name: As in the header; empty where there is no header.
+        header: Header attributes, name to value as written.
+        columns: Where the parts of the instructions stand.
+        reader: Reads parts of the text on demand.
+        computation_columns: Where the parts of the computations stand.
+        stack_frames: The stack frame tables; empty where the dump has none.
+        gaps: What could not be read, in text order.
+        passed_lines: Lines of others outside its computations, as a log has them, passed over.
+        strange_spans: Where its text is no HLO, `passed_lines` and gaps: a log may speak there.
+        is_truncated: Whether the text ends inside a computation.
+        unknown_attributes: Names of attributes that XLA did not have until August 2026; they are
+            kept like the others.
+        start: Offset in the text where it begins.
+        framework: What the framework that compiled it knows beside the text; None for dumps.
+    """
+
+    name: str
+    columns: InstructionColumns = field(repr=False)
+    reader: HloReader = field(repr=False)
+    header: Mapping[str, str] = field(default_factory=dict, repr=False)
+    computation_columns: ComputationColumns = field(default_factory=ComputationColumns, repr=False)
+    stack_frames: StackFrames = field(default_factory=StackFrames, repr=False)
+    gaps: tuple[Gap, ...] = field(default=(), repr=False)
+    passed_lines: int = 0
+    strange_spans: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+    is_truncated: bool = False
+    unknown_attributes: tuple[str, ...] = ()
+    start: int = 0
+    framework: Framework | None = field(default=None, repr=False)
+    _entry: HloComputation | None = field(default=None, init=False, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, HloModule):
+            return NotImplemented
+        return (
+            self.name == other.name
+            and dict(self.header) == dict(other.header)
+            and self.stack_frames == other.stack_frames
+            and self.computations == other.computations
+        )
+
+    __hash__ = object.__hash__
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what is pickled and copied: no index, which is of the hashes of one process."""
+        return {name: value for name, value in vars(self).items() if name != _INDEX}
+
+    def _repr_html_(self) -> str:
+        """Return the module for a notebook: its name, what it is, its opcodes."""
+        from html import escape
+
+        facts = (
+            f"{self.num_partitions} partitions x {self.replica_count} replicas",
+            "scheduled" if self.is_scheduled else "not scheduled",
+            f"{self.instruction_count:,} instructions in {len(self.computations):,} computations",
+            f"{len(self.gaps):,} gaps" if self.gaps else "no gaps",
+        )
+        counts = self.opcode_counts().most_common(_HTML_OPCODES)
+        rows = "".join(f"<tr><td>{escape(name)}</td><td>{n:,}</td></tr>" for name, n in counts)
+        return (
+            f"<p><b>HloModule {escape(self.name)}</b>: {escape(', '.join(facts))}</p>"
+            f"<table><tr><th>opcode</th><th>instructions</th></tr>{rows}</table>"
+        )
+
+    @property
+    def path(self) -> str:
+        """Name of the file that it was read from."""
+        return self.columns.source.path
+
+    @property
+    def computations(self) -> Sequence[HloComputation]:
+        """All computations in text order."""
+        make = functools.partial(HloComputation, self)
+        return Rows(make, range(len(self.computation_columns)))
+
+    @property
+    def entry(self) -> HloComputation:
+        """The entry computation.
+
+        The one marked ENTRY; else the last, as XLA's parser does; in a truncated text, whose entry
+        was at the lost end, the largest that nothing calls. A module of which the text has no
+        computation at all has an empty one.
+        """
+        if self._entry is None:
+            self._entry = self._find_entry()
+        return self._entry
+
+    def _find_entry(self) -> HloComputation:
+        if not self.computations:
+            nothing = ComputationColumns()
+            nothing.add(ComputationParts(is_entry=True, rows=range(0)))
+            return HloComputation(self, 0, nothing)
+        for computation in self.computations:
+            if computation.is_entry:
+                return computation
+        if self.is_truncated:
+            called = self.callers
+            free = [c for c in self.computations if c.name not in called]
+            return max(free or self.computations, key=lambda c: len(c.rows))
+        return self.computations[-1]
+
+    @property
+    def instructions(self) -> Iterator[HloInstruction]:
+        """All instructions in text order."""
+        for computation in self.computations:
+            yield from computation.instructions
+
+    @property
+    def instruction_count(self) -> int:
+        """How many instructions the text prints."""
+        return len(self.columns)
+
+    def opcode_counts(self) -> Counter[str]:
+        """Return how often each opcode stands in the text, as written."""
+        return Counter(self.columns.texts(OPCODE, OPCODE_END))
+
+    @functools.cached_property
+    def _places_by_name(self) -> NameIndex:
+        computations = self.computations
+        return NameIndex(range(len(computations)), lambda place: computations[place].name)
+
+    def computation(self, name: str) -> HloComputation | None:
+        """Return the computation of a name (with or without ``%``), or None."""
+        place = self._places_by_name.get(name.removeprefix("%"))
+        return None if place is None else HloComputation(self, place)
+
+    @functools.cached_property
+    def callers(self) -> Mapping[str, tuple[HloInstruction, ...]]:
+        """Name of each called computation to the instructions that call it, in text order."""
+        found: dict[str, list[HloInstruction]] = {}
+        for instruction in self.instructions:
+            for name in dict.fromkeys(instruction.called_computations):
+                found.setdefault(name, []).append(instruction)
+        return {name: tuple(sites) for name, sites in found.items()}
+
+    @functools.cached_property
+    def mentions_shardy(self) -> bool:
+        """Whether any text of Shardy may be in it; looked for once, in the whole source."""
+        return "sdy." in self.columns.source.text
+
+    @property
+    def is_scheduled(self) -> bool:
+        """Whether the order of instructions is the order of execution."""
+        return self.header.get("is_scheduled") == "true"
+
+    @property
+    def num_partitions(self) -> int:
+        """Devices over which SPMD partitioning divides the program; 1 where it is not printed."""
+        return self._count("num_partitions")
+
+    @property
+    def replica_count(self) -> int:
+        """Replicas of the program; 1 where it is not printed."""
+        return self._count("replica_count")
+
+    def _count(self, name: str) -> int:
+        value = self.header.get(name, "1")
+        return int(value) if value.isdecimal() else 1
+
+    @functools.cached_property
+    def entry_computation_layout(self) -> ProgramShape | None:
+        """Parameter shapes and result shape with layouts; None where not printed or not right."""
+        value = self.header.get("entry_computation_layout")
+        try:
+            return self.reader.program_shape(value) if value else None
+        except DumpSyntaxError:  # which is a gap of the module
+            return None
+
+    @functools.cached_property
+    def input_output_alias(self) -> tuple[InputOutputAlias, ...]:
+        """Outputs that use a parameter's buffer (donated and used)."""
+        value = self.header.get("input_output_alias")
+        return self.reader.aliasing(value) if value else ()
+
+    @functools.cached_property
+    def buffer_donor(self) -> tuple[tuple[int, ShapeIndex], ...]:
+        """Parameter number and index of buffers that may be reused for any output."""
+        value = self.header.get("buffer_donor")
+        return self.reader.donors(value) if value else ()
+
+    @functools.cached_property
+    def frontend_attributes(self) -> Mapping[str, str]:
+        """Attributes of the framework on the module, without quotes and escapes."""
+        value = self.header.get("frontend_attributes")
+        return self.reader.frontend_attributes(value) if value else {}
+
+    def source_location(self, metadata: OpMetadata) -> SourceLocation | None:
+        """Return the innermost place in the user's program that metadata names, or None."""
+        if metadata.source_file:
+            return SourceLocation(
+                file=metadata.source_file,
+                line=metadata.source_line,
+                column=metadata.source_column,
+            )
+        return self.stack_frames.location(metadata.stack_frame_id or 0)

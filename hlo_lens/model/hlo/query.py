@@ -1,0 +1,457 @@
+"""Questions about opcodes, and the columns of a module for passes that look at every instruction.
+
+A module has up to hundreds of thousands of instructions. `tabulate` goes over them once and keeps,
+for each row, its opcode and the bytes of its result; a shape is read once per distinct text.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+from array import array
+from collections import Counter
+from dataclasses import dataclass
+from enum import Enum
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.hlo.columns import (
+    END,
+    NAME,
+    NAME_END,
+    OPCODE,
+    OPCODE_END,
+    OPERANDS_END,
+    SHAPE,
+    SHAPE_END,
+    STRIDE,
+)
+from hlo_lens.model.hlo.computation import HloComputation
+from hlo_lens.model.hlo.instruction import HloInstruction
+from hlo_lens.model.rows import FewTexts
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.hlo.text_reader import HloReader
+    from hlo_lens.model.shapes.shape import Shape
+
+COLLECTIVE_KINDS = (
+    "all-reduce",
+    "all-gather",
+    "reduce-scatter",
+    "all-to-all",
+    "ragged-all-to-all",
+    "collective-permute",
+    "collective-broadcast",
+    "send",
+    "recv",
+)
+"""Opcodes that move data between devices, or between a device and its host (send, recv)."""
+
+_OPCODE_NAMES = """
+    abs acos acosh add add-dependency after-all all-gather all-gather-done all-gather-start
+    all-reduce all-reduce-done all-reduce-start all-to-all and asin asinh async-done async-start
+    async-update atan2 atanh batch-norm-grad batch-norm-inference batch-norm-training bitcast
+    bitcast-convert broadcast call cbrt ceil cholesky clamp collective-broadcast
+    collective-permute collective-permute-done collective-permute-start compare complex
+    concatenate conditional constant convert convolution copy copy-done copy-start cosh cosine
+    count-leading-zeros custom-call divide domain dot dynamic-reshape dynamic-slice
+    dynamic-update-slice erf exponential exponential-minus-one fft floor fusion gather
+    get-dimension-size get-tuple-element imag infeed iota is-finite log log-plus-one logistic map
+    maximum minimum mulhi multiply negate not opt-barrier or outfeed pad parameter partition-id
+    popcnt power ragged-all-to-all ragged-dot real recv recv-done reduce reduce-precision
+    reduce-scatter reduce-window remainder replica-id reshape reverse rng rng-bit-generator
+    rng-get-and-update-state round-nearest-afz round-nearest-even rsqrt scaled-dot scan scatter
+    select select-and-scatter send send-done set-dimension-size shift-left shift-right-arithmetic
+    shift-right-logical sign sine sinh slice sort sqrt stochastic-convert subtract tan tanh topk
+    transpose triangular-solve tuple while xor
+    trace tuple-select
+"""
+
+KNOWN_OPCODES = frozenset(_OPCODE_NAMES.split())
+"""XLA's opcodes of August 2026, and the last two, which it no longer has. Source: hlo_opcode.h."""
+
+CONTROL_FLOW_OPCODES = frozenset({"call", "conditional", "while", "async-start"})
+"""Opcodes whose called computations have buffers of their own.
+
+The computations of all others (fusion, reduce, sort, ...) are embedded: their values live in
+registers or scratch memory. Source: call_graph.cc, GetInstructionCallContext.
+"""
+
+_PHASES = ("start", "update", "done")
+_COLLECTIVE_WORDS = (
+    "all-",
+    "collective",
+    "reduce-scatter",
+    "permute",
+    "broadcast-start",
+    "send",
+    "recv",
+    "exchange",
+)
+
+
+@functools.cache
+def split_phase(opcode: str) -> tuple[str, str]:
+    """Return an opcode without its async ending, and the ending: start, update, done or empty.
+
+    Of ``send`` and ``recv``, whose start is the plain opcode, only ``-done`` is an ending.
+
+    >>> split_phase("reduce-scatter-start")
+    ('reduce-scatter', 'start')
+    >>> split_phase("dot")
+    ('dot', '')
+    """
+    for phase in _PHASES:
+        if opcode.endswith(f"-{phase}"):
+            return opcode.removesuffix(f"-{phase}"), phase
+    return opcode, ""
+
+
+def is_known_opcode(opcode: str) -> bool:
+    """Return whether XLA of August 2026 has the opcode, be it by async sugar (``dot-start``)."""
+    return opcode in KNOWN_OPCODES or split_phase(opcode)[0] in KNOWN_OPCODES
+
+
+def collective_kind(opcode: str) -> str | None:
+    """Return the kind of collective that an opcode performs or starts, or None.
+
+    ``-done`` and ``-update`` end what was counted at its start, so they are none.
+    """
+    base, phase = split_phase(opcode)
+    return base if base in COLLECTIVE_KINDS and phase in ("", "start") else None
+
+
+def is_collective_like(opcode: str) -> bool:
+    """Return whether an opcode that XLA did not have in August 2026 sounds like a collective."""
+    return not is_known_opcode(opcode) and any(word in opcode for word in _COLLECTIVE_WORDS)
+
+
+class _Part(Enum):
+    """Which part of an instruction's result is an array that it produces."""
+
+    ALL = 0
+    FIRST = 1
+    SECOND = 2
+    NONE = 3
+
+
+_VIEW_NAMES = """
+    tuple get-tuple-element bitcast while conditional call opt-barrier domain add-dependency
+    after-all async-start send parameter
+"""
+_VIEWS = frozenset(_VIEW_NAMES.split())
+
+
+@functools.cache
+def _produced_part(opcode: str) -> _Part:
+    """Return what of a result is new; the rest is an operand's buffer or a called computation's.
+
+    ``X-start`` results are ``((operands), result, contexts)``, copy-start is ``(destination,
+    source, context)``, recv is ``(data, context, token)``, all-reduce-start has no operand in it.
+    """
+    phase = split_phase(opcode)[1]
+    if opcode in _VIEWS or phase in ("update", "done"):
+        return _Part.NONE
+    if opcode in ("copy-start", "recv"):
+        return _Part.FIRST
+    if phase == "start" and opcode != "all-reduce-start":
+        return _Part.SECOND
+    return _Part.ALL
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class InstructionTable:
+    """What every pass wants to know of every instruction, one entry per row of the columns.
+
+    Attributes:
+        module: The module.
+        opcodes: Opcode as written.
+        opcode_sizes: How often each pair of an opcode and the bytes of a result (see
+            `result_bytes`) is there.
+        producers: Rows that produce arrays of their own, in text order: no views (see
+            `left_out_views`), nothing embedded (see `CONTROL_FLOW_OPCODES`).
+        produced_bytes: For each of `producers` the bytes of these arrays; None where unknown.
+        left_out_views: Rows that only pass on what others produced: tuple, get-tuple-element,
+            bitcast, while, conditional, call, opt-barrier, send, async-start, ``-done``,
+            ``-update`` and the parameters of computations other than the entry.
+        left_out_embedded: Rows in computations that the entry reaches only through fusions,
+            reducers and the like, or not at all.
+        owners: Position, in the module's list, of the computation that holds the row.
+    """
+
+    module: HloModule
+    opcodes: Sequence[str]
+    opcode_sizes: Mapping[tuple[str, int | None], int]
+    producers: Sequence[int]
+    produced_bytes: Sequence[int | None]
+    left_out_views: int
+    left_out_embedded: int
+    owners: Sequence[int]
+    _sizes: _Sizes
+    _rows: Mapping[str, Sequence[int]]
+
+    @property
+    def different_opcodes(self) -> Collection[str]:
+        """The different opcodes."""
+        return self._rows.keys()
+
+    @property
+    def opcode_counts(self) -> dict[str, int]:
+        """How often each opcode is there."""
+        return {opcode: len(rows) for opcode, rows in self._rows.items()}
+
+    @property
+    def shape_texts(self) -> Collection[str]:
+        """The different texts of result shapes, as written."""
+        return self._sizes.keys()
+
+    def result_bytes(self, row: int) -> int | None:
+        """Return `Shape.size_bytes` of a row's result, of a tuple the sum over its leaves."""
+        return self._sizes[self.module.columns.text(row, SHAPE, SHAPE_END)]
+
+    def rows_of(self, opcodes: frozenset[str]) -> list[int]:
+        """Return the rows whose opcode is one of these, in text order."""
+        found = [self._rows[opcode] for opcode in opcodes if opcode in self._rows]
+        return list(found[0]) if len(found) == 1 else sorted(chain.from_iterable(found))
+
+    def instruction(self, row: int) -> HloInstruction:
+        """Return the instruction of a row, with the computation that holds it."""
+        return HloInstruction(HloComputation(self.module, self.owners[row]), row)
+
+
+def tabulate(module: HloModule) -> InstructionTable:
+    """Return the instruction table of a module; costs about a microsecond per instruction."""
+    text, spans = module.columns.source.text, module.columns.spans
+    opcodes = FewTexts(module.columns.texts(OPCODE, OPCODE_END))
+    sizes = _Sizes(module.reader)
+    shapes = module.columns.texts(SHAPE, SHAPE_END)
+    opcode_sizes: Counter[tuple[str, int | None]] = Counter()
+    for (opcode, shape), count in Counter(zip(opcodes, shapes, strict=True)).items():
+        opcode_sizes[opcode, sizes[shape]] += count
+    producers = array("I")
+    produced: list[int | None] = []
+    parts = [_produced_part(opcode) for opcode in opcodes.different]
+    numbers = opcodes.numbers
+    reached = control_flow_computations(module, opcodes)
+    for computation in reached:
+        is_entry = computation.is_entry
+        for row in computation.rows:
+            part = parts[numbers[row]]
+            if part is _Part.NONE and not (is_entry and opcodes[row] == "parameter"):
+                continue
+            producers.append(row)
+            shape = text[spans[row * STRIDE + SHAPE] : spans[row * STRIDE + SHAPE_END]]
+            if part in (_Part.ALL, _Part.NONE):
+                produced.append(sizes[shape])
+            else:
+                produced.append(sizes.element(shape, part.value - 1))
+    shown = sum(len(computation.rows) for computation in reached)
+    return InstructionTable(
+        module=module,
+        opcodes=opcodes,
+        opcode_sizes=opcode_sizes,
+        producers=producers,
+        produced_bytes=produced,
+        left_out_views=shown - len(producers),
+        left_out_embedded=len(opcodes) - shown,
+        owners=row_owners(module),
+        _sizes=sizes,
+        _rows=_rows_by_opcode(opcodes),
+    )
+
+
+def _rows_by_opcode(opcodes: FewTexts) -> dict[str, array[int]]:
+    found: dict[str, array[int]] = {opcode: array("I") for opcode in opcodes.different}
+    append = [rows.append for rows in found.values()]
+    for row, number in enumerate(opcodes.numbers):
+        append[number](row)
+    return found
+
+
+def rows_named(module: HloModule, names: Collection[str]) -> Iterator[tuple[int, str]]:
+    """Yield row and name of each instruction that has one of some names; all rows in one pass."""
+    columns = module.columns
+    for row, name in enumerate(columns.texts(NAME, NAME_END)):
+        if name in names:
+            yield row, name
+    for row, overlay in columns.overlays.items():
+        if overlay.name in names and overlay.name is not None:
+            yield row, overlay.name
+
+
+def unknown_names(module: HloModule, names: Collection[str]) -> set[str]:
+    """Return those of some names that no instruction has."""
+    columns = module.columns
+    unknown = set(names)
+    unknown.difference_update(columns.texts(NAME, NAME_END))
+    unknown.difference_update(o.name for o in columns.overlays.values() if o.name is not None)
+    return unknown
+
+
+def rows_with_attribute_text(module: HloModule, word: str) -> Iterator[int]:
+    """Yield the rows whose attributes have a word in them, in text order.
+
+    Rows stand in the order of the text but where it nests instructions; then each is looked at.
+    """
+    columns = module.columns
+    text = columns.source.text
+    if not len(columns):
+        return
+    starts, ends = columns.column(OPERANDS_END), columns.column(END)
+    if columns.overlays:
+        for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
+            if text.find(word, start, end) >= 0:
+                yield row
+        return
+    place = text.find(word, starts[0])
+    while place >= 0:
+        row = bisect.bisect_right(starts, place) - 1
+        if place + len(word) <= ends[row]:
+            yield row
+        following = starts[row + 1] if row + 1 < len(starts) else len(text)
+        place = text.find(word, following)
+
+
+def rows_of_opcode(module: HloModule, opcode: str) -> list[int]:
+    """Return the rows of one opcode, in text order, without a table of the module."""
+    opcodes = module.columns.texts(OPCODE, OPCODE_END)
+    return [row for row, found in enumerate(opcodes) if found == opcode]
+
+
+def row_owners(module: HloModule) -> array[int]:
+    """Return for each row the position, in the module's list, of its computation."""
+    owners = array("I", bytes(4 * len(module.columns)))
+    for position, computation in enumerate(module.computations):
+        rows = computation.rows
+        if isinstance(rows, range):
+            owners[rows.start : rows.stop] = array("I", [position]) * len(rows)
+        else:
+            for row in rows:
+                owners[row] = position
+    return owners
+
+
+def control_flow_computations(module: HloModule, opcodes: FewTexts) -> list[HloComputation]:
+    """Return the computations, in text order, that have buffers of their own.
+
+    They are the entry and what it reaches through `CONTROL_FLOW_OPCODES` alone.
+
+    Args:
+        module: The module; one without computations has none of these either.
+        opcodes: Opcode of each row.
+    """
+    if not module.computations:
+        return []
+    numbers = opcodes.numbers
+    wanted = {n for n, opcode in enumerate(opcodes.different) if opcode in CONTROL_FLOW_OPCODES}
+    entry = module.entry
+    found = {entry.place}
+    waiting = [entry]
+    while waiting:
+        computation = waiting.pop()
+        for row in computation.rows:
+            if numbers[row] not in wanted:
+                continue
+            for name in HloInstruction(computation, row).called_computations:
+                called = module.computation(name)
+                if called is not None and called.place not in found:
+                    found.add(called.place)
+                    waiting.append(called)
+    return [HloComputation(module, place) for place in sorted(found)]
+
+
+def evident_partitions(table: InstructionTable) -> int | None:
+    """Return the number of partitions as printed, else as the entry's shardings tell, else None.
+
+    XLA prints it since the end of 2023; before that, only the devices of shardings show it.
+    """
+    module = table.module
+    if "num_partitions" in module.header:
+        return module.num_partitions
+    most = 0
+    for row in module.entry.rows if module.computations else ():
+        if table.opcodes[row] == "parameter":
+            most = max(most, _sharding_devices(table.instruction(row)))
+    return most // module.replica_count or None
+
+
+def _sharding_devices(instruction: HloInstruction) -> int:
+    """Return how many devices an instruction's sharding names; 0 for none."""
+    try:
+        sharding = instruction.sharding
+    except DumpSyntaxError:
+        return 0
+    return 0 if sharding is None else sharding.num_devices or 0
+
+
+def opcode_totals(table: InstructionTable) -> dict[str, tuple[int, int, int]]:
+    """Return for each opcode: how many, their result bytes, and how many of unknown size."""
+    count = table.opcode_counts
+    size: Counter[str] = Counter()
+    unknown: Counter[str] = Counter()
+    for (opcode, result_bytes), number in table.opcode_sizes.items():
+        if result_bytes is None:
+            unknown[opcode] += number
+        else:
+            size[opcode] += number * result_bytes
+    return {opcode: (count[opcode], size[opcode], unknown[opcode]) for opcode in count}
+
+
+class _Sizes(dict[str, "int | None"]):
+    """Bytes of a result by shape text, read on first use."""
+
+    def __init__(self, reader: HloReader) -> None:
+        super().__init__({"": None})
+        self._reader = reader
+        self._elements: dict[tuple[str, int], int | None] = {}
+
+    def __missing__(self, text: str) -> int | None:
+        shape = self._shape(text)
+        size = None if shape is None else shape.size_bytes
+        self[text] = size
+        return size
+
+    def element(self, text: str, position: int) -> int | None:
+        """Return the bytes of one element of a tuple; of an array its own."""
+        key = (text, position)
+        if key not in self._elements:
+            shape = self._shape(text)
+            if shape is not None and position < len(shape.tuple_shapes):
+                shape = shape.tuple_shapes[position]
+            self._elements[key] = None if shape is None else shape.size_bytes
+        return self._elements[key]
+
+    def _shape(self, text: str) -> Shape | None:
+        """Return the shape, or None where the text is no shape: counted as of unknown size."""
+        if not text:
+            return None
+        try:
+            return self._reader.shape(text)
+        except DumpSyntaxError:
+            return None
+
+
+def called_closure(
+    module: HloModule, roots: Mapping[str, HloInstruction]
+) -> dict[str, HloInstruction]:
+    """Return every computation below some roots, with the instruction its root came with.
+
+    Args:
+        module: The module.
+        roots: Name of a computation to any instruction of interest, say the one that starts it.
+    """
+    found = dict(roots)
+    waiting = list(roots)
+    while waiting:
+        name = waiting.pop()
+        computation = module.computation(name)
+        for instruction in computation.instructions if computation is not None else ():
+            for called in instruction.called_computations:
+                if called not in found:
+                    found[called] = found[name]
+                    waiting.append(called)
+    return found

@@ -1,0 +1,1 @@
+"""Texts of logs: out-of-memory messages, warnings, values that jax prints."""

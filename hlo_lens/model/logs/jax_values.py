@@ -1,0 +1,236 @@
+"""Shardings, meshes and abstract arrays that a log shows as JAX prints them, and drawn boxes.
+
+Sources: see ``grammars/jax_values.lark`` and ``grammars/sharding_boxes.lark``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.shapes.mesh import AxisRef, Mesh
+from hlo_lens.model.shapes.sharding import DimensionSharding, HloSharding, NamedSharding
+from hlo_lens.text.errors import HloLensError
+
+if TYPE_CHECKING:
+    from hlo_lens.model.shapes.shape import Shape
+    from hlo_lens.text.errors import Gap
+
+UNCONSTRAINED = "UNCONSTRAINED"
+"""Stands in a partition spec where XLA may choose."""
+
+_MOST_IDS = 16
+"""How many device ids of a mesh are told in words."""
+
+Entry = str | tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JaxMesh:
+    """A mesh as JAX prints it.
+
+    Attributes:
+        mesh: Axes and sizes; device ids where they are printed.
+        axis_types: ``Auto``, ``Explicit`` or ``Manual`` for each axis; empty where not printed.
+        is_abstract: Whether it is a mesh without devices.
+    """
+
+    mesh: Mesh
+    axis_types: tuple[str, ...] = ()
+    is_abstract: bool = False
+
+    @property
+    def text(self) -> str:
+        """Axes as ``x=4, y=2``; device ids as ``x=2 [1,0]`` where they are in no simple order."""
+        pairs = zip(self.mesh.axis_names, self.mesh.axis_sizes, strict=True)
+        axes = ", ".join(f"{name}={size}" for name, size in pairs)
+        if self.mesh.device_assignment is None:
+            return axes
+        ids = self.mesh.device_ids
+        more = f",... {len(ids)} in all" if len(ids) > _MOST_IDS else ""
+        return f"{axes} [{','.join(map(str, ids[:_MOST_IDS]))}{more}]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JaxSpec:
+    """A PartitionSpec.
+
+    Attributes:
+        entries: For each dimension what divides it; `UNCONSTRAINED` where XLA may choose.
+        unreduced: Axes along which partial results are still to be summed.
+        reduced: Axes along which they have been.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    unreduced: tuple[str, ...] = ()
+    reduced: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The spec as JAX prints it since 0.7."""
+        words = [e if e == UNCONSTRAINED else repr(e) for e in self.entries]
+        words += [
+            f"{name}={{{', '.join(map(repr, axes))}}}"
+            for name, axes in (("unreduced", self.unreduced), ("reduced", self.reduced))
+            if axes
+        ]
+        return f"P({', '.join(words)}{',' if len(words) == len(self.entries) == 1 else ''})"
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether it says of every dimension what divides it."""
+        return UNCONSTRAINED not in self.entries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JaxValue:
+    """One value of a log.
+
+    Attributes:
+        kind: ``Mesh``, ``NamedSharding``, ``PartitionSpec``, ``ShapeDtypeStruct``,
+            ``ShapedArray``, ``HloSharding``, ``Shape``, ``SingleDeviceSharding``, ...
+        text: As printed, on one line.
+        mesh: The mesh that it is, or is over.
+        spec: The partition spec that it is, or has; of an array type what its type says.
+        hlo_sharding: The sharding that is printed in XLA's notation.
+        shape: Shape of the array that it is a type of.
+        dtype: Element type in numpy's words.
+        manual_axes: Mesh axes along which each device has an array of its own.
+        memory_kind: Such as ``device``; None where it is not printed.
+        device: The one device of a SingleDeviceSharding.
+        label: What stands before it on its line.
+        line: 1-based line of the file.
+    """
+
+    kind: str
+    text: str = field(compare=False)
+    mesh: JaxMesh | None = None
+    spec: JaxSpec | None = None
+    hlo_sharding: HloSharding | None = None
+    shape: Shape | None = None
+    dtype: str | None = None
+    manual_axes: tuple[str, ...] = ()
+    memory_kind: str | None = None
+    device: str | None = None
+    label: str = field(default="", compare=False)
+    line: int = field(default=1, compare=False)
+
+    def sharding(self, rank: int | None = None) -> HloSharding | None:
+        """Return the sharding as XLA has it; None where the text does not determine it.
+
+        Args:
+            rank: Dimensions of the array, where the value does not say it itself.
+        """
+        if self.hlo_sharding is not None:
+            return self.hlo_sharding
+        if self.mesh is None or self.spec is None or not self.spec.is_constrained:
+            return None
+        dims = [_axes(entry) for entry in self.spec.entries]
+        known = self.shape.rank if self.shape is not None else rank
+        dims += [()] * ((known or 0) - len(dims))
+        named = NamedSharding(
+            mesh=self.mesh.mesh,
+            dim_shardings=tuple(DimensionSharding(axes=axes) for axes in dims),
+            unreduced_axes=tuple(AxisRef(axis=axis) for axis in self.spec.unreduced),
+        )
+        try:
+            return named.to_v2()
+        except HloLensError:
+            return None
+
+    def device_shape(self) -> Shape | None:
+        """Return the shape of one device's part; None where it is not known."""
+        sharding = None if self.shape is None else self.sharding()
+        if self.shape is None or sharding is None:
+            return None
+        try:
+            return sharding.shard_shape(self.shape)
+        except HloLensError:
+            return None
+
+
+def _axes(entry: Entry) -> tuple[AxisRef, ...]:
+    names = () if entry is None else (entry,) if isinstance(entry, str) else entry
+    return tuple(AxisRef(axis=name) for name in names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxCell:
+    """One box of a drawing.
+
+    Attributes:
+        row: Its first row of boxes.
+        column: Its first column of boxes.
+        row_span: How many rows it takes; more than 1 where boxes are joined.
+        column_span: How many columns.
+        text: What stands in it.
+        devices: The ids, ascending; None where the text names no devices or leaves some out.
+    """
+
+    row: int
+    column: int
+    row_span: int = 1
+    column_span: int = 1
+    text: str = ""
+    devices: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardingBoxes:
+    """A drawing: which devices hold which part of a value of one or two dimensions.
+
+    Attributes:
+        rows: Rows of boxes.
+        columns: Columns of boxes.
+        cells: The boxes, row by row.
+        platform: Word before the device ids, such as ``GPU``.
+        label: The last words before it.
+        line: 1-based line of the file where it begins.
+        lines: How many lines it takes.
+        is_colored: Whether boxes are told by colours, not by lines.
+    """
+
+    rows: int
+    columns: int
+    cells: tuple[BoxCell, ...]
+    platform: str = ""
+    label: str = field(default="", compare=False)
+    line: int = field(default=1, compare=False)
+    lines: int = field(default=1, compare=False)
+    is_colored: bool = field(default=False, compare=False)
+
+    def tiles(self) -> dict[int, tuple[int, int]] | None:
+        """Return the row and the column of each device; None unless all boxes name theirs.
+
+        None too where boxes are joined: their parts are not equal tiles.
+        """
+        found: dict[int, tuple[int, int]] = {}
+        for cell in self.cells:
+            if cell.devices is None or cell.row_span > 1 or cell.column_span > 1:
+                return None
+            for device in cell.devices:
+                if device in found:
+                    return None
+                found[device] = (cell.row, cell.column)
+        return found if found else None
+
+
+@dataclass(kw_only=True)
+class ShardingLog:
+    """What a log says of shardings, in text order.
+
+    Attributes:
+        values: Meshes, shardings, specs, types.
+        boxes: Drawings.
+        dumps: How many dumps of Python objects were passed over.
+        dump_lines: How many lines these take.
+        code_calls: How many calls in source code were passed over, whose arguments are names.
+        gaps: Values and drawings that could not be read.
+    """
+
+    values: tuple[JaxValue, ...] = ()
+    boxes: tuple[ShardingBoxes, ...] = ()
+    dumps: int = 0
+    dump_lines: int = 0
+    code_calls: int = 0
+    gaps: tuple[Gap, ...] = field(default=(), repr=False, compare=False)

@@ -1,0 +1,69 @@
+"""LogText: all that was understood of a log, between the lines that were not looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.model.logs.buffer_log import BufferLog
+    from hlo_lens.model.logs.compiler_warnings import CompilerWarning
+    from hlo_lens.model.logs.jax_values import ShardingLog
+    from hlo_lens.model.logs.out_of_memory import (
+        AllocatorState,
+        CompileOutOfMemory,
+        FailedAllocation,
+        RematerializationLimit,
+    )
+    from hlo_lens.text.errors import Gap
+
+
+@dataclass(kw_only=True)
+class LogText:
+    """What a log holds, each kind in the order of the text.
+
+    Attributes:
+        path: Name of the file.
+        lines: Lines of the file.
+        compile_ooms: Programs that the TPU compiler refused.
+        failures: Pieces of memory that running programs did not get.
+        allocators: States of allocators.
+        limits: Programs that rematerialization did not make small enough.
+        warnings: What compilers warned about.
+        shardings: Meshes, shardings, types and drawings; None where there are none.
+        buffers: Statistics of buffers and the largest of them; None where there are none.
+        understood_lines: Lines of the file that what is listed here was read from.
+        dump_lines: Lines of the file that are dumps, and reported as such.
+        gaps: Lines inside of it that could not be read, in text order.
+    """
+
+    path: str = "<text>"
+    lines: int = 0
+    compile_ooms: tuple[CompileOutOfMemory, ...] = ()
+    failures: tuple[FailedAllocation, ...] = ()
+    allocators: tuple[AllocatorState, ...] = ()
+    limits: tuple[RematerializationLimit, ...] = ()
+    warnings: tuple[CompilerWarning, ...] = ()
+    shardings: ShardingLog | None = None
+    buffers: BufferLog | None = None
+    understood_lines: int = 0
+    dump_lines: int = 0
+    gaps: tuple[Gap, ...] = field(default=(), repr=False, compare=False)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was found."""
+        return not any(self._found()) and self.buffers is None and self.shardings is None
+
+    @property
+    def passed_lines(self) -> int:
+        """Lines of the file that belong to nothing that is listed here, nor to dumps."""
+        dumps = 0 if self.shardings is None else self.shardings.dump_lines
+        gaps = sum(gap.lines for gap in self.gaps)
+        return max(0, self.lines - self.understood_lines - self.dump_lines - gaps - dumps)
+
+    def _found(self) -> Iterator[tuple[object, ...]]:
+        yield from (self.compile_ooms, self.failures, self.allocators, self.limits)
+        yield self.warnings

@@ -1,0 +1,1 @@
+"""Shapes, shardings, meshes and replica groups."""

@@ -1,0 +1,150 @@
+"""From an array of devices back to mesh axes.
+
+Source: jax/_src/sharding_impls.py (parse_flatten_op_sharding, unflatten_array) of jax 0.10.2; the
+steps and the order in which they try are the same, so that the answers are.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, TypeAlias
+
+from hlo_lens.model.shapes.tile_assignment import nested_loops
+from hlo_lens.text.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.model.shapes.mesh import Mesh
+    from hlo_lens.model.shapes.tile_assignment import TileAssignment
+
+PartitionSpec: TypeAlias = tuple[str | tuple[str, ...] | None, ...]
+"""For each dimension: not divided, divided by one mesh axis, or by several, most major first."""
+
+
+def partition_spec(
+    mesh: Mesh, tile_counts: Sequence[int], tiles: TileAssignment
+) -> PartitionSpec | None:
+    """Return the mesh axes that divide each dimension; None if no axes give these devices.
+
+    Args:
+        mesh: The mesh.
+        tile_counts: Into how many tiles each dimension is divided.
+        tiles: Devices of the tiles; further dimensions of it are not looked at.
+    """
+    order = _axis_order(mesh, tiles)
+    if order is None:
+        return None
+    axes = iter(order)
+    entries: list[tuple[str, ...]] = []
+    for count in tile_counts:
+        taken = _taken(count, axes)
+        if taken is None:
+            return None
+        entries.append(taken)
+    while entries and not entries[-1]:
+        entries.pop()
+    return tuple(entry[0] if len(entry) == 1 else entry or None for entry in entries)
+
+
+def partition_spec_text(spec: PartitionSpec) -> str:
+    """Return a partition spec as JAX prints it since 0.7.
+
+    >>> partition_spec_text((None, ("x", "y"))), partition_spec_text(("x",))
+    ("P(None, ('x', 'y'))", "P('x',)")
+    """
+    return f"P{spec!r}"
+
+
+_SPEC_NAME = re.compile(r"""(?<![\w.'"])([A-Za-z_][\w.]*)(?![\w.'"])""")
+
+
+def read_partition_spec(text: str) -> PartitionSpec:
+    """Return the partition spec that a user wrote: ``x,None``, ``('x','y'),None``, ``P('x')``.
+
+    Quotes may be left out, and so may ``P`` and its parentheses.
+
+    Raises:
+        UsageError: If it is none.
+
+    >>> read_partition_spec("(x,y),None"), read_partition_spec("P('x')"), read_partition_spec("")
+    ((('x', 'y'), None), ('x',), ())
+    """
+    words = _SPEC_NAME.sub(lambda m: m[1] if m[1] == "None" else repr(m[1]), _without_call(text))
+    message = f"not a partition spec: {text!r}; write it like x,None or ('x','y'),None"
+    if re.search(r"""[\w'"]\s+[\w'"]""", words):
+        raise UsageError(message)
+    try:
+        found: object = ast.literal_eval(f"({words},)" if words else "()")
+    except (SyntaxError, ValueError) as error:
+        raise UsageError(message) from error
+    entries: list[str | tuple[str, ...] | None] = []
+    for entry in found if isinstance(found, tuple) else ():
+        if isinstance(entry, (tuple, list)) and all(isinstance(axis, str) for axis in entry):
+            entries.append(tuple(entry) if entry else None)
+        elif entry is None or isinstance(entry, str):
+            entries.append(entry)
+        else:
+            raise UsageError(message)
+    return tuple(entries)
+
+
+def _without_call(text: str) -> str:
+    """Return the entries inside ``P(...)`` or ``PartitionSpec(...)``, without a last comma."""
+    match = re.fullmatch(r"\s*(?:P|PartitionSpec)\((.*)\)\s*", text, re.DOTALL)
+    return (match[1] if match else text).strip().removesuffix(",").strip()
+
+
+def _taken(count: int, axes: Iterator[tuple[str, int]]) -> tuple[str, ...] | None:
+    """Return the next axes that together divide into so many tiles; None if they do not."""
+    names = []
+    while count > 1:
+        name, size = next(axes, ("", 0))
+        if not size or count % size:
+            return None
+        count //= size
+        names.append(name)
+    return tuple(names)
+
+
+def _axis_order(mesh: Mesh, tiles: TileAssignment) -> list[tuple[str, int]] | None:
+    """Return names and sizes of the axes in the order whose nested loops give the devices."""
+    devices = tiles.devices()
+    if mesh.device_assignment is not None:
+        places = {device: place for place, device in enumerate(mesh.device_ids)}
+        devices = tuple(places.get(device, -1) for device in devices)
+    if len(devices) != mesh.size:
+        return None
+    names: dict[tuple[int, int], str] = {}
+    sizes: dict[int, int] = {}
+    stride = mesh.size
+    for name, size in zip(mesh.axis_names, mesh.axis_sizes, strict=True):
+        if size != 1:
+            stride //= size
+            names[size, stride] = name
+            sizes[stride] = size
+    loops = nested_loops(devices)
+    split = None if loops is None else _split_loops(loops, sizes)
+    if split is None:
+        return None
+    return [(names[loop], loop[0]) for loop in split]
+
+
+def _split_loops(
+    loops: list[tuple[int, int]], sizes: dict[int, int]
+) -> list[tuple[int, int]] | None:
+    """Return the loops, outermost first, each split into axes; `sizes` is by stride."""
+    result: list[tuple[int, int]] = []
+    for whole, first_stride in reversed(loops):
+        size, stride = whole, first_stride
+        split: list[tuple[int, int]] = []
+        while size > 1:
+            axis = sizes.get(stride, 0)
+            if not axis or size % axis:
+                return None
+            split.append((axis, stride))
+            size //= axis
+            stride *= axis
+        result += reversed(split)
+    return result

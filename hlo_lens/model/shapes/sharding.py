@@ -1,0 +1,500 @@
+"""How a value is divided among devices.
+
+A sharding is printed in one of three spellings: V1 lists the devices of each tile, V2 gives them as
+an iota, V3 names mesh axes. `HloSharding` keeps the spelling (`text`, `form`) and answers all
+questions by meaning: which device holds which tile.
+
+A device id is a position in the module's device assignment, not the id of a piece of hardware.
+
+Sources: xla/hlo/ir/hlo_sharding.cc (TileShape, TileIndexForDevice, V3ToV2Sharding, PartialTile),
+xla/hlo/ir/named_sharding.cc, as of August 2026; jax/_src/sharding_impls.py
+(parse_flatten_op_sharding) of jax 0.10.2.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from hlo_lens.model.shapes.mesh import AxisRef, Mesh, MeshLike
+from hlo_lens.model.shapes.parsing_port import reader
+from hlo_lens.model.shapes.partition_spec import partition_spec
+from hlo_lens.model.shapes.tile_assignment import TileAssignment
+from hlo_lens.text.errors import DumpMismatchError, UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.model.shapes.partition_spec import PartitionSpec
+    from hlo_lens.model.shapes.shape import Shape
+
+__all__ = [
+    "AxisRef",
+    "DimensionSharding",
+    "HloSharding",
+    "Mesh",
+    "NamedSharding",
+    "ShardGroup",
+    "ShardingKind",
+    "TileAssignment",
+]
+
+
+class ShardingKind(enum.Enum):
+    """What a sharding, or the devices that share a tile, do."""
+
+    REPLICATED = "replicated"
+    MAXIMAL = "maximal"
+    MANUAL = "manual"
+    UNKNOWN = "unknown"
+    UNREDUCED = "unreduced"
+    TILED = "tiled"
+    TUPLE = "tuple"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardGroup:
+    """Values that must be sharded as one another: ``shard_as 1``, ``shard_like 1``.
+
+    Attributes:
+        keyword: ``shard_as`` or ``shard_like``.
+        group_id: Number of the group.
+    """
+
+    keyword: str
+    group_id: int
+
+    def __str__(self) -> str:
+        return f"{self.keyword} {self.group_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DimensionSharding:
+    """Mesh axes that divide one dimension.
+
+    Attributes:
+        axes: Axes, most major first.
+        is_open: Whether propagation may add axes (``?``); no effect on where data is.
+    """
+
+    axes: tuple[AxisRef, ...] = ()
+    is_open: bool = False
+
+    def __str__(self) -> str:
+        return f"{{{', '.join([*map(str, self.axes), *(['?'] if self.is_open else [])])}}}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedSharding:
+    """A sharding by mesh axes (V3).
+
+    Attributes:
+        mesh: The mesh.
+        dim_shardings: One for each dimension; missing ones at the end are not divided.
+        replicated_axes: Axes that must not be used.
+        unreduced_axes: Axes along which partial results are still to be summed.
+        manual_axes: Axes along which the program already works on its own part.
+        reduction: How results along unreduced axes are combined, if printed: ``max``.
+    """
+
+    mesh: Mesh
+    dim_shardings: tuple[DimensionSharding, ...] = ()
+    replicated_axes: tuple[AxisRef, ...] = ()
+    unreduced_axes: tuple[AxisRef, ...] = ()
+    manual_axes: tuple[AxisRef, ...] = ()
+    reduction: str | None = None
+
+    def to_v2(self) -> HloSharding:
+        """Return the same sharding as an array of devices.
+
+        Raises UnknownNameError or UsageError where axes are not of the mesh, or overlap.
+        """
+        mesh = self.mesh
+        if mesh.is_maximal:
+            return HloSharding(kind=ShardingKind.MAXIMAL, device=mesh.device_ids[0])
+        dims = [dim.axes for dim in self.dim_shardings]
+        kinds = (self.manual_axes, self.unreduced_axes, self.replicated_axes)
+        axes = [axis for group in (*dims, *kinds) for axis in group]
+        split = mesh.split(axes)
+        groups = dict(zip(axes, split.groups, strict=True))
+        parts = [[part for axis in group for part in groups[axis]] for group in (*dims, *kinds)]
+        parts[-1] = sorted((*parts[-1], *split.rest))
+        sizes = [math.prod(split.sizes[part] for part in group) for group in parts]
+        subgroups = [
+            (kind, size)
+            for kind, size in zip(_SUBGROUP_ORDER, sizes[len(dims) :], strict=True)
+            if size > 1
+        ]
+        dimensions = (*sizes[: len(dims)], *(size for _, size in subgroups))
+        if math.prod(sizes[: len(dims)]) == 1 and len(subgroups) < 2:
+            return HloSharding(kind=subgroups[0][0] if subgroups else self._kind_on_one_device())
+        order = [part for group in parts for part in group]
+        tiles = mesh.assignment.rearranged(split.sizes, order, dimensions)
+        return HloSharding.tiled(tiles, tuple(kind for kind, _ in subgroups))
+
+    def _kind_on_one_device(self) -> ShardingKind:
+        """Return the kind where every axis has size 1, so that sizes do not tell it."""
+        if bool(self.manual_axes) == bool(self.unreduced_axes):
+            return ShardingKind.REPLICATED
+        return ShardingKind.MANUAL if self.manual_axes else ShardingKind.UNREDUCED
+
+    def __str__(self) -> str:
+        if self.mesh.is_maximal:
+            return f"{{{self.mesh}}}"
+        fields = [str(self.mesh), f"[{', '.join(map(str, self.dim_shardings))}]"]
+        for name, axes in (
+            ("replicated=", self.replicated_axes),
+            (f"unreduced={self.reduction or ''}", self.unreduced_axes),
+            ("manual=", self.manual_axes),
+        ):
+            if axes:
+                fields.append(f"{name}{{{', '.join(map(str, axes))}}}")
+        return f"{{{', '.join(fields)}}}"
+
+
+_SUBGROUP_ORDER = (ShardingKind.MANUAL, ShardingKind.UNREDUCED, ShardingKind.REPLICATED)
+"""In which order XLA puts the devices that share a tile."""
+
+_Meaning: TypeAlias = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HloSharding:
+    """A sharding as printed, with what it means.
+
+    Attributes:
+        kind: What it does; a tiling that divides nothing is what its devices do with the one tile.
+        tile_assignment: Array of devices, for V1 and V2 (and for V3 computed): one dimension for
+            each of the value's, then one for each of `subgroup_types`.
+        subgroup_types: What the devices that share a tile do, for each trailing dimension.
+        device: The one device of a maximal sharding.
+        named: The mesh axes of a V3 sharding.
+        elements: For a tuple: one sharding for each leaf, depth first.
+        shard_group: ``shard_as`` or ``shard_like``; no effect on where data is.
+        reduction: How partial results are to be combined (``sum``, ``max``, ``min``) if printed.
+        metadata: Text of the metadata inside, without its outer braces.
+        text: The sharding as printed; inside a tuple, as XLA would print it without metadata.
+    """
+
+    kind: ShardingKind
+    tile_assignment: TileAssignment | None = None
+    subgroup_types: tuple[ShardingKind, ...] = ()
+    device: int | None = None
+    named: NamedSharding | None = None
+    elements: tuple[HloSharding, ...] = ()
+    shard_group: ShardGroup | None = None
+    reduction: str | None = None
+    metadata: str = dataclasses.field(default="", compare=False)
+    text: str = dataclasses.field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.text:
+            object.__setattr__(self, "text", _printed(self))
+
+    @classmethod
+    def parse(cls, text: str) -> HloSharding:
+        """Return the sharding that a text prints, braces included; raises DumpSyntaxError."""
+        return reader().sharding(text)
+
+    @classmethod
+    def tiled(
+        cls, tiles: TileAssignment, subgroup_types: tuple[ShardingKind, ...] = ()
+    ) -> HloSharding:
+        """Return the sharding of an array of devices whose trailing dimensions are subgroups."""
+        kind = ShardingKind.TILED
+        rank = len(tiles.dimensions) - len(subgroup_types)
+        sizes = zip(subgroup_types, tiles.dimensions[rank:], strict=True)
+        uses = {use for use, size in sizes if size > 1} or {ShardingKind.REPLICATED}
+        if subgroup_types and len(uses) == 1 and math.prod(tiles.dimensions[:rank]) == 1:
+            kind = uses.pop()
+        return cls(kind=kind, tile_assignment=tiles, subgroup_types=subgroup_types)
+
+    @classmethod
+    def from_partition_spec(
+        cls, mesh: MeshLike, spec: PartitionSpec, *, rank: int | None = None
+    ) -> HloSharding:
+        """Return what JAX makes of a partition spec, in V2 form.
+
+        Args:
+            mesh: A `Mesh`, sizes by axis name, or a ``jax.sharding.Mesh``.
+            spec: For each dimension None, an axis name, or several, most major first.
+            rank: Number of dimensions of the value, where the spec has fewer.
+
+        Raises:
+            UnknownNameError: If an axis is not in the mesh.
+            UsageError: If an axis is used twice.
+        """
+        dims = [() if e is None else (e,) if isinstance(e, str) else tuple(e) for e in spec]
+        dims += [()] * ((rank or 0) - len(dims))
+        shardings = [DimensionSharding(axes=tuple(AxisRef(axis=a) for a in dim)) for dim in dims]
+        return NamedSharding(mesh=Mesh.of(mesh), dim_shardings=tuple(shardings)).to_v2()
+
+    @property
+    def form(self) -> str:
+        """The spelling: the kind's name, ``v1-list``, ``v2-iota``, ``v3-named`` or ``tuple``."""
+        if self.named is not None:
+            return "v3-named"
+        if self.tile_assignment is not None:
+            return "v2-iota" if self.tile_assignment.is_iota else "v1-list"
+        return self.kind.value
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether every device holds everything; a tuple: whether that holds for each element."""
+        if self.kind is ShardingKind.TUPLE:
+            return all(element.is_replicated for element in self.elements)
+        return self.kind is ShardingKind.REPLICATED
+
+    @property
+    def num_devices(self) -> int | None:
+        """Number of devices it names; None where it names none, as ``{replicated}``.
+
+        For a tuple: the largest number of any element.
+        """
+        if self.kind is ShardingKind.TUPLE:
+            return max((e.num_devices for e in self.elements if e.num_devices), default=None)
+        if self.kind is ShardingKind.MAXIMAL:
+            return 1
+        if self.named is not None and self.named.mesh.size:
+            return self.named.mesh.size
+        return self.tile_assignment.size if self.tile_assignment else None
+
+    @property
+    def tile_counts(self) -> tuple[int, ...]:
+        """Into how many tiles each dimension is divided; empty where nothing is."""
+        if self.tile_assignment is None:
+            return ()
+        dimensions = self.tile_assignment.dimensions
+        return dimensions[: len(dimensions) - len(self.subgroup_types)]
+
+    def devices(self) -> tuple[int, ...]:
+        """Return the device ids, row-major over tiles and subgroups; empty where none are named."""
+        if self.device is not None:
+            return (self.device,)
+        if self.tile_assignment is not None:
+            return self.tile_assignment.devices()
+        return self.named.mesh.device_ids if self.named else ()
+
+    def tile_of(self, device: int) -> tuple[int, ...]:
+        """Return the tile that a device holds: for each dimension, which of its tiles.
+
+        Empty where nothing is divided. Raises UnknownNameError for a device that holds nothing,
+        UsageError for a tuple: ask its elements.
+        """
+        if self.kind is ShardingKind.TUPLE:
+            message = "a tuple sharding has no tiles; ask its elements"
+            raise UsageError(message)
+        if self.tile_assignment is not None:
+            index = self.tile_assignment.index_of(device)
+            known = index is not None
+        else:
+            index = ()
+            known = not self.num_devices or device in self.devices()
+        if index is None or not known:
+            message = f"device {device} is not in sharding {self.text}"
+            raise UnknownNameError(message)
+        return index[: len(self.tile_counts)]
+
+    def shard_shape(self, shape: Shape) -> Shape:
+        """Return the shape of one device's part: each dimension divided, rounded up.
+
+        The last devices may own less of it, or nothing. A sharding that is no tuple holds for every
+        leaf of a tuple shape. Raises DumpMismatchError where ranks or element counts differ.
+        Source: HloSharding::TileShape.
+        """
+        if not shape.is_tuple and self.kind is not ShardingKind.TUPLE:
+            return _tile_shape(self, shape)
+        leaves = [leaf for _, leaf in shape.leaves()]
+        shardings = self.elements if self.kind is ShardingKind.TUPLE else (self,) * len(leaves)
+        if len(shardings) != len(leaves) and leaves:
+            message = f"{len(shardings)} shardings for a shape of {len(leaves)} leaves"
+            raise DumpMismatchError(message)
+        pairs = zip(shardings, leaves, strict=False)
+        return shape.with_leaves(_tile_shape(sharding, leaf) for sharding, leaf in pairs)
+
+    def replication_factor(self, num_devices: int | None = None) -> int | None:
+        """Return how many devices hold each element.
+
+        Args:
+            num_devices: Devices of the program, for a sharding that names none.
+
+        Returns:
+            1 for a value on one device; None for a tuple, an unknown sharding, a replicated one on
+            an unknown number of devices, and one that is manual all over: what the devices of a
+            manual program hold is its own affair. Manual and unreduced subgroups hold parts of
+            their own.
+        """
+        if self.kind is ShardingKind.MAXIMAL:
+            return 1
+        if self.kind is ShardingKind.REPLICATED:
+            return self.num_devices or num_devices
+        if self.kind is ShardingKind.UNREDUCED:
+            return 1
+        if self.kind is not ShardingKind.TILED or self.tile_assignment is None:
+            return None
+        sizes = self.tile_assignment.dimensions[len(self.tile_counts) :]
+        kinds = zip(self.subgroup_types, sizes, strict=True)
+        return math.prod(size for kind, size in kinds if kind is ShardingKind.REPLICATED)
+
+    def equivalent(self, other: HloSharding) -> bool:
+        """Return whether both mean the same, in whatever spelling.
+
+        They do if each device holds the same tile and does the same with it. Tilings are compared
+        by their expanded devices; order among devices that replicate a tile does not count, nor do
+        dimensions at the end that are not divided, metadata, and shard groups.
+        """
+        mine, yours = self.elements, other.elements
+        if self.kind is ShardingKind.TUPLE and other.kind is ShardingKind.TUPLE:
+            pairs = zip(mine, yours, strict=False)
+            return len(mine) == len(yours) and all(a.equivalent(b) for a, b in pairs)
+        return self.meaning() == other.meaning()
+
+    def to_v2(self) -> HloSharding:
+        """Return the sharding without mesh axes. Source: HloSharding::V3ToV2Sharding."""
+        if self.kind is ShardingKind.TUPLE:
+            elements = tuple(element.to_v2() for element in self.elements)
+            return HloSharding(kind=self.kind, elements=elements)
+        if self.named is None:
+            return self
+        return dataclasses.replace(
+            self.named.to_v2(), reduction=self.reduction, metadata=self.metadata, text=""
+        )
+
+    def to_partition_spec(self, mesh: MeshLike | None = None) -> PartitionSpec | None:
+        """Return the sharding as a partition spec over a mesh; None if it is not one.
+
+        For each dimension None, an axis name, or a tuple of names, most major first; dimensions at
+        the end that are not divided are left out. Axes of subgroups are not part of it.
+
+        A sharding that names axes of this very mesh (or of its own, if no mesh is given) is read
+        off; any other goes as in jax's parse_flatten_op_sharding: the axis order that generates the
+        devices is recovered, and each dimension takes axes until it is divided enough. Axes of size
+        1 are then lost, and the first of two equally good answers is taken.
+
+        None stands for: manual, unknown, unreduced, a tuple (ask its elements), a maximal sharding
+        on several devices, sub-axes, devices in an order that no axes give, and subgroups of more
+        than one kind.
+        """
+        own = self.named.mesh if self.named else None
+        given = own if mesh is None else Mesh.of(mesh)
+        if self.kind is ShardingKind.MAXIMAL:
+            return () if given is None or given.size == 1 else None
+        if self.kind not in {ShardingKind.TILED, ShardingKind.REPLICATED}:
+            return None
+        if self.named is not None and given == own:
+            read = _read_off(self.named.dim_shardings)
+            if read is not None:
+                return read
+        if self.kind is ShardingKind.REPLICATED:
+            return ()
+        if given is None or self.tile_assignment is None or len(self.subgroup_types) > 1:
+            return None
+        return partition_spec(given, self.tile_counts, self.tile_assignment)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def meaning(self) -> _Meaning:
+        """Return what two shardings of one meaning have in common, and no others.
+
+        Of a tuple it says nothing: ask its elements.
+        """
+        tiles = self.tile_assignment
+        reduction = self.reduction or "sum"
+        if self.kind is not ShardingKind.TILED or tiles is None:
+            return (self.kind, self.device, reduction)
+        counts = self.tile_counts
+        weights = _weights(tiles.dimensions, len(counts), self.subgroup_types)
+        if not any(any(row) for row in weights):
+            return (ShardingKind.REPLICATED, None, reduction)
+        keys = (
+            tuple(sum(w * i for w, i in zip(row, index, strict=True)) for row in weights)
+            for index in itertools.product(*map(range, tiles.dimensions))
+        )
+        devices = dict(zip(tiles.devices(), keys, strict=True))
+        return (self.kind, _stripped(counts), reduction, devices)
+
+
+def _tile_shape(sharding: HloSharding, shape: Shape) -> Shape:
+    """Return the shape of one device's part of a leaf."""
+    counts = sharding.tile_counts
+    if sharding.kind is not ShardingKind.TILED or shape.is_token or shape.is_opaque:
+        return shape
+    if len(counts) > shape.rank or (len(counts) < shape.rank and sharding.named is None):
+        message = f"sharding {sharding.text} is for {len(counts)} dimensions, {shape} has "
+        raise DumpMismatchError(message + str(shape.rank))
+    pairs = itertools.zip_longest(shape.dimensions, counts, fillvalue=1)
+    sizes = tuple(None if size is None else -(-size // (count or 1)) for size, count in pairs)
+    return dataclasses.replace(shape, dimensions=sizes)
+
+
+def _weights(
+    dimensions: Sequence[int], rank: int, subgroup_types: Sequence[ShardingKind]
+) -> list[list[int]]:
+    """Return, for each number that tells devices apart, how it follows from a tile index.
+
+    One number for each divided dimension, and one for each kind of subgroup but the replicated.
+    """
+    divided = [dimension for dimension in range(rank) if dimensions[dimension] > 1]
+    rows = [[int(other == this) for other in range(len(dimensions))] for this in divided]
+    for kind in (ShardingKind.MANUAL, ShardingKind.UNREDUCED, ShardingKind.MAXIMAL):
+        row = [0] * len(dimensions)
+        weight = 1
+        for place in range(len(dimensions) - 1, rank - 1, -1):
+            if subgroup_types[place - rank] is kind and dimensions[place] > 1:
+                row[place] = weight
+                weight *= dimensions[place]
+        rows.append(row)
+    return rows
+
+
+def _stripped(counts: tuple[int, ...]) -> tuple[int, ...]:
+    """Return tile counts without those at the end that divide nothing."""
+    end = len(counts)
+    while end and counts[end - 1] == 1:
+        end -= 1
+    return counts[:end]
+
+
+def _read_off(dims: Sequence[DimensionSharding]) -> PartitionSpec | None:
+    """Return the axes of each dimension as a partition spec; None if there are sub-axes."""
+    if any(axis.size is not None for dim in dims for axis in dim.axes):
+        return None
+    entries = [tuple(axis.axis for axis in dim.axes) for dim in dims]
+    while entries and not entries[-1]:
+        entries.pop()
+    return tuple(entry[0] if len(entry) == 1 else entry or None for entry in entries)
+
+
+def _printed(sharding: HloSharding) -> str:
+    """Return a sharding as XLA prints it, without metadata but for the reduction."""
+    if sharding.kind is ShardingKind.TUPLE:
+        return f"{{{''.join(_tuple_parts(sharding.elements))}}}"
+    if sharding.named is not None:
+        return str(sharding.named)
+    words = [] if sharding.shard_group is None else [str(sharding.shard_group)]
+    if sharding.reduction is not None:
+        name = sharding.reduction.upper()
+        words.append(f'metadata={{op_type="sdy::reduction_op" op_name="{name}"}}')
+    if sharding.kind is ShardingKind.MAXIMAL:
+        return f"{{{' '.join([f'maximal device={sharding.device}', *words])}}}"
+    if sharding.kind is not ShardingKind.TILED or sharding.tile_assignment is None:
+        return f"{{{' '.join([sharding.kind.value, *words])}}}"
+    kinds = sharding.subgroup_types
+    if kinds == (ShardingKind.REPLICATED,):
+        words.insert(0, "last_tile_dim_replicate")
+    elif kinds:
+        words.insert(0, f"last_tile_dims={{{', '.join(kind.value for kind in kinds)}}}")
+    return f"{{{' '.join([f'devices={sharding.tile_assignment.canonical()}', *words])}}}"
+
+
+def _tuple_parts(elements: Sequence[HloSharding]) -> Iterator[str]:
+    """Yield the printed elements of a tuple and what stands between them."""
+    for position, element in enumerate(elements):
+        if position:
+            yield ", " if position % 5 else f", /*index={position}*/"
+        yield element.text

@@ -1,0 +1,1 @@
+"""Snapshots: facts kept of a dump, their file format."""

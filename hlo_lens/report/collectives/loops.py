@@ -1,0 +1,167 @@
+"""The loops of modules for people and for scripts: a tree of levels with their communication."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.collectives.collectives import collectives
+from hlo_lens.analysis.collectives.loops import loops
+from hlo_lens.model.hlo.query import tabulate
+from hlo_lens.report.collectives.objects import rows_of
+from hlo_lens.report.collectives.page import NO_HLO, collectives_text
+from hlo_lens.report.program.objects import SCHEMA_VERSION
+from hlo_lens.report.render.table import Report, Section, Table
+from hlo_lens.report.render.units import format_bytes, format_count, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from hlo_lens.analysis.collectives.collectives import Collectives
+    from hlo_lens.analysis.collectives.grouping import CollectiveGroup
+    from hlo_lens.analysis.collectives.loops import LoopLevel, Loops
+    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.shapes.mesh import Mesh
+
+
+def loops_report(
+    modules: Sequence[ModuleDump],
+    *,
+    mesh: Mesh | None,
+    tool_version: str,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Return the report on the loops of some modules.
+
+    Args:
+        modules: In the order in which they are shown.
+        mesh: Mesh that the user names.
+        tool_version: Version of hlo-lens for the JSON.
+        progress: Called with modules done and modules in all.
+    """
+    sections: list[Section] = []
+    objects: list[Mapping[str, object]] = []
+    for done, dump in enumerate(modules):
+        if progress is not None and len(modules) > 1:
+            progress(done, len(modules))
+        head = {"name": dump.name, "stage": dump.stage, "files": list(dump.files)}
+        module = dump.hlo
+        if module is None:
+            sections.append(Section(title=dump.name, notes=(NO_HLO,)))
+            objects.append({**head, "loops": None})
+            continue
+        table = tabulate(module)
+        found = collectives(table, mesh=mesh, before=partial(_before, dump))
+        levels = loops(table, found)
+        sections.append(_section(dump, found, levels))
+        objects.append({**head, "loops": [_object(level) for level in levels.levels]})
+    data = {
+        "schema_version": SCHEMA_VERSION,
+        "kind": "loops",
+        "tool_version": tool_version,
+        "modules": objects,
+    }
+    return Report(kind="loops", sections=tuple(sections), data=data)
+
+
+def _before(dump: ModuleDump) -> HloModule | None:
+    """Return a module's text from before optimizations, read at this call."""
+    return dump.before
+
+
+def _object(level: LoopLevel) -> Mapping[str, object]:
+    """Return one level with what it communicates."""
+    return {
+        "depth": level.depth,
+        "kind": level.kind,
+        "loop": level.name,
+        "branch": level.branch,
+        "computation": level.computation,
+        "trip_count": level.trip_count,
+        "trip_source": level.trip_source,
+        "reason": level.reason,
+        "times": level.times,
+        "is_at_most": level.is_at_most,
+        "instructions": level.instructions,
+        "wire_bytes_per_trip": level.wire_bytes_per_trip,
+        "wire_bytes": level.wire_bytes,
+        "op_name": level.op_name,
+        "source": level.source,
+        "collectives": rows_of(level.groups),
+    }
+
+
+def _section(dump: ModuleDump, found: Collectives, levels: Loops) -> Section:
+    facts = [("module", dump.stage or "stage not told by the file name")]
+    if found.collectives:
+        mesh = str(found.meshes[0]) if found.meshes else "not known; name it with --mesh"
+        facts.append(("mesh", mesh))
+    facts.append(("collectives", collectives_text(found)))
+    return Section(
+        title=dump.name,
+        facts=tuple(facts),
+        drawing=tuple(tree_lines(levels)),
+        tables=(Table.of(levels, title="Loops", is_data_only=True),),
+        notes=tuple(_notes(levels)),
+    )
+
+
+def _notes(levels: Loops) -> Iterator[str]:
+    if len(levels.levels) == 1:
+        yield "no loops and no conditionals"
+    unknown = [level for level in levels.levels if level.kind == "loop" and level.reason]
+    for level in unknown:
+        yield f"{level.name} x?: {level.reason}"
+
+
+def tree_lines(levels: Loops) -> Iterator[str]:
+    """Yield the levels as a tree: each loop with its trip count, under it what it communicates."""
+    listed = levels.levels
+    for place, level in enumerate(listed):
+        later = [other.depth for other in listed[place + 1 :]]
+        bars = "".join(_bar(depth, later) for depth in range(1, level.depth))
+        is_last = not _has_more(level.depth, later)
+        branch = "" if not level.depth else "└─ " if is_last else "├─ "
+        yield f"{bars}{branch}{_title(level)}".rstrip()
+        below = "" if not level.depth else "   " if is_last else "│  "
+        inside = "│  " if later and later[0] > level.depth else "   "
+        for group in level.groups.groups:
+            yield f"{bars}{below}{inside}{_line(group, level)}".rstrip()
+
+
+def _bar(depth: int, later: Sequence[int]) -> str:
+    return "│  " if _has_more(depth, later) else "   "
+
+
+def _has_more(depth: int, later: Sequence[int]) -> bool:
+    """Return whether a level of a depth follows before its parent ends."""
+    for other in later:
+        if other <= depth:
+            return other == depth
+    return False
+
+
+def _title(level: LoopLevel) -> str:
+    if level.kind == "entry":
+        return f"{level.name}  {plural(level.instructions, 'instruction')}"
+    if level.kind == "branch":
+        return f"{level.name} branch {level.branch}, at most {_times(level.times)}"
+    trips = "x?" if level.trip_count is None else f"x{format_count(level.trip_count)}"
+    nested = level.depth > 1 and level.times not in (None, level.trip_count)
+    total = f" ({_times(level.times)} in one run)" if nested else ""
+    origin = " ".join(part for part in (level.op_name, level.source) if part)
+    return f"{level.name}  {trips}{total}  {origin}"
+
+
+def _times(times: int | None) -> str:
+    return "x?" if times is None else f"{format_count(times)}x"
+
+
+def _line(group: CollectiveGroup, level: LoopLevel) -> str:
+    """Return what a level communicates by one kind along one axis."""
+    wire = "?" if group.wire_bytes is None else format_bytes(group.wire_bytes)
+    count = format_count(group.static)
+    each = f"{count} each trip, {group.times} in one run" if level.kind == "loop" else group.times
+    where = f"  {group.where}" if group.where else ""
+    return f"{group.kind} {group.axis}  {each}, {wire} on the wire{where}"

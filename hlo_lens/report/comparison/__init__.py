@@ -1,0 +1,1 @@
+"""Pages of diffs, gate verdicts and snapshots."""

@@ -1,0 +1,122 @@
+"""What got worse, for annotations on the user's source lines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.gate.contributors import contributors
+from hlo_lens.report.comparison.memory import donation_text
+from hlo_lens.report.comparison.page import detail_text
+from hlo_lens.report.comparison.verdicts import amount_text
+from hlo_lens.report.render.to_github import Annotation
+from hlo_lens.report.render.units import format_bytes, format_delta
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.analysis.comparison.collective_diff import CollectiveRow
+    from hlo_lens.analysis.comparison.module_diff import ModuleDiff
+    from hlo_lens.analysis.gate.judge import Judgement
+    from hlo_lens.report.comparison.objects import DiffLike
+
+LEAST_BYTES = 1 << 10
+"""Growth of less than this at a peak is not worth a line on somebody's pull request."""
+
+
+def diff_annotations(diff: DiffLike) -> list[Annotation]:
+    """Return what got worse in all modules, what costs the most first, each line once a title."""
+    found = [item for module in diff.modules for item in _of_module(module)]
+    found.sort(key=lambda item: (-item[0], item[1].source or "", item[1].message))
+    return _merged([annotation for _, annotation in found])
+
+
+def _merged(annotations: list[Annotation]) -> list[Annotation]:
+    """Return one annotation for those of one line and title: the first, with their number.
+
+    GitHub shows ten of a step; a line that many modules share would take them all.
+    """
+    alike: dict[object, list[Annotation]] = {}
+    for one in annotations:
+        key = (one.level, one.title, one.source or one.message)
+        alike.setdefault(key, []).append(one)
+    return [
+        replace(first, message=f"{first.message}; {len(rest):,} more on this line")
+        if rest
+        else first
+        for first, *rest in alike.values()
+    ]
+
+
+def _of_module(diff: ModuleDiff) -> Iterator[tuple[int, Annotation]]:
+    """Yield bytes, by which annotations are ordered, and annotation."""
+    name = diff.head.name
+    for peak in () if diff.memory is None else diff.memory.peaks:
+        if peak.delta_bytes <= 0:
+            continue
+        for row in peak.changed:
+            if row.delta_bytes >= LEAST_BYTES and row.source is not None:
+                text = (
+                    f"{format_delta(row.delta_bytes)} at the peak of {peak.space} in {name}: "
+                    f"{row.change} {row.shape} ({row.one.op_name or row.one.opcode})"
+                )
+                yield (
+                    row.delta_bytes,
+                    Annotation(
+                        level="warning", title="more memory", message=text, source=row.source
+                    ),
+                )
+    lost = diff.donations
+    if lost is not None and any(row[0] == "lost" for row in lost.rows()):
+        yield (
+            lost.bytes_of("lost"),
+            Annotation(
+                level="warning", title="donation lost", message=f"{name}: {donation_text(lost)}"
+            ),
+        )
+    for change in () if diff.collectives is None else diff.collectives.changed:
+        if change.is_worse:
+            yield change.delta_wire_bytes or 0, _collective(change, name)
+
+
+def _collective(row: CollectiveRow, module: str) -> Annotation:
+    one = row.one
+    size = "?" if one.payload_bytes is None else format_bytes(one.payload_bytes)
+    count = f"{row.count} x " if row.count > 1 else ""
+    what = ", ".join((row.change, *map(detail_text, row.details)))
+    text = f"{count}{one.kind} over {one.axis} of {size} in {module}: {what}"
+    return Annotation(
+        level="warning", title=f"{one.kind} {row.change}", message=text, source=one.source
+    )
+
+
+def check_annotations(judgement: Judgement) -> list[Annotation]:
+    """Return the rules that failed or could not be decided, with the largest contributor's line."""
+    found: list[Annotation] = []
+    for verdict in sorted(judgement.verdicts, key=lambda verdict: not verdict.is_failure):
+        if verdict.status not in ("fail", "undecided"):
+            continue
+        is_hard = verdict.is_failure or verdict.is_undecided
+        rows = contributors(verdict).contributors if verdict.status == "fail" else ()
+        source = next((one.source for one in rows if one.source is not None), None)
+        metric = verdict.rule.metric.text
+        where = f" of {verdict.module}" if verdict.module else ""
+        text = f"{metric}{where}: {verdict.status}: {verdict.reason}"
+        if verdict.status == "fail":
+            values = [amount_text(verdict, n) for n in (verdict.base, verdict.head)]
+            text = (
+                f"{metric}{where}: {' -> '.join(v for v in values if v)}, fails if {verdict.reason}"
+            )
+        one = rows[0] if rows else None
+        if one is not None and one.size_bytes is not None:
+            named = " ".join(part for part in (one.what, one.op_name) if part)
+            text += f"; most by {named}, {format_bytes(one.size_bytes)}"
+        found.append(
+            Annotation(
+                level="error" if is_hard else "warning",
+                title=verdict.rule.name or f"hlo-lens: {metric}",
+                message=text,
+                source=source,
+            )
+        )
+    return _merged(found)

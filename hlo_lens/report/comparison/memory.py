@@ -1,0 +1,174 @@
+"""What changed in the memory of a module, for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.comparison.memory_diff import PEAK
+from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.report.render.table import Table
+from hlo_lens.report.render.units import format_bytes, format_change, format_delta, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.analysis.comparison.delta import Delta
+    from hlo_lens.analysis.comparison.donation_diff import DonationDiff
+    from hlo_lens.analysis.comparison.memory_diff import MemoryDiff
+    from hlo_lens.analysis.comparison.peak_diff import PeakDiff
+    from hlo_lens.model.snapshot.facts import SpacePeak
+
+NO_CHANGE = "no change"
+
+_MOST_NAMES = 8
+
+_NAMES = {
+    "argument_bytes": "arguments",
+    "output_bytes": "outputs",
+    "alias_bytes": "  of arguments reused",
+    "temp_bytes": "temp",
+    "constant_bytes": "constants",
+    "thread_local_bytes": "thread-local",
+    "total_bytes": "total",
+    "peak_bytes": "peak",
+    "fragmentation_bytes": "fragmentation",
+    "padding_bytes": "padding",
+    PEAK: "peak",
+}
+
+
+def delta_text(delta: Delta) -> str:
+    """Return a size before and after, with the difference; ``?`` for what is not known."""
+    base = "?" if delta.base is None else format_bytes(delta.base)
+    if delta.base == delta.head:
+        return f"{base} ({NO_CHANGE})" if delta.base is not None else "not known"
+    head = "?" if delta.head is None else format_bytes(delta.head)
+    if delta.delta is None or delta.base is None or delta.head is None:
+        return f"{base} -> {head}"
+    percent = format_change(delta.base, delta.head)
+    return f"{base} -> {head}, {format_delta(delta.delta)} ({percent})"
+
+
+def memory_facts(memory: MemoryDiff) -> Iterator[tuple[str, str]]:
+    """Yield how total and peaks changed, or why that is not known."""
+    if memory.problem:
+        yield "memory", memory.problem
+    elif not memory.is_changed:
+        yield "memory", NO_CHANGE
+    else:
+        total = memory.metrics["total_bytes"]
+        yield "memory", f"total {delta_text(total)}"
+    for peak in memory.peaks:
+        if peak.is_peak and (peak.delta_bytes or peak.has_moved):
+            label = "peak" if peak.color == 0 else f"peak of {peak.space}"
+            yield label, peak_text(peak)
+
+
+def peak_text(peak: PeakDiff) -> str:
+    """Return how the peak of a space changed, and where it moved."""
+    base, head = peak.base, peak.head
+    sizes = [one.bytes if one else 0 for one in (base, head)]
+    text = (
+        f"{format_bytes(sizes[0])} -> {format_bytes(sizes[1])}, {format_delta(peak.delta_bytes)} "
+        f"({format_change(*sizes)})"
+        if peak.delta_bytes
+        else f"{format_bytes(sizes[0])} ({NO_CHANGE})"
+    )
+    if base is None or head is None or not peak.has_moved:
+        return text
+    return f"{text}; moved from {moment_text(base)} to {moment_text(head)}"
+
+
+def moment_text(peak: SpacePeak) -> str:
+    """Return where in the program a peak is."""
+    words = [word for word in (peak.source, peak.op_name) if word]
+    return " ".join(words) or peak.opcode or "the end"
+
+
+_LINES = (
+    Column("quantity", Unit.NONE, "line of the memory statement"),
+    Column("base", Unit.BYTES, "before"),
+    Column("head", Unit.BYTES, "after"),
+    Column("delta_bytes", Unit.BYTES_DELTA, "difference"),
+    Column("change", Unit.NONE, "difference in percent"),
+    Column("metric", Unit.NONE, "path in the report's memory object"),
+)
+
+
+def statement_table(memory: MemoryDiff) -> Table:
+    """Return the lines of the statement that differ; of one space, or of each where several are."""
+    spaces = {name.partition("]")[0] for name in memory.metrics if name.startswith("spaces[")}
+    rows = [
+        (_label(name, len(spaces)), delta.base, delta.head, delta.delta, _percent(delta), name)
+        for name, delta in memory.metrics.items()
+        if _is_shown(name, len(spaces))
+    ]
+    changed = [row for row in rows if row[1] != row[2]]
+    same = len(rows) - len(changed)
+    return Table(
+        name="memory-statement",
+        title="Memory of one device",
+        columns=_LINES,
+        read_rows=lambda: changed,
+        row_count=len(changed),
+        shown=("quantity", "base", "head", "delta_bytes", "change"),
+        notes=(f"{plural(same, 'line')} without change",) if same else (),
+        is_whole=True,
+    )
+
+
+def _is_shown(name: str, spaces: int) -> bool:
+    """Return whether a line says something that no other line says."""
+    if name == PEAK:
+        return spaces == 0
+    last = name.rpartition(".")[2]
+    if not name.startswith("spaces["):
+        return True
+    if last in ("peak_bytes", "fragmentation_bytes"):
+        return True
+    return spaces > 1 and last == "total_bytes"
+
+
+def _label(name: str, spaces: int) -> str:
+    last = name.rpartition(".")[2]
+    label = _NAMES.get(name, _NAMES.get(last, last))
+    if not name.startswith("spaces[") or spaces <= 1:
+        return label
+    return f"{label} of {name[len('spaces[') : name.rindex(']')]}"
+
+
+def _percent(delta: Delta) -> str:
+    if delta.base is None or delta.head is None or delta.delta is None:
+        return ""
+    return format_change(delta.base, delta.head)
+
+
+def peak_table(peak: PeakDiff) -> Table:
+    """Return what makes the difference of a peak."""
+    title = f"What makes the difference at the peak of {peak.space}"
+    if peak.rest:
+        title = f"What makes the difference in {peak.space}: values at the peak, and the rest"
+    elif not peak.is_peak:
+        title = f"What makes the difference in {peak.space}: all that is allocated; no live ranges"
+    same = peak.unchanged_groups
+    return Table.of(
+        peak,
+        title=title,
+        shown=("delta_bytes", "change", "source", "shape", "op_name"),
+        notes=(f"{plural(same, 'group')} of values without change",) if same else (),
+    )
+
+
+def donation_text(donations: DonationDiff) -> str:
+    """Return which arguments lost or gained the memory of a result."""
+    parts: list[str] = []
+    for change in ("lost", "gained"):
+        rows = [row for row in donations.rows() if row[0] == change]
+        if not rows:
+            continue
+        names = [str(row[1]) for row in rows[:_MOST_NAMES]]
+        more = len(rows) - len(names)
+        listed = ", ".join([*names, f"[{more} others]"] if more else names)
+        size = format_bytes(donations.bytes_of(change))
+        parts.append(f"{change} for {plural(len(rows), 'argument')} of {size}: {listed}")
+    return "; ".join(parts)

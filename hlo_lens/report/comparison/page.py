@@ -1,0 +1,271 @@
+"""The report on what changed, for people: one line for each subject, then what makes it up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.report.comparison.memory import (
+    NO_CHANGE,
+    delta_text,
+    donation_text,
+    memory_facts,
+    peak_table,
+    statement_table,
+)
+from hlo_lens.report.comparison.objects import diff_object
+from hlo_lens.report.comparison.overview import modules_table, weight
+from hlo_lens.report.comparison.program import program_diff_facts, program_diff_tables
+from hlo_lens.report.render.table import Report, Section, Table
+from hlo_lens.report.render.units import format_bytes, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.analysis.comparison.collective_details import Detail
+    from hlo_lens.analysis.comparison.collective_diff import CollectiveDiff
+    from hlo_lens.analysis.comparison.module_diff import ModuleDiff
+    from hlo_lens.analysis.comparison.sharding_diff import ShardingDiff
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.model.snapshot.facts import ModuleSnapshot
+    from hlo_lens.report.comparison.objects import DiffLike
+
+MOST_CHARACTERS = 65_000
+"""Longest Markdown; a comment on GitHub may have 65,536 characters."""
+
+NO_MEMORY = (
+    "not known: no side has a buffer assignment, or a schedule to estimate by (a large one is "
+    "estimated with --only memory)"
+)
+NO_KNOWN_CHANGE = f"{NO_CHANGE} in what is known"
+NO_TEXT = "not known: one side has no HLO text"
+NO_NAMES = "not known: a snapshot keeps nothing of what is to count; compare with the dump itself"
+ONLY_FINGERPRINT = (
+    "changed; which instructions a snapshot does not tell: compare with the dump itself"
+)
+
+
+def diff_report(diff: DiffLike, *, names: tuple[str, str], tool_version: str) -> Report:
+    """Return the report on what changed.
+
+    Args:
+        diff: What changed.
+        names: What people call the two sides.
+        tool_version: Version of hlo-lens for the JSON.
+    """
+    sections = [_head(diff, names)]
+    # what changed the most stands first
+    shown = sorted((one for one in diff.modules if not one.identical or one.unknown), key=weight)
+    sections += [module_section(module) for module in shown]
+    if not shown and len(diff.modules) == 1:
+        sections.append(module_section(diff.modules[0]))
+    return Report(
+        kind="diff",
+        sections=tuple(sections),
+        data=diff_object(diff, tool_version=tool_version),
+        most_characters=MOST_CHARACTERS,
+    )
+
+
+def _head(diff: DiffLike, names: tuple[str, str]) -> Section:
+    """Return what is said of all modules together."""
+    changed = sum(not module.identical for module in diff.modules)
+    facts = [("compared", " -> ".join(names))]
+    if len(diff.modules) != 1 or diff.added or diff.removed or any(diff.copies):
+        same = [module.head.name for module in diff.modules if module.identical]
+        parts = [f"{plural(len(diff.modules), 'pair')}: {changed} changed, {len(same)} unchanged"]
+        parts += [f"{len(diff.removed)} removed"] if diff.removed else []
+        parts += [f"{len(diff.added)} added"] if diff.added else []
+        copies = sum(map(len, diff.copies))
+        parts += [f"{copies} left out that are copies of these"] if copies else []
+        facts.append(("modules", ", ".join(parts)))
+    for label, modules in (("removed", diff.removed), ("added", diff.added)):
+        if modules:
+            facts.append((label, listed_names(modules)))
+    unknown = any(module.unknown for module in diff.modules)
+    verdict = NO_KNOWN_CHANGE if unknown else NO_CHANGE
+    verdict = verdict if diff.identical else "changed"
+    tables = (modules_table(diff),) if changed > 1 else ()
+    return Section(title=f"hlo-lens diff: {verdict}", facts=tuple(facts), tables=tables)
+
+
+_MOST_NAMES = 8
+
+
+def listed_names(modules: Sequence[ModuleSnapshot]) -> str:
+    """Return the names of modules, the first few."""
+    names = [module.name for module in modules[:_MOST_NAMES]]
+    more = len(modules) - len(names)
+    return ", ".join([*names, f"[{more} others]"] if more else names)
+
+
+def module_section(diff: ModuleDiff) -> Section:
+    """Return head and tables of one pair of modules."""
+    names = dict.fromkeys((diff.base.name, diff.head.name))
+    return Section(
+        title=" -> ".join(names),
+        facts=tuple(_facts(diff)),
+        tables=tuple(_tables(diff)),
+        notes=tuple(_notes(diff)),
+    )
+
+
+def _facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
+    if diff.note:
+        yield "pair", diff.note
+    if diff.differences:
+        yield "incomparable", "; ".join(diff.differences)
+    if diff.toolchain:
+        yield "toolchain", diff.toolchain
+    for subject in diff.subjects:
+        yield from _SUBJECTS[subject](diff)
+
+
+def _about_memory(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
+    if diff.memory is None:
+        yield "memory", NO_MEMORY
+    else:
+        yield from memory_facts(diff.memory)
+    if diff.donations is not None and diff.donations.row_count:
+        yield "donation", donation_text(diff.donations)
+
+
+def _about_collectives(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
+    found = diff.collectives
+    yield "collectives", NO_TEXT if found is None else collectives_text(found)
+
+
+def _about_sharding(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
+    yield "sharding", NO_TEXT if diff.shardings is None else sharding_text(diff.shardings)
+
+
+# ---- the others --------------------------------------------------------------------------------
+
+
+def collectives_text(found: CollectiveDiff) -> str:
+    """Return how the numbers of collectives and the bytes on the wire changed."""
+    if not found.changed:
+        return f"{NO_CHANGE} ({found.unchanged:,} in the text)"
+    parts: list[str] = []
+    for kind, delta in found.counts.items():
+        runs = found.dynamic_counts[kind]
+        if delta.base != delta.head:
+            parts.append(f"{kind} {delta.base:,} -> {delta.head:,} in the text")
+        if runs.base != runs.head:
+            one, other = ("x?" if n is None else f"{n:,}" for n in (runs.base, runs.head))
+            parts.append(f"{kind} {one} -> {other} in one run")
+    wire = found.wire_bytes
+    if wire.is_changed:
+        parts.append(f"on the wire per device {delta_text(wire)}")
+    changes = {row.change: 0 for row in found.changed}
+    for row in found.changed:
+        changes[row.change] += row.count
+    counts = ", ".join(f"{count:,} {change}" for change, count in changes.items())
+    return "; ".join([counts, *parts])
+
+
+def sharding_text(found: ShardingDiff) -> str:
+    """Return how many values lie on the devices in another way."""
+    counts: dict[str, int] = {}
+    for row in found.rows():
+        count = row[8]
+        counts[str(row[0])] = counts.get(str(row[0]), 0) + (count if isinstance(count, int) else 1)
+    text = ", ".join(f"{count:,} {change}" for change, count in counts.items()) or NO_CHANGE
+    if found.unknown:
+        text += f"; of {plural(found.unknown, 'value')} only one side tells the sharding"
+    return f"{text}; {found.problem}" if found.problem else text
+
+
+def program_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
+    """Yield how many instructions changed, and what was ignored."""
+    if diff.program is not None:
+        yield from program_diff_facts(diff.program)
+    elif diff.is_program_equal is None:
+        yield "program", NO_TEXT
+    elif diff.is_program_equal and diff.is_heedful:
+        yield "program", NO_NAMES
+    else:
+        yield "program", f"{NO_CHANGE} but names" if diff.is_program_equal else ONLY_FINGERPRINT
+
+
+_SUBJECTS = {
+    "memory": _about_memory,
+    "collectives": _about_collectives,
+    "sharding": _about_sharding,
+    "program": program_facts,
+}
+
+
+_COLLECTIVES = (
+    *("change", "count", "kind", "axis", "times", "delta_wire_bytes", "source", "details"),
+    *("payload_bytes", "group_size"),
+)
+
+
+def detail_text(detail: Detail) -> str:
+    """Return one respect in which two collectives differ."""
+    if not detail.is_bytes:
+        return str(detail)
+    sizes = [n if n is None else format_bytes(int(n)) for n in (detail.base, detail.head)]
+    return str(detail._replace(base=sizes[0] or "?", head=sizes[1] or "?"))
+
+
+def _collectives_table(found: CollectiveDiff) -> Table:
+    """Return the collectives that changed, sizes in their details as people read them."""
+    place = [column.name for column in found.COLUMNS].index("details")
+
+    def rows() -> Iterator[Row]:
+        for cells, row in zip(found.rows(), found.changed, strict=True):
+            told = (detail for detail in row.details if detail.what != "times")
+            text = ", ".join(map(detail_text, told))
+            yield (*cells[:place], text, *cells[place + 1 :])
+
+    table = Table.of(found, title="Collectives that changed, bytes of one run", shown=_COLLECTIVES)
+    return replace(table, read_rows=rows)
+
+
+def _tables(diff: ModuleDiff) -> Iterator[Table]:
+    memory = diff.memory
+    if memory is not None and memory.is_changed:
+        if any(delta.is_changed for delta in memory.metrics.values()):
+            yield statement_table(memory)
+        yield from (peak_table(peak) for peak in memory.peaks if peak.row_count)
+    if diff.donations is not None and diff.donations.row_count:
+        yield Table.of(
+            diff.donations,
+            title="Arguments whose memory a result has on one side only",
+            shown=("change", "name", "device_bytes", "device_shape", "base_output", "head_output"),
+        )
+    if diff.collectives is not None and diff.collectives.row_count:
+        yield _collectives_table(diff.collectives)
+    if diff.shardings is not None and diff.shardings.row_count:
+        yield Table.of(
+            diff.shardings,
+            title="Values that lie on the devices in another way",
+            shown=_sharding_columns(diff.shardings),
+        )
+    if diff.program is not None:
+        yield from program_diff_tables(diff.program)
+
+
+def _sharding_columns(found: ShardingDiff) -> tuple[str, ...]:
+    columns = ["change", "kind", "name", "base_spec", "head_spec"]
+    columns += ["base_device_shape", "head_device_shape", "delta_bytes"]
+    if found.annotations:
+        columns += ["count", "source"]
+    return tuple(columns)
+
+
+def _notes(diff: ModuleDiff) -> Iterator[str]:
+    if diff.memory is not None and diff.memory.unexplained:
+        spaces = ", ".join(diff.memory.unexplained)
+        yield f"which values make the difference in {spaces} is not told: one side has no schedule"
+    for side, module in (("base", diff.base), ("head", diff.head)):
+        if module.gap_count:
+            yield (
+                f"{plural(module.gap_count, 'place')} of the {side} could not be read: what stands "
+                "there is in no number here"
+            )
+        if module.undefined_count:
+            parts = plural(module.undefined_count, "part")
+            yield f"the {side} lacks {parts} that its text uses: what is lost is in no number here"

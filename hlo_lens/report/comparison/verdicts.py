@@ -1,0 +1,191 @@
+"""The report on rules, for people and for scripts: verdicts first, then who is behind failures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.gate.contributors import Contributors, contributors
+from hlo_lens.analysis.gate.judge import FAIL, PASS, UNDECIDED
+from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.report.comparison.page import MOST_CHARACTERS
+from hlo_lens.report.render.table import Report, Section, Table
+from hlo_lens.report.render.units import format_bytes, format_change, format_count, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hlo_lens.analysis.gate.judge import Judgement, Verdict
+    from hlo_lens.analysis.result import Row
+
+SCHEMA_VERSION = 1
+
+_ORDER = {FAIL: 0, UNDECIDED: 1, PASS: 2}
+
+_COLUMNS = (
+    Column("status", Unit.NONE, "pass, fail or undecided"),
+    Column("module", Unit.NONE, "module"),
+    Column("metric", Unit.NONE, "path in the report"),
+    Column("base", Unit.NONE, "value in the baseline"),
+    Column("head", Unit.NONE, "value"),
+    Column("change", Unit.NONE, "difference in percent"),
+    Column("fails_if", Unit.NONE, "when the rule fails"),
+    Column("reason", Unit.NONE, "which condition failed, or why nothing can be said"),
+    Column("rule", Unit.NONE, "where the rule is written"),
+)
+
+
+def check_report(
+    judgement: Judgement, *, facts: Sequence[tuple[str, str]], tool_version: str
+) -> Report:
+    """Return the report on rules.
+
+    Args:
+        judgement: What became of them.
+        facts: What was judged by what, and what is to be said of it.
+        tool_version: Version of hlo-lens for the JSON.
+    """
+    verdicts = judgement.verdicts
+    section = Section(
+        title=f"hlo-lens check: {outcome(judgement)}",
+        facts=(*facts, ("rules", _counts(verdicts))),
+        tables=(_table(verdicts), *_behind(verdicts)),
+    )
+    return Report(
+        kind="check",
+        sections=(section,),
+        data=check_object(judgement, tool_version=tool_version),
+        most_characters=MOST_CHARACTERS,
+    )
+
+
+def outcome(judgement: Judgement) -> str:
+    """Return the outcome in one word."""
+    if judgement.is_failed:
+        return "failed"
+    return "undecided" if judgement.is_undecided else "passed"
+
+
+def _counts(verdicts: Sequence[Verdict]) -> str:
+    counts: dict[str, int] = {}
+    for verdict in verdicts:
+        word = f"{verdict.status} (informational)" if _is_soft(verdict) else verdict.status
+        counts[word] = counts.get(word, 0) + 1
+    listed = ", ".join(f"{count:,} {word}" for word, count in counts.items())
+    return f"{plural(len(verdicts), 'verdict')}: {listed}" if verdicts else "none"
+
+
+def _is_soft(verdict: Verdict) -> bool:
+    return verdict.rule.is_informational and verdict.status != PASS
+
+
+def _table(verdicts: Sequence[Verdict]) -> Table:
+    rows = [_row(verdict) for verdict in sorted(verdicts, key=lambda v: _ORDER.get(v.status, 3))]
+    shown = ["status", "metric", "base", "head", "change", "fails_if", "reason"]
+    if len({verdict.module for verdict in verdicts}) > 1:
+        shown.insert(1, "module")
+    if all(verdict.base is None for verdict in verdicts):
+        shown = [name for name in shown if name not in ("base", "change")]
+    if all(not verdict.reason or verdict.status == FAIL for verdict in verdicts):
+        shown.remove("reason")
+    return Table(
+        name="verdicts",
+        title="Rules",
+        columns=_COLUMNS,
+        read_rows=lambda: rows,
+        row_count=len(rows),
+        shown=tuple(shown),
+        is_whole=len(rows) <= _MOST_WHOLE,
+    )
+
+
+_MOST_WHOLE = 50
+
+
+def _row(verdict: Verdict) -> Row:
+    base, head = verdict.base, verdict.head
+    change = "" if base is None or head is None else format_change(round(base), round(head))
+    status = f"{verdict.status} (informational)" if _is_soft(verdict) else verdict.status
+    return (
+        status,
+        verdict.module,
+        label_of(verdict),
+        amount_text(verdict, base),
+        amount_text(verdict, head),
+        change,
+        verdict.limit,
+        verdict.reason,
+        verdict.rule.place,
+    )
+
+
+def label_of(verdict: Verdict) -> str:
+    """Return what a rule looks at."""
+    axis = verdict.rule.metric.axis
+    return verdict.rule.metric.text if axis is None else f"{verdict.rule.metric.text} ({axis})"
+
+
+def amount_text(verdict: Verdict, number: float | None) -> str:
+    """Return a value as people read it."""
+    if number is None:
+        return ""
+    if verdict.rule.metric.is_bytes:
+        return format_bytes(round(number))
+    return format_count(int(number)) if number == int(number) else f"{number:g}"
+
+
+def _behind(verdicts: Sequence[Verdict]) -> Iterator[Table]:
+    """Yield who is behind failures, once for several that have the same cause."""
+    causes: dict[tuple[str | None, Contributors], list[str]] = {}
+    for verdict in verdicts:
+        found = contributors(verdict) if verdict.status == FAIL else None
+        if found is not None and found.contributors:
+            causes.setdefault((verdict.module, found), []).append(label_of(verdict))
+    for (module, found), metrics in causes.items():
+        title = f"What is behind {', '.join(dict.fromkeys(metrics))}"
+        yield Table.of(found, title=f"{title} of {module}" if module else title)
+
+
+def check_object(judgement: Judgement, *, tool_version: str) -> dict[str, object]:
+    """Return the JSON object of ``hlo-lens check``."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "kind": "check",
+        "tool_version": tool_version,
+        "outcome": outcome(judgement),
+        "passed": not judgement.is_failed and not judgement.is_undecided,
+        "rules": [_object(verdict) for verdict in judgement.verdicts],
+    }
+
+
+def _object(verdict: Verdict) -> Mapping[str, object]:
+    base, head = verdict.base, verdict.head
+    found = contributors(verdict).contributors if verdict.status == FAIL else ()
+    return {
+        "status": verdict.status,
+        "informational": verdict.rule.is_informational,
+        "module": verdict.module,
+        "metric": verdict.rule.metric.text,
+        "axis": verdict.rule.metric.axis,
+        "name": verdict.rule.name or None,
+        "base": _plain(base),
+        "head": _plain(head),
+        "delta": None if base is None or head is None else _plain(head - base),
+        "fails_if": [str(condition) for condition in verdict.rule.fails],
+        "reason": verdict.reason or None,
+        "rule": verdict.rule.place,
+        "contributors": [
+            {
+                "what": one.what,
+                "delta_bytes": one.size_bytes,
+                "change": one.change or None,
+                "source": one.source,
+                "op_name": one.op_name,
+            }
+            for one in found
+        ],
+    }
+
+
+def _plain(number: float | None) -> float | int | None:
+    """Return a number as an integer if it is one."""
+    return int(number) if number is not None and number == int(number) else number

@@ -1,0 +1,136 @@
+"""What hlo-lens doctor says: versions, variables, how to make a dump, and what this one lacks."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.report.program.objects import SCHEMA_VERSION
+from hlo_lens.report.render.table import Report, Section, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hlo_lens.analysis.dumps.health import DumpHealth
+    from hlo_lens.analysis.dumps.xla_flags import Finding
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.model.dump import Dump
+
+_FLAGS = 'XLA_FLAGS="--xla_dump_to=/tmp/dump --xla_dump_hlo_as_text"'
+
+RECIPES: tuple[tuple[str, str], ...] = (
+    ("JAX, Flax, MaxText", f"{_FLAGS} python train.py"),
+    ("PyTorch/XLA", f"{_FLAGS} python train.py"),
+    ("TensorFlow", f'{_FLAGS} TF_XLA_FLAGS="--tf_xla_auto_jit=2" python train.py'),
+    ("several processes", "--xla_dump_to=/tmp/dump/rank_$RANK: one folder for each"),
+    ("every pass", "add --xla_dump_hlo_pass_re=.* for hlo-lens passes"),
+    ("one function alone", "add --xla_dump_hlo_module_re=.*train_step.*"),
+    (
+        "no run at all",
+        "jax.jit(f).lower(*args).compile() writes the dump; arguments may be abstract",
+    ),
+)
+"""What one wants, and how to get it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """What was looked at.
+
+    Attributes:
+        versions: Name to version; None for what is not installed.
+        variables: What is to be said of the variables.
+        path: The dump; None where none was named.
+        dump: What it holds; None where it holds nothing that can be read.
+        health: What it has and lacks.
+        findings: What is to be said of it beside.
+    """
+
+    versions: Mapping[str, str | None]
+    variables: Sequence[Finding]
+    path: str | None = None
+    dump: Dump | None = None
+    health: DumpHealth | None = None
+    findings: Sequence[Finding] = ()
+
+
+def doctor_report(examination: Examination, *, tool_version: str) -> Report:
+    """Return the report of an examination."""
+    all_findings = [*examination.findings]
+    if examination.health is not None:
+        all_findings += examination.health.findings
+    data = {
+        "schema_version": SCHEMA_VERSION,
+        "kind": "doctor",
+        "tool_version": tool_version,
+        "versions": dict(examination.versions),
+        "variables": [asdict(finding) for finding in examination.variables],
+        "recipes": [{"for": name, "how": how} for name, how in RECIPES],
+        "path": examination.path,
+        "files": None if examination.dump is None else examination.dump.files,
+        "modules": None if examination.dump is None else len(examination.dump.modules),
+        "left_aside": []
+        if examination.dump is None
+        else [asdict(aside) for aside in examination.dump.left_aside],
+        "texts": None if examination.health is None else examination.health.to_dict()["rows"],
+        "findings": [asdict(finding) for finding in all_findings],
+    }
+    return Report(kind="doctor", sections=tuple(_sections(examination, all_findings)), data=data)
+
+
+def _sections(examination: Examination, findings: Sequence[Finding]) -> Iterator[Section]:
+    if examination.path is not None:
+        yield _dump_section(examination, findings)
+    versions = tuple((name, v or "not installed") for name, v in examination.versions.items())
+    yield Section(
+        title="this machine",
+        facts=(*versions, *_told(examination.variables)),
+        tables=(_findings_table("variables", examination.variables),),
+    )
+    if examination.dump is None:
+        yield Section(title="how to make a dump", facts=RECIPES)
+
+
+def _told(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
+    """Yield the findings as lines with their level in front."""
+    for finding in findings:
+        yield finding.level, f"{finding.what}; {finding.remedy}" if finding.remedy else finding.what
+
+
+def _dump_section(examination: Examination, findings: Sequence[Finding]) -> Section:
+    dump, health = examination.dump, examination.health
+    facts: tuple[tuple[str, str], ...] = (("modules", "none that can be read"),)
+    tables: tuple[Table, ...] = ()
+    if dump is not None and health is not None:
+        asides = ", ".join(f"{aside.count} {aside.kind}" for aside in dump.left_aside)
+        facts = (("modules", str(len(dump.modules))), ("files", str(dump.files)))
+        if asides:
+            facts = (*facts, ("not read", asides))
+        if health.kinds:
+            shown = ("text", "modules", "of", "used_for", "flag")
+            tables = (Table.of(health, title="Texts of the modules", shown=shown),)
+    return Section(
+        title=str(examination.path),
+        facts=(*facts, *_told(findings)),
+        tables=(*tables, _findings_table("findings", findings)),
+    )
+
+
+_COLUMNS = (
+    Column("level", Unit.NONE, "error, warning, note or fine"),
+    Column("what", Unit.NONE, "what it is"),
+    Column("remedy", Unit.NONE, "what to do"),
+)
+
+
+def _findings_table(name: str, findings: Sequence[Finding]) -> Table:
+    rows: list[Row] = [(finding.level, finding.what, finding.remedy) for finding in findings]
+    return Table(
+        name=name,
+        title=name.capitalize(),
+        columns=_COLUMNS,
+        read_rows=lambda: rows,
+        row_count=len(rows),
+        is_data_only=True,
+    )

@@ -1,0 +1,1 @@
+"""Pages of logs: out of memory, warnings, printed shardings."""

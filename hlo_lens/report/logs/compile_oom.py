@@ -1,0 +1,306 @@
+"""Programs that ran out of memory: statement, largest buffers, what would make them fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.logs.oom_message import (
+    memory_shortage,
+    missing_bytes,
+    size_bounds,
+    sum_bounds,
+)
+from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.report.logs.runtime_oom import allocator_section, runtime_section
+from hlo_lens.report.logs.tables import (
+    BOUNDS,
+    bounds_of,
+    bounds_text,
+    size_text,
+    table_of,
+    without_empty,
+)
+from hlo_lens.report.render.table import Section, Table
+from hlo_lens.report.render.units import format_bytes
+from hlo_lens.text.dump_files import title_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.analysis.logs.oom_message import MemoryShortage
+    from hlo_lens.analysis.logs.oom_remedies import OomModule
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.logs.log import LogText
+    from hlo_lens.model.logs.out_of_memory import (
+        CompileOutOfMemory,
+    )
+
+
+def memory_sections(
+    name: str, log: LogText, modules: Sequence[ModuleDump] = ()
+) -> Iterator[Section]:
+    """Yield the sections on what a log says of memory, apart from its buffer statistics.
+
+    Args:
+        name: Name of the log.
+        log: What was read of it.
+        modules: Modules of the dump that belongs to it, which say more of a program too large.
+    """
+    dumped = oom_modules(log.compile_ooms, modules) if log.compile_ooms and modules else ()
+    for number, message in enumerate(log.compile_ooms, 1):
+        place = f", {number} of {len(log.compile_ooms)}" if len(log.compile_ooms) > 1 else ""
+        yield _compile_section(
+            f"{name}: out of {message.memory_space} at compile time{place}",
+            message,
+            has_dump=bool(modules),
+        )
+        if modules:
+            yield _dump_section(f"{name}: what the dump says of it{place}", message, dumped)
+    if log.failures or log.limits:
+        yield runtime_section(name, log)
+    for number, state in enumerate(log.allocators, 1):
+        place = f", {number} of {len(log.allocators)}" if len(log.allocators) > 1 else ""
+        yield allocator_section(f"{name}: allocator {state.name}{place}", state, log.failures)
+
+
+def oom_modules(
+    messages: Sequence[CompileOutOfMemory], modules: Sequence[ModuleDump]
+) -> tuple[OomModule, ...]:
+    """Return the modules of a dump that messages may be of, with their memory."""
+    from hlo_lens.analysis.logs.oom_remedies import OomModule
+    from hlo_lens.analysis.memory.results import memory_results
+    from hlo_lens.analysis.program.backend import backend_of_dump
+    from hlo_lens.analysis.sharding.results import sharding_results
+
+    wanted = {message.module for message in messages}
+    found = []
+    for dump in modules:
+        name = title_of(dump.name) if dump.hlo is None else dump.hlo.name
+        if dump.buffers.assignment is None or not {name, None} & wanted:
+            continue
+        memory = memory_results(dump, backend=backend_of_dump(dump))
+        if memory is not None:
+            found.append(OomModule(name=name, memory=memory, shardings=sharding_results(dump)))
+    return tuple(found)
+
+
+def _dump_section(title: str, message: CompileOutOfMemory, modules: Sequence[OomModule]) -> Section:
+    """Return what the dump of the same compile says of a message."""
+    from hlo_lens.analysis.logs.oom_remedies import dump_shortage
+
+    said = dump_shortage(message, modules)
+    if said.module is None or said.shortage is None:
+        names = f" ({', '.join(said.candidates[:4])})" if said.candidates else ""
+        why = f"{len(said.candidates)} may be{names}" if said.candidates else "none is"
+        return Section(
+            title=title, facts=(("module", f"not known which is the one of the message: {why}"),)
+        )
+    verdict = {True: ", as the message says", False: ", not what the message says", None: ""}
+    needed = format_bytes(said.module.needed_bytes)
+    facts = (
+        ("module", said.module.name),
+        ("needs", f"{needed} of arguments, outputs and temporaries{verdict[said.agrees]}"),
+    )
+    tables = (shortage_table(said.shortage, _OF_DUMP),) if said.shortage.groups else ()
+    return Section(title=title, facts=facts, tables=tables, notes=said.notes)
+
+
+# ---- compiling ---------------------------------------------------------------------------------
+
+
+_NO_DUMP = (
+    "which arguments are replicated, and what is alive at the peak, is not known from a message; "
+    "hlo-lens report DUMP --log LOG tells it from the dump of the same compile"
+)
+
+
+def _compile_section(title: str, message: CompileOutOfMemory, *, has_dump: bool) -> Section:
+    shortage = memory_shortage(message)
+    notes = [] if message.is_complete else ["the message is not complete"]
+    notes += [] if has_dump else [_NO_DUMP]
+    return Section(
+        title=title,
+        facts=tuple(_compile_facts(message)),
+        tables=tuple(_compile_tables(message, shortage)),
+        notes=(*notes, *_statement_notes(message)),
+    )
+
+
+def _compile_facts(message: CompileOutOfMemory) -> Iterator[tuple[str, str]]:
+    yield "line", str(message.line)
+    if message.module is not None:
+        yield "module", message.module
+    if message.instruction is not None:
+        yield "instruction", message.instruction
+    if message.used:
+        used = " + ".join(size_text(size) or "" for size in message.used)
+        yield "used", f"{used}{f' for {message.used_for}' if message.used_for else ''}"
+    if message.capacity is not None:
+        yield "capacity", size_text(message.capacity) or ""
+    missing = missing_bytes(message)
+    yield "missing", "not told" if missing is None else bounds_text(missing)
+    if message.output is not None:
+        shared = message.output_shared
+        rest = "" if shared is None else f", {size_text(shared)} of it in donated arguments"
+        yield "outputs", f"{size_text(message.output)}{rest}"
+
+
+def _compile_tables(message: CompileOutOfMemory, shortage: MemoryShortage) -> Iterator[Table]:
+    rows = [*_statement_rows(message)]
+    if rows:
+        yield table_of(
+            "oom-statement",
+            "What the memory is for, as the message says",
+            (
+                Column("of", Unit.NONE, "sum that the line is a part of"),
+                Column("part", Unit.NONE, "what for"),
+                Column("size", Unit.NONE, "bytes as printed"),
+                *BOUNDS,
+                Column("unpadded", Unit.NONE, "of its values, without padding"),
+                Column("padded", Unit.NONE, "the same with padding"),
+                Column("fragmentation", Unit.NONE, "bytes that no value occupies"),
+            ),
+            rows,
+            shown=without_empty(rows, ("of", "part", "size"), _STATEMENT_EXTRAS),
+        )
+    if shortage.groups:
+        yield shortage_table(shortage)
+    if message.allocations:
+        yield _allocations_table(message)
+
+
+_STATEMENT_EXTRAS = (("unpadded", 5), ("padded", 6), ("fragmentation", 7))
+
+
+def _statement_rows(message: CompileOutOfMemory) -> Iterator[Row]:
+    space = message.memory_space
+    total, requirement = message.total, message.requirement
+    of_all = f"{space} usage, at least {total}" if total is not None else f"{space} usage"
+    for part in message.usage:
+        yield (
+            of_all,
+            part.name,
+            size_text(part.size) or "not known",
+            *bounds_of(part.size),
+            None,
+            None,
+            None,
+        )
+    of_program = f"program {requirement}" if requirement is not None else space
+    for part in message.parts:
+        yield (
+            of_program,
+            part.name,
+            size_text(part.size) or "not known",
+            *bounds_of(part.size),
+            size_text(part.unpadded),
+            size_text(part.padded),
+            size_text(part.fragmentation),
+        )
+
+
+def _statement_notes(message: CompileOutOfMemory) -> Iterator[str]:
+    """Yield where the parts of a statement cannot add up to its sum."""
+    for what, whole, parts in (
+        (f"{message.memory_space} usage", message.total, message.usage),
+        ("program", message.requirement, message.parts),
+    ):
+        sizes = [part.size for part in parts if part.size is not None]
+        if whole is None or not sizes or len(sizes) < len(parts):
+            continue
+        least, most = sum_bounds(sizes)
+        low, high = size_bounds(whole)
+        if most < low or least > high:
+            yield (
+                f"the lines of the {what} add up to {bounds_text((least, most))}, not to {whole}: "
+                "the message leaves out the rest"
+            )
+
+
+_OF_MESSAGE = (
+    "freeing a group helps by less where its buffers do not live when memory runs out, or share "
+    "their place with others; the message does not tell"
+)
+_OF_DUMP = (
+    "replicated along an axis: what dividing over it too would save. Buffers are those alive at "
+    "the peak; freeing some helps by less where as much is alive at another instant"
+)
+
+
+def shortage_table(shortage: MemoryShortage, note: str = _OF_MESSAGE) -> Table:
+    """Return the table of what would make a program fit."""
+    shown = ["what", "buffers", "at_most_bytes"]
+    rows = list(shortage.rows())
+    shown += ["padding_bytes"] if any(row[5] for row in rows) else []
+    shown += ["is_enough"] if shortage.missing is not None else []
+    shown += ["op_name"] if any(row[7] for row in rows) else []
+    shown += ["source"] if any(row[8] for row in rows) else []
+    missing = shortage.missing
+    against = "" if missing is None else f"; missing are {bounds_text(missing)}"
+    return Table.of(
+        shortage,
+        title=f"What would make it fit, each line alone and at most{against}",
+        shown=shown,
+        notes=(note,),
+    )
+
+
+def _allocations_table(message: CompileOutOfMemory) -> Table:
+    rows: list[Row] = []
+    for allocation in message.allocations:
+        operator = allocation.operator
+        rows.append(
+            (
+                size_text(allocation.size),
+                *bounds_of(allocation.size),
+                size_text(allocation.unpadded),
+                size_text(allocation.padding),
+                allocation.expansion,
+                allocation.allocation_type,
+                allocation.instruction,
+                allocation.opcode,
+                allocation.shape_text,
+                None if operator is None else operator.op_name,
+                None if operator is None else operator.source_file,
+                None if operator is None else operator.source_line,
+                allocation.label,
+            )
+        )
+    return table_of(
+        "oom-allocations",
+        f"Largest allocations in {message.memory_space}, as the message lists them",
+        _ALLOCATION_COLUMNS,
+        rows,
+        shown=without_empty(
+            rows,
+            ("size",),
+            (
+                ("padding", 4),
+                ("expansion", 5),
+                ("type", 6),
+                ("instruction", 7),
+                ("shape", 9),
+                ("op_name", 10),
+                ("source_file", 11),
+                ("source_line", 12),
+            ),
+        ),
+    )
+
+
+_ALLOCATION_COLUMNS = (
+    Column("size", Unit.NONE, "bytes as printed, with padding"),
+    *BOUNDS,
+    Column("unpadded", Unit.NONE, "bytes without padding"),
+    Column("padding", Unit.NONE, "extra bytes due to padding"),
+    Column("expansion", Unit.NONE, "size divided by the size without padding"),
+    Column("type", Unit.NONE, "what kind of memory"),
+    Column("instruction", Unit.NONE, "who needs it"),
+    Column("opcode", Unit.NONE, "what it does"),
+    Column("shape", Unit.NONE, "shape with layout"),
+    Column("op_name", Unit.NONE, "operation path"),
+    Column("source_file", Unit.NONE, "file of the program"),
+    Column("source_line", Unit.NONE, "line in it"),
+    Column("label", Unit.NONE, "the instruction as far as it is printed"),
+)

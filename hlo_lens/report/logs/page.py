@@ -1,0 +1,198 @@
+"""The report on a log: what was found in it, kind by kind, and what was passed over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.logs.oom_message import peak_buffer_groups
+from hlo_lens.analysis.logs.warnings_in_dump import warning_joins
+from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.report.logs.compile_oom import memory_sections
+from hlo_lens.report.logs.shardings import sharding_log_sections
+from hlo_lens.report.logs.tables import table_of
+from hlo_lens.report.logs.warnings import warnings_section
+from hlo_lens.report.render.table import Section, Table
+from hlo_lens.report.render.units import format_bytes, format_count, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.logs.buffer_log import BufferLog, BufferLogEntry, BufferStats
+    from hlo_lens.model.logs.log import LogText
+
+
+def log_sections(name: str, log: LogText, modules: Sequence[ModuleDump] = ()) -> Iterator[Section]:
+    """Yield the sections of a log: first what was read at all.
+
+    Args:
+        name: Name of the log.
+        log: What was read of it.
+        modules: Modules of the dump that belongs to it, with which its warnings are joined.
+    """
+    yield _head(name, log)
+    yield from memory_sections(name, log, modules)
+    if log.buffers is not None:
+        yield from buffer_log_sections(name, log.buffers)
+    if log.warnings:
+        yield warnings_section(name, warning_joins(log.warnings, modules))
+    if log.shardings is not None:
+        yield from sharding_log_sections(name, log.shardings)
+
+
+def _head(name: str, log: LogText) -> Section:
+    gaps = sum(gap.lines for gap in log.gaps)
+    dumps = f", {format_count(log.dump_lines)} of dumps" if log.dump_lines else ""
+    facts = [
+        ("file", log.path),
+        (
+            "lines",
+            f"{format_count(log.lines)}: {format_count(log.understood_lines)} understood, "
+            f"{format_count(gaps)} in gaps, {format_count(log.passed_lines)} passed over{dumps}",
+        ),
+    ]
+    if log.shardings is not None and log.shardings.dumps:
+        count, lines = log.shardings.dumps, log.shardings.dump_lines
+        facts.append(
+            (
+                "objects",
+                f"{plural(count, 'Python object')} dumped over {lines:,} lines, passed over",
+            )
+        )
+    facts.append(("found", "; ".join(_found(log)) or "nothing"))
+    return Section(title=f"{name}: log", facts=tuple(facts), notes=gap_notes(log.gaps, True))
+
+
+def _found(log: LogText) -> Iterator[str]:
+    """Yield what was found and how often."""
+    for things, noun in (
+        (log.compile_ooms, "program too large for its memory"),
+        (log.failures, "failed allocation"),
+        (log.allocators, "allocator state"),
+        (log.limits, "limit of rematerialization"),
+        (log.warnings, "compiler warning"),
+        (log.buffers.entries if log.buffers is not None else (), "block of buffer statistics"),
+    ):
+        if things:
+            yield _many(len(things), noun)
+    if log.shardings is not None:
+        shardings = log.shardings
+        if shardings.values:
+            yield f"{format_count(len(shardings.values))} shardings, meshes and types"
+        if shardings.boxes:
+            yield plural(len(shardings.boxes), "drawing")
+
+
+_PLURALS = {
+    "program too large for its memory": "programs too large for their memory",
+    "limit of rematerialization": "limits of rematerialization",
+    "block of buffer statistics": "blocks of buffer statistics",
+}
+
+
+def _many(count: int, noun: str) -> str:
+    """Return a count with its noun."""
+    if count > 1 and noun in _PLURALS:
+        return f"{format_count(count)} {_PLURALS[noun]}"
+    return plural(count, noun)
+
+
+# ---- buffers -----------------------------------------------------------------------------------
+
+
+_STATS = (
+    ("parameter", "arguments"),
+    ("constant", "constants"),
+    ("maybe_live_out", "outputs, reused arguments included"),
+    ("preallocated_temp", "temporaries"),
+    ("preallocated_temp_fragmentation", "of them, in use at no time"),
+    ("total", "all allocations"),
+    ("total_fragmentation", "of them, not needed by this schedule"),
+)
+
+
+def buffer_log_sections(name: str, log: BufferLog) -> Iterator[Section]:
+    """Yield a section for each block on buffers."""
+    for number, entry in enumerate(log.entries, 1):
+        what = "out of memory" if entry.is_oom else "buffer statistics"
+        facts = [("line", str(entry.line))]
+        if entry.requested_bytes is not None:
+            facts.append(("requested", format_bytes(entry.requested_bytes)))
+        yield Section(
+            title=f"{name}: {what}{_numbered(number, len(log.entries))}",
+            facts=tuple(facts),
+            tables=tuple(_buffer_tables(entry)),
+            notes=gap_notes((), entry.is_complete),
+        )
+
+
+def _buffer_tables(entry: BufferLogEntry) -> Iterator[Table]:
+    if entry.stats is not None:
+        yield _stats_table(entry.stats)
+    if entry.peak_buffers:
+        yield _groups_table(entry)
+        rows: list[Row] = [
+            (
+                buffer.size.text,
+                buffer.label or ("parameter" if buffer.is_entry_parameter else None),
+                buffer.shape_text,
+                None if buffer.operator is None else buffer.operator.op_name,
+                None if buffer.operator is None else buffer.operator.source_file,
+                None if buffer.operator is None else buffer.operator.source_line,
+            )
+            for buffer in entry.peak_buffers
+        ]
+        yield table_of(
+            "peak-buffers",
+            "Largest values at the peak, as XLA lists them",
+            (
+                Column("size", Unit.NONE, "bytes as printed"),
+                Column("opcode", Unit.NONE, "XLA's label"),
+                Column("shape", Unit.NONE, "shape without layout"),
+                Column("op_name", Unit.NONE, "operation path"),
+                Column("source_file", Unit.NONE, "file of the program"),
+                Column("source_line", Unit.NONE, "line in it"),
+            ),
+            rows,
+        )
+
+
+def _numbered(number: int, count: int) -> str:
+    return f", {number} of {count}" if count > 1 else ""
+
+
+def _stats_table(stats: BufferStats) -> Table:
+    rows: list[Row] = []
+    for field, meaning in _STATS:
+        size = getattr(stats, field)
+        if size is not None:
+            rows.append((meaning, size.text))
+    return table_of(
+        "buffer-stats",
+        "What the buffers are for, as XLA printed it",
+        (
+            Column("buffers", Unit.NONE, "which"),
+            Column("size", Unit.NONE, "bytes as printed"),
+        ),
+        rows,
+    )
+
+
+def _groups_table(entry: BufferLogEntry) -> Table:
+    groups = peak_buffer_groups(entry.peak_buffers)
+    return Table.of(
+        groups,
+        title="Largest values at the peak, equal ones together",
+        shown=("what", "buffers", "at_most_bytes", "op_name", "source"),
+    )
+
+
+def gap_notes(gaps: Sequence[object], is_complete: bool) -> tuple[str, ...]:
+    """Return the sentences on what could not be read, and on what is missing."""
+    notes = []
+    if gaps:
+        notes.append(f"{plural(len(gaps), 'line')} that could not be read, the first: {gaps[0]}")
+    if not is_complete:
+        notes.append("the text is not complete")
+    return tuple(notes)

@@ -1,0 +1,229 @@
+"""Programs that ran out of memory while they ran: failed allocations, allocators, limits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.logs.oom_message import size_bounds
+from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.report.logs.tables import BOUNDS, bounds_text, size_text, table_of, without_empty
+from hlo_lens.report.render.table import Section, Table
+from hlo_lens.report.render.units import format_bytes, format_count, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.analysis.logs.oom_message import Bounds
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.model.logs.log import LogText
+    from hlo_lens.model.logs.out_of_memory import (
+        AllocatorState,
+        FailedAllocation,
+        RematerializationLimit,
+    )
+
+
+def runtime_section(name: str, log: LogText) -> Section:
+    """Return the section on failed allocations and on programs that stayed too large."""
+    tables = []
+    if log.failures:
+        tables.append(_failures_table(log.failures))
+    if log.limits:
+        tables.append(_limits_table(log.limits))
+    fatal = sum(failure.is_fatal for failure in log.failures)
+    facts = []
+    if log.failures:
+        tries = len(log.failures) - fatal
+        rest = f"; {plural(tries, 'attempt')} that may fail" if tries else ""
+        facts.append(("failed", f"{plural(fatal, 'allocation')}{rest}"))
+    if log.limits:
+        facts.append(("too large", f"{plural(len(log.limits), 'program')} after rematerialization"))
+    return Section(title=f"{name}: out of memory", facts=tuple(facts), tables=tuple(tables))
+
+
+def _failures_table(failures: Sequence[FailedAllocation]) -> Table:
+    counts = Counter(failures)
+    rows: list[Row] = []
+    for failure in dict.fromkeys(failures):
+        requested, free = size_bounds(failure.requested), failure.free
+        missing = None
+        if free is not None:
+            missing = requested[1] - size_bounds(free)[0]
+        rows.append(
+            (
+                failure.line,
+                counts[failure],
+                size_text(failure.requested),
+                *requested,
+                size_text(free),
+                size_text(failure.largest_free),
+                None if missing is None else max(0, missing),
+                failure.purpose or None,
+                failure.program,
+                failure.allocator or failure.device or None,
+                failure.is_fatal,
+            )
+        )
+    return table_of(
+        "failed-allocations",
+        "Memory that was asked for and not there",
+        (
+            Column("line", Unit.NONE, "1-based line of the file, of the first"),
+            Column("times", Unit.COUNT, "how often"),
+            Column("requested", Unit.NONE, "bytes"),
+            *BOUNDS,
+            Column("free", Unit.NONE, "bytes that were free in all"),
+            Column("largest_free", Unit.NONE, "largest piece of them"),
+            Column("missing_bytes", Unit.BYTES, "at most"),
+            Column("for", Unit.NONE, "what for"),
+            Column("program", Unit.NONE, "executable"),
+            Column("where", Unit.NONE, "allocator or device"),
+            Column("is_failure", Unit.NONE, "no if the caller can do without"),
+        ),
+        rows,
+        shown=without_empty(
+            rows,
+            ("line", "times", "requested"),
+            (
+                ("free", 5),
+                ("largest_free", 6),
+                ("missing_bytes", 7),
+                ("for", 8),
+                ("program", 9),
+                ("where", 10),
+            ),
+        ),
+    )
+
+
+def _limits_table(limits: Sequence[RematerializationLimit]) -> Table:
+    rows: list[Row] = []
+    for limit in limits:
+        wanted, reached = size_bounds(limit.wanted), size_bounds(limit.reached)
+        rows.append(
+            (
+                limit.line,
+                size_text(limit.wanted),
+                size_text(limit.reached),
+                size_text(limit.original),
+                max(0, reached[1] - wanted[0]),
+            )
+        )
+    return table_of(
+        "rematerialization-limits",
+        "Programs that recomputing values did not make small enough",
+        (
+            Column("line", Unit.NONE, "1-based line of the file"),
+            Column("wanted", Unit.NONE, "bytes that XLA aimed at"),
+            Column("reached", Unit.NONE, "bytes that are left"),
+            Column("original", Unit.NONE, "bytes before"),
+            Column("missing_bytes", Unit.BYTES, "reached less wanted, at most"),
+        ),
+        rows,
+    )
+
+
+# ---- allocators --------------------------------------------------------------------------------
+
+
+def allocator_section(
+    title: str, state: AllocatorState, failures: Sequence[FailedAllocation]
+) -> Section:
+    """Return the section on the state of an allocator.
+
+    Args:
+        title: Its title.
+        state: The state.
+        failures: All failures of the log, in which the one that led here is looked for.
+    """
+    asked = _request_of(state, failures)
+    notes = [] if state.is_complete else ["the text is not complete"]
+    return Section(
+        title=title,
+        facts=tuple(_allocator_facts(state, asked)),
+        tables=tuple(_allocator_tables(state)),
+        notes=tuple(notes),
+    )
+
+
+def _request_of(
+    state: AllocatorState, failures: Sequence[FailedAllocation]
+) -> FailedAllocation | None:
+    """Return the last failure before the state of the same allocator, if it has a name."""
+    before = [f for f in failures if f.line <= state.line and f.is_fatal]
+    named = [f for f in before if f.allocator and f.allocator == state.name]
+    return named[-1] if named else before[-1] if before else None
+
+
+def _allocator_facts(
+    state: AllocatorState, asked: FailedAllocation | None
+) -> Iterator[tuple[str, str]]:
+    yield "line", str(state.line)
+    limit, in_use, most = (state.stat(name) for name in ("Limit", "InUse", "MaxInUse"))
+    if limit is not None:
+        yield "limit", format_bytes(limit)
+    if in_use is not None:
+        peak = "" if most is None else f", at most {format_bytes(most)} so far"
+        yield "in use", f"{format_bytes(in_use)}{peak}"
+    if limit is None or in_use is None:
+        return
+    free = max(0, limit - in_use)
+    pieces = state.free_chunks
+    largest = max((size for size, _ in pieces), default=0) if pieces is not None else None
+    unclaimed = None if state.pool_bytes is None else max(0, limit - state.pool_bytes)
+    details = [] if largest is None else [f"largest free chunk {format_bytes(largest)}"]
+    if unclaimed:
+        details.append(f"{format_bytes(unclaimed)} not yet taken from the device")
+    yield "free", " ".join((format_bytes(free), *([f"({'; '.join(details)})"] if details else [])))
+    if asked is not None:
+        yield "verdict", _verdict(size_bounds(asked.requested), free, largest, unclaimed)
+
+
+def _verdict(requested: Bounds, free: int, largest: int | None, unclaimed: int | None) -> str:
+    """Return whether memory is short, or in pieces too small."""
+    least, most = requested
+    wanted = bounds_text(requested)
+    if least > free:
+        return (
+            f"{wanted} asked for: more than is free, by {bounds_text((least - free, most - free))}"
+        )
+    if largest is not None and least > max(largest, unclaimed or 0):
+        return f"{wanted} asked for: less than is free, but no piece is as large (fragmentation)"
+    return f"{wanted} asked for: less than is free; the text does not tell why it failed"
+
+
+def _allocator_tables(state: AllocatorState) -> Iterator[Table]:
+    if state.used_chunks:
+        chunks = sorted(state.used_chunks, key=lambda chunk: (-chunk[0] * chunk[1], -chunk[0]))
+        rows: list[Row] = [(size, count, size * count) for size, count in chunks]
+        yield Table(
+            name="allocator-chunks",
+            title="Chunks in use by size, those that hold most first",
+            columns=(
+                Column("chunk_bytes", Unit.BYTES, "size of each"),
+                Column("chunks", Unit.COUNT, "how many"),
+                Column("total_bytes", Unit.BYTES, "all of them"),
+            ),
+            read_rows=lambda: rows,
+            row_count=len(rows),
+            totals={"total_bytes": sum(size * count for size, count in state.used_chunks)},
+        )
+    bins: list[Row] = [
+        (b.least_bytes, b.chunks, b.chunks_in_use, b.allocated.text, b.in_use.text)
+        for b in state.bins
+        if b.chunks
+    ]
+    if bins:
+        yield table_of(
+            "allocator-bins",
+            f"Bins that hold chunks ({format_count(len(bins))} of {format_count(len(state.bins))})",
+            (
+                Column("least_bytes", Unit.BYTES, "smallest chunk of the bin"),
+                Column("chunks", Unit.COUNT, "chunks"),
+                Column("in_use", Unit.COUNT, "chunks in use"),
+                Column("allocated", Unit.NONE, "bytes of all chunks, as printed"),
+                Column("used", Unit.NONE, "bytes of those in use, as printed"),
+            ),
+            bins,
+        )

@@ -1,0 +1,264 @@
+"""What a log says of shardings: the trail of decisions, arrays, drawings, and all values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.logs.drawn_shardings import drawn_shardings, sharding_words
+from hlo_lens.analysis.logs.logged_arrays import logged_arrays
+from hlo_lens.analysis.logs.sharding_trail import sharding_trail, value_cells
+from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.report.logs.tables import table_of
+from hlo_lens.report.render.table import Section, Table
+from hlo_lens.report.render.units import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.analysis.logs.drawn_shardings import DrawnShardings
+    from hlo_lens.analysis.logs.logged_arrays import LoggedArrays
+    from hlo_lens.analysis.logs.sharding_trail import ShardingChange, ShardingTrail
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.model.logs.jax_values import JaxValue, ShardingLog
+
+
+def sharding_log_sections(name: str, log: ShardingLog) -> Iterator[Section]:
+    """Yield the section on shardings."""
+    trail, drawn, arrays = sharding_trail(log), drawn_shardings(log), logged_arrays(log)
+    notes = []
+    if log.code_calls:
+        notes.append(f"{plural(log.code_calls, 'call')} in source code passed over")
+    yield Section(
+        title=f"{name}: shardings",
+        facts=tuple(_facts(log, trail, drawn, arrays)),
+        tables=tuple(_tables(log, trail, drawn, arrays)),
+        notes=tuple(notes),
+    )
+
+
+def _facts(
+    log: ShardingLog, trail: ShardingTrail, drawn: DrawnShardings, arrays: LoggedArrays
+) -> Iterator[tuple[str, str]]:
+    meshes = Counter(_mesh_words(v) for v in log.values if v.mesh is not None)
+    for words, count in meshes.most_common():
+        yield "mesh", f"{words}, {plural(count, 'time')}"
+    if trail.calls:
+        times = sum(call.times for call in trail.calls)
+        yield "trail", f"{plural(times, 'call')}, {len(trail.calls)} after folding repeats"
+    yield from _change_facts(trail)
+    if trail.checks:
+        right = sum(check.agrees is True for check in trail.checks)
+        yield (
+            "device shapes",
+            f"{right} of {len(trail.checks)} printed ones are what the sharding gives",
+        )
+    if drawn.drawings:
+        agreed = sum(bool(drawing.agrees_with) for drawing in drawn.drawings)
+        yield "drawings", f"{agreed} of {len(drawn.drawings)} agree with a sharding of the log"
+    both = [array.verdict for array in arrays.arrays if array.verdict is not None]
+    if both:
+        counts = ", ".join(f"{count} {words}" for words, count in Counter(both).most_common())
+        yield "arrays", f"{plural(len(both), 'array')} with type and sharding; the type: {counts}"
+
+
+def _mesh_words(value: JaxValue) -> str:
+    mesh = value.mesh
+    if mesh is None:
+        return ""
+    types = f" ({', '.join(mesh.axis_types)})" if mesh.axis_types else ""
+    devices = "abstract" if mesh.is_abstract else plural(mesh.mesh.size, "device")
+    return f"{mesh.text}{types}, {devices}"
+
+
+def _change_facts(trail: ShardingTrail) -> Iterator[tuple[str, str]]:
+    """Yield how the sharding of the result was said, first to last."""
+    if not trail.changes:
+        return
+    words = [_said(trail.changes[0].before)]
+    words += [_said(change.after) for change in trail.changes]
+    verdicts = {change.places_alike for change in trail.changes}
+    end = "; all place every element alike" if verdicts == {True} else ""
+    if False in verdicts:
+        end = "; they place elements differently: data moves, or a callback contradicts another"
+    yield "result", f"{', then '.join(words)}{end}"
+    reason = _size_one_axes(trail.changes)
+    if verdicts == {True} and reason:
+        yield "why alike", reason
+
+
+def _said(value: JaxValue) -> str:
+    spec = value.spec.text if value.spec is not None else sharding_words(value)
+    return f"{spec} (line {value.line})"
+
+
+def _size_one_axes(changes: tuple[ShardingChange, ...]) -> str:
+    """Return which axes of the specs have size 1, so that naming them divides nothing."""
+    found: dict[str, None] = {}
+    for change in changes:
+        for value in (change.before, change.after):
+            if value.mesh is None or value.spec is None:
+                continue
+            sizes = dict(zip(value.mesh.mesh.axis_names, value.mesh.mesh.axis_sizes, strict=True))
+            for entry in value.spec.entries:
+                names = () if entry is None else (entry,) if isinstance(entry, str) else entry
+                found.update({name: None for name in names if sizes.get(name) == 1})
+    return f"axes of size 1 divide nothing: {', '.join(found)}" if found else ""
+
+
+def _tables(
+    log: ShardingLog, trail: ShardingTrail, drawn: DrawnShardings, arrays: LoggedArrays
+) -> Iterator[Table]:
+    if trail.calls:
+        yield Table.of(
+            trail,
+            title="Trail: what each function was given and answered",
+            shown=(
+                "line",
+                "times",
+                "function",
+                "direction",
+                "name",
+                "value",
+                "shape",
+                "device_shape",
+            ),
+        )
+    if trail.changes:
+        yield _changes_table(trail)
+    if trail.checks:
+        yield _checks_table(trail)
+    if drawn.drawings:
+        is_named = all(drawing.spec is not None for drawing in drawn.drawings)
+        yield Table.of(
+            drawn,
+            title="Drawings: which devices hold which part",
+            shown=(
+                *("line", "boxes", "label"),
+                *(() if is_named else ("sharding",)),
+                *("spec", "agrees_with", "sharding_text"),
+            ),
+        )
+        yield _cells_table(log)
+    if arrays.arrays:
+        shown = ["line", "array", "type", "spec", "device_shape"]
+        shown += ["type_says"] if any(array.verdict for array in arrays.arrays) else []
+        yield Table.of(arrays, title="Arrays, their types and where their data is", shown=shown)
+    yield _values_table(log)
+
+
+def _changes_table(trail: ShardingTrail) -> Table:
+    rows: list[Row] = [
+        (
+            change.before.line,
+            _short(change.before),
+            change.before_function,
+            change.after.line,
+            _short(change.after),
+            change.after_function,
+            change.places_alike,
+        )
+        for change in trail.changes
+    ]
+    return table_of(
+        "sharding-changes",
+        "Where the sharding of the result is said in another way",
+        (
+            Column("line", Unit.NONE, "1-based line of the first"),
+            Column("said", Unit.NONE, "sharding"),
+            Column("by", Unit.NONE, "who printed it"),
+            Column("next_line", Unit.NONE, "1-based line of the next"),
+            Column("then", Unit.NONE, "sharding"),
+            Column("next_by", Unit.NONE, "who printed it"),
+            Column("places_alike", Unit.NONE, "whether every device holds the same part"),
+        ),
+        rows,
+        shown=("line", "said", "next_line", "then", "next_by", "places_alike"),
+    )
+
+
+def _short(value: JaxValue) -> str:
+    return value.spec.text if value.spec is not None else sharding_words(value)
+
+
+def _checks_table(trail: ShardingTrail) -> Table:
+    rows: list[Row] = [
+        (
+            check.line,
+            check.name,
+            check.printed.to_text(layout=False),
+            None if check.expected is None else check.expected.to_text(layout=False),
+            check.agrees,
+        )
+        for check in trail.checks
+    ]
+    return table_of(
+        "device-shapes",
+        "Shapes on one device, as printed and as the sharding of the result gives them",
+        (
+            Column("line", Unit.NONE, "1-based line"),
+            Column("name", Unit.NONE, "what it is"),
+            Column("printed", Unit.NONE, "shape"),
+            Column("expected", Unit.NONE, "shape of a device's part"),
+            Column("agrees", Unit.NONE, "whether both are equal"),
+        ),
+        rows,
+    )
+
+
+def _cells_table(log: ShardingLog) -> Table:
+    """Return every box of every drawing: which devices hold it."""
+    rows: list[Row] = [
+        (
+            boxes.line,
+            cell.row,
+            cell.column,
+            cell.row_span,
+            cell.column_span,
+            boxes.platform,
+            cell.devices,
+        )
+        for boxes in log.boxes
+        for cell in boxes.cells
+    ]
+    return Table(
+        name="drawn-boxes",
+        title="Boxes",
+        columns=(
+            Column("line", Unit.NONE, "1-based line where the drawing begins"),
+            Column("row", Unit.NONE, "row of boxes, from 0"),
+            Column("column", Unit.NONE, "column of boxes, from 0"),
+            Column("row_span", Unit.NONE, "rows it takes"),
+            Column("column_span", Unit.NONE, "columns it takes"),
+            Column("platform", Unit.NONE, "kind of device"),
+            Column("devices", Unit.NONE, "ids of the devices that hold it"),
+        ),
+        read_rows=lambda: rows,
+        row_count=len(rows),
+        is_data_only=True,
+    )
+
+
+def _values_table(log: ShardingLog) -> Table:
+    """Return all values, equal ones together, in order of their first place."""
+    counts = Counter(log.values)
+    rows: list[Row] = [
+        (value.line, counts[value], value.label or None, *value_cells(value))
+        for value in dict.fromkeys(log.values)
+    ]
+    return table_of(
+        "logged-shardings",
+        "All shardings, meshes and types, equal ones together",
+        (
+            Column("line", Unit.NONE, "1-based line of the first"),
+            Column("times", Unit.COUNT, "how often"),
+            Column("label", Unit.NONE, "words before the first"),
+            Column("kind", Unit.NONE, "class of the value"),
+            Column("value", Unit.NONE, "what it says"),
+            Column("shape", Unit.NONE, "global shape, where it has one"),
+            Column("device_shape", Unit.NONE, "shape of one device's part"),
+            Column("sharding", Unit.NONE, "as XLA writes it"),
+        ),
+        rows,
+        shown=("line", "times", "kind", "value", "shape", "device_shape", "sharding"),
+    )

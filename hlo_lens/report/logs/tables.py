@@ -1,0 +1,73 @@
+"""Small things that all tables about logs share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.logs.oom_message import size_bounds
+from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.report.render.table import Table
+from hlo_lens.report.render.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.analysis.logs.oom_message import Bounds
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.model.buffers.human_size import HumanSize
+
+BOUNDS = (
+    Column("at_least_bytes", Unit.BYTES, "smallest number that is printed so"),
+    Column("at_most_bytes", Unit.BYTES, "largest number that is printed so"),
+)
+
+
+def bounds_text(bounds: Bounds) -> str:
+    """Return a range of bytes: its middle, and how far its ends are from there."""
+    least, most = bounds
+    middle = (least + most + 1) // 2
+    spread = most - middle
+    return (
+        format_bytes(middle) if not spread else f"{format_bytes(middle)} ± {format_bytes(spread)}"
+    )
+
+
+def size_text(size: HumanSize | None) -> str | None:
+    """Return a size as printed, an exact one with its unit."""
+    if size is None:
+        return None
+    least, most = size_bounds(size)
+    return format_bytes(least) if least == most else size.text
+
+
+def bounds_of(size: HumanSize | None) -> tuple[int | None, int | None]:
+    """Return the numbers of bytes that a size can stand for."""
+    return (None, None) if size is None else size_bounds(size)
+
+
+def without_empty(
+    rows: Sequence[Row], always: Sequence[str], extras: Sequence[tuple[str, int]]
+) -> tuple[str, ...]:
+    """Return the columns to show: some always, others, with their places, where a row has any."""
+    return (*always, *(name for name, place in extras if any(row[place] for row in rows)))
+
+
+def table_of(
+    name: str,
+    title: str,
+    columns: Sequence[Column],
+    rows: list[Row],
+    *,
+    shown: Sequence[str] = (),
+    notes: Sequence[str] = (),
+) -> Table:
+    """Return a table of rows that are there already."""
+    return Table(
+        name=name,
+        title=title,
+        columns=tuple(columns),
+        read_rows=lambda: rows,
+        row_count=len(rows),
+        shown=tuple(shown),
+        notes=tuple(notes),
+    )

@@ -1,0 +1,62 @@
+"""The memory timeline as a picture, drawn by matplotlib (an extra)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.memory.statement import space_name
+from hlo_lens.report.program.objects import backend_of_dump
+from hlo_lens.text.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.model.dump import ModuleDump
+
+FORMATS = (".svg", ".png", ".pdf")
+_MEBI = 1 << 20
+
+
+def plot_timelines(modules: Sequence[ModuleDump], path: str, *, color: int) -> None:
+    """Draw the occupied bytes of each module over its schedule, one panel a module.
+
+    Raises:
+        UsageError: If matplotlib is not there, the ending of the file is unknown, or no module has
+            live ranges.
+    """
+    if Path(path).suffix not in FORMATS:
+        message = f"{path}: expected a name that ends in {', '.join(FORMATS)}"
+        raise UsageError(message)
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        message = "drawing needs matplotlib: pip install 'hlo-lens[plot]'"
+        raise UsageError(message) from error
+    found = []
+    for dump in modules:
+        backend = backend_of_dump(dump)
+        results = memory_results(dump, backend=backend)
+        series = None if results is None else results.layout.series(color)
+        if series:
+            found.append((dump.name, space_name(color, backend), series))
+    if not found:
+        message = "no live ranges are known, so there is no timeline to draw"
+        raise UsageError(message)
+    figure = Figure(figsize=(9, 2.6 * len(found)), layout="constrained")
+    for panel, (name, space, series) in enumerate(found):
+        axes = figure.add_subplot(len(found), 1, panel + 1)
+        axes.fill_between(range(len(series)), [size / _MEBI for size in series], step="post")
+        peak = max(range(len(series)), key=series.__getitem__)
+        axes.axvline(peak, color="black", linewidth=0.8, linestyle=":")
+        axes.set_title(f"{name}, {space}: peak {series[peak] / _MEBI:.2f} MiB at {peak}")
+        axes.set_xlabel("position in the schedule")
+        axes.set_ylabel("occupied MiB")
+        axes.set_xlim(0, max(1, len(series) - 1))
+        axes.set_ylim(bottom=0)
+    try:
+        figure.savefig(path)
+    except OSError as error:
+        message = f"{path}: cannot be written: {error.strerror or error}"
+        raise UsageError(message) from error

@@ -1,0 +1,1 @@
+"""Pages of one program, of the listing and of passes."""

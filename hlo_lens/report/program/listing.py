@@ -1,0 +1,279 @@
+"""A listing of modules for people and for scripts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.dumps.across_processes import (
+    DIFFERENT,
+    MISSING,
+    SAME,
+    SAME_BUT_NAMES,
+    UNKNOWN,
+    across_processes,
+)
+from hlo_lens.analysis.dumps.module_groups import STEP, ModuleGroups, module_groups
+from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.report.program.objects import SCHEMA_VERSION
+from hlo_lens.report.program.process_differences import difference_lines
+from hlo_lens.report.render.table import Report, Section, Table
+from hlo_lens.report.render.units import format_bytes, format_count, format_flops, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hlo_lens.analysis.dumps.across_processes import AcrossProcesses
+    from hlo_lens.analysis.dumps.listing_facts import ModuleFacts
+    from hlo_lens.analysis.dumps.module_groups import ModuleGroup
+    from hlo_lens.analysis.result import Row
+    from hlo_lens.model.dump import Dump, ModuleDump
+
+_PROBLEMS_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What is listed.
+
+    Attributes:
+        dump: Where it comes from.
+        modules: Those that are listed.
+        facts: Of each of them.
+        sort: Order of the groups.
+        is_grouped: Whether the compiles of one function are one row.
+    """
+
+    dump: Dump
+    modules: Sequence[ModuleDump]
+    facts: Sequence[ModuleFacts]
+    sort: str
+    is_grouped: bool
+
+
+def ls_report(listing: Listing, *, tool_version: str) -> Report:
+    """Return the report that lists modules."""
+    groups = module_groups(listing.facts, sort=listing.sort, is_grouped=listing.is_grouped)
+    across = across_processes(listing.facts) if len(groups.processes) > 1 else None
+    odd = () if across is None else difference_lines(across, listing.modules)
+    section = Section(
+        title=listing.dump.path,
+        facts=tuple(_facts(listing, groups, across)),
+        tables=tuple(_tables(listing, groups, across)),
+        notes=(*odd, *_notes(listing.facts, groups)),
+    )
+    data = {
+        "schema_version": SCHEMA_VERSION,
+        "kind": "ls",
+        "tool_version": tool_version,
+        "path": listing.dump.path,
+        "files": listing.dump.files,
+        "left_aside": [asdict(aside) for aside in listing.dump.left_aside],
+        "groups": groups.to_dict()["rows"],
+        "modules": [_object(facts, groups) for facts in listing.facts],
+        "across_processes": None
+        if across is None
+        else {**across.to_dict(), "are_processes": across.are_told, "notes": list(odd)},
+    }
+    return Report(kind="ls", sections=(section,), data=data)
+
+
+def _object(facts: ModuleFacts, groups: ModuleGroups) -> Mapping[str, object]:
+    """Return the facts of one module, with the mark where it is the one that has it."""
+    mark = next((g.mark for g in groups.groups if g.mark and g.largest is facts), None)
+    signature = None if facts.signature is None else list(facts.signature)
+    return {**asdict(facts), "signature": signature, "mark": mark}
+
+
+# ---- the head -----------------------------------------------------------------------------------
+
+
+def _facts(
+    listing: Listing, groups: ModuleGroups, across: AcrossProcesses | None
+) -> Iterator[tuple[str, str]]:
+    dump = listing.dump
+    names = len({group.name for group in groups.groups})
+    yield "modules", f"{plural(len(listing.facts), 'module')} of {plural(names, 'name')}"
+    aside = ", ".join(f"{format_count(a.count)} {a.kind}" for a in dump.left_aside)
+    read = plural(dump.files, "file")
+    yield "files", f"{read}, of which no texts of a module: {aside}" if aside else read
+    steps = [group for group in groups.groups if group.mark == STEP]
+    if steps:
+        step = max(steps, key=lambda g: (g.largest.flops or 0, g.largest.peak_bytes or 0))
+        whole = "of all" if len(groups.processes) == 1 else f"in {step.process or 'its folder'}"
+        yield "step", f"{_called(step)}{_measures(step)}: the most {whole}"
+    if across is not None:
+        folders = f"{len(across.processes)}: {', '.join(across.processes[:4])}{_more(across)}"
+        if across.are_told:
+            yield "processes", folders
+        else:
+            yield "folders", f"{folders}; compared as if they were processes of one job"
+        yield "same on all" if across.are_told else "same in all", "; ".join(_verdicts(across))
+
+
+def _called(group: ModuleGroup) -> str:
+    number = group.largest.number
+    return group.name if number is None else f"{group.name} (module_{number:04})"
+
+
+def _measures(group: ModuleGroup) -> str:
+    top = group.largest
+    parts = []
+    if top.peak_bytes is not None:
+        parts.append(f"peak {'about ' * top.is_estimated}{format_bytes(top.peak_bytes)}")
+    if top.flops is not None:
+        parts.append(f"{'at most ' * top.is_at_most}{format_flops(top.flops)}FLOP")
+    elif top.flops_at_least:
+        parts.append(f"at least {format_flops(top.flops_at_least)}FLOP")
+    return f", {', '.join(parts)}" if parts else ""
+
+
+def _more(across: AcrossProcesses) -> str:
+    return f" and {len(across.processes) - 4} more" if len(across.processes) > 4 else ""
+
+
+def _verdicts(across: AcrossProcesses) -> Iterator[str]:
+    """Yield how many programs are the same in all processes, and what is wrong with the others."""
+    words = {
+        SAME: "the same",
+        SAME_BUT_NAMES: "the same up to names",
+        MISSING: "not in all processes" if across.are_told else "not in all folders",
+        DIFFERENT: "DIFFERENT",
+        UNKNOWN: "not known",
+    }
+    for verdict, word in words.items():
+        count = across.count(verdict)
+        if count:
+            odd = next(p for p in across.programs if p.verdict == verdict)
+            name = f" ({odd.name} in {odd.odd})" if odd.odd and verdict != SAME else ""
+            yield f"{plural(count, 'program')} {word}{name}"
+
+
+# ---- tables -------------------------------------------------------------------------------------
+
+
+def _tables(
+    listing: Listing, groups: ModuleGroups, across: AcrossProcesses | None
+) -> Iterator[Table]:
+    has_processes = len(groups.processes) > 1
+    has_passes = any(facts.passes for facts in listing.facts)
+    needs_total = any(f.peak_bytes is None and f.total_bytes for f in listing.facts)
+    shown = (
+        "mark",
+        "module",
+        *(("process",) if has_processes else ()),
+        "peak_bytes",
+        *(("total_bytes",) if needs_total else ()),
+        "flops",
+        "instructions",
+        *(("compiles", "signatures") if listing.is_grouped else ("number",)),
+        "stages",
+        *(("passes",) if has_passes else ()),
+        "files",
+    )
+    yield Table.of(groups, title=_title(listing), shown=shown)
+    retraced = [g for g in groups.groups if len(g.modules) > 1] if listing.is_grouped else []
+    if retraced:
+        yield _retraces(retraced)
+    if across is not None:
+        yield Table.of(
+            across,
+            title=f"The same program in all {'processes' if across.are_told else 'folders'}?",
+            is_data_only=_is_same(across),
+        )
+    if listing.dump.left_aside:
+        yield _left_aside(listing.dump)
+
+
+def _is_same(across: AcrossProcesses) -> bool:
+    return across.count(SAME) == len(across.programs)
+
+
+def _title(listing: Listing) -> str:
+    orders = {
+        "peak": "largest peak first",
+        "size": "most instructions first",
+        "flops": "most arithmetic first",
+        "name": "by name",
+    }
+    return f"Modules, {orders[listing.sort]}"
+
+
+_RETRACE_COLUMNS = (
+    Column("module", Unit.NONE, "name of the module"),
+    Column("process", Unit.NONE, "folder of the process that compiled it"),
+    Column("compiles", Unit.COUNT, "how often for these shapes"),
+    Column("differs", Unit.NONE, "parameters whose shapes are not those of the first compile"),
+    Column("parameters", Unit.NONE, "shapes of all parameters"),
+)
+
+
+def _retraces(groups: Sequence[ModuleGroup]) -> Table:
+    """Return what functions were compiled more than once, and for what."""
+    rows: list[Row] = [
+        (group.name, group.process, count, _changes(group, shapes), shapes)
+        for group in groups
+        for shapes, count in group.signatures
+    ]
+    return Table(
+        name="retraces",
+        title="Functions compiled more than once, by the shapes of their parameters",
+        columns=_RETRACE_COLUMNS,
+        read_rows=lambda: rows,
+        row_count=len(rows),
+        shown=("module", "compiles", "differs"),
+    )
+
+
+def _changes(group: ModuleGroup, shapes: tuple[str, ...]) -> str:
+    first = group.signatures[0][0]
+    if shapes == first:
+        return f"{plural(len(shapes), 'parameter')}, first compile"
+    if len(shapes) != len(first):
+        return f"{len(shapes)} parameters instead of {len(first)}"
+    changed = [k for k, (a, b) in enumerate(zip(first, shapes, strict=True)) if a != b]
+    texts = [f"{k}: {first[k]} -> {shapes[k]}" for k in changed[:2]]
+    return ", ".join(texts) + (f" and {len(changed) - 2} more" if len(changed) > 2 else "")
+
+
+_ASIDE_COLUMNS = (
+    Column("kind", Unit.NONE, "what the files are"),
+    Column("count", Unit.COUNT, "how many"),
+    Column("example", Unit.NONE, "path of the first"),
+)
+
+
+def _left_aside(dump: Dump) -> Table:
+    rows: list[Row] = [(aside.kind, aside.count, aside.example) for aside in dump.left_aside]
+    return Table(
+        name="left-aside",
+        title="Files that are no texts of a module",
+        columns=_ASIDE_COLUMNS,
+        read_rows=lambda: rows,
+        row_count=len(rows),
+        is_data_only=True,
+    )
+
+
+# ---- notes --------------------------------------------------------------------------------------
+
+
+def _notes(facts: Sequence[ModuleFacts], groups: ModuleGroups) -> Iterator[str]:
+    bad = [one for one in facts if one.problem]
+    for one in bad[:_PROBLEMS_SHOWN]:
+        yield f"{one.key}: {one.problem}"
+    if len(bad) > _PROBLEMS_SHOWN:
+        yield f"{len(bad) - _PROBLEMS_SHOWN} more modules have problems"
+    gaps = [one for one in facts if one.gaps]
+    if gaps:
+        total = sum(one.gaps for one in gaps)
+        where = plural(len(gaps), "module")
+        yield f"{plural(total, 'gap')} in {where}; hlo-lens report shows where"
+    if any(one.is_estimated for one in facts):
+        count = sum(one.is_estimated for one in facts)
+        yield f"memory of {plural(count, 'module')} is an estimate: there is no buffer assignment"
+    if any(g.largest.flops is None and g.largest.flops_at_least is not None for g in groups.groups):
+        yield "flops are left empty where a loop's trip count or a shape is not known"
+    opaque = sum(one.opaque for one in facts)
+    if opaque:
+        yield f"flops leave out {plural(opaque, 'custom call')} of which nobody knows what they do"

@@ -1,0 +1,146 @@
+"""The JSON object of a module, whose names scripts rely on: more may come, none changes.
+
+Bytes are integers. A key whose value is not known is there with null; 0 means zero.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.program.backend import backend_of as backend_of
+from hlo_lens.analysis.program.backend import backend_of_dump as backend_of_dump
+from hlo_lens.analysis.program.entry_signature import EntrySignature
+from hlo_lens.report.collectives.objects import collectives_object
+from hlo_lens.report.memory.objects import memory_object
+from hlo_lens.report.sharding.objects import sharding_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hlo_lens.analysis.memory.results import MemoryResults
+    from hlo_lens.analysis.module_analysis import ModuleResults
+    from hlo_lens.analysis.program.entry_values import EntryValue
+    from hlo_lens.analysis.result import Result
+    from hlo_lens.analysis.sharding.results import ShardingResults
+    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.hlo.module import HloModule
+
+SCHEMA_VERSION = 1
+NAMES_SHOWN = 5
+"""Names of one kind that are listed where any number may be wrong."""
+
+RANKING = 100
+"""Rows of an open-ended ranking; the number of all stands beside them."""
+
+
+def module_object(
+    dump: ModuleDump,
+    module: HloModule,
+    results: ModuleResults,
+    memory: MemoryResults | None,
+    shardings: ShardingResults | None = None,
+) -> Mapping[str, object]:
+    """Return the JSON object of a module: the keys that scripts rely on, and some more."""
+    return {
+        **module_numbers(dump, module, results, memory),
+        "sharding": {
+            "rows": [
+                *({"kind": "form", **row} for row in _objects(results.shardings)),
+                *sharding_rows(shardings),
+            ]
+        },
+        "parameter_rows": [_value_object(value) for value in results.signature.parameters],
+        "output_rows": [_value_object(value) for value in results.signature.outputs],
+        "largest_instructions": _ranking(results.largest),
+        "source_bytes": _ranking(results.sources),
+    }
+
+
+def module_numbers(
+    dump: ModuleDump, module: HloModule, results: ModuleResults, memory: MemoryResults | None
+) -> Mapping[str, object]:
+    """Return what of the object is not a long list of parameters, instructions or shardings."""
+    facts = results.summary
+    return {
+        "name": facts.name or dump.name,
+        "stage": dump.stage,
+        "backend": backend_of(dump, facts),
+        "files": list(dump.files),
+        "is_scheduled": facts.is_scheduled,
+        "num_partitions": facts.num_partitions,
+        "replica_count": facts.replica_count,
+        "computations": facts.computations,
+        "instructions": facts.instructions,
+        "opcodes": {row[0]: row[1] for row in results.opcodes.counts},
+        "unknown_opcodes": list(results.opcodes.unknown_opcodes),
+        "unknown_attributes": list(module.unknown_attributes),
+        "parameters": results.signature.parameter_count if module.computations else None,
+        "coverage": {
+            "instructions": facts.instructions,
+            "gaps": facts.gaps,
+            "gap_lines": facts.gap_lines,
+            "ratio": facts.coverage,
+            "passed_lines": facts.passed_lines,
+            "is_truncated": facts.is_truncated,
+            "undefined": len(facts.undefined),
+            "undefined_names": list(facts.undefined[:NAMES_SHOWN]),
+            "rows": [
+                {"line": gap.line, "column": gap.column, "message": gap.message}
+                for gap in module.gaps
+            ],
+        },
+        "collectives": collectives_object(results.collectives),
+        "memory": memory_object(memory),
+    }
+
+
+def object_without_hlo(dump: ModuleDump, memory: MemoryResults | None) -> Mapping[str, object]:
+    """Return the JSON object of a module of which there is no HLO text: its memory at most."""
+    log = None
+    if dump.log is not None:
+        from hlo_lens.report.logs.objects import log_object  # with all passes on logs
+
+        log = log_object(dump.log)
+    known = {
+        "name": dump.name,
+        "stage": dump.stage,
+        "files": list(dump.files),
+        "backend": backend_of_dump(dump),
+        "memory": memory_object(memory),
+        "log": log,
+    }
+    keys = """
+        name stage backend files is_scheduled num_partitions replica_count computations instructions
+        opcodes unknown_opcodes unknown_attributes parameters coverage collectives memory sharding
+        parameter_rows output_rows largest_instructions source_bytes log
+    """
+    found: dict[str, object] = {key: known.get(key) for key in keys.split()}
+    if dump.call_trees is not None:
+        from hlo_lens.report.call_trees.objects_and_tables import trees_object
+
+        found["call_trees"] = trees_object(dump.call_trees)
+    return found
+
+
+def _objects(result: Result) -> list[Mapping[str, object]]:
+    """Return the rows of a result as objects."""
+    names = [column.name for column in result.COLUMNS]
+    return [dict(zip(names, row, strict=True)) for row in result.rows()]
+
+
+def _ranking(result: Result) -> Mapping[str, object]:
+    """Return the first rows of a ranking, how many there are in all, and the totals of all."""
+    names = [column.name for column in result.COLUMNS]
+    rows = islice(result.rows(), RANKING)
+    return {
+        "row_count": result.row_count,
+        "totals": dict(result.totals()),
+        "rows": [dict(zip(names, row, strict=True)) for row in rows],
+        "residual_rows": [dict(zip(names, row, strict=True)) for row in result.residual_rows()],
+    }
+
+
+def _value_object(value: EntryValue) -> Mapping[str, object]:
+    names = (column.name for column in EntrySignature.COLUMNS)
+    return dict(zip(names, value.row(), strict=True))

@@ -1,0 +1,196 @@
+"""Where in the compiler something changes, for people and for scripts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.dumps.pass_track import ALIAS, COLLECTIVE, NAME, OPCODE, TEMP, tracked_stages
+from hlo_lens.analysis.result import Unit
+from hlo_lens.report.program.objects import SCHEMA_VERSION
+from hlo_lens.report.render.table import Report, Section, Table
+from hlo_lens.report.render.units import format_bytes, format_count, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hlo_lens.analysis.dumps.pass_track import PassChange, PassTrack
+    from hlo_lens.model.dump import ModuleDump
+
+_NAMES_SHOWN = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackedModule:
+    """What was tracked in one module.
+
+    Attributes:
+        dump: The module.
+        tracks: One for each subject.
+    """
+
+    dump: ModuleDump
+    tracks: tuple[PassTrack, ...]
+
+
+def passes_report(modules: Sequence[TrackedModule], *, tool_version: str) -> Report:
+    """Return the report on what was tracked."""
+    return Report(
+        kind="passes",
+        sections=tuple(_section(one.dump, track) for one in modules for track in one.tracks),
+        data={
+            "schema_version": SCHEMA_VERSION,
+            "kind": "passes",
+            "tool_version": tool_version,
+            "modules": [
+                {
+                    "name": one.dump.name,
+                    "left_out": _left_out(one.dump),
+                    "tracks": [_object(track) for track in one.tracks],
+                }
+                for one in modules
+            ],
+        },
+    )
+
+
+def _object(track: PassTrack) -> Mapping[str, object]:
+    return {
+        "track": track.subject.text,
+        "tracked": track.subject.kind,
+        "unit": track.subject.unit.value,
+        "counts": [
+            {"stage": stage, "count": count}
+            for stage, count in zip(track.stages, track.counts, strict=True)
+        ],
+        "appears": _change_object(track.appears),
+        "disappears": _change_object(track.disappears),
+        "changes": [_change_object(change) for change in track.changes],
+    }
+
+
+def _change_object(change: PassChange | None) -> Mapping[str, object] | None:
+    if change is None:
+        return None
+    return {
+        "stage": change.stage,
+        "pipeline": change.pipeline,
+        "after": change.after,
+        "nested": change.nested,
+        "where": change.where,
+        "before_count": change.before_count,
+        "after_count": change.after_count,
+        "added": list(change.added),
+        "removed": list(change.removed),
+    }
+
+
+def _section(dump: ModuleDump, track: PassTrack) -> Section:
+    counts = [count for count in track.counts if count is not None]
+    shown = ["text", "pipeline", "after", "before_count", "after_count", "change"]
+    if track.subject.kind != TEMP:
+        shown += ["added", "removed"]
+    tables: tuple[Table, ...] = ()
+    if track.changes:
+        tables = (replace(_table(track), shown=tuple(shown)),)
+    return Section(
+        title=f"{dump.name}: {track.subject.text}",
+        facts=tuple(_facts(track, counts)),
+        tables=tables,
+        notes=(*_notes(track), *_left_out_note(dump)),
+    )
+
+
+def _left_out(dump: ModuleDump) -> list[str]:
+    """Return the stages with HLO text that are not looked at."""
+    tracked = {stage.name for stage in tracked_stages(dump)}
+    return [stage.name for stage in dump.stages if stage.is_hlo and stage.name not in tracked]
+
+
+def _left_out_note(dump: ModuleDump) -> Iterator[str]:
+    last = ("_before_buffer_assignment", "_after_buffer_assignment")  # the final text once more
+    names = [name for name in _left_out(dump) if not name.endswith((*last, "after_codegen"))]
+    if names:
+        yield f"left out, as no name tells between which passes they stand: {', '.join(names)}"
+
+
+def _table(track: PassTrack) -> Table:
+    """Return the changes; names are cut where people read them."""
+    table = Table.of(track, title="Where it changes")
+    if track.subject.unit is Unit.COUNT:
+        columns = table.columns
+    else:
+        counted = ("before_count", "after_count", "change")
+        columns = tuple(
+            replace(column, unit=Unit.BYTES) if column.name in counted else column
+            for column in table.columns
+        )
+    return replace(table, columns=columns)
+
+
+_WHAT = {
+    COLLECTIVE: "logical collectives of this kind",
+    OPCODE: "instructions with this opcode",
+    TEMP: "bytes of temporaries, estimated",
+    ALIAS: "outputs that are the memory of a parameter",
+    NAME: "instructions and computations with this name",
+}
+
+
+def _facts(track: PassTrack, counts: Sequence[int]) -> Iterator[tuple[str, str]]:
+    passes = sum(stage[:4].isdecimal() for stage in track.stages)
+    yield "tracked", f"{_WHAT[track.subject.kind]}, over {plural(passes, 'text')} of passes"
+    if not counts:
+        yield "result", "not known: no text could be measured"
+        return
+    known = [
+        f"{_amount(track, count)} in {stage}"
+        for stage, count in zip(track.stages, track.counts, strict=True)
+        if count is not None
+    ]
+    yield "from, to", f"{known[0]}, {known[-1]}"
+    if track.appears is not None:
+        yield "appears", _change(track, track.appears, track.appears.added)
+    elif counts[0] and track.subject.kind != TEMP:
+        yield "appears", "it is there from the start"
+    if track.disappears is not None:
+        gone = _change(track, track.disappears, track.disappears.removed)
+        later = track.changes[track.changes.index(track.disappears) + 1 :]
+        back = next((change for change in later if change.after_count), None)
+        again = "" if back is None else f"; there again {back.where}"
+        yield "disappears", f"{gone}{again}"
+    if track.subject.kind == TEMP and track.changes:
+        largest = max(track.changes, key=_growth)
+        if _growth(largest) > 0:
+            yield "most growth", _change(track, largest, ())
+    if not track.changes:
+        yield "changes", "none"
+
+
+def _growth(change: PassChange) -> int:
+    return (change.after_count or 0) - (change.before_count or 0)
+
+
+def _change(track: PassTrack, change: PassChange, names: Sequence[str]) -> str:
+    amounts = " -> ".join(_amount(track, n) for n in (change.before_count, change.after_count))
+    listed = ", ".join(names[:_NAMES_SHOWN])
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    what = f": {listed}{more}" if listed else ""
+    return f"{change.where} ({amounts}, {change.stage.partition('.')[0]}){what}"
+
+
+def _amount(track: PassTrack, count: int | None) -> str:
+    if count is None:
+        return "?"
+    return format_bytes(count) if track.subject.unit is Unit.BYTES else format_count(count)
+
+
+def _notes(track: PassTrack) -> Iterator[str]:
+    unread = sum(one is None for one in track.measures)
+    if unread:
+        yield f"{plural(unread, 'text')} could not be read"
+    unknown = sum(one is not None and one.count is None for one in track.measures)
+    if unknown:
+        yield f"not known in {plural(unknown, 'text')}"
+    if track.subject.kind == TEMP:
+        yield "before scheduling as if the program ran in the order of the text"

@@ -1,0 +1,1 @@
+"""Tables, units and one renderer for each output format."""

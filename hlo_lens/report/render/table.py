@@ -1,0 +1,299 @@
+"""Neutral reports: what every renderer prints, whatever pass it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, TextIO, TypeAlias, overload
+
+from hlo_lens.analysis.result import Column, Row, Unit
+from hlo_lens.report.render.units import (
+    format_bytes,
+    format_count,
+    format_delta,
+    format_flops,
+    format_ratio,
+)
+
+if TYPE_CHECKING:
+    from hlo_lens.analysis.result import Cell, Result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderOptions:
+    """How a report is printed.
+
+    Attributes:
+        rows: Rows of a table before the rest is cut, 0 for all; None for the format's own number.
+        color: ``auto`` (on a terminal, unless NO_COLOR is set), ``always`` or ``never``.
+        width: Columns of text output; None for those of the terminal.
+    """
+
+    rows: int | None = None
+    color: str = "auto"
+    width: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table, complete; renderers cut it where people read it.
+
+    Attributes:
+        name: Name for machines.
+        title: Heading for people.
+        columns: All columns.
+        read_rows: Gives all rows, without residuals, anew at each call.
+        row_count: How many rows that is.
+        residual_rows: Bracketed rows that make the others add up to the totals.
+        totals: Column name to sum over rows and residuals.
+        shown: Names of the columns that text and Markdown show, in this order.
+        notes: Sentences that belong under it.
+        is_data_only: Whether only CSV has it, because the head of the report says the same.
+        is_whole: Whether it is never cut.
+    """
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    read_rows: Callable[[], Iterable[Row]]
+    row_count: int
+    residual_rows: tuple[Row, ...] = ()
+    totals: Mapping[str, int] = field(default_factory=dict)
+    shown: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    is_data_only: bool = False
+    is_whole: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        result: Result,
+        *,
+        title: str,
+        shown: Sequence[str] = (),
+        notes: Sequence[str] = (),
+        is_data_only: bool = False,
+    ) -> Table:
+        """Return the table of a result; its name is the result's kind."""
+        return cls(
+            name=result.KIND,
+            title=title,
+            columns=result.COLUMNS,
+            read_rows=result.rows,
+            row_count=result.row_count,
+            residual_rows=result.residual_rows(),
+            totals=result.totals(),
+            shown=tuple(shown),
+            notes=tuple(notes),
+            is_data_only=is_data_only,
+        )
+
+    @property
+    def shown_columns(self) -> tuple[Column, ...]:
+        """Columns that people see."""
+        if not self.shown:
+            return self.columns
+        by_name = {column.name: column for column in self.columns}
+        return tuple(by_name[name] for name in self.shown)
+
+    def all_rows(self) -> Iterator[Row]:
+        """Yield rows and residuals."""
+        yield from self.read_rows()
+        yield from self.residual_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One subject of a report, such as a module.
+
+    Attributes:
+        title: Its name.
+        facts: Label and text of each line at its head.
+        drawing: Lines of a drawing that people see after the facts, printed as they are.
+        tables: In reading order.
+        notes: Sentences at its end.
+    """
+
+    title: str
+    facts: tuple[tuple[str, str], ...] = ()
+    drawing: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Objects(Sequence[Mapping[str, object]]):
+    """JSON objects that are made when they are asked for: text output does not pay for them.
+
+    Args:
+        makers: Makes each of them; each is made anew at each call.
+    """
+
+    def __init__(self, makers: Sequence[Callable[[], Mapping[str, object]]]) -> None:
+        self._makers = tuple(makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    @overload
+    def __getitem__(self, index: int) -> Mapping[str, object]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Objects: ...
+    def __getitem__(self, index: int | slice) -> Mapping[str, object] | Objects:
+        if isinstance(index, slice):
+            return Objects(self._makers[index])
+        return self._makers[index]()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a command says.
+
+    Attributes:
+        kind: Which command.
+        sections: For people, and for CSV.
+        data: For JSON: the object as scripts rely on it.
+        most_characters: How long its Markdown may be; None for no limit. Tables are folded then.
+    """
+
+    kind: str
+    sections: tuple[Section, ...]
+    data: Mapping[str, object]
+    most_characters: int | None = None
+
+    def __str__(self) -> str:
+        from hlo_lens.report.render.to_text import render_text
+
+        return self._rendered(render_text)
+
+    def __repr__(self) -> str:
+        titles = ", ".join(section.title for section in self.sections)
+        return f"<Report {self.kind} on {titles}>"
+
+    def to_markdown(self) -> str:
+        """Return it as Markdown, for a pull request."""
+        from hlo_lens.report.render.to_markdown import render_markdown
+
+        return self._rendered(render_markdown)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return `data` made whole: plain dictionaries, lists, text and numbers."""
+        import json
+
+        from hlo_lens.report.render.to_json import render_json
+
+        made: dict[str, object] = json.loads(self._rendered(render_json))
+        return made
+
+    def _repr_html_(self) -> str:
+        from hlo_lens.report.render.to_html import render_html
+
+        return self._rendered(render_html)
+
+    def _rendered(self, render: Renderer) -> str:
+        import io
+
+        out = io.StringIO()
+        render(self, out, RenderOptions(color="never", width=_WIDTH))
+        return out.getvalue()
+
+
+_WIDTH = 100
+"""Columns of a report that is made a text."""
+
+Renderer: TypeAlias = Callable[[Report, TextIO, RenderOptions], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutTable:
+    """The part of a table that people see, as text.
+
+    Attributes:
+        columns: The columns shown.
+        rows: Cells as text.
+        tail: Bracketed rows and the total, as text.
+    """
+
+    columns: tuple[Column, ...]
+    rows: list[tuple[str, ...]]
+    tail: list[tuple[str, ...]]
+
+
+def cut_table(table: Table, rows: int) -> CutTable:
+    """Return the first rows of a table as text, the rest as one row that counts it, and the total.
+
+    Args:
+        table: The table.
+        rows: How many rows to show; 0 for all. A rest of one row is shown too.
+    """
+    columns = table.shown_columns
+    places = [table.columns.index(column) for column in columns]
+    is_whole = table.is_whole or not rows or table.row_count == rows + 1
+    limit = table.row_count if is_whole else rows
+    shown = list(islice(iter(table.read_rows()), limit))
+    tail: list[Row] = []
+    rest = table.row_count - len(shown)
+    if rest > 0:
+        tail.append(_rest_row(table, shown, rest))
+    tail.extend(table.residual_rows)
+    if table.totals and len(shown) + len(tail) > 1:
+        tail.append(_labelled(table, "total", table.totals))
+
+    def as_text(row: Row) -> tuple[str, ...]:
+        return tuple(format_cell(row[k], table.columns[k].unit) for k in places)
+
+    return CutTable(
+        columns=columns, rows=[as_text(row) for row in shown], tail=[as_text(row) for row in tail]
+    )
+
+
+def _rest_row(table: Table, shown: Sequence[Row], rest: int) -> Row:
+    """Return the row for what was cut: its number, and what it adds to the totals."""
+    names = [column.name for column in table.columns]
+    sums = {}
+    for name, total in table.totals.items():
+        place = names.index(name)
+        cells = [row[place] for row in (*shown, *table.residual_rows)]
+        sums[name] = total - sum(cell for cell in cells if isinstance(cell, int))
+    return _labelled(table, f"[{rest} other{'' if rest == 1 else 's'}]", sums)
+
+
+def _labelled(table: Table, label: str, sums: Mapping[str, int]) -> Row:
+    """Return a row of sums with its label in the first text column that is shown."""
+    texts = [column.name for column in table.shown_columns if column.unit is Unit.NONE]
+    home = texts[0] if texts else table.shown_columns[0].name
+    return tuple(label if c.name == home else sums.get(c.name) for c in table.columns)
+
+
+def format_cell(cell: Cell, unit: Unit) -> str:
+    """Return a value as people read it: empty for None, units for numbers, one line for text."""
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, (int, float)):
+        return _format_number(cell, unit)
+    if isinstance(cell, tuple):
+        return ",".join(format_cell(item, unit) for item in cell)
+    return cell if cell.isprintable() else "".join(map(_printable, cell))
+
+
+def _format_number(number: float, unit: Unit) -> str:
+    if unit is Unit.RATIO:
+        return format_ratio(number)
+    if unit is Unit.BYTES:
+        return format_bytes(round(number))
+    if unit is Unit.FLOPS:
+        return format_flops(round(number))
+    if unit is Unit.BYTES_DELTA:
+        return format_delta(round(number))
+    if unit is Unit.COUNT and isinstance(number, int):
+        return format_count(number)
+    return str(number)
+
+
+def _printable(character: str) -> str:
+    """Return a character, or its escape where a terminal would act on it."""
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,38 @@
+"""Report to CSV: one block for each table, with its own header line and an empty line between.
+
+Each line begins with the section (the module) and the name of the table. Rows are complete, numbers
+are in base units, empty means not known, lists are JSON.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from hlo_lens.analysis.result import Cell
+    from hlo_lens.report.render.table import RenderOptions, Report
+
+
+def render_csv(report: Report, out: TextIO, options: RenderOptions) -> None:
+    """Write all tables of a report with all rows and residual rows, without totals."""
+    writer = csv.writer(out, lineterminator="\n")
+    is_first = True
+    for section in report.sections:
+        for table in section.tables:
+            if not is_first:
+                out.write("\n")
+            is_first = False
+            writer.writerow(("module", "table", *(column.name for column in table.columns)))
+            head = (section.title, table.name)
+            writer.writerows((*head, *map(_text, row)) for row in table.all_rows())
+
+
+def _text(cell: Cell) -> str | int | float:
+    """Return a cell as CSV has it."""
+    if cell is None:
+        return ""
+    if isinstance(cell, (bool, tuple)):
+        return json.dumps(cell)
+    return cell

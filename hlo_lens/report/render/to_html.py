@@ -1,0 +1,79 @@
+"""Report to HTML, for a notebook: one fragment without scripts and styles of its own."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, TextIO
+
+from hlo_lens.analysis.result import Unit
+from hlo_lens.report.render.shorten import shorten
+from hlo_lens.report.render.table import cut_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.report.render.table import RenderOptions, Report, Section, Table
+
+DEFAULT_ROWS = 10
+_WIDEST = 80
+
+
+def render_html(report: Report, out: TextIO, options: RenderOptions) -> None:
+    """Write sections, facts and tables of at most `DEFAULT_ROWS` rows or as asked."""
+    rows = DEFAULT_ROWS if options.rows is None else options.rows
+    for section in report.sections:
+        out.write("\n".join(_section(section, rows)) + "\n")
+
+
+def _section(section: Section, rows: int) -> Iterator[str]:
+    yield f"<h3>{escape(section.title)}</h3>"
+    if section.facts:
+        yield "<table>"
+        yield from (
+            f"<tr><th>{escape(label)}</th>{_cell(text, is_number=False)}</tr>"
+            for label, text in section.facts
+        )
+        yield "</table>"
+    if section.drawing:
+        yield f"<pre>{escape(chr(10).join(section.drawing))}</pre>"
+    for table in section.tables:
+        if not table.is_data_only and (table.row_count or table.residual_rows):
+            yield from _table(table, rows)
+    if section.notes:
+        yield "<ul>"
+        yield from (f"<li>{escape(note)}</li>" for note in section.notes)
+        yield "</ul>"
+
+
+def _table(table: Table, rows: int) -> Iterator[str]:
+    cut = cut_table(table, rows)
+    numbers = [column.unit is not Unit.NONE for column in cut.columns]
+    yield f"<h4>{escape(table.title)}</h4>"
+    yield "<table>"
+    heads = (
+        f'<th title="{escape(column.meaning, quote=True)}">{escape(column.name)}</th>'
+        for column in cut.columns
+    )
+    yield f"<thead><tr>{''.join(heads)}</tr></thead>"
+    yield "<tbody>"
+    yield from (_row(row, numbers) for row in cut.rows)
+    yield "</tbody>"
+    if cut.tail:
+        yield "<tfoot>"
+        yield from (_row(row, numbers) for row in cut.tail)
+        yield "</tfoot>"
+    yield "</table>"
+    yield from (f"<p>{escape(note)}</p>" for note in table.notes)
+
+
+def _row(row: Sequence[str], numbers: Sequence[bool]) -> str:
+    cells = (_cell(text, is_number=n) for text, n in zip(row, numbers, strict=True))
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _cell(text: str, *, is_number: bool) -> str:
+    """Return a cell, short; what was cut off is in its title."""
+    side = "right" if is_number else "left"
+    short = shorten(text, _WIDEST)
+    title = "" if short == text else f' title="{escape(text, quote=True)}"'
+    return f'<td style="text-align: {side}"{title}>{escape(short)}</td>'

@@ -1,0 +1,55 @@
+"""Report to JSON: the data as scripts rely on it, one row per line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from hlo_lens.report.render.table import Objects
+
+if TYPE_CHECKING:
+    from hlo_lens.report.render.table import RenderOptions, Report
+
+_PIECES = 4096
+_NEXT = ",\n"
+
+
+def render_json(report: Report, out: TextIO, options: RenderOptions) -> None:
+    """Write the report's data: full integers, keys in a fixed order, ASCII only."""
+    pieces: list[str] = []
+    for piece in _pieces(report.data, ""):
+        pieces.append(piece)
+        if len(pieces) > _PIECES:
+            out.write("".join(pieces))
+            pieces.clear()
+    pieces.append("\n")
+    out.write("".join(pieces))
+
+
+def _pieces(value: object, indent: str) -> Iterator[str]:
+    """Yield the text of a value; what holds no object or list of objects stands on one line."""
+    deeper = f"{indent}  "
+    if isinstance(value, Mapping) and any(map(_is_long, value.values())):
+        yield "{\n"
+        for position, (key, item) in enumerate(value.items()):
+            yield f"{_NEXT if position else ''}{deeper}{json.dumps(key)}: "
+            yield from _pieces(item, deeper)
+        yield f"\n{indent}}}"
+    elif _is_long(value) and isinstance(value, Sequence):
+        yield "[\n"
+        for position, item in enumerate(value):
+            yield f"{_NEXT if position else ''}{deeper}"
+            yield from _pieces(item, deeper)
+        yield f"\n{indent}]"
+    else:
+        yield json.dumps([] if isinstance(value, Objects) else value)
+
+
+def _is_long(value: object) -> bool:
+    """Return whether a value gets several lines: an object of some size, a list of objects."""
+    if isinstance(value, Mapping):
+        return len(value) > 1 or any(map(_is_long, value.values()))
+    if isinstance(value, Objects):
+        return len(value) > 0
+    return isinstance(value, (list, tuple)) and any(isinstance(item, Mapping) for item in value)

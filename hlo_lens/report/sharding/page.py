@@ -1,0 +1,268 @@
+"""How a program's values lie over its devices, for people and for scripts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.analysis.sharding.results import sharding_results
+from hlo_lens.analysis.sharding.table import ALIAS, SHAPES, ShardingTable, sharded_row
+from hlo_lens.report.program.objects import SCHEMA_VERSION
+from hlo_lens.report.render.table import Report, Section, Table
+from hlo_lens.report.render.units import format_bytes, plural
+from hlo_lens.report.sharding.facts import (
+    donation_text,
+    mesh_text,
+    replicated_text,
+    total_text,
+)
+from hlo_lens.report.sharding.objects import sharding_object
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from hlo_lens.analysis.result import Result, Row
+    from hlo_lens.analysis.sharding.results import ShardingResults
+    from hlo_lens.analysis.sharding.table import ShardedValue
+    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.shapes.mesh import Mesh
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardingView:
+    """What ``hlo-lens sharding`` shows.
+
+    Attributes:
+        mesh: The mesh that the user names; None for the one that the texts name.
+        min_bytes: Values of which one device holds less are hidden, and counted.
+        is_parameters_only: Whether to show the parameters alone.
+    """
+
+    mesh: Mesh | None = None
+    min_bytes: int = 0
+    is_parameters_only: bool = False
+
+
+def sharding_report(
+    modules: Sequence[ModuleDump],
+    view: ShardingView,
+    *,
+    tool_version: str,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Return the report on the sharding of some modules."""
+    sections: list[Section] = []
+    objects: list[Mapping[str, object]] = []
+    for done, dump in enumerate(modules):
+        if progress is not None and len(modules) > 1:
+            progress(done, len(modules))
+        results = sharding_results(dump, view.mesh)
+        if results is None:
+            note = "no HLO text; XLA writes it with --xla_dump_to=DIR --xla_dump_hlo_as_text"
+            sections.append(Section(title=dump.name, notes=(note,)))
+        else:
+            sections.append(_section(dump, results, view))
+        objects.append(sharding_object(dump, results))
+    data = {
+        "schema_version": SCHEMA_VERSION,
+        "kind": "sharding",
+        "tool_version": tool_version,
+        "modules": objects,
+    }
+    return Report(kind="sharding", sections=tuple(sections), data=data)
+
+
+# ---- for people --------------------------------------------------------------------------------
+
+
+def _section(dump: ModuleDump, results: ShardingResults, view: ShardingView) -> Section:
+    tables = [_values_table("parameters", results.table.parameters, view)]
+    if not view.is_parameters_only:
+        tables += [
+            _values_table("outputs", results.table.outputs, view),
+            *_other_tables(results, view),
+        ]
+    return Section(
+        title=dump.name,
+        facts=tuple(_facts(dump, results)),
+        tables=tuple(tables),
+        notes=tuple(_notes(results)),
+    )
+
+
+def _facts(dump: ModuleDump, results: ShardingResults) -> Iterator[tuple[str, str]]:
+    table = results.table
+    yield "module", dump.stage or "stage not told by the file's name"
+    yield "devices", f"{plural(table.num_devices, 'device')}{mesh_text(table.meshes)}"
+    yield "parameters", total_text(table.parameters)
+    yield "outputs", total_text(table.outputs)
+    yield "replicated", replicated_text(results)
+    yield "donation", donation_text(results)
+    counts = results.annotations.counts()
+    if counts:
+        yield "annotations", ", ".join(f"{count:,} {name}" for name, count in counts.items())
+
+
+def _notes(results: ShardingResults) -> Iterator[str]:
+    table = results.table
+    count = sum(value.source == ALIAS for value in table.values)
+    if count:
+        yield f"{plural(count, 'output')} taken to lie as the parameters whose buffers they have"
+    count = sum(value.source == SHAPES for value in table.values)
+    if count:
+        yield (
+            f"shardings of {plural(count, 'value')} are inferred from global and device shapes: "
+            "no text has them, and the mesh allows no other"
+        )
+    unknown = sum(value.sharding is None for value in table.values)
+    if unknown and table.num_devices > 1:
+        yield f"{plural(unknown, 'value')} of unknown sharding; {_HINT}"
+    if not table.meshes and table.num_devices > 1:
+        yield "no text names mesh axes; --mesh data=2,model=4 does"
+
+
+_HINT = "the *.before_optimizations.txt beside this text would tell"
+
+
+# ---- tables ------------------------------------------------------------------------------------
+
+
+def _values_table(name: str, values: Sequence[ShardedValue], view: ShardingView) -> Table:
+    kept = [v for v in values if _is_large((v.device_bytes, v.global_bytes), view)]
+    columns = [c for c in ShardingTable.COLUMNS if c.name != "kind"]
+    if name == "outputs":
+        columns = [c for c in columns if c.name != "number"]
+    names = [c.name for c in ShardingTable.COLUMNS]
+    places = [names.index(c.name) for c in columns]
+
+    def rows() -> Iterator[Row]:
+        for value in kept:
+            row = sharded_row(value)
+            yield tuple(row[place] for place in places)
+
+    totals = {
+        "global_bytes": sum(value.global_bytes or 0 for value in kept),
+        "device_bytes": sum(value.device_bytes or 0 for value in kept),
+    }
+    return Table(
+        name=name,
+        title="Parameters" if name == "parameters" else "Outputs",
+        columns=tuple(columns),
+        read_rows=rows,
+        row_count=len(kept),
+        totals=totals,
+        shown=_shown(name, kept),
+        notes=_hidden(values, kept, view),
+    )
+
+
+def _shown(name: str, values: Sequence[ShardedValue]) -> tuple[str, ...]:
+    """Return the columns that tell people something, the spec before the longer sharding."""
+    has_spec = any(value.spec is not None for value in values)
+    has_all = all(value.spec is not None for value in values)
+    return (
+        "device_bytes",
+        *(("index",) if name == "outputs" and any(v.value.index for v in values) else ()),
+        "name",
+        *(("spec",) if has_spec else ()),
+        *(() if has_spec and has_all else ("sharding",)),
+        "global_shape",
+        "device_shape",
+        "replication_factor",
+        "global_bytes",
+        *(("aliased_with",) if any(value.value.aliased_with for value in values) else ()),
+    )
+
+
+def _is_large(sizes: Iterable[int | None], view: ShardingView) -> bool:
+    """Return whether a value is shown; one of unknown size is."""
+    known = [size for size in sizes if size is not None]
+    return not known or known[0] >= view.min_bytes
+
+
+def _hidden(
+    values: Sequence[ShardedValue], kept: Sequence[ShardedValue], view: ShardingView
+) -> tuple[str, ...]:
+    """Return the sentence that says what a filter took away."""
+    count = len(values) - len(kept)
+    if not count:
+        return ()
+    size = sum(v.device_bytes or 0 for v in values) - sum(v.device_bytes or 0 for v in kept)
+    least = format_bytes(view.min_bytes)
+    return (f"hidden: {plural(count, 'value')} under {least}, {format_bytes(size)} together",)
+
+
+_AXIS_COLUMNS = (
+    Column("axis", Unit.NONE, "mesh axis along which all devices hold the same"),
+    Column("values", Unit.COUNT, "values that it could divide"),
+    Column("device_bytes", Unit.BYTES, "bytes of them on each device"),
+    Column("saved_bytes", Unit.BYTES, "bytes of each device that dividing all would save"),
+)
+
+
+def _other_tables(results: ShardingResults, view: ShardingView) -> Iterator[Table]:
+    by_axis = results.replicated.by_axis()
+    yield Table(
+        name="replicated-by-axis",
+        title="Replicated along an axis",
+        columns=_AXIS_COLUMNS,
+        read_rows=lambda: ((axis, *sums) for axis, sums in by_axis.items()),
+        row_count=len(by_axis),
+        is_data_only=True,
+    )
+    yield _filtered(
+        results.replicated,
+        "device_bytes",
+        view,
+        title="Replicated values, and what each device would save if a free axis divided them",
+        shown=(
+            "saved_bytes",
+            "axis",
+            "dimension",
+            "kind",
+            "name",
+            "spec",
+            "device_shape",
+            "device_bytes",
+        ),
+    )
+    yield _filtered(
+        results.donations,
+        "device_bytes",
+        view,
+        title="Donated and donatable arguments",
+        shown=("device_bytes", "status", "name", "output", "reason"),
+    )
+    annotations = results.annotations
+    has_spec = any(annotation.spec for annotation in annotations.annotations)
+    what = ("spec",) if has_spec else ("sharding",)
+    yield Table.of(
+        annotations,
+        title="Annotations in the program",
+        shown=("annotation", "instruction", "shape", *what, "source", "op_name"),
+    )
+
+
+def _filtered(
+    result: Result, measure: str, view: ShardingView, *, title: str, shown: tuple[str, ...]
+) -> Table:
+    """Return the table of a result without rows that are too small."""
+    place = [column.name for column in result.COLUMNS].index(measure)
+
+    def is_kept(row: Row) -> bool:
+        size = row[place]
+        return not isinstance(size, int) or size >= view.min_bytes
+
+    rows = [row for row in result.rows() if is_kept(row)]
+    hidden = result.row_count - len(rows)
+    note = f"hidden: {plural(hidden, 'row')} under {format_bytes(view.min_bytes)}"
+    return Table(
+        name=result.KIND,
+        title=title,
+        columns=result.COLUMNS,
+        read_rows=lambda: rows,
+        row_count=len(rows),
+        shown=shown,
+        notes=(note,) if hidden else (),
+    )

@@ -1,0 +1,1 @@
+"""Readers of buffer assignments, live ranges and memory usage reports."""

@@ -1,0 +1,438 @@
+"""The scanner of buffer assignments and used values: one pass over the lines of a text.
+
+One text may hold the allocations alone, the used values alone (since April 2026 they are in a file
+of their own), or both with the live range after them (before); a log may hold several of each.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.buffers.assignment import BufferAssignment
+from hlo_lens.model.buffers.columns import (
+    ALLOCATION_STRIDE,
+    ASSIGNED_STRIDE,
+    FIRST_VALUE,
+    NUMBER,
+    OUTPUT_SHAPE,
+    OUTPUT_SHAPE_END,
+    PARAMETER_SHAPE,
+    PARAMETER_SHAPE_END,
+    REUSED_STRIDE,
+    USED_STRIDE,
+    BufferColumns,
+)
+from hlo_lens.model.buffers.values import BufferValues
+from hlo_lens.syntax.buffers import patterns
+from hlo_lens.syntax.buffers.assignment_grammar import (
+    NAMES,
+    UNKNOWN_SHAPE,
+    Places,
+    parser,
+)
+from hlo_lens.syntax.buffers.lines import LineScan, Node, header_of_others, optional_token
+from hlo_lens.syntax.buffers.parts import ListReader, ShapeCheck, read_items
+from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.source import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hlo_lens.syntax.buffers.assignment_grammar import ReadUsedValue
+    from hlo_lens.text.source import Source
+
+
+_ASSIGNMENT = re.compile(r"BufferAssignment:[ \t]*+(?:\n|\Z)")
+_USED = re.compile(r"Used values:[ \t]*+(?:\n|\Z)")
+_OLD_REPORT = re.compile(r"Total bytes used: [^\n]*+\s++Allocations sorted by size")
+_OTHERS = header_of_others("assignment", "values")
+
+_OWN = re.compile(r"\n(?=BufferAssignment:|Total bytes used: |Used values:|\*\*\* (?:Begin|End) )")
+"""Where, after text of another dump, a line begins that may be ours."""
+
+_RESUME = re.compile(
+    r"\n(?=[ \t]*+(?:allocation \d|value: <|<\d++ |reused by |BufferAssignment:|Total bytes used"
+    r"|Used values:|HloLiveRange |HloModule |Memory Space: |\*\*\* ))"
+)
+"""Where reading can begin anew after text that could not be read."""
+
+_LIKE = re.compile(
+    r"[ \t]*+(?:(allocation[ \t]++\d)|(value[ \t]*+:)|(<[ \t]*+\d)|(Total bytes used))"
+)
+"""What a line is meant to be: allocation, value in an allocation, used value, total."""
+
+_TORN = re.compile(r"[ \t]*+(?:positions:|uses(?::| are)|from instruction:)")
+"""A part of a used value whose first line is lost."""
+
+_OF_OTHER_COLOR = re.compile(r"> *+\( *+color")
+
+_BLOCK_END = re.compile(
+    r"\n(?=<\d|allocation \d|[ \t]*+(?:\n|\Z)|BufferAssignment:|HloLiveRange |\*\*\* )"
+    r"|(?<=.)(?=<\d++ [^<>\n]++>\n positions:)"
+)
+"""Where a used value that is not printed plainly ends."""
+
+EXPECTED = "'BufferAssignment:', an allocation or a value"
+
+
+class BufferScan(LineScan):
+    """One pass over a source. Holds the part of a dump that is being filled.
+
+    Attributes:
+        assignments: Assignments found so far.
+        values: Lists of used values found so far, those of the assignments included.
+    """
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.assignments: list[BufferAssignment] = []
+        self.values: list[BufferValues] = []
+        self._reader = ListReader()
+        self._shapes = ShapeCheck()
+        self._part: BufferAssignment | BufferValues | None = None
+        self._owner: BufferAssignment | None = None
+        self._first_gap = 0
+        self._has_header = False
+
+    def run(self) -> None:
+        """Read the whole text."""
+        super().run()
+        self._end_part()
+
+    # ---- parts ---------------------------------------------------------------------------------
+
+    def begin_assignment(self, start: int, *, has_header: bool = False) -> BufferAssignment:
+        """End the part before and begin an assignment."""
+        self._end_part()
+        self._has_header = has_header
+        self._part = self._owner = BufferAssignment(
+            columns=BufferColumns(self.source, ALLOCATION_STRIDE),
+            assigned=BufferColumns(self.source, ASSIGNED_STRIDE),
+            reused_columns=BufferColumns(self.source, REUSED_STRIDE),
+            start=start,
+        )
+        self.assignments.append(self._part)
+        return self._part
+
+    def begin_values(self, start: int) -> BufferValues:
+        """End the part before and begin used values, which belong to the assignment before."""
+        self._end_part()
+        self._has_header = False
+        self._part = BufferValues(
+            columns=BufferColumns(self.source, USED_STRIDE), reader=self._reader, start=start
+        )
+        if self._owner is not None and self._owner.values is None:
+            self._owner.values = self._part
+        else:
+            self._owner = None
+        self.values.append(self._part)
+        return self._part
+
+    def _end_part(self) -> None:
+        """Give the part its gaps, and judge whether it is complete."""
+        part, self._part = self._part, None
+        if part is None:
+            return
+        gaps = tuple(self.gaps[self._first_gap :])
+        self._first_gap = len(self.gaps)
+        part.gaps = gaps
+        part.is_complete = self._has_header and not self.is_damaged
+        self.is_damaged = False
+        if isinstance(part, BufferAssignment):
+            rows = len(part.columns)
+            if rows and not part.value_rows(rows - 1) and part.allocations[-1].size:
+                part.is_complete = False  # only what has no size holds no value
+        elif self._owner is not None:
+            owner = self._owner
+            owner.gaps = (*owner.gaps, *gaps)
+            total = part.total_bytes
+            if total is not None and total != owner.allocated_bytes:
+                owner.is_complete = False
+            if len(part) != len(owner.assigned):  # XLA lists each value of each allocation
+                part.is_complete = False
+            owner.is_complete = owner.is_complete and part.is_complete
+
+    # ---- lines ---------------------------------------------------------------------------------
+
+    def _unit(self, position: int) -> int:
+        """Read lines from one on that is not blank, and return where the text goes on."""
+        end = self._printed(position)
+        if end == position:
+            end = self._irregular(position)
+        if end == len(self.text) and self.text[-1] != "\n":
+            self.is_damaged = True  # XLA ends every line: this one may be cut off
+        return end
+
+    def _printed(self, position: int) -> int:
+        """Read lines as XLA prints them, up to the first other line."""
+        start = -1
+        while start != position:
+            start = position
+            position = self._allocations(position)
+            position = self._allocation_of_items(position)
+            position = self._used_values(position)
+        return position
+
+    def _allocations(self, position: int) -> int:
+        """Read allocations with their values; return where they end."""
+        part = self._part
+        if not isinstance(part, BufferAssignment):
+            return position
+        text, right = self.text, self._shapes.right
+        match_value, match_allocation = patterns.ASSIGNED_VALUE.match, patterns.ALLOCATION.match
+        extend, extend_values = part.columns.cells.extend, part.assigned.cells.extend
+        values = len(part.assigned)
+        rows = len(part.columns)
+        while True:
+            match = match_value(text, position)
+            if match is not None and rows:
+                (
+                    (_, end),
+                    (number, _),
+                    (name, name_end),
+                    (_, index_end),
+                    (size, _),
+                    (offset, _),
+                    (shape, shape_end),
+                ) = match.regs
+                if text[shape:shape_end] not in right and not self._is_shape(shape, shape_end):
+                    return position
+                extend_values((number, name, name_end, index_end, size, offset, shape, shape_end))
+                values += 1
+            else:
+                match = match_allocation(text, position)
+                cells = None if match is None else self._cells(match.regs, values)
+                if match is None or cells is None:
+                    return position
+                extend(cells)
+                rows += 1
+                end = match.end()
+            position = end
+
+    def _cells(self, regs: tuple[tuple[int, int], ...], values: int) -> tuple[int, ...] | None:
+        """Return the cells of an allocation line; None if a shape in it is none."""
+        (
+            _,
+            (number, _),
+            (size, _),
+            (color, _),
+            (page, _),
+            (parameter, _),
+            (shape, shape_end),
+            (index, index_end),
+            (output, output_end),
+            (constant, _),
+            (local, _),
+            (live_out, _),
+            (temp, _),
+        ) = regs
+        if shape >= 0 and not self._is_parameter_shape(shape, shape_end):
+            return None
+        if output >= 0 and not self._is_shape(output, output_end):
+            return None
+        flags = (constant > 0) + 2 * (local > 0) + 4 * (live_out > 0) + 8 * (temp > 0)
+        return (
+            *(number, size, color, page, parameter, shape, shape_end, index, index_end),
+            *(output, output_end, flags, values),
+        )
+
+    def _is_shape(self, start: int, end: int) -> bool:
+        return self._shapes.problem(self.text[start:end]) is None
+
+    def _is_parameter_shape(self, start: int, end: int) -> bool:
+        text = self.text[start:end]
+        return (
+            text in self._shapes.right
+            or text == UNKNOWN_SHAPE
+            or self._shapes.problem(text) is None
+        )
+
+    def _allocation_of_items(self, position: int) -> int:
+        """Read an allocation line with words that are new, or in another order."""
+        match = patterns.ALLOCATION_OF_ITEMS.match(self.text, position)
+        if match is None:
+            return position
+        read = read_items(self.text, match)
+        if read is None or self._bad_shape(read.cells) is not None:
+            return position
+        self.add_allocation(read.cells, read.other)
+        return match.end()
+
+    def add_allocation(self, cells: list[int], other: tuple[str, ...] = ()) -> None:
+        """Add an allocation, all cells of which are known but that of its first value."""
+        part = self._part
+        if not isinstance(part, BufferAssignment):
+            part = self.begin_assignment(cells[NUMBER])
+        if other:
+            part.other[len(part.columns)] = other
+        cells[FIRST_VALUE] = len(part.assigned)
+        part.columns.cells.extend(cells)
+
+    def _used_values(self, position: int) -> int:
+        """Read used values as XLA prints them; return where they end, or the position."""
+        text, match_value = self.text, patterns.USED_VALUE.match
+        part = self._part
+        while (match := match_value(text, position)) is not None:
+            if not isinstance(part, BufferValues):
+                part = self.begin_values(position)
+            (
+                (_, end),
+                (number, _),
+                (name, name_end),
+                (_, index_end),
+                (positions, positions_end),
+                (uses, uses_end),
+                (origin, origin_end),
+            ) = match.regs
+            if text.startswith(" positions:", end):
+                end = origin_end = self._next_id(origin, origin_end)
+            part.columns.cells.extend(
+                (
+                    *(number, name, name_end, index_end),
+                    *(positions, positions_end, uses, uses_end, origin, origin_end),
+                )
+            )
+            position = end
+        return position
+
+    def _next_id(self, start: int, end: int) -> int:
+        """Return where the next value begins on the line of this one's instruction.
+
+        XLA of mid-2024 (jaxlib 0.4.30 to 0.4.35) ends that line only after the next value's id.
+        """
+        place = self.text.rfind("<", start, end)
+        return end if patterns.VALUE_ID.fullmatch(self.text, max(0, place), end) is None else place
+
+    def _irregular(self, position: int) -> int:
+        """Read a header, or a line that is not as XLA prints it."""
+        text = self.text
+        if (match := _ASSIGNMENT.match(text, position)) is not None:
+            self.begin_assignment(position, has_header=True)
+            return match.end()
+        if _OLD_REPORT.match(text, position) or _OTHERS.match(text, position):
+            return self._others(position)
+        if (match := patterns.TOTAL.match(text, position)) is not None:
+            return self._total(match.start(1), match.span(2), position, match.end())
+        if (match := _USED.match(text, position)) is not None:
+            if not isinstance(self._part, BufferValues) or len(self._part):
+                self.begin_values(position)
+            self._has_header = True
+            return match.end()
+        if (match := patterns.REUSED.match(text, position)) is not None:
+            return match.end()
+        if (match := patterns.REUSED_VALUE.match(text, position)) is not None:
+            cells = (match.start(1), *match.span(2), match.end(3), match.start(4))
+            return self.add_reused(cells, position, match.end())
+        if (like := _LIKE.match(text, position)) is not None:
+            return self._by_grammar(like.lastindex or 0, position)
+        if _TORN.match(text, position):
+            self.is_damaged = True
+        return self.skip_junk(position, _RESUME, EXPECTED)
+
+    def _others(self, position: int) -> int:
+        """Leave a dump of another kind to its reader; return where it ends."""
+        is_frame = self.text.startswith("***", position)
+        if is_frame:
+            self._end_part()
+            self._owner = None
+            return self.next_line(position)
+        return self.next_match(position, _OWN)
+
+    def _total(self, number: int, human: tuple[int, int], start: int, end: int) -> int:
+        part = self.begin_values(start)
+        part.total_bytes = int(self.text[number : human[0]].rstrip("( \t"))
+        part.total_text = self.text[slice(*human)]
+        return end
+
+    def add_reused(self, cells: tuple[int, ...], position: int, end: int) -> int:
+        """Add a value of another colour to the allocation before; return where its line ends."""
+        part = self._part
+        if not isinstance(part, BufferAssignment) or not len(part.columns):
+            self.refuse(position, end, "a value that stands in no allocation")
+            return end
+        rows = part.reused_rows.setdefault(len(part.columns) - 1, [])
+        rows.append(len(part.reused_columns))
+        part.reused_columns.cells.extend(cells)
+        return end
+
+    # ---- the grammar ---------------------------------------------------------------------------
+
+    def _by_grammar(self, kind: int, position: int) -> int:
+        """Have the grammar read what is not printed plainly; return where it ends."""
+        readers: Sequence[tuple[str, Callable[[Node, int, int], None]]] = (
+            ("allocation_line", self._read_allocation),
+            ("assigned_value", self._read_assigned),
+            ("used_value", self._read_used),
+            ("total", self._read_total),
+        )
+        rule, read = readers[kind - 1]
+        end = self.next_line(position)
+        if rule == "used_value":
+            match = _BLOCK_END.search(self.text, position + 1)
+            end = len(self.text) if match is None else match.end()
+        elif rule == "assigned_value" and _OF_OTHER_COLOR.search(self.text, position, end):
+            rule, read = "reused_value", self._read_reused
+        tree = self.ask(parser(), NAMES, rule, position, end)
+        if tree is not None:
+            read(tree, position, end)
+        return end
+
+    def _read_allocation(self, tree: Node, position: int, _: int) -> None:
+        read = Places(position).allocation(tree)
+        problem = self._bad_shape(read.cells)
+        if problem is not None:
+            self.add_error(problem)
+            return
+        self.add_allocation(read.cells, read.other)
+
+    def _read_assigned(self, tree: Node, position: int, end: int) -> None:
+        part = self._part
+        if not isinstance(part, BufferAssignment) or not len(part.columns):
+            self.refuse(position, end, "a value that stands in no allocation")
+            return
+        cells = Places(position).assigned_value(tree)
+        problem = self._shape_problem(cells[-2], cells[-1])
+        if problem is not None:
+            self.add_error(problem)
+            return
+        part.assigned.cells.extend(cells)
+
+    def _read_reused(self, tree: Node, position: int, end: int) -> None:
+        self.add_reused(Places(position).reused_value(tree), position, end)
+
+    def _read_used(self, tree: Node, position: int, _: int) -> None:
+        self.add_used(Places(position).used_value(tree))
+
+    def add_used(self, read: ReadUsedValue) -> None:
+        """Add a used value that the grammar read."""
+        part = self._part
+        if not isinstance(part, BufferValues):
+            part = self.begin_values(read.cells[0] - 1)
+        part.lists[len(part)] = (read.positions, read.uses)
+        part.columns.cells.extend(read.cells)
+
+    def _read_total(self, tree: Node, position: int, end: int) -> None:
+        number, human = optional_token(tree, "NATURAL"), optional_token(tree, "HUMAN_SIZE")
+        if number is None or human is None:
+            return
+        places = Places(position)
+        self._total(places.start(number), (places.start(human), places.end(human)), position, end)
+
+    def _bad_shape(self, cells: Sequence[int]) -> DumpSyntaxError | None:
+        """Return what is wrong with the shapes of an allocation line, or None."""
+        start, end = cells[PARAMETER_SHAPE], cells[PARAMETER_SHAPE_END]
+        if start and self.text[start:end] != UNKNOWN_SHAPE:
+            problem = self._shape_problem(start, end)
+            if problem is not None:
+                return problem
+        start, end = cells[OUTPUT_SHAPE], cells[OUTPUT_SHAPE_END]
+        return self._shape_problem(start, end) if start else None
+
+    def _shape_problem(self, start: int, end: int) -> DumpSyntaxError | None:
+        """Return why what stands between two offsets is no shape, placed in the whole text."""
+        problem = self._shapes.problem(self.text[start:end])
+        if problem is None:
+            return None
+        place = min(end, start + problem.column - 1)
+        return DumpSyntaxError.at(self.source, Span(place, max(end, place + 1)), problem.message)

@@ -1,0 +1,294 @@
+"""What the readers of all buffer-side texts share: going through lines, the grammar's help, gaps.
+
+A scanner takes the lines that XLA prints. A line that looks like one of the dump but is written
+otherwise goes to the grammar; a line that neither takes is a gap. Text of other dumps that stands
+in the same file is no gap: other readers take it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from lark import Token, Tree
+from lark.exceptions import UnexpectedInput
+
+from hlo_lens.syntax.grammar.errors import syntax_error
+from hlo_lens.text.errors import DumpSyntaxError, Gap
+from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from lark import Lark
+
+    from hlo_lens.model.buffers.assignment import BufferAssignment
+    from hlo_lens.model.buffers.live_range import HloLiveRange
+    from hlo_lens.model.buffers.memory_usage_report import MemoryUsageReport
+    from hlo_lens.model.buffers.values import BufferValues
+
+Node = Tree[Token]
+
+GRAMMAR_LIMIT = 1 << 20
+"""Longest line or block, in characters, that goes to the grammar."""
+
+_MOST_ASKED = 4096
+"""How often the grammar is asked about what it then refuses, in one text."""
+
+_MOST_GAPS = 4096
+"""How many gaps are kept apart; further ones are counted in the last."""
+
+EOL = r"[ \t]*+(?:\n|\Z)"
+_INDENTATION = re.compile(r"[ \t]*+")
+BLANK = re.compile(r"(?:[ \t]*+\n)++|[ \t]++\Z")
+
+_HEADERS = {
+    "frame": r"\*\*\* (?:Begin|End) ",
+    "hlo": r"HloModule[ ,\n]",
+    "assignment": r"BufferAssignment:",
+    "values": r"Used values:|Total bytes used: ",
+    "live range": r"HloLiveRange ",
+    "report": r"Memory Space: |Allocations sorted by size",
+}
+
+
+def header_of_others(*own: str) -> re.Pattern[str]:
+    """Return what begins a dump of another kind than those named."""
+    return re.compile("|".join(p for name, p in _HEADERS.items() if name not in own))
+
+
+NAMES: Mapping[str, str] = {
+    "NATURAL": "a number",
+    "SIGNED": "a number",
+    "SPACED": "a number",
+    "HUMAN_SIZE": "a size such as 8.00MiB",
+    "VALUE_NAME": "a name",
+    "LESSTHAN": "'<'",
+    "MORETHAN": "'>'",
+    "AT": "'@'",
+    "VBAR": "'|'",
+    "SEMICOLON": "';'",
+    "MINUS": "'-'",
+    "PHI": "'(phi)'",
+    "OTHER": "a word",
+}
+"""What users call the terminals of the buffer grammars, on top of those that all share."""
+
+_Scan = TypeVar("_Scan", bound="LineScan")
+_Found = TypeVar(
+    "_Found", bound="BufferAssignment | BufferValues | HloLiveRange | MemoryUsageReport"
+)
+
+
+class LineScan:
+    """One pass over the lines of a source. Holds the gaps so far.
+
+    Attributes:
+        junk: How many runs of lines were not of the dump at all.
+        is_damaged: Whether a line of the dump itself was refused, or the last one is cut off.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.text = source.text
+        self.gaps: list[Gap] = []
+        self.junk = 0
+        self.is_damaged = False
+        self._asked = 0
+
+    def run(self) -> None:
+        """Read the whole text."""
+        position, size = 0, len(self.text)
+        while position < size:
+            blank = BLANK.match(self.text, position)
+            position = self._unit(position) if blank is None else blank.end()
+
+    def _unit(self, position: int) -> int:
+        """Read what stands at the start of a line that is not blank; return where it ends."""
+        raise NotImplementedError
+
+    def line_end(self, position: int) -> int:
+        """Return where the line of an offset ends, its line end left out."""
+        end = self.text.find("\n", position)
+        return len(self.text) if end < 0 else end
+
+    def next_line(self, position: int) -> int:
+        """Return where the line after that of an offset begins."""
+        return min(len(self.text), self.line_end(position) + 1)
+
+    def next_match(self, position: int, pattern: re.Pattern[str]) -> int:
+        """Return where the next line begins that a pattern finds (with the line end before it)."""
+        match = pattern.search(self.text, self.line_end(position))
+        return len(self.text) if match is None else match.end()
+
+    def add_gap(self, start: int, end: int, message: str, lines: int = 1) -> None:
+        """Note a gap for what stands between two offsets."""
+        if len(self.gaps) >= _MOST_GAPS:
+            self._count_further(lines)
+            return
+        span = Span(start, max(end, start + 1))
+        self.gaps.append(Gap.at(self.source, span, message, lines))
+
+    def add_error(self, error: DumpSyntaxError, lines: int = 1) -> None:
+        """Note a gap where the grammar, or a check of what it read, found an error."""
+        self.is_damaged = True
+        if len(self.gaps) >= _MOST_GAPS:
+            self._count_further(lines)
+            return
+        self.gaps.append(Gap.of(error, lines))
+
+    def _count_further(self, lines: int) -> None:
+        self.gaps[-1] = replace(self.gaps[-1], lines=self.gaps[-1].lines + lines)
+
+    def refuse(self, position: int, end: int, message: str) -> None:
+        """Note a gap for lines of the dump that make no sense where they stand."""
+        self.is_damaged = True
+        lines = self.text.count("\n", position, max(position, end - 1)) + 1
+        self.add_gap(self._first_word(position), self.line_end(position), message, lines)
+
+    def skip_junk(self, position: int, resume: re.Pattern[str], expected: str) -> int:
+        """Note a gap for text that is not of the dump; return where reading can begin anew."""
+        end = self.next_match(position, resume)
+        lines = self.text[position:end].rstrip().count("\n") + 1
+        self.junk += 1
+        if end == len(self.text) and not self.text.endswith("\n"):
+            self.is_damaged = True
+        message = f"expected {expected}"
+        self.add_gap(self._first_word(position), self.line_end(position), message, lines)
+        return end
+
+    def _first_word(self, position: int) -> int:
+        """Return where the text of a line begins after its indentation."""
+        match = _INDENTATION.match(self.text, position)
+        return position if match is None else match.end()
+
+    def ask(
+        self, parser: Lark, names: Mapping[str, str], rule: str, start: int, end: int
+    ) -> Node | None:
+        """Return what the grammar reads between two offsets; None, with a gap noted, if nothing."""
+        lines = self.text.count("\n", start, max(start, end - 1)) + 1
+        if end - start > GRAMMAR_LIMIT or self._asked >= _MOST_ASKED:
+            self.is_damaged = True
+            size = f"{(end - start) / 1e6:.1f} MB"
+            self.add_gap(start, start + 1, f"not written as XLA prints it ({size})", lines)
+            return None
+        try:
+            return grammar_tree(parser, names, self.source, rule, start, end)
+        except DumpSyntaxError as error:
+            self._asked += 1
+            self.add_error(error, lines)
+            return None
+
+
+def grammar_tree(
+    parser: Lark, names: Mapping[str, str], source: Source, rule: str, start: int, end: int
+) -> Node:
+    """Return the tree of what stands between two offsets; places in it count from `start`.
+
+    Raises:
+        DumpSyntaxError: At the first place that the grammar does not allow.
+    """
+    try:
+        return parser.parse(source.text[start:end], start=rule)
+    except UnexpectedInput as error:
+        raise syntax_error(error, source, names, offset=start, end=end) from error
+
+
+def find_all(node: Node, rule: str) -> Iterator[Node]:
+    """Yield the trees of a rule among the children of a tree, in order."""
+    return (c for c in node.children if isinstance(c, Tree) and c.data == rule)
+
+
+def optional_token(node: Node, kind: str) -> Token | None:
+    """Return the first child of a terminal, or None."""
+    return next((c for c in node.children if isinstance(c, Token) and c.type == kind), None)
+
+
+def source_of(text: str | bytes | Source, path: str) -> Source:
+    """Return the source of a text or of the bytes of a file; a source as it is.
+
+    The branches of a stack-trace tree become ``|``, ``+``, `` ` `` and ``-``, each character one:
+    a single one of them would make Python keep the whole text in twice the memory.
+    """
+    if isinstance(text, Source):
+        return text
+    if isinstance(text, str):
+        return clean(text, path)
+    if text.isascii() or text[:2] in _UTF16 or _is_mostly_foreign(text):
+        return clean(decode(text), path)
+    return clean(text.decode("ascii", errors=_HANDLER), path)
+
+
+_HANDLER = "hlo-lens-branches"
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_ASCII = bytes(range(128))
+_BRANCHES = {"│": "|", "├": "+", "└": "`", "─": "-"}
+_DEEPEST_BRANCH = 4096
+"""How many bytes before a branch its line may have begun."""
+
+_BEFORE_BRANCH = re.compile(rb"(?:[ ]|\xe2\x94[\x80\x82\x94\x9c])*+")
+_CHARACTER = re.compile(
+    rb"[\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf7][\x80-\xbf]{3}|[\x80-\xff]"
+)
+
+
+def _is_mostly_foreign(data: bytes) -> bool:
+    """Whether so much is no ASCII that it is not decoded character by character."""
+    return len(data.translate(None, _ASCII)) * 8 > len(data)
+
+
+def _decode_other(error: UnicodeError) -> tuple[str, int]:
+    """Decode one character that is no ASCII; a branch of a tree becomes ASCII."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    data, start = error.object, error.start
+    match = _CHARACTER.match(data, start)
+    end = start + 1 if match is None else match.end()
+    text = decode(data[start:end])
+    if text in _BRANCHES:
+        line = data.rfind(b"\n", max(0, start - _DEEPEST_BRANCH), start) + 1
+        before = _BEFORE_BRANCH.match(data, line, end)
+        if line and before is not None and before.end() == end:
+            text = _BRANCHES[text]
+    return text, end
+
+
+codecs.register_error(_HANDLER, _decode_other)
+
+
+def scan_source(source: Source, make: Callable[[Source], _Scan]) -> _Scan:
+    """Return a finished scan; where lines were junk, one without the prefixes of a log."""
+    scan = make(source)
+    scan.run()
+    if scan.junk and not source.cuts.offsets and (cut := cut_log_prefixes(source)) is not None:
+        scan = make(cut)
+        scan.run()
+    return scan
+
+
+def nothing_found(scan: LineScan, expected: str) -> DumpSyntaxError:
+    """Return the error of a text that holds nothing of the dump."""
+    if scan.gaps:
+        return scan.gaps[0].as_error()
+    message = f"expected {expected}, found nothing"
+    return DumpSyntaxError(message, path=scan.source.path)
+
+
+def first_found(
+    scan: LineScan, found: Sequence[_Found], second: str, *, strict: bool, width: int = 1
+) -> _Found:
+    """Return the first dump of a scan; a second one is a gap of so many characters.
+
+    Raises:
+        DumpSyntaxError: When strict, at the first gap.
+    """
+    first = found[0]
+    if len(found) > 1:
+        start = found[1].start
+        message = f"expected the end of the text, found {second}"
+        first.gaps = (*first.gaps, Gap.at(scan.source, Span(start, start + width), message))
+    if strict and first.gaps:
+        raise first.gaps[0].as_error()
+    return first

@@ -1,0 +1,90 @@
+"""Reading of memory-usage reports by the grammar: the reference of the scanner."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING, cast
+
+from lark import Lark, Token, Tree
+
+from hlo_lens.model.buffers.human_size import HumanSize
+from hlo_lens.model.buffers.memory_usage_report import CountedShape, ReportRow
+from hlo_lens.syntax.buffers.assignment_grammar import NAMES as BUFFER_NAMES
+from hlo_lens.syntax.buffers.lines import Node, find_all
+from hlo_lens.syntax.grammar.files import grammar_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+GRAMMARS = ("hlo_tokens", "shape", "buffer_tokens", "buffer_assignment", "memory_usage_report")
+
+NAMES: Mapping[str, str] = {
+    **BUFFER_NAMES,
+    "MEMORY_SPACE": "'Memory Space:'",
+    "SPACE_NAME": "a name",
+    "TOTAL_BYTES": "'Total bytes:'",
+    "TABLE_HEAD": "'cumulative_size;'",
+    "ALLOCATIONS_HEAD": "'cumulative_size;'",
+    "DASHES": "a line of dashes",
+    "PERCENT": "a share such as ( 17%)",
+    "COUNT": "a count such as 2\N{MULTIPLICATION SIGN}",
+    "REST": "'The rest'",
+    "REST_VALUES": "'values are less than'",
+    "REST_ALLOCATIONS": "'allocations are less than'",
+    "REST_END": "'% of the total size and not shown.'",
+    "TOTAL_USED": "'Total bytes used:'",
+    "SORTED": "'Allocations sorted by size:'",
+    "SORTED_WITH_VALUES": "'Allocations sorted by size with their values:'",
+}
+"""What users call the terminals."""
+
+
+@functools.cache
+def parser() -> Lark:
+    """Return the parser of reports and their rows."""
+    return Lark(
+        grammar_text(*GRAMMARS),
+        start=["memory_usage_report", "row", "allocation_row", "short_allocation"],
+        parser="lalr",
+        lexer="contextual",
+        propagate_positions=True,
+        maybe_placeholders=True,
+    )
+
+
+def percent_of(text: str) -> int | None:
+    """Return a share in percent; None for nan, which a total of 0 gives."""
+    match = re.search(r"\d+", text)
+    return None if match is None else int(match[0])
+
+
+def row_of(node: Node, text: str) -> ReportRow:
+    """Return what a row of a table says."""
+    total, percent, size, offset, count, *shapes = node.children
+    return ReportRow(
+        cumulative_size=HumanSize(str(total)),
+        cumulative_percent=percent_of(str(percent)),
+        size=HumanSize(str(size)),
+        offset=int(str(offset)),
+        used_by_n_values=int(str(count)),
+        shapes=tuple(_shapes_of(shapes, text)),
+    )
+
+
+def _shapes_of(nodes: Sequence[object], text: str) -> Iterator[CountedShape]:
+    for node in nodes:
+        if not isinstance(node, Tree):
+            continue
+        count, shape = node.children
+        meta = cast("Node", shape).meta
+        number = 1 if count is None else int(str(count)[:-1])
+        yield CountedShape(count=number, shape_text=text[meta.start_pos : meta.end_pos])
+
+
+def hidden_of(node: Node, rule: str) -> tuple[int, int] | None:
+    """Return how many rows are hidden, and below which share."""
+    for rest in find_all(node, rule):
+        numbers = [int(c) for c in rest.children if isinstance(c, Token) and c.type == "NATURAL"]
+        return numbers[0], numbers[1]
+    return None

@@ -1,0 +1,1 @@
+"""Readers of drawn call trees and CommDebugMode tables."""

@@ -1,0 +1,138 @@
+"""Call trees that are being filled, node by node."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from hlo_lens.model.call_tree import NO_PARENT, CallFrame, CallTree
+from hlo_lens.syntax.call_trees import patterns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Label(NamedTuple):
+    """What a line of a tree says: a function and how often it is repeated."""
+
+    frame: CallFrame
+    times: int = 1
+
+
+class TreeDraft:
+    """A tree that is being filled.
+
+    The nodes below which further lines may stand are four lists, outermost first: `keys` (twice the
+    column of the branch; one less for a root without one), `nodes`, `times` (product of the repeats
+    down to it) and `branches` (first character).
+    """
+
+    def __init__(self) -> None:
+        self.frames: list[CallFrame] = []
+        self.labels: dict[str | None, int] = {}
+        self.frame_ids = array("i")
+        self.parents = array("i")
+        self.own = array("q")
+        self.lines = array("i")
+        self.keys: list[int] = []
+        self.nodes: list[int] = []
+        self.times: list[int] = []
+        self.branches: list[str] = []
+        self.title = ""
+        self.is_cut = False
+        self.begins_inside = False
+        self.missing = 0
+        self._numbers: dict[CallFrame, int] = {}
+        self._repeated: dict[str, tuple[int, int]] = {}
+        self._files: dict[str, str] = {}
+
+    def label(self, text: str, read: Callable[[str], Label]) -> tuple[int, int]:
+        """Return the number of the function that a label names, and its repeats."""
+        known = self.labels.get(text)
+        if known is not None:
+            return known, 1
+        repeated = self._repeated.get(text)
+        if repeated is not None:
+            return repeated
+        frame, times = read(text)
+        number = self._numbers.get(frame)
+        if number is None:
+            if frame.file is not None:  # one text for each file, however often it is named
+                frame = replace(frame, file=self._files.setdefault(frame.file, frame.file))
+            number = self._numbers[frame] = len(self.frames)
+            self.frames.append(frame)
+        if times == 1:
+            self.labels[text] = number
+        else:
+            self._repeated[text] = (number, times)
+        return number, times
+
+    def continues_at(self, key: int) -> bool:
+        """Whether a line with this key belongs to the tree, as far as its branches say.
+
+        The branch of the last sibling says that no other follows; of ASCII ``+`` it is not known.
+        """
+        if not self.frame_ids:
+            return False
+        at = self._at(key)
+        if not at:
+            return self.begins_inside
+        return self.keys[at - 1] < key or self.branches[at - 1] not in patterns.CORNER
+
+    def may_be_over(self, key: int) -> bool:
+        """Whether nothing says that a sibling must follow at this key."""
+        at = self._at(key)
+        is_sibling = at > 0 and self.keys[at - 1] == key
+        return is_sibling and self.branches[at - 1] not in patterns.FORKS
+
+    def _at(self, key: int) -> int:
+        """Return how many open nodes have at most this key."""
+        at = len(self.keys)
+        while at and self.keys[at - 1] > key:
+            at -= 1
+        return at
+
+    def add(self, key: int, line: int, number: int, times: int, branch: str) -> None:
+        """Add a node where its key says; those that it cannot stand below are closed."""
+        keys = self.keys
+        at = self._at(key)
+        if at < len(keys):
+            self.missing += sum(branch in patterns.FORKS for branch in self.branches[at:] if branch)
+        if at and keys[at - 1] == key:
+            at -= 1
+        if at < len(keys):
+            for column in (keys, self.nodes, self.times, self.branches):
+                del column[at:]
+        self.parents.append(self.nodes[-1] if at else NO_PARENT)
+        product = times * self.times[-1] if at else times
+        keys.append(key)
+        self.nodes.append(len(self.frame_ids))
+        self.times.append(product)
+        self.branches.append(branch)
+        self.frame_ids.append(number)
+        self.own.append(product)
+        self.lines.append(line)
+
+    def times_above(self, key: int) -> int:
+        """Return the product of the repeats above a node with this key."""
+        at = self._at(key - 1)
+        return self.times[at - 1] if at else 1
+
+    def done(self) -> CallTree:
+        """Return the tree."""
+        return CallTree(
+            frames=tuple(self.frames),
+            frame_ids=self.frame_ids,
+            parents=self.parents,
+            own=self.own,
+            lines=self.lines,
+            title=self.title,
+            missing_calls=self.missing,
+            is_cut=self.is_cut or self.begins_inside or self._is_unfinished,
+        )
+
+    @property
+    def _is_unfinished(self) -> bool:
+        """Whether an open branch announces a sibling."""
+        return any(branch in patterns.FORKS for branch in self.branches if branch)

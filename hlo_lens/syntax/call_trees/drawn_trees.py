@@ -1,0 +1,396 @@
+"""Text to the call trees that it draws: a scanner, whose reference is the grammar.
+
+One regular expression finds the lines of trees; how deep a call stands follows from the column of
+its branch, so that any width of indentation will do. A line that is no part of a tree is passed
+over and counted; inside a tree it is a gap.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from lark import Lark, Token
+
+from hlo_lens.model.call_tree import CallFrame, CallTree, CallTrees
+from hlo_lens.syntax.buffers.lines import LineScan, find_all, grammar_tree
+from hlo_lens.syntax.call_trees import patterns
+from hlo_lens.syntax.call_trees.comm_debug_table import Table, find_tables
+from hlo_lens.syntax.call_trees.draft import Label, TreeDraft
+from hlo_lens.syntax.grammar.files import grammar_text
+from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.source import Source, Span, clean, decode
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from hlo_lens.syntax.buffers.lines import Node
+
+NAMES: Mapping[str, str] = {"BRANCHES": "a branch", "OTHER": "other text"}
+"""What users call the terminals."""
+
+_MOST_TIMES = 10**9
+"""Most calls that repeats inside one another may multiply to; more are refused."""
+
+_MOST_STRETCHES = 4096
+"""How many stretches of other lines are kept apart; the last one counts all further lines."""
+
+_LONGEST_ROOT = 400
+"""Longest line, in characters, that may name the root of the tree below it."""
+
+
+class TreeLine(NamedTuple):
+    """One line of a tree, cut into its parts.
+
+    Attributes:
+        start: Where it begins.
+        end: Where it ends, line end left out.
+        column: Characters between the prefix of a log and the branch.
+        has_bars: Whether a branch of another node passes it on the left.
+        branch: First character of the branch; empty for a root that has none.
+        label: Function as written; empty if it is missing.
+        prefix: Length of the prefix of a log.
+    """
+
+    start: int
+    end: int
+    column: int
+    has_bars: bool
+    branch: str
+    label: str
+    prefix: int
+
+
+def parse_call_trees(
+    text: str | bytes | Source, *, strict: bool = False, path: str = "<text>"
+) -> CallTrees:
+    """Return the call trees that a text draws.
+
+    Args:
+        text: Any text: what belongs to no tree is passed over and counted.
+        strict: Raise at the first gap.
+        path: Name of the text for messages; a source has its own.
+
+    Raises:
+        DumpSyntaxError: If it draws no tree, or, when strict, at the first gap.
+    """
+    if isinstance(text, bytes):
+        text = decode(text)
+    scan = TreeScan(text if isinstance(text, Source) else clean(text, path))
+    scan.run()
+    return _found(scan, strict=strict)
+
+
+def _found(scan: TreeScan, *, strict: bool) -> CallTrees:
+    if not scan.found:
+        message = "expected a line such as '├── function, file:line', found nothing"
+        raise DumpSyntaxError(message, path=scan.source.path)
+    if strict and scan.gaps:
+        raise scan.gaps[0].as_error()
+    trees, others = _calls_and_others(scan.found)
+    stretches = [(min(tree.lines), len(set(tree.lines))) for tree in others]
+    return CallTrees(
+        trees=trees,
+        gaps=tuple(scan.gaps),
+        passed_over=tuple(sorted([*scan.passed_over, *stretches])),
+        path=scan.source.path,
+    )
+
+
+def _calls_and_others(found: Sequence[CallTree]) -> tuple[tuple[CallTree, ...], list[CallTree]]:
+    """Return the trees of calls and those of other things, as folders or packages.
+
+    Where any tree tells the files of its functions, one that tells none is of other things.
+    """
+    placed = [any(frame.file for frame in tree.frames) for tree in found]
+    if not any(placed):
+        return tuple(found), []
+    pairs = list(zip(found, placed, strict=True))
+    return tuple(tree for tree, has in pairs if has), [tree for tree, has in pairs if not has]
+
+
+# ---- the grammar -------------------------------------------------------------------------------
+
+
+def parse_call_trees_with_grammar(source: Source) -> CallTrees:
+    """Return the call trees of a source as the grammar alone cuts its lines: the reference.
+
+    Raises:
+        DumpSyntaxError: At the first place that the grammar does not allow.
+    """
+    tree = grammar_tree(parser(), NAMES, source, "call_trees", 0, len(source.text))
+    scan = TreeScan(source, _label_by_grammar)
+    scan.follow(_lines_of(tree))
+    return _found(scan, strict=False)
+
+
+@functools.cache
+def parser() -> Lark:
+    """Return the parser of call trees and of labels."""
+    return Lark(
+        grammar_text("call_tree"),
+        start=["call_trees", "label"],
+        parser="lalr",
+        lexer="contextual",
+        propagate_positions=True,
+        maybe_placeholders=False,
+    )
+
+
+def _lines_of(tree: Node) -> Iterator[TreeLine]:
+    """Yield the lines of trees, in order."""
+    for node in find_all(tree, "node"):
+        branches, *rest = cast("list[Token]", node.children)
+        label = "".join(rest)
+        match = patterns.TREE_LINE.match(f"{branches}{label}")
+        if match is not None:
+            start = branches.start_pos or 0
+            yield _tree_line(match, start, start + len(branches) + len(label), label)
+
+
+def _label_by_grammar(text: str) -> Label:
+    """Return what a label says as the grammar reads it."""
+    text = text.strip()
+    if not text:
+        return Label(CallFrame(function=""))
+    tree = parser().parse(text, start="label")
+    tokens = {
+        token.type.partition("_")[0]: str(token)
+        for token in tree.scan_values(lambda value: isinstance(value, Token))
+    }
+    line, times = tokens.get("LINE"), tokens.get("TIMES")
+    frame = CallFrame(
+        function=tokens.get("FUNCTION", ""),
+        file=tokens.get("FILE"),
+        line=None if line is None else int(line.lstrip(":")),
+    )
+    return Label(frame, 1 if times is None else int("".join(filter(str.isdecimal, times))))
+
+
+# ---- the scanner -------------------------------------------------------------------------------
+
+
+def label_of(text: str) -> Label:
+    """Return what a label says: ``function, file:line`` in all the ways it is written."""
+    text = text.strip()
+    seconds = patterns.SECONDS.match(text)
+    if seconds is not None:
+        text = text[seconds.end() :]
+    for order, pattern in patterns.LABELS:
+        match = pattern.match(text)
+        if match is not None:
+            groups = match.groups()
+            times = next((int(g) for g in groups[-4:] if g), 1)
+            if order == "function first":
+                function, file, line = groups[:3]
+            elif order == "place first":
+                file, line, function = groups[:3]
+            else:
+                function, (file, line) = "", groups[:2]
+            return Label(CallFrame(function=function, file=file, line=int(line)), times)
+    match = patterns.NAME_ONLY.match(text)
+    if match is None:
+        return Label(CallFrame(function=text))
+    return Label(CallFrame(function=match[1]), next((int(g) for g in match.groups()[1:] if g), 1))
+
+
+class TreeScan(LineScan):
+    """One pass over a source.
+
+    Attributes:
+        found: Trees so far.
+        passed_over: First line and number of lines of stretches that belong to no tree.
+    """
+
+    def __init__(self, source: Source, read_label: Callable[[str], Label] = label_of) -> None:
+        super().__init__(source)
+        self.found: list[CallTree] = []
+        self.passed_over: list[tuple[int, int]] = []
+        self._read_label = read_label
+        self._draft = TreeDraft()
+        self._tables: list[Table] = []
+        self._line = 1
+        self._counted = 0
+
+    def run(self) -> None:
+        """Read the whole text; tables of CommDebugMode come after the trees."""
+        self._tables = list(
+            find_tables(self.text, lambda at: self.source.line_column(at)[0], self._gap)
+        )
+        position = 0
+        for match in patterns.TREE_LINE.finditer(self.text):
+            if match.start() != position or not self._follows(match):
+                self._take(_tree_line(match, match.start(), match.end(), match[4] or ""), position)
+            position = match.end() + 1
+        self._end(position)
+        self.found.extend(table.tree for table in self._tables)
+
+    def follow(self, lines: Iterable[TreeLine]) -> None:
+        """Read the lines of trees, and what stands between them."""
+        position = 0
+        for line in lines:
+            self._take(line, position)
+            position = line.end + 1
+        self._end(position)
+
+    def _take(self, line: TreeLine, position: int) -> None:
+        """Read a line of a tree, and what stands before it from a position on."""
+        if line.start > position:
+            self._between(position, line)
+        self._add(line)
+
+    def _follows(self, match: re.Match[str]) -> bool:
+        """Read a line of the tree that stands just below another one, if nothing is special.
+
+        Nearly all lines are such; the others go to `_take`.
+        """
+        draft = self._draft
+        number = draft.labels.get(match[4])
+        if number is None:
+            return False
+        start, end = match.span(2)
+        key = 2 * (end - start)
+        if not draft.continues_at(key):
+            return False
+        self._line += 1
+        self._counted = match.start()
+        draft.add(key, self._line, number, 1, self.text[end])
+        return True
+
+    def _end(self, position: int) -> None:
+        """End the scan after the last line of a tree."""
+        self._end_of_text(position)
+        self._close()
+
+    # ---- lines of trees ------------------------------------------------------------------------
+
+    def _add(self, line: TreeLine) -> None:
+        """Add the node of a line, to the tree before it or to a new one."""
+        key = 2 * line.column
+        if not self._draft.continues_at(key):
+            self._begin(line)
+        draft = self._draft
+        number, times = draft.label(line.label, self._read_label)
+        if times != 1 and draft.times_above(key) * times > _MOST_TIMES:
+            self._refuse_times(line)
+            times = 1
+        if not line.label:
+            self.add_gap(line.end, line.end + 1, "expected a function after the branch")
+        draft.add(key, self._line_of(line.start), number, times, line.branch)
+
+    def _refuse_times(self, line: TreeLine) -> None:
+        message = f"repeats inside repeats are more than {_MOST_TIMES} calls"
+        self.add_gap(line.end - len(line.label), line.end, message)
+
+    def _begin(self, line: TreeLine) -> None:
+        """Begin a new tree with a line, unless one with its root has begun."""
+        if self._draft.frame_ids:
+            self._close()
+        if line.has_bars:
+            self._draft.begins_inside = True
+            message = "expected the callers of this line: the text begins inside a tree"
+            self.add_gap(line.start, line.end, message)
+
+    def _close(self) -> None:
+        """End the tree."""
+        if self._draft.frame_ids:
+            self.found.append(self._draft.done())
+        self._draft = TreeDraft()
+
+    def _gap(self, span: Span, message: str) -> None:
+        self.add_gap(span.start, span.end, message)
+
+    # ---- other lines ---------------------------------------------------------------------------
+
+    def _between(self, start: int, line: TreeLine) -> None:
+        """Read the lines before a line of a tree: a root, a title, a gap, or nothing of ours."""
+        end = line.start
+        count = self._count(start, end)
+        if not count:
+            return
+        root = self._root(start, line)
+        continues = self._draft.continues_at(2 * line.column)
+        if continues and (root is None or not self._draft.may_be_over(2 * line.column)):
+            message = "expected a line of the tree, found other text"
+            first = patterns.NOT_BLANK.search(self.text, start, end)
+            at = start if first is None else first.start()
+            self.add_gap(at, self.line_end(at), message, count)
+            return
+        self._close()
+        if root is None:
+            self._draft.title = self._title(end)
+            self._pass_over(start, end)
+            return
+        self._pass_over(start, root.start)
+        number, times = self._draft.label(root.label, self._read_label)
+        key = 2 * root.column - 1
+        self._draft.add(key, self._line_of(root.start), number, times, root.branch)
+
+    def _root(self, start: int, line: TreeLine) -> TreeLine | None:
+        """Return the line just before a tree, if it names the tree's root."""
+        begin = max(start, self.text.rfind("\n", 0, line.start - 1) + 1)
+        text = self.text[begin : line.start - 1]
+        cut = line.prefix if len(text) <= _LONGEST_ROOT else len(text)
+        body = text[cut:].rstrip()
+        column = len(body) - len(body.lstrip())
+        label = body[column:]
+        if not label or column > line.column or line.has_bars or label.endswith(":"):
+            return None
+        has_place = self._read_label(label).frame.file is not None
+        if not has_place and self._read_label(line.label or "?").frame.file is not None:
+            return None
+        return TreeLine(begin, line.start - 1, column, False, "", label, line.prefix)
+
+    def _title(self, end: int) -> str:
+        """Return the last line before a tree."""
+        lines = self.text[max(0, end - _LONGEST_ROOT) : end].split("\n")
+        return next((text.strip() for text in reversed(lines) if text.strip()), "").rstrip(":")
+
+    def _pass_over(self, start: int, end: int) -> None:
+        """Count lines that belong to no tree and no table."""
+        for table in self._tables:
+            if start <= table.span.start < end:
+                self._pass_over_stretch(start, table.span.start)
+                start = table.span.end
+        self._pass_over_stretch(start, end)
+
+    def _pass_over_stretch(self, start: int, end: int) -> None:
+        first = patterns.NOT_BLANK.search(self.text, start, end)
+        if first is None:
+            return
+        count = self._count(start, end)
+        if len(self.passed_over) >= _MOST_STRETCHES:
+            line, lines = self.passed_over[-1]
+            self.passed_over[-1] = (line, lines + count)
+            return
+        self.passed_over.append((self._line_of(first.start()), count))
+
+    def _count(self, start: int, end: int) -> int:
+        """Return how many lines are not blank."""
+        return sum(1 for _ in patterns.NOT_BLANK.finditer(self.text, start, end))
+
+    def _end_of_text(self, position: int) -> None:
+        """Count the lines after the last tree; say if that is cut off."""
+        text = self.text
+        self._pass_over(position, len(text))
+        draft = self._draft
+        if text[position:].strip() or not draft.frame_ids or text.endswith("\n"):
+            return
+        last = draft.frames[draft.frame_ids[-1]]
+        if last.file is None and any(f.file is not None for f in draft.frames[:-1]):
+            start = text.rfind("\n") + 1
+            self.add_gap(start, len(text), "the last line is cut off")
+            draft.is_cut = True
+
+    def _line_of(self, offset: int) -> int:
+        """Return the 1-based line of an offset; offsets must ascend."""
+        self._line += self.text.count("\n", self._counted, offset)
+        self._counted = offset
+        return self._line
+
+
+def _tree_line(match: re.Match[str], start: int, end: int, label: str) -> TreeLine:
+    indent = match[2]
+    has_bars = not indent.isspace() and bool(indent)
+    return TreeLine(start, end, len(indent), has_bars, match[3][0], label, len(match[1]))

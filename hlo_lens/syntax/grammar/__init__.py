@@ -1,0 +1,1 @@
+"""Grammar files, parsers built from them, and their errors."""

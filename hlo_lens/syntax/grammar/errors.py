@@ -1,0 +1,135 @@
+"""Parsing with an embedded transformer, and Lark's exceptions as ours."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from lark.exceptions import UnexpectedInput, UnexpectedToken
+
+from hlo_lens.syntax.grammar.misplaced import MisplacedError
+from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.source import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lark import Lark
+    from lark.parsers.lalr_interactive_parser import InteractiveParser
+
+    from hlo_lens.text.source import Source
+
+SHOWN_ALTERNATIVES = 4
+"""How many alternatives one message names."""
+
+COMMON_NAMES = {
+    "COMMA": "','",
+    "COLON": "':'",
+    "EQUAL": "'='",
+    "LPAR": "'('",
+    "RPAR": "')'",
+    "LSQB": "'['",
+    "RSQB": "']'",
+    "LBRACE": "'{'",
+    "RBRACE": "'}'",
+    "HASH": "'#'",
+    "INT": "a number",
+    "NUMBER": "a number",
+    "NAME": "a name",
+    "STRING": "a string",
+    "QUOTED": "a quoted name",
+    "BOOL": "true or false",
+    "$END": "the end of the text",
+}
+"""What users call the terminals of hlo_tokens and the punctuation of every grammar."""
+
+_FOUND = re.compile(r"-?[\w.]+|\S")
+_LONGEST_FOUND = 32
+
+
+def parse_with(
+    parser: Lark, source: Source, names: Mapping[str, str], *, start: str | None = None
+) -> object:
+    """Return what a parser with an embedded transformer makes of a text.
+
+    Args:
+        parser: Parser from `build_parser`.
+        source: The text; places in errors are places in it.
+        names: What users call the terminals, on top of `COMMON_NAMES`.
+        start: Start rule, where the parser has several.
+
+    Raises:
+        DumpSyntaxError: If the text is not of this form.
+    """
+    try:
+        return parser.parse(source.text, start=start)
+    except UnexpectedInput as error:
+        raise syntax_error(error, source, names) from error
+    except MisplacedError as error:
+        raise DumpSyntaxError.at(source, Span(error.start, error.end), error.message) from error
+
+
+def syntax_error(
+    error: UnexpectedInput,
+    source: Source,
+    names: Mapping[str, str],
+    *,
+    offset: int = 0,
+    end: int | None = None,
+) -> DumpSyntaxError:
+    """Return Lark's exception as ours: what was expected, what was found, and where.
+
+    Args:
+        error: What Lark raised.
+        source: Text that the places refer to.
+        names: Terminal name to the user's words; those named first are shown first.
+        offset: Where in the source the text that was parsed begins.
+        end: Where it ends; None for the end of the source.
+    """
+    last = len(source.text) if end is None else end
+    while last > offset and source.text[last - 1].isspace():
+        last -= 1
+    start = min(offset + _position(error, last - offset), last)
+    match = _FOUND.match(source.text, start, last)
+    if match is None:
+        found, stop = "the end", start + 1
+    else:
+        word = match[0]
+        shown = word if len(word) <= _LONGEST_FOUND else word[: _LONGEST_FOUND - 3] + "..."
+        found, stop = f"'{shown}'", match.end()
+    message = f"expected {_alternatives(_expected(error), names)}, found {found}"
+    return DumpSyntaxError.at(source, Span(start, stop), message)
+
+
+def _position(error: UnexpectedInput, length: int) -> int:
+    """Return the offset of the error; Lark puts the end of input at the last token."""
+    if isinstance(error, UnexpectedToken) and error.token.type == "$END":
+        return length
+    position: int | None = getattr(error, "pos_in_stream", None)
+    return length if position is None else position
+
+
+def _expected(error: UnexpectedInput) -> set[str]:
+    """Return the terminals that may stand at the place of an error.
+
+    What Lark names itself also holds tokens that only fit elsewhere (LALR merges contexts), so each
+    one is tried. Nothing is left where the text is complete and goes on.
+    """
+    parser: InteractiveParser | None = getattr(error, "interactive_parser", None)
+    accepted: set[str] = parser.accepts() if parser else set()  # type: ignore[no-untyped-call]
+    return accepted or {"$END"}
+
+
+def _alternatives(terminals: set[str], names: Mapping[str, str]) -> str:
+    """Return the terminals in the user's words, joined by commas and "or"."""
+    ranks = {name: rank for rank, name in enumerate((*names, *COMMON_NAMES))}
+    ordered = sorted(terminals, key=lambda name: (ranks.get(name, len(ranks)), name))
+    words = list(dict.fromkeys(_word(name, names) for name in ordered))
+    shown = words[:SHOWN_ALTERNATIVES]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
+
+
+def _word(terminal: str, names: Mapping[str, str]) -> str:
+    """Return what users call a terminal."""
+    word = names.get(terminal) or COMMON_NAMES.get(terminal)
+    return word or terminal.lower().replace("_", " ")

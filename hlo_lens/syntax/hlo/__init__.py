@@ -1,0 +1,1 @@
+"""Readers of HLO text: scanner, grammar, attributes."""

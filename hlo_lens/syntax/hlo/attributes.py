@@ -1,0 +1,299 @@
+"""Whether attribute values are what their names promise: the scanner's side of ``attribute``.
+
+Patterns judge the common values; what they do not take is left to the grammar, which says where it
+is wrong. Shapes, shardings and device lists are read for good, once per distinct text. Names that
+are not listed may hold anything: XLA gains attributes every month.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from hlo_lens.syntax.hlo.patterns import ATTRIBUTE, COMMENTS, LOOSE, SPACE
+from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.lazy_pattern import LazyPattern
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hlo_lens.model.shapes.shape import Shape
+    from hlo_lens.syntax.hlo.reader import HloTextReader
+
+_NAME = r"(?:%|(?=[A-Za-z_]))[\w.-]++"
+_INT_LIST = r"\{\s*+(?:-?\d++(?:\s*+,\s*+-?\d++)*+\s*+)?+\}"
+_INT_LISTS = rf"\{{\s*+(?:{_INT_LIST}(?:\s*+,\s*+{_INT_LIST})*+\s*+)?+\}}"
+_NAMES = rf"\{{\s*+(?:{_NAME}(?:#\d+)*(?:\s*+,{SPACE}{_NAME}(?:#\d+)*)*+\s*+)?+\}}"
+_NUMBER = r"-?(?:inf|nan|\d++(?:\.\d*+)?+(?:[eE][+-]?\d++)?+|\.\d++)"
+_RANGE = r"\[\s*\d+\s*:\s*\d+\s*(?::\s*\d+\s*)?\]"
+_WINDOW = r"-?\d++(?:_-?\d++)*+(?:x-?\d++(?:_-?\d++)*+)*+"
+_SHAPE_INDEX = r"\{[\d,\s]*+\}"
+_ALIAS = (
+    rf"{_SHAPE_INDEX}\s*+:\s*+\(\s*+\d++\s*+,\s*+{_SHAPE_INDEX}\s*+"
+    rf"(?:,\s*+(?:may|must)-alias\s*+)?+\)"
+)
+_DONOR = rf"\(\s*\d+\s*,\s*{_SHAPE_INDEX}\s*\)"
+_BOOLS = r"(?:\{\s*(?:(?:true|false)(?:\s*,\s*(?:true|false))*)?\s*\}|true|false)"
+_PADDING = r"-?\d++_-?\d++(?:_\d++)?+"
+_FIELD = rf"[A-Za-z_]\w*+={SPACE}(?:{LOOSE.string}|{LOOSE.quoted}|\{{[^{{}}]*+\}}|[\w.+-]++)"
+_LABELS = r"[0-9bf?]{2,}_[0-9io?]{2,}->[0-9bf?]{2,}"
+
+_FORMS: tuple[tuple[str, str], ...] = (
+    (
+        "dimensions dynamic_slice_sizes fft_length lhs_contracting_dims rhs_contracting_dims "
+        "lhs_batch_dims rhs_batch_dims lhs_ragged_dims rhs_group_dims offset_dims "
+        "collapsed_slice_dims start_index_map operand_batching_dims start_indices_batching_dims "
+        "update_window_dims inserted_window_dims scatter_dims_to_operand_dims "
+        "input_batching_dims scatter_indices_batching_dims",
+        _INT_LIST,
+    ),
+    (
+        "index iota_dimension channel_id feature_group_count batch_group_count k num_carries "
+        "feature_index delta exponent_bits mantissa_bits inferred_dimension index_vector_dim "
+        "cross_program_prefetch_index all_reduce_id async_group_id",
+        r"-?\d++|_",
+    ),
+    (
+        "is_scheduled alias_passthrough_params is_stable largest is_reverse is_associative "
+        "use_global_device_ids constrain_layout has_dynamic_root is_host_transfer "
+        "custom_call_has_side_effect indices_are_sorted unique_indices left_side lower "
+        "unit_diagonal is_composite is_cross_program_prefetch",
+        r"true|false",
+    ),
+    (
+        "custom_call_target async_execution_thread execution_thread infeed_config outfeed_config",
+        rf"{LOOSE.string}|{LOOSE.quoted}",
+    ),
+    (
+        "direction type kind fft_type distribution transpose_a padding_type schedule api_version "
+        "convolution_kind mode algorithm",
+        r"[A-Za-z_][\w.-]*+",
+    ),
+    (
+        "to_apply calls condition body true_computation false_computation select scatter",
+        _NAME,
+    ),
+    ("branch_computations called_computations", rf"{_NAMES}|{_NAME}"),
+    ("control-predecessors", _NAMES),
+    ("epsilon", _NUMBER),
+    ("source_target_pairs", _INT_LISTS),
+    ("slice_sizes", rf"{_INT_LIST}|{_INT_LISTS}"),
+    ("slice", rf"\{{\s*(?:{_RANGE}(?:\s*,\s*{_RANGE})*)?\s*\}}"),
+    ("window", rf"\{{\s*(?:[a-z_]+={_WINDOW}\s*)*\}}"),
+    ("padding", rf"{_PADDING}(?:x{_PADDING})*+"),
+    ("dim_labels", _LABELS),
+    (
+        "input_output_alias output_to_operand_aliasing",
+        rf"\{{\s*(?:{_ALIAS}(?:\s*,\s*{_ALIAS})*+(?:\s*,)?)?\s*\}}",
+    ),
+    (
+        "buffer_donor",
+        rf"\{{\s*(?:{_DONOR}(?:\s*,\s*{_DONOR})*+)?\s*\}}",
+    ),
+    ("metadata", rf"\{{[\s,]*+{SPACE}(?:{_FIELD}{SPACE},?+{SPACE})*+\}}"),
+    ("backend_config", rf"{LOOSE.braces}|{LOOSE.string}|{LOOSE.quoted}"),
+    # Quotes inside a value were not escaped until 2025, so only its beginning is judged.
+    ("frontend_attributes", rf"\{{{SPACE}(?:[\w.-]++={SPACE}[\"'{{][^\0]*+(?<=\}}))?+\}}?+"),
+    ("outfeed_shape", LOOSE.shape),
+    (
+        "operand_layout_constraints",
+        rf"\{{{SPACE}(?:{LOOSE.shape}{SPACE}(?:,{SPACE}{LOOSE.shape}{SPACE})*+)?+\}}",
+    ),
+    ("replica_count num_partitions", r"-?\d++"),
+    (
+        "allow_spmd_sharding_propagation_to_parameters allow_spmd_sharding_propagation_to_output "
+        "parameter_replication",
+        _BOOLS,
+    ),
+)
+
+FORMS: Mapping[str, LazyPattern] = {
+    name: form
+    for names, pattern in _FORMS
+    for form in [LazyPattern(pattern)]
+    for name in names.split()
+}
+"""Attribute name to the pattern of its value; names that are not here are open."""
+
+_OTHERS = """
+    sharding replica_groups metadata backend_config frontend_attributes literal
+    operand_layout_constraints outfeed_shape operand_precision origin original_value statistics
+    result_accuracy domain sparsity sparsity_config order entry_computation_layout
+    origin_recovery_table debug_attributes
+"""
+
+KNOWN = frozenset(FORMS) | frozenset(_OTHERS.split())
+"""Attributes that XLA's instructions and headers had until August 2026; others are kept and listed.
+
+Source: xla/hlo/parser/hlo_parser.cc, CreateInstruction and ParseHloModule.
+"""
+
+_PARAMETER = rf"(?:\(unknown\):?|{_NAME}:?){SPACE}{LOOSE.shape}"
+_SIGNATURE = LazyPattern(
+    rf"\({SPACE}(?:{_PARAMETER}{SPACE}(?:,{SPACE}{_PARAMETER}{SPACE})*+)?+\)"
+    rf"{SPACE}->{SPACE}{LOOSE.shape}"
+)
+
+_REMEMBERED = 200
+"""Longest literal, in characters, that is remembered."""
+
+_COUNTED = 1 << 16
+"""Longest literal, in characters, whose elements are counted."""
+
+_WORD = (
+    r"-?(?:inf|nan(?:\(0x[0-9a-fA-F]++\))?+|(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][+-]?\d++)?+)"
+    r"|true|false"
+)
+_COMPLEX = rf"\(\s*+(?:{_WORD})\s*+,\s*+(?:{_WORD})\s*+\)"
+_SCALAR = LazyPattern(rf"\s*+(?:{_WORD}|{_COMPLEX}|unknown|undetermined)\s*+")
+_ELEMENTS = LazyPattern(rf"(?:{_WORD}|{_COMPLEX}|[{{}},\s]|\.\.\.)*+")
+_ELIDED = LazyPattern(r"\s*\{\s*\.\.\.\s*\}\s*")
+_WORDS = LazyPattern(r"[^{},\s]+")
+_BRACE = LazyPattern(r"[{}]")
+_DYNAMIC_SIZES = LazyPattern(r"\s*\([\d,\s]*\)(?=\s*\{)")
+
+
+def _fits(text: str, shape: Shape) -> bool:
+    """Whether a literal is written as one of this shape; tuples are left to the grammar."""
+    if "/" in text:
+        text = COMMENTS.sub(" ", text)
+    if _ELIDED.fullmatch(text):
+        return True
+    if shape.is_tuple:
+        return False
+    if not shape.dimensions or "{" not in text:  # one number may stand for all elements
+        return _SCALAR.fullmatch(text) is not None
+    text = _DYNAMIC_SIZES.sub("", text, count=1)
+    if _ELEMENTS.fullmatch(text) is None:
+        return False
+    sizes = shape.dimensions
+    depth = sizes.index(0) + 1 if 0 in sizes else len(sizes)  # nothing is printed inside nothing
+    return _nesting(text) == depth and _has_all(text, shape)
+
+
+def _has_all(text: str, shape: Shape) -> bool:
+    """Whether a literal has as many elements as its shape; long ones are taken at their word."""
+    if len(text) > _COUNTED or "..." in text or None in shape.dimensions or "(" in text:
+        return True
+    if any(shape.dynamic_dimensions):
+        return True
+    return len(_WORDS.findall(text)) == math.prod(d or 0 for d in shape.dimensions)
+
+
+def _nesting(text: str) -> int:
+    """Return how deep braces are nested, -1 where they are not balanced or more than one group."""
+    depth = deepest = closed = 0
+    for match in _BRACE.finditer(text):
+        depth += 1 if match[0] == "{" else -1
+        if depth < 0:
+            return -1
+        deepest = max(deepest, depth)
+        closed += depth == 0
+    return deepest if depth == 0 and closed == 1 else -1
+
+
+class AttributeCheck:
+    """Judges shapes and attributes; remembers what was right.
+
+    Attributes:
+        shapes: Texts of shapes that are right.
+        attributes: Texts of attribute lists that are right; the empty one always is.
+        unknown: Names of attributes that are not known.
+    """
+
+    def __init__(self, reader: HloTextReader) -> None:
+        self._reader = reader
+        self.shapes: set[str] = set()
+        self.attributes: set[str] = {""}
+        self.unknown: set[str] = set()
+        self._literals: set[tuple[str, str]] = set()
+
+    def take_unknown(self) -> tuple[str, ...]:
+        """Return the unknown names since the last call, for a module that ends."""
+        names = tuple(sorted(self.unknown))
+        if names:
+            self.unknown.clear()
+            self.attributes.clear()  # the next module may have the same names in the same texts
+            self.attributes.add("")
+        return names
+
+    def shape(self, text: str) -> bool:
+        """Whether a text is a shape."""
+        if text in self.shapes:
+            return True
+        if self.shape_problem(text) is not None:
+            return False
+        self.shapes.add(text)
+        return True
+
+    def shape_problem(self, text: str) -> DumpSyntaxError | None:
+        """Return why a text is no shape, with its place in the text, or None."""
+        try:
+            self._reader.shape(text)
+        except DumpSyntaxError as error:
+            return error
+        return None
+
+    def attribute_text(self, text: str) -> bool:
+        """Whether all values of an attribute list are right."""
+        if text in self.attributes:
+            return True
+        for match in ATTRIBUTE.finditer(text):
+            name, value = match[1], match[2]
+            form = FORMS.get(name)
+            if form is not None:
+                if form.fullmatch(value) is None:
+                    return False
+            elif name not in KNOWN:
+                self.unknown.add(name)
+            elif self.value_problem(name, value) is not None:
+                return False
+        self.attributes.add(text)
+        return True
+
+    def literal(self, shape_text: str, text: str) -> bool:
+        """Whether a literal has the nesting of its shape."""
+        key = (shape_text, text)
+        if key in self._literals:
+            return True
+        if not _fits(text, self._reader.shape(shape_text)):
+            return False
+        if len(text) <= _REMEMBERED:
+            self._literals.add(key)
+        return True
+
+    def value_problem(self, name: str, value: str) -> DumpSyntaxError | None:
+        """Return why a sharding or device list is wrong, or None; other values are not judged."""
+        if name not in KNOWN:
+            self.unknown.add(name)
+        try:
+            if name == "sharding":
+                self._reader.sharding(value)
+            elif name == "replica_groups":
+                self._reader.device_list(value)
+        except DumpSyntaxError as error:
+            return error
+        return None
+
+    def signature(self, text: str) -> bool:
+        """Whether a text is ``(name: shape, ...) -> shape``; the shapes are not judged."""
+        return _SIGNATURE.fullmatch(text) is not None
+
+    def header(self, header: Mapping[str, str]) -> str | None:
+        """Return the name of the first header attribute whose value is wrong, or None."""
+        for name, value in header.items():
+            if name not in KNOWN:
+                self.unknown.add(name)
+            form = FORMS.get(name)
+            if form is not None and form.fullmatch(value) is None:
+                return name
+            if name == "entry_computation_layout" and not self._is_program_shape(value):
+                return name
+        return None
+
+    def _is_program_shape(self, value: str) -> bool:
+        try:
+            self._reader.program_shape(value)
+        except DumpSyntaxError:
+            return False
+        return True

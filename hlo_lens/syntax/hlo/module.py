@@ -1,0 +1,112 @@
+"""HLO module text to HloModule: by the scanner, or by the grammar alone.
+
+The scanner goes through the text once and asks the grammar about what it does not take: see
+`hlo_lens.syntax.hlo.scan`. The grammar alone is its reference in tests.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.hlo.columns import InstructionColumns
+from hlo_lens.model.hlo.module import HloModule
+from hlo_lens.syntax.hlo.reader import HloTextReader
+from hlo_lens.syntax.hlo.rows import HloRows, first_values, new_module
+from hlo_lens.syntax.hlo.scan import HloScan
+from hlo_lens.syntax.hlo.tables import read_tables
+from hlo_lens.text.errors import DumpSyntaxError, Gap
+from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SECOND = "expected the end of the text, found a second HloModule (hlo_lens.load reads them all)"
+
+
+def parse_hlo(text: str | bytes, *, strict: bool = False, path: str = "<text>") -> HloModule:
+    """Return the module that a text prints.
+
+    What could not be read is in the module's ``gaps``. A text of several modules gives the first,
+    and a gap that says where the second begins; `hlo_lens.load` reads them all.
+
+    Args:
+        text: HLO text as XLA dumps or prints it.
+        strict: Raise at the first gap.
+        path: Name of the text for messages.
+
+    Raises:
+        DumpSyntaxError: If nothing could be read, or, when strict, at the first gap.
+    """
+    source = clean(decode(text) if isinstance(text, bytes) else text, path)
+    modules = parse_hlo_modules(source)
+    module = modules[0]
+    if len(modules) > 1:
+        second = modules[1]
+        place = Gap.at(second.columns.source, Span(second.start, second.start + 9), _SECOND)
+        module.gaps = (*module.gaps, place)
+    if strict and module.gaps:
+        raise module.gaps[0].as_error()
+    return module
+
+
+def parse_hlo_modules(
+    source: Source, *, progress: Callable[[int], None] | None = None
+) -> list[HloModule]:
+    """Return all modules of a source, in order; at least one.
+
+    Args:
+        source: The text.
+        progress: Called now and then with the offset reached.
+
+    Raises:
+        DumpSyntaxError: If there is no computation and no header in the whole text.
+    """
+    scan = HloScan(source, progress)
+    scan.run()
+    is_strange = scan.is_strange or not scan.modules
+    if is_strange and not source.cuts.offsets and (cut := cut_log_prefixes(source)) is not None:
+        scan = HloScan(cut, progress)
+        scan.run()
+    if source.is_cut and scan.modules:
+        _mark_cut(scan.modules[-1], scan.source)
+    if not scan.modules:
+        gaps, _ = scan.gaps.take(has_read=False)
+        if gaps:
+            raise gaps[0].as_error()
+        message = "expected 'HloModule' or a computation, found nothing"
+        raise DumpSyntaxError(message, path=source.path)
+    return scan.modules
+
+
+def parse_with_grammar(source: Source) -> HloModule:
+    """Return the one module of a source as the grammar alone reads it: the scanner's reference.
+
+    Raises:
+        DumpSyntaxError: At the first place that the grammar does not allow.
+    """
+    from hlo_lens.syntax.hlo.grammar import read_module
+
+    read = read_module(source)
+    rows = HloRows(new_module(source, HloTextReader(), read.name, 0))
+    module = rows.module
+    module.header = first_values((name, source.text[start:end]) for name, start, end in read.header)
+    module.stack_frames, _ = read_tables(source.text, read.tables)
+    for computation in read.computations:
+        rows.add_read_computation(computation, is_inline=False)
+    return module
+
+
+def _mark_cut(module: HloModule, source: Source) -> None:
+    """Note that the file that a module is in ends too early, if the text does not show it."""
+    if not module.is_truncated:
+        end = len(source.text)
+        message = "expected more of the compressed file, found its end: it is cut off"
+        module.gaps = (*module.gaps, Gap.at(source, Span(max(0, end - 1), end), message))
+        module.is_truncated = True
+
+
+def unread_module(path: str, error: DumpSyntaxError | None = None) -> HloModule:
+    """Return a module without anything in it, for a file of which nothing could be read."""
+    gaps = () if error is None else (Gap.of(error),)
+    columns = InstructionColumns(Source("", path))
+    return HloModule(name="", columns=columns, reader=HloTextReader(), gaps=gaps)

@@ -1,0 +1,105 @@
+"""The reader that a module gets: each small language by its own parser, once per distinct text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.shapes.shape import ProgramShape
+from hlo_lens.syntax.hlo import text as hlo_text
+from hlo_lens.syntax.hlo.patterns import LOOSE_PROGRAM_SHAPE, SHAPE_ITEM
+from hlo_lens.syntax.shapes.replica_groups import parse_device_list
+from hlo_lens.syntax.shapes.shape import parse_shape
+from hlo_lens.syntax.shapes.sharding import parse_sharding
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hlo_lens.model.hlo.metadata import OpMetadata
+    from hlo_lens.model.hlo.text_reader import HloOperand, InputOutputAlias
+    from hlo_lens.model.shapes.replica_groups import CollectiveDeviceList
+    from hlo_lens.model.shapes.shape import Shape, ShapeIndex
+    from hlo_lens.model.shapes.sharding import HloSharding
+
+
+class HloTextReader:
+    """Reads parts of HLO text; implements `hlo_lens.model.hlo.text_reader.HloReader`."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[str, Shape] = {}
+        self._shardings: dict[str, HloSharding] = {}
+        self._device_lists: dict[str, CollectiveDeviceList] = {}
+
+    def shape(self, text: str) -> Shape:
+        """Return the shape that a text prints."""
+        known = self._shapes.get(text)
+        if known is None:
+            known = self._shapes[text] = parse_shape(text)
+        return known
+
+    def sharding(self, text: str) -> HloSharding:
+        """Return the sharding that a text prints."""
+        known = self._shardings.get(text)
+        if known is None:
+            known = self._shardings[text] = parse_sharding(text)
+        return known
+
+    def device_list(self, text: str) -> CollectiveDeviceList:
+        """Return the device groups that a ``replica_groups`` value prints."""
+        known = self._device_lists.get(text)
+        if known is None:
+            known = self._device_lists[text] = parse_device_list(text)
+        return known
+
+    def metadata(self, text: str) -> OpMetadata:
+        """Return what a ``metadata`` value prints."""
+        return hlo_text.parse_metadata(text)
+
+    def metadata_string(self, text: str, name: str) -> str | None:
+        """Return one field of a ``metadata`` value that is text, the last of that name, or None."""
+        return hlo_text.parse_metadata_string(text, name)
+
+    def operands(self, text: str) -> tuple[HloOperand, ...]:
+        """Return the operands between an instruction's parentheses."""
+        return hlo_text.parse_operands(text)
+
+    def attributes(self, text: str) -> tuple[tuple[str, str], ...]:
+        """Return names and values of an attribute list."""
+        return hlo_text.parse_attributes(text)
+
+    def attribute(self, text: str, name: str) -> str | None:
+        """Return the first value of one name in an attribute list; None without any."""
+        return hlo_text.parse_attribute(text, name)
+
+    def string(self, text: str) -> str:
+        """Return a quoted string without quotes and escapes."""
+        return hlo_text.parse_string(text)
+
+    def frontend_attributes(self, text: str) -> Mapping[str, str]:
+        """Return keys and values of a ``frontend_attributes`` value."""
+        return hlo_text.parse_frontend_attributes(text)
+
+    def names(self, text: str) -> tuple[str, ...]:
+        """Return the names in ``{%a, %b}`` or ``%a``."""
+        return hlo_text.parse_names(text)
+
+    def program_shape(self, text: str) -> ProgramShape:
+        """Return what an ``entry_computation_layout`` value prints.
+
+        Raises:
+            DumpSyntaxError: If it is not of the form ``{(shape, ...)->shape}``.
+        """
+        match = LOOSE_PROGRAM_SHAPE.fullmatch(text)
+        if match is None:
+            message = "expected {(shape, ...)->shape}"
+            raise DumpSyntaxError(message)
+        parameters = tuple(self.shape(item[1]) for item in SHAPE_ITEM.finditer(match[1]))
+        return ProgramShape(parameters=parameters, result=self.shape(match[2]))
+
+    def aliasing(self, text: str) -> tuple[InputOutputAlias, ...]:
+        """Return the pairs of an ``input_output_alias`` value."""
+        return hlo_text.parse_aliasing(text)
+
+    def donors(self, text: str) -> tuple[tuple[int, ShapeIndex], ...]:
+        """Return the entries of a ``buffer_donor`` value."""
+        return hlo_text.parse_donors(text)

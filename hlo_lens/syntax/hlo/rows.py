@@ -1,0 +1,168 @@
+"""Instructions of an HLO text as rows of places: those that patterns and the grammar read."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.hlo.columns import (
+    ComputationColumns,
+    ComputationParts,
+    InstructionColumns,
+    Overlay,
+)
+from hlo_lens.model.hlo.module import HloModule
+from hlo_lens.model.hlo.text_reader import HloOperand
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterable, Sequence
+
+    from hlo_lens.model.hlo.text_reader import HloReader
+    from hlo_lens.syntax.hlo.grammar import ReadComputation, ReadInstruction, ReadOperand
+    from hlo_lens.text.source import Source
+
+_LARGEST_OFFSET = (1 << 32) - 1
+"""Longest text whose places fit into columns of 32 bits."""
+
+
+def new_module(source: Source, reader: HloReader, name: str, start: int) -> HloModule:
+    """Return a module of a source without anything in it."""
+    columns, computations = InstructionColumns(source), ComputationColumns()
+    if len(source.text) > _LARGEST_OFFSET:
+        columns.spans, computations.spans = array("Q"), array("Q")
+    return HloModule(
+        name=name, columns=columns, reader=reader, computation_columns=computations, start=start
+    )
+
+
+def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return name to value, of a repeated name the first value."""
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        found.setdefault(name, value)
+    return found
+
+
+class HloRows:
+    """Adds rows to a module.
+
+    Attributes:
+        module: The module.
+        columns: Its columns.
+    """
+
+    def __init__(self, module: HloModule) -> None:
+        self.module = module
+        self.columns = module.columns
+        self.text = module.columns.source.text
+        self._nested = 0
+        self._inline = 0
+        self._foreign: list[range] = []
+
+    def add_match(self, match: re.Match[str], *, attributes_end: int) -> None:
+        """Add an instruction that a pattern matched."""
+        columns = self.columns
+        if match.start(1) >= 0:
+            columns.roots.append(len(columns))
+        group = 5 if match.start(5) >= 0 else 6
+        columns.spans.extend(
+            (
+                *match.span(2),
+                *match.span(3),
+                *match.span(4),
+                *match.span(group),
+                attributes_end,
+            )
+        )
+
+    def add_read_computation(self, read: ReadComputation, *, is_inline: bool) -> str:
+        """Add a computation that the grammar read, and return its name."""
+        name = read.name or (self._inline_name() if is_inline else "")
+        outer, self._foreign = self._foreign, []
+        first = len(self.columns)
+        for instruction in read.instructions:
+            self.add_read(instruction)
+        self.module.computation_columns.add(
+            ComputationParts(
+                start=read.start,
+                name=name,
+                signature=read.signature or (0, 0),
+                attributes=read.attributes,
+                rows=self.take(first),
+                is_entry=read.is_entry,
+                is_inline=is_inline,
+            )
+        )
+        self._foreign = outer
+        self._foreign.append(range(first, len(self.columns)))
+        return name
+
+    def take(self, first: int) -> Sequence[int]:
+        """Return the rows from one on without those of computations printed in between."""
+        rows = range(first, len(self.columns))
+        if not self._foreign:
+            return rows
+        foreign = {row for rows in self._foreign for row in rows}
+        self._foreign = []
+        return tuple(row for row in rows if row not in foreign)
+
+    def _inline_name(self) -> str:
+        self._inline += 1
+        return "_" if self._inline == 1 else f"_.{self._inline - 1}"
+
+    def add_read(self, read: ReadInstruction) -> None:
+        """Add the rows of an instruction that the grammar read, its inner computations first."""
+        bodies = iter(read.bodies)
+        called = tuple(
+            self.add_read_computation(next(bodies), is_inline=True) if name is None else name
+            for name in read.called
+        )
+        columns = self.columns
+        names: dict[int, str] = {}
+        for current in reversed(with_nested(read)):
+            overlay = Overlay()
+            if current.name is None:
+                self._nested += 1
+                opcode = self.text[slice(*current.opcode)]
+                overlay.name = names[id(current)] = f"{opcode}.nested.{self._nested}"
+            if any(argument.nested is not None for argument in current.arguments):
+                overlay.operands = tuple(self._operand(a, names) for a in current.arguments)
+            if current is read:
+                overlay.called = called if read.bodies else ()
+                overlay.attributes = tuple(
+                    (name, self.text[start:end]) for name, start, end in read.attributes
+                )
+            if current.is_root:
+                columns.roots.append(len(columns))
+            columns.overlays[len(columns)] = overlay
+            columns.spans.extend(_places(current))
+
+    def _operand(self, read: ReadOperand, names: dict[int, str]) -> HloOperand:
+        if read.nested is not None:
+            return HloOperand(name=names[id(read.nested)])
+        shape = None if read.shape is None else self.text[slice(*read.shape)]
+        return HloOperand(name=read.name, index=read.index, shape_text=shape)
+
+
+def with_nested(read: ReadInstruction) -> list[ReadInstruction]:
+    """Return an instruction and all that are nested in it, callers before what they hold."""
+    order: list[ReadInstruction] = []
+    stack = [read]
+    while stack:
+        current = stack.pop()
+        order.append(current)
+        stack.extend(a.nested for a in current.arguments if a.nested is not None)
+    return order
+
+
+def _places(read: ReadInstruction) -> tuple[int, ...]:
+    """Return the columns of a row."""
+    nowhere = (read.opcode[0], read.opcode[0])
+    return (
+        *(read.name or nowhere),
+        *(read.shape or nowhere),
+        *read.opcode,
+        *read.operands,
+        read.end,
+    )

@@ -1,0 +1,401 @@
+"""The scanner: one pass over an HLO text, anchored.
+
+At each place it tries the pattern of a printed instruction line, then a loose one, then the grammar
+on that one instruction; what none of them takes is a gap. Instructions become rows of places; their
+meaning is read on demand. The cost of a gap is bounded: text is looked at again only a fixed number
+of times.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.hlo.columns import ComputationParts
+from hlo_lens.syntax.hlo import patterns
+from hlo_lens.syntax.hlo.attributes import AttributeCheck
+from hlo_lens.syntax.hlo.fallback import HloFallback
+from hlo_lens.syntax.hlo.foreign import (
+    ForeignLines,
+    begins_line,
+    follows_directly,
+    has_body,
+    line_is_foreign,
+)
+from hlo_lens.syntax.hlo.gaps import MOST_EXPLAINED, HloGaps
+from hlo_lens.syntax.hlo.reader import HloTextReader
+from hlo_lens.syntax.hlo.rows import HloRows, first_values, new_module
+from hlo_lens.syntax.hlo.tables import read_tables
+from hlo_lens.syntax.hlo.text import parse_attributes
+from hlo_lens.syntax.hlo.units import LONG_LINE, HloUnits
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable
+
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.text.source import Source
+
+
+class HloScan:
+    """One pass over a source. Holds the module that is being filled and the gaps so far.
+
+    Attributes:
+        source: The text.
+        modules: Modules found so far.
+        gaps: Gaps of the module that is being filled.
+        is_strange: Whether anything in it was no HLO.
+    """
+
+    def __init__(self, source: Source, progress: Callable[[int], None] | None) -> None:
+        self.source = source
+        self.text = source.text
+        self.modules: list[HloModule] = []
+        self.gaps = HloGaps(source)
+        self.is_strange = False
+        self._failed = 0
+        self._progress = progress
+        self._reader = HloTextReader()
+        self._check = AttributeCheck(self._reader)
+        self._units = HloUnits(source.text)
+        self._fallback = HloFallback(source, self._check)
+        self._foreign = ForeignLines()
+        self._rows: HloRows | None = None
+        self._has_entry = False
+
+    def run(self) -> None:
+        """Read the whole text."""
+        position, size = 0, len(self.text)
+        while True:
+            position = self._units.blank(position)
+            if position >= size:
+                break
+            if self._progress is not None:
+                self._progress(position)
+            position = self._unit(position)
+        self._end_module()
+
+    def _unit(self, position: int) -> int:
+        """Read what stands between computations and return where it ends."""
+        text = self.text
+        if patterns.HEADER_START.match(text, position):
+            return self._header(position)
+        if patterns.TABLE.match(text, position):
+            rows = self._rows or self._begin_module("", position)
+            rows.module.stack_frames, end = read_tables(text, position)
+            return self._outside(end, headless=True) if follows_directly(text, end) else end
+        match = patterns.LINE_COMPUTATION.match(text, position)
+        if match is None:
+            end = self._units.unit_end(position)
+            match = patterns.LOOSE_COMPUTATION.match(text, position, end)
+        if match is not None and self._is_head(match):
+            return self._computation(match)
+        if line_is_foreign(text, position, self._units.line_end(position)):
+            return self._outside(position)
+        if patterns.INSTRUCTION_LIKE.match(text, position, position + LONG_LINE):
+            return self._stray_instructions(position)
+        match = patterns.LENIENT_COMPUTATION.match(text, position)
+        if match is not None:
+            self.gaps.add_head(*match.span())
+            return self._computation(match)
+        return self._outside(position)
+
+    def _is_head(self, match: re.Match[str]) -> bool:
+        """Whether a name and a brace begin a computation, or lines of others."""
+        if match[1] is not None or match[3] is not None or "%" in match[0]:
+            return True
+        return has_body(self.text, match.end(), named=match[2] is not None)
+
+    def _header(self, position: int) -> int:
+        text = self.text
+        match = patterns.HEADER.match(text, position)
+        if match is None:
+            return self._outside(position)
+        module = self._begin_module(match[1] or "", position).module
+        start, end = match.span(2)
+        module.header = first_values(parse_attributes(text[start:end]))
+        line_end = self._units.line_end(end)
+        after = self._units.blank(end)
+        if after < line_end and not patterns.LOOSE_COMPUTATION.match(text, after):
+            self.gaps.add_header(position, end, line_end, "expected ',' and a header attribute")
+            return line_end
+        bad = self._check.header(module.header)
+        if bad is not None:
+            place = text.find(f"{bad}=", start, end)
+            self.gaps.add_header(position, place, end, f"expected another value of {bad}")
+        return end
+
+    def _begin_module(self, name: str, start: int) -> HloRows:
+        """End the module before and begin a new one."""
+        self._end_module()
+        self._has_entry = False
+        self._rows = HloRows(new_module(self.source, self._reader, name, start))
+        return self._rows
+
+    def _check_entry(self, module: HloModule) -> None:
+        """Note that the entry is lost: the header tells its parameters, and nothing has them."""
+        layout = module.header.get("entry_computation_layout")
+        if layout is None or self._has_entry or module.is_truncated or not module.computations:
+            return
+        if patterns.LOOSE_PROGRAM_SHAPE.fullmatch(layout) is None:
+            return
+        wanted = len(self._reader.program_shape(layout).parameters)
+        found = len(module.computations[-1].parameters)
+        if wanted != found:
+            end = len(self.text)
+            module.is_truncated = True
+            message = f"expected an ENTRY computation of {wanted} parameters, found the end"
+            self.gaps.add(max(0, end - 1), end, message)
+
+    def _end_module(self) -> None:
+        rows, self._rows = self._rows, None
+        if rows is None:
+            return
+        module = rows.module
+        self._check_entry(module)
+        module.gaps, module.passed_lines = self.gaps.take(has_read=bool(module.computations))
+        module.strange_spans = self.gaps.take_strange()
+        self.is_strange |= bool(module.strange_spans)
+        module.unknown_attributes = self._check.take_unknown()
+        self.modules.append(module)
+
+    def _computation(self, match: re.Match[str]) -> int:
+        rows = self._rows or self._begin_module("", match.start())
+        module, first = rows.module, len(rows.columns)
+        computation = ComputationParts(
+            start=match.start(),
+            name=match.span(2),
+            signature=match.span(3),
+            is_entry=match[1] is not None,
+            is_complete=False,
+        )
+        if computation.is_entry and self._has_entry:
+            self.gaps.add(match.start(1), match.start(1) + 5, "expected one ENTRY, found a second")
+        self._has_entry |= computation.is_entry
+        self._signature(match)
+        position = self._body(match.end(), computation, rows)
+        computation.rows = rows.take(first)
+        module.computation_columns.add(computation)  # after bodies that it prints in place
+        if not computation.is_complete and position >= len(self.text):
+            module.is_truncated = True
+        return position
+
+    def _signature(self, match: re.Match[str]) -> None:
+        if match[3] and not self._check.signature(match[3]):
+            start, end = match.span(3)
+            self.gaps.add(start, end, "expected (name: shape, ...) -> shape")
+
+    def _body(self, position: int, computation: ComputationParts, rows: HloRows) -> int:
+        """Read instructions up to the closing brace and return where the text goes on."""
+        text, columns = self.text, rows.columns
+        extend, roots = columns.spans.extend, columns.roots
+        match_line = patterns.LINE_INSTRUCTION.match
+        shapes, attributes = self._check.shapes, self._check.attributes
+        accepts = self._accepts
+        row = len(columns)
+        rooted = False
+        while True:
+            match = match_line(text, position)
+            if match is not None:
+                (
+                    (_, end),
+                    (root, _),
+                    (name, name_end),
+                    (shape, shape_end),
+                    (opcode, opcode_end),
+                    (operands, operands_end),
+                    (_, complex_end),
+                    (middle, middle_end),
+                    (_, tail_end),
+                ) = match.regs
+                if (
+                    operands >= 0
+                    and text[shape:shape_end] in shapes
+                    and (middle == middle_end or text[middle:middle_end] in attributes)
+                ) or accepts(match):
+                    if operands < 0:
+                        operands, operands_end = opcode_end + 1, complex_end
+                    if root >= 0:
+                        if rooted:
+                            self.gaps.add(root, root + 4, "expected one ROOT, found a second")
+                        rooted = True
+                        roots.append(row)
+                    extend(
+                        (
+                            name,
+                            name_end,
+                            shape,
+                            shape_end,
+                            opcode,
+                            opcode_end,
+                            operands,
+                            operands_end,
+                            tail_end,
+                        )
+                    )
+                    row += 1
+                    position = end
+                    continue
+            start = position
+            position, ends = self._irregular(position, computation, rows)
+            if ends:
+                return position
+            if len(columns) > row and roots and roots[-1] == len(columns) - 1:
+                if rooted:
+                    start = self._units.blank(start)
+                    self.gaps.add(start, start + 4, "expected one ROOT, found a second")
+                rooted = True
+            row = len(columns)
+
+    def _accepts(self, match: re.Match[str]) -> bool:
+        """Whether the parts of an instruction that patterns cannot judge are right."""
+        check = self._check
+        if not (check.shape(match[3]) and check.attribute_text(match[7])):
+            return False
+        if match[5] is not None:
+            return True
+        if match[4] == "constant":
+            return check.literal(match[3], match[6])
+        if match[4] == "parameter":
+            return patterns.PARAMETER_NUMBER.fullmatch(match[6]) is not None
+        operands = match[6]
+        if "/" in operands:
+            if operands.count("/*") != operands.count("*/"):
+                return False
+            operands = patterns.COMMENTS.sub(" ", operands)
+        return (
+            patterns.NESTED_CALL.search(operands) is None
+            and patterns.TYPED_OPERANDS.fullmatch(operands) is not None
+        )
+
+    def _irregular(
+        self, position: int, computation: ComputationParts, rows: HloRows
+    ) -> tuple[int, bool]:
+        """Read what is no printed instruction line.
+
+        Returns:
+            Where the text goes on, and whether the computation ends there.
+        """
+        text = self.text
+        match = patterns.LINE_CLOSE.match(text, position)
+        start = position
+        if match is None:
+            start = self._units.blank(position)
+            if start >= len(text):
+                self._truncated(computation)
+                return len(text), True
+            if text[start] == "}":
+                match = patterns.LOOSE_CLOSE.match(text, start)
+        if match is not None:
+            computation.is_complete = True
+            computation.attributes = match.span(1)
+            if self._progress is not None:
+                self._progress(match.end())
+            return match.end(), True
+        line = patterns.LINE_INSTRUCTION.match(text, start) if start > position else None
+        if line is not None and self._accepts(line):
+            rows.add_match(line, attributes_end=line.end(8))
+            return line.end(), False
+        if self._begins_computation(start):
+            self.gaps.add(
+                start, self._units.line_end(start), "expected '}', found a new computation"
+            )
+            return start, True
+        return self._unit_in_body(start, rows), False
+
+    def _truncated(self, computation: ComputationParts) -> None:
+        end = len(self.text)
+        while end and self.text[end - 1].isspace():
+            end -= 1
+        place = computation.name
+        name = (place if isinstance(place, str) else self.text[slice(*place)]) or "the computation"
+        self.gaps.add(end, end + 1, f"expected '}}', found the end: {name} is cut off")
+
+    def _begins_computation(self, position: int) -> bool:
+        text = self.text
+        if text[position - 1 : position] not in ("\n", ""):
+            return False
+        if patterns.NEXT_HEADER.match(text, position):
+            return True
+        return (
+            patterns.LINE_COMPUTATION.match(text, position) is not None
+            or patterns.COMPUTATION_LIKE.match(text, position, self._units.line_end(position))
+            is not None
+        )
+
+    def _unit_in_body(self, position: int, rows: HloRows) -> int:
+        """Read one instruction that is not printed on one plain line, or note a gap."""
+        text = self.text
+        if not patterns.INSTRUCTION_LIKE.match(text, position, position + LONG_LINE):
+            return self._junk(position)
+        end = self._units.unit_end(position)
+        match = patterns.LOOSE_INSTRUCTION.match(text, position, end)
+        if match is not None and self._accepts(match):
+            rows.add_match(match, attributes_end=match.end(7))
+            return match.end()
+        if self._failed >= MOST_EXPLAINED:
+            self.gaps.add(position, self._units.line_end(position), "expected an instruction")
+            return end
+        try:
+            read, stop = self._fallback.read(position, end)
+        except DumpSyntaxError as error:
+            self._failed += 1
+            self.gaps.add_error(error)
+            return end
+        rows.add_read(read)
+        return stop
+
+    def _stray_instructions(self, position: int) -> int:
+        """Read instructions that stand outside any computation, as XLA prints a single one."""
+        if self._rows is not None and self._rows.module.computations:
+            return self._outside(position, headless=True)
+        rows = self._rows or self._begin_module("", position)
+        module = rows.module
+        start, first = position, len(rows.columns)
+        size = len(self.text)
+        while position < size and patterns.INSTRUCTION_LIKE.match(self.text, position):
+            position = self._units.blank(self._unit_in_body(position, rows))
+        instructions = range(first, len(rows.columns))
+        module.computation_columns.add(
+            ComputationParts(start=start, rows=instructions, is_entry=True)
+        )
+        return position
+
+    def _junk(self, position: int) -> int:
+        """Note a gap for text inside a computation that is no HLO; return where reading goes on."""
+        end = self._units.unit_end(position)
+        text = self.text[position:end].rstrip()
+        self.gaps.note_strange(position, end)
+        first_end = min(self._units.line_end(position), position + len(text))
+        lines = text.count("\n") + 1
+        self.gaps.add(position, first_end, "expected an instruction or '}'", lines)
+        return end
+
+    def _is_cut_head(self, end: int) -> bool:
+        """Whether a line that ends there may be the entry's first, cut off."""
+        is_last = end == len(self.text) and not self.text.endswith("\n")
+        return is_last and self._rows is not None and not self._has_entry
+
+    def _outside(self, position: int, *, headless: bool = False) -> int:
+        """Read what stands outside any computation: lines of others are passed over.
+
+        Args:
+            position: Where it begins.
+            headless: Whether a row of a table stands there, or an instruction whose computation's
+                first line is lost.
+
+        Returns:
+            Where reading can begin anew.
+        """
+        end = self._units.unit_end(position)
+        header = patterns.HEADER_INSIDE.search(self.text, position + 1, end)
+        if header is not None:
+            end = header.start()
+        self.gaps.note_strange(position, end)
+        headless |= not begins_line(self.text, position)
+        for start, stop, foreign in self._foreign.runs(self.text, position, end, headless=headless):
+            if foreign and not self._is_cut_head(stop):
+                self.gaps.pass_over(start, stop)
+            else:
+                self.gaps.add_run(start, stop)
+        return end

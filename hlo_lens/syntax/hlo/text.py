@@ -1,0 +1,176 @@
+"""Small parts of HLO text: strings, operand lists, attribute lists, metadata, aliasing.
+
+Each function takes the text of one part that the scanner or the grammar has accepted.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from hlo_lens.model.hlo.metadata import OpMetadata
+from hlo_lens.model.hlo.text_reader import HloOperand, InputOutputAlias
+from hlo_lens.syntax.hlo.patterns import ATTRIBUTE, COMMENTS, LOOSE, NAME, SPACE
+from hlo_lens.text.lazy_pattern import LazyPattern
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hlo_lens.model.shapes.shape import ShapeIndex
+
+_ESCAPE = LazyPattern(r"((?:\\(?:[0-7]{1,3}|x[0-9a-fA-F]{2}))+)|\\(.)", re.DOTALL)
+_CODE = LazyPattern(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2}))")
+_SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_PLAIN_OPERAND = LazyPattern(r"%?([\w.-]+)((?:#\d+)*)")
+_OPERAND = LazyPattern(
+    rf"[,\s]*+{SPACE}(?:({LOOSE.shape}){SPACE})?+(?:{NAME}((?:{SPACE}#{SPACE}\d++)*+))?+{SPACE}(?:,|\Z)"
+)
+_METADATA_FIELD = LazyPattern(
+    rf"([A-Za-z_]\w*+)={SPACE}(?:({LOOSE.string}|{LOOSE.quoted})|(\{{[^{{}}]*+\}}|[\w.+-]++))"
+)
+_FRONTEND = LazyPattern(
+    rf"{SPACE}([\w.-]++)={SPACE}(?:({LOOSE.string}|{LOOSE.quoted})|({LOOSE.braces})){SPACE}(?=,|\Z)"
+)
+_FRONTEND_LENIENT = LazyPattern(
+    r"\s*([\w.-]+)=(?:\"(.*?)\"|(\{.*?\}))\s*(?=,\s*[\w.-]+=[\"{]|\Z)", re.DOTALL
+)
+_INT = LazyPattern(r"-?\d+")
+_ALIAS = LazyPattern(
+    r"\{([\d,\s]*)\}\s*:\s*\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}\s*(?:,\s*(may-alias|must-alias)\s*)?\)"
+)
+_DONOR = LazyPattern(r"\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}\s*\)")
+_LIST_NAME = LazyPattern(r"%?([A-Za-z_%][\w.-]*)")
+_INTEGERS = frozenset(
+    {"source_line", "source_end_line", "source_column", "source_end_column", "stack_frame_id"}
+)
+_LONGEST = 20
+"""Digits of the largest number of 64 bits, and one."""
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_STRINGS = frozenset({"op_type", "op_name", "source_file", "scheduling_name", "deduplicated_name"})
+
+
+def unescape(text: str) -> str:
+    """Return a C-escaped text as it was: octal and hexadecimal bytes are joined as UTF-8."""
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(_unescaped, text)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    if match[1] is None:
+        return _SIMPLE.get(match[2], match[2])
+    codes = bytes(int(o, 8) & 255 if o else int(x, 16) for o, x in _CODE.findall(match[1]))
+    return codes.decode("utf-8", errors="backslashreplace")
+
+
+def parse_string(text: str) -> str:
+    """Return a quoted string without quotes and escapes; any other text as it is."""
+    if len(text) > 1 and text[0] in "\"'" and text[-1] == text[0]:
+        return unescape(text[1:-1])
+    return text
+
+
+def parse_operands(text: str) -> tuple[HloOperand, ...]:
+    """Return the operands of a list, in order. Shapes in front of the names are kept as text."""
+    if "/" in text:
+        text = COMMENTS.sub("", text)
+    if "[" not in text and "(" not in text:
+        return tuple(
+            HloOperand(name=name, index=_index(index)) if index else HloOperand(name=name)
+            for name, index in _PLAIN_OPERAND.findall(text)
+        )
+    return tuple(
+        HloOperand(name=m[2] or "", index=_index(m[3] or ""), shape_text=m[1])
+        for m in _OPERAND.finditer(text)
+        if m[1] or m[2]
+    )
+
+
+def _index(text: str) -> ShapeIndex:
+    return tuple(int(digits) for digits in _INT.findall(text))
+
+
+def parse_attributes(text: str) -> tuple[tuple[str, str], ...]:
+    """Return names and values of an attribute list (with its leading comma), as written."""
+    return tuple((m[1], m[2]) for m in ATTRIBUTE.finditer(text))
+
+
+def parse_attribute(text: str, name: str) -> str | None:
+    """Return the first value of one name in an attribute list, without reading what follows it."""
+    for match in ATTRIBUTE.finditer(text):
+        if match[1] == name:
+            return match[2]
+    return None
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Return the names in ``{%a, %b}`` or ``%a``, without ``%``; tuple indices are left out."""
+    if text.startswith(("{", "%")) or "/" in text:
+        text = COMMENTS.sub("", text)
+    return tuple(_LIST_NAME.findall(re.sub(r"#\d+", "", text)))
+
+
+def parse_frontend_attributes(text: str) -> Mapping[str, str]:
+    """Return keys and values, unquoted. Dumps before 2025 hold quotes that are not escaped."""
+    inner = text.strip()[1:-1]
+    found: dict[str, str] = {}
+    position = 0
+    while position < len(inner):
+        match = _FRONTEND.match(inner, position) or _FRONTEND_LENIENT.match(inner, position)
+        if match is None:
+            break
+        key, quoted, braced = match[1], match[2], match[3]
+        if quoted is None:
+            found[key] = braced
+        else:
+            is_strict = match.re is _FRONTEND.compiled
+            found[key] = parse_string(quoted) if is_strict else unescape(quoted)
+        position = match.end() + 1
+    return found
+
+
+def parse_metadata_string(text: str, name: str) -> str | None:
+    """Return one field of a ``metadata={...}`` value that is text, as `parse_metadata` has it."""
+    found = None
+    for match in _METADATA_FIELD.finditer(text):
+        if match[1] == name:
+            found = match[2] or match[3]
+    return None if found is None else parse_string(found)
+
+
+@functools.lru_cache(maxsize=1024)
+def parse_metadata(text: str) -> OpMetadata:
+    """Return what a ``metadata={...}`` value says; fields that it does not know are kept."""
+    known: dict[str, Any] = {}
+    other: dict[str, str] = {}
+    for match in _METADATA_FIELD.finditer(text):
+        name, quoted, plain = match[1], match[2], match[3]
+        value = plain if quoted is None else parse_string(quoted)
+        if name in _STRINGS:
+            known[name] = value
+        elif name in _INTEGERS and len(value) < _LONGEST and value.lstrip("-").isdecimal():
+            known[name] = int(value)
+        else:
+            other[name] = value
+    return OpMetadata(**known, other=other or _NOTHING)
+
+
+def parse_aliasing(text: str) -> tuple[InputOutputAlias, ...]:
+    """Return the pairs of an ``input_output_alias`` value, in order."""
+    return tuple(
+        InputOutputAlias(
+            output_index=_index(m[1]),
+            parameter_number=int(m[2]),
+            parameter_index=_index(m[3]),
+            kind="must-alias" if m[4] == "must-alias" else "may-alias",  # one text for all
+        )
+        for m in _ALIAS.finditer(text)
+    )
+
+
+def parse_donors(text: str) -> tuple[tuple[int, ShapeIndex], ...]:
+    """Return parameter number and index of each entry of a ``buffer_donor`` value."""
+    return tuple((int(m[1]), _index(m[2])) for m in _DONOR.finditer(text))

@@ -1,0 +1,1 @@
+"""Readers of logs: out-of-memory messages, warnings, printed shardings and values."""

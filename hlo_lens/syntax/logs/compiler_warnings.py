@@ -1,0 +1,250 @@
+"""Text of a log to the warnings of XLA and JAX in it.
+
+Each is found by words of its own; its extent is found by a regular expression, its parts are read
+by the grammar.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING
+
+from lark import Lark, Token
+
+from hlo_lens.model.logs.compiler_warnings import CompilerWarning, PrintedInstruction, WarningKind
+from hlo_lens.model.shapes.parsing_port import reader
+from hlo_lens.syntax.buffers.lines import Node, grammar_tree, optional_token
+from hlo_lens.syntax.grammar.files import grammar_text
+from hlo_lens.syntax.hlo.text import parse_metadata
+from hlo_lens.syntax.logs.jax_items import CodeError
+from hlo_lens.syntax.logs.jax_values import parse_value
+from hlo_lens.syntax.logs.log_text import line_range, span_gap
+from hlo_lens.text.errors import DumpSyntaxError, Gap
+from hlo_lens.text.source import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from hlo_lens.model.hlo.metadata import OpMetadata
+    from hlo_lens.model.shapes.shape import Shape
+    from hlo_lens.model.shapes.sharding import HloSharding
+
+GRAMMARS = ("hlo_tokens", "compiler_warnings")
+STARTS = ("full_rematerialization", "unused_donation", "slow_compile", "constant_folding")
+
+NAMES: Mapping[str, str] = {
+    "INABILITY": "'was not able to go from sharding' or 'cannot go from sharding'",
+    "SHARDING": "a sharding",
+    "HOW": "'for HLO operation'",
+    "INSTRUCTION": "an instruction",
+    "TYPE": "a type such as float32[8]",
+    "DURATION": "a duration such as 2m1.5s",
+    "HLO": "an instruction",
+}
+"""What users call the terminals."""
+
+_REMATERIALIZATION = re.compile(
+    r"Involuntary full rematerialization\. The compiler (?:was not able to|cannot) [^\n]*"
+)
+_DONATION = re.compile(
+    r"Some donated buffers were not usable:[ \t]*(?P<types>[^\n]*?)\.?[ \t]*(?:\n|\Z)"
+    r"(?P<reason>[ \t]*Donation is not implemented for [^\n]*)?"
+)
+_SOURCE_LINE = re.compile(r"Some donated buffers were not usable:[\"']")
+_TOOK = re.compile(r"The operation took (?P<took>[\d.hmsun]+)[ \t]*\n?\s*(?:\*{8,}\s*)?\Z")
+_SLOW = re.compile(
+    r"(?:\[Compiling module [^\]\n]*\]\s*)?Very slow compile\?[^\n]*|Very slow compile\?[^\n]*"
+)
+_FOLDING = re.compile(
+    r"Constant folding an instruction is taking > [\d.hmsun]+:\s*(?:\n\s*)?%?[\w.-]+ = [^\n]*"
+)
+_MODULE_BEFORE = re.compile(r"\[Compiling module [^\]\n]*\]\s*\Z")
+_BEFORE = 400
+_INSTRUCTION = re.compile(
+    r"%?(?P<name>[\w.-]+) = (?P<shape>\((?:[^()]|\([^()]*\))*\)|[a-z]\w*\[[^\]]*\](?:\{[^}]*\})?) "
+    r"(?P<opcode>[a-z][a-z0-9-]*)\("
+)
+_METADATA = re.compile(r"metadata=(\{(?:[^{}\"]|\"(?:[^\"\\]|\\.)*\")*\})")
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+
+@functools.cache
+def parser() -> Lark:
+    """Return the parser of all warnings."""
+    return Lark(
+        grammar_text(*GRAMMARS),
+        start=list(STARTS),
+        parser="lalr",
+        lexer="contextual",
+        maybe_placeholders=False,
+    )
+
+
+def read_warning(
+    source: Source, place: int, word: str
+) -> tuple[CompilerWarning | None, int, list[Gap]]:
+    """Return the warning that one of `log_words.WARNINGS` begins, where it ends, and its gaps."""
+    read = _READERS[word]
+    try:
+        found = read(source, place)
+    except DumpSyntaxError as error:
+        end = source.text.find("\n", place)
+        end = len(source.text) if end < 0 else end
+        return None, end, [span_gap(source, place, min(end, place + 80), error.message)]
+    return (None, place + 1, []) if found is None else (*found, [])
+
+
+def _tree(rule: str, text: str) -> Node:
+    return grammar_tree(parser(), NAMES, Source(text), rule, 0, len(text))
+
+
+def _tokens(tree: Node, kind: str) -> list[str]:
+    return [str(c) for c in tree.children if isinstance(c, Token) and c.type == kind]
+
+
+def _rematerialization(source: Source, place: int) -> tuple[CompilerWarning, int] | None:
+    match = _REMATERIALIZATION.match(source.text, place)
+    if match is None:
+        return None
+    tree = _tree("full_rematerialization", match[0].rstrip())
+    before, after = _tokens(tree, "SHARDING")
+    line, lines = line_range(source, place, match.end())
+    warning = CompilerWarning(
+        kind=WarningKind.FULL_REMATERIALIZATION,
+        instruction=printed_instruction(str(optional_token(tree, "INSTRUCTION"))),
+        from_sharding=_sharding(before),
+        to_sharding=_sharding(after),
+        line=line,
+        lines=lines,
+    )
+    return warning, match.end()
+
+
+def _donation(source: Source, place: int) -> tuple[CompilerWarning, int] | None:
+    """Return the warning; the line of JAX's own code that Python shows below it is none."""
+    match = _DONATION.match(source.text, place)
+    if match is None or _SOURCE_LINE.match(source.text, place) is not None:
+        return None
+    tree = _tree("unused_donation", match[0].rstrip())
+    line, lines = line_range(source, place, match.end())
+    types = tuple(_inner(text) for text in _tokens(tree, "TYPE"))
+    warning = CompilerWarning(
+        kind=WarningKind.UNUSED_DONATION,
+        donated=types,
+        donated_shapes=tuple(_type_shape(text) for text in types),
+        reason=(match["reason"] or "").strip(),
+        line=line,
+        lines=lines,
+    )
+    return warning, match.end()
+
+
+def _inner(text: str) -> str:
+    return text.partition("(")[2].removesuffix(")") if text.endswith(")") else text
+
+
+def _slow_compile(source: Source, place: int) -> tuple[CompilerWarning, int] | None:
+    before = _MODULE_BEFORE.search(source.text, max(0, place - _BEFORE), place)
+    start = place if before is None else before.start()
+    match = _SLOW.match(source.text, start)
+    if match is None:
+        return None
+    tree = _tree("slow_compile", match[0])
+    module = optional_token(tree, "MODULE")
+    took = _TOOK.search(source.text, max(0, start - _BEFORE), start)
+    line, lines = line_range(source, start, match.end())
+    warning = CompilerWarning(
+        kind=WarningKind.SLOW_COMPILE,
+        module=None if module is None else str(module),
+        platform=str(optional_token(tree, "PLATFORM") or "").strip(),
+        duration_seconds=None if took is None else seconds(took["took"]),
+        is_finished=took is not None,
+        line=line,
+        lines=lines,
+    )
+    return warning, match.end()
+
+
+def _constant_folding(source: Source, place: int) -> tuple[CompilerWarning, int] | None:
+    match = _FOLDING.match(source.text, place)
+    if match is None:
+        return None
+    tree = _tree("constant_folding", match[0].rstrip())
+    took = _TOOK.search(source.text, max(0, place - _BEFORE), place)
+    line, lines = line_range(source, place, match.end())
+    (limit,) = _tokens(tree, "DURATION")
+    warning = CompilerWarning(
+        kind=WarningKind.CONSTANT_FOLDING,
+        instruction=printed_instruction(str(optional_token(tree, "HLO"))),
+        duration_seconds=seconds(limit if took is None else took["took"]),
+        is_finished=took is not None,
+        line=line,
+        lines=lines,
+    )
+    return warning, match.end()
+
+
+_READERS: Mapping[str, Callable[[Source, int], tuple[CompilerWarning, int] | None]] = {
+    "Involuntary full rematerialization": _rematerialization,
+    "Some donated buffers were not usable:": _donation,
+    "Very slow compile?": _slow_compile,
+    "Constant folding an instruction is taking > ": _constant_folding,
+}
+
+
+def seconds(text: str) -> float | None:
+    """Return a duration as absl prints it, in seconds; None if it is none.
+
+    >>> seconds("2m1.5s"), seconds("1h3m0s"), seconds("250ms"), seconds("soon")
+    (121.5, 3780.0, 0.25, None)
+    """
+    parts = re.findall(r"([\d.]+)(h|ms|us|ns|m|s)", text)
+    if "".join(number + unit for number, unit in parts) != text or not parts:
+        return None
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def printed_instruction(text: str) -> PrintedInstruction | None:
+    """Return the instruction that a warning prints; None if its beginning cannot be read."""
+    match = _INSTRUCTION.match(text)
+    if match is None:
+        return None
+    metadata = _METADATA.search(text)
+    return PrintedInstruction(
+        text=text.strip(),
+        name=match["name"],
+        opcode=match["opcode"],
+        shape=_shape(match["shape"]),
+        metadata=None if metadata is None else _metadata(metadata[1]),
+    )
+
+
+def _metadata(text: str) -> OpMetadata | None:
+    try:
+        return parse_metadata(text)
+    except ValueError:  # a line number of thousands of digits
+        return None
+
+
+def _shape(text: str) -> Shape | None:
+    try:
+        return reader().shape(text)
+    except DumpSyntaxError:
+        return None
+
+
+def _type_shape(text: str) -> Shape | None:
+    """Return the shape of a type in JAX's words or in XLA's."""
+    try:
+        value = parse_value(text)
+    except (CodeError, DumpSyntaxError):
+        return None
+    return None if value is None else value.shape
+
+
+def _sharding(text: str) -> HloSharding | None:
+    try:
+        return reader().sharding(text)
+    except DumpSyntaxError:
+        return None

@@ -1,0 +1,410 @@
+"""Text of a log to the shardings, meshes and types in it, as JAX prints them.
+
+Values are found by the words that begin them; their extent is where their brackets close; the
+grammar reads them. A call whose arguments are names is source code, as notebooks show it: it is
+counted, and no gap.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.logs.jax_values import UNCONSTRAINED, Entry, JaxMesh, JaxSpec, JaxValue
+from hlo_lens.model.shapes.mesh import MOST_DEVICES, Mesh
+from hlo_lens.model.shapes.parsing_port import reader
+from hlo_lens.model.shapes.sharding import HloSharding
+from hlo_lens.model.shapes.tile_assignment import TileAssignment
+from hlo_lens.syntax.logs.jax_items import Call, CodeError, Item, Name, Shaped, parse_item
+from hlo_lens.text.errors import DumpSyntaxError, HloLensError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from hlo_lens.model.shapes.shape import Shape
+    from hlo_lens.text.source import Source
+
+
+LONGEST = 1 << 15
+"""Longest value, in characters."""
+
+START = re.compile(
+    r"(?<![\w.])(?:(?:jax\.sharding\.|jax\.)?"
+    r"(?:AbstractMesh|Mesh|NamedSharding|PartitionSpec|ShapeDtypeStruct|ShapedArray"
+    r"|SingleDeviceSharding|GSPMDSharding|PositionalSharding)|P)\("
+)
+"""How a value begins that is a call."""
+
+SHARDED_TYPE = re.compile(
+    r"(?<![\w.\[])(?:float|bfloat|int|uint|complex|bool)\w*(?:<[\w, ]*>)?"
+    r"\[(?=[^\[\]\n]*@)[\w@,()' .:+*-]*\](?:\{[^{}\n]*\})?"
+)
+"""A type whose dimensions have axes, without a call around it."""
+
+_SHAPED = re.compile(r"([a-z]\w*)(?:<([\w, ]*)>)?\[([^\]]*)\](?:\{([^}]*)\})?")
+_DIMENSION = re.compile(r"(\d+)(?:@(?:\(([^)]*)\)|([\w.]+(?:\+[\w.]+)*)))?")
+_XLA_SHAPE = re.compile(r"(?:pred|token|[sufc]\d+\w*|bf16|f8\w+)\[")
+_CODE = re.compile(r"[A-Za-z_]\w*")
+
+
+def read_value(source: Source, start: int) -> tuple[JaxValue, int] | None:
+    """Return the value that begins at an offset, and where it ends.
+
+    Raises:
+        CodeError: If it is a call in source code.
+        DumpSyntaxError: If the grammar refuses it, or it means nothing.
+    """
+    text = source.text
+    end = _end(text, start)
+    if end is None:
+        if text.find("\n", start, start + LONGEST) < 0 and len(text) - start < LONGEST:
+            raise DumpSyntaxError("the value is cut off", path=source.path)
+        return None
+    value = parse_value(text[start:end])
+    return None if value is None else (value, end)
+
+
+def parse_value(text: str) -> JaxValue | None:
+    """Return the value that a text holds; None if it is of no kind that is known.
+
+    Raises:
+        CodeError: If it is a call in source code.
+        DumpSyntaxError: If the grammar refuses it.
+    """
+    printed = " ".join(text.split())
+    try:
+        value = _meaning(parse_item(text))
+    except HloLensError as error:
+        raise DumpSyntaxError(str(error)) from error
+    return None if value is None else replace(value, text=printed)
+
+
+def values_of(text: str) -> tuple[JaxValue, ...]:
+    """Return the values in a list or tuple, or the one value, that a text holds.
+
+    Raises:
+        CodeError: If it is source code.
+        DumpSyntaxError: If the grammar refuses it.
+    """
+    found = []
+    try:
+        item = parse_item(text)
+        for one in item if isinstance(item, tuple) else (item,):
+            value = _meaning(one)
+            if value is not None:
+                found.append(value)
+    except HloLensError as error:
+        raise DumpSyntaxError(str(error)) from error
+    return tuple(found)
+
+
+_PAIRS = {"(": ")", "[": "]", "{": "}"}
+_BRACKET = re.compile(r"[()\[\]{}\n]|'(?:[^'\\\n]|\\.){0,1000}+'|\"(?:[^\"\\\n]|\\.){0,1000}+\"")
+_MOST_LINES = 64
+_DEEPEST = 32
+"""Brackets within brackets of the deepest value; unbounded, text of brackets costs squares."""
+
+
+def _end(text: str, start: int) -> int | None:
+    """Return where the brackets of a value close; None if they do not."""
+    open_ones: list[str] = []
+    lines = 0
+    for match in _BRACKET.finditer(text, start, start + LONGEST):
+        character = match[0]
+        if character in _PAIRS:
+            open_ones.append(_PAIRS[character])
+            if len(open_ones) > _DEEPEST:
+                return None
+        elif character == "\n":
+            lines += 1
+            if lines > _MOST_LINES:
+                return None
+        elif character in ")]}":
+            if not open_ones or open_ones.pop() != character:
+                return None
+            if not open_ones:
+                return match.end()
+    return None
+
+
+# ---- items to values ---------------------------------------------------------------------------
+
+
+def _meaning(item: Item) -> JaxValue | None:
+    """Return the value that an item is; None if it is of no kind that is known."""
+    if isinstance(item, HloSharding):
+        return JaxValue(kind="HloSharding", text=item.text, hlo_sharding=item)
+    if isinstance(item, Shaped):
+        return _array_type(item)
+    make = _KINDS.get(item.name) if isinstance(item, Call) else None
+    return make(item) if make is not None and isinstance(item, Call) else None
+
+
+def _mesh(call: Call) -> JaxValue:
+    ids: tuple[int, ...] | None = None
+    if call.axes:
+        names = tuple(name for name, _ in call.axes)
+        sizes = _integers(tuple(size for _, size in call.axes))
+    else:
+        names = tuple(str(name) for name in _tuple(call.keywords.get("axis_names")))
+        sizes = _integers(_tuple(call.keywords.get("axis_sizes")))
+        array = call.keywords.get("device_ids")
+        if array is not None:
+            dims, ids = _array(array)
+            sizes = dims
+    if len(names) != len(sizes) or not names:
+        if call.arguments or not call.keywords:
+            raise CodeError
+        message = "a mesh without axes, or with another number of sizes"
+        raise DumpSyntaxError(message)
+    if any(size < 1 for size in sizes) or len(set(names)) != len(names):
+        message = "a mesh with an axis of no size, or the same axis twice"
+        raise DumpSyntaxError(message)
+    assignment = None
+    if ids is not None and ids != tuple(range(len(ids))):
+        assignment = TileAssignment(dimensions=sizes, device_ids=ids)
+    types = tuple(str(t).rpartition(".")[2] for t in _tuple(call.keywords.get("axis_types")))
+    mesh = Mesh(axis_names=names, axis_sizes=sizes, device_assignment=assignment)
+    if mesh.size > MOST_DEVICES:
+        message = f"a mesh of more than {MOST_DEVICES} devices"
+        raise DumpSyntaxError(message)
+    return JaxValue(kind="Mesh", text="", mesh=JaxMesh(mesh=mesh, axis_types=types))
+
+
+def _abstract_mesh(call: Call) -> JaxValue:
+    value = _mesh(call)
+    mesh = value.mesh
+    return replace(
+        value, kind="AbstractMesh", mesh=None if mesh is None else replace(mesh, is_abstract=True)
+    )
+
+
+def _array(item: Item) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the dimensions and the elements of ``array([[0, 1], [2, 3]])``."""
+    if not isinstance(item, Call):
+        raise CodeError
+    rows: Item = item.arguments[0] if item.arguments else ()
+    dims: list[int] = []
+    level: list[Item] = [rows]
+    while level and all(isinstance(one, tuple) for one in level):
+        sizes = {len(one) for one in level if isinstance(one, tuple)}
+        if len(sizes) != 1:
+            message = "an array whose rows differ in length"
+            raise DumpSyntaxError(message)
+        dims.append(sizes.pop())
+        level = [item for one in level if isinstance(one, tuple) for item in one]
+    return tuple(dims), _integers(tuple(level))
+
+
+def _named_sharding(call: Call) -> JaxValue:
+    given = [*call.arguments]
+    mesh = call.keywords.get("mesh", given.pop(0) if given else None)
+    spec = call.keywords.get("spec", given.pop(0) if given else None)
+    mesh_value, spec_value = _meaning(mesh), _meaning(spec)
+    if mesh_value is None or mesh_value.mesh is None or spec_value is None:
+        raise CodeError
+    return JaxValue(
+        kind="NamedSharding",
+        text="",
+        mesh=mesh_value.mesh,
+        spec=spec_value.spec,
+        memory_kind=_word(call.keywords.get("memory_kind")),
+    )
+
+
+def _partition_spec(call: Call) -> JaxValue:
+    entries: list[Entry] = []
+    for entry in call.arguments:
+        if entry is None or (isinstance(entry, str) and not isinstance(entry, (Name, Shaped))):
+            entries.append(entry)
+        elif isinstance(entry, Name) and UNCONSTRAINED.lower() in entry.lower():
+            entries.append(UNCONSTRAINED)
+        elif isinstance(entry, tuple):
+            if any(not isinstance(axis, str) or isinstance(axis, Name) for axis in entry):
+                raise CodeError
+            entries.append(tuple(str(axis) for axis in entry) or None)
+        else:
+            raise CodeError
+    return JaxValue(
+        kind="PartitionSpec",
+        text="",
+        spec=JaxSpec(
+            entries=tuple(entries),
+            unreduced=_names(call.keywords.get("unreduced")),
+            reduced=_names(call.keywords.get("reduced")),
+        ),
+    )
+
+
+def _shape_dtype_struct(call: Call) -> JaxValue:
+    if call.arguments or "shape" not in call.keywords:
+        raise CodeError
+    dtype = _word(call.keywords.get("dtype")) or ""
+    dims = _integers(_tuple(call.keywords["shape"]))
+    sharding = call.keywords.get("sharding")
+    found = None if sharding is None else _meaning(sharding)
+    value = JaxValue(
+        kind="ShapeDtypeStruct", text="", shape=_shape(dtype, dims), dtype=dtype.rpartition(".")[2]
+    )
+    if found is None:
+        return value
+    return replace(
+        value,
+        mesh=found.mesh,
+        spec=found.spec,
+        hlo_sharding=found.hlo_sharding,
+        memory_kind=found.memory_kind,
+        device=found.device,
+    )
+
+
+def _shaped_array(call: Call) -> JaxValue:
+    if len(call.arguments) != 1 or not isinstance(call.arguments[0], Shaped):
+        raise CodeError
+    return replace(_array_type(call.arguments[0]), kind="ShapedArray")
+
+
+def _single_device(call: Call) -> JaxValue:
+    device = call.keywords.get("device", call.arguments[0] if call.arguments else None)
+    if not isinstance(device, Call):
+        raise CodeError
+    return JaxValue(
+        kind="SingleDeviceSharding",
+        text="",
+        device=f"{device.name} {device.keywords.get('id')}",
+        memory_kind=_word(call.keywords.get("memory_kind")),
+    )
+
+
+def _gspmd(call: Call) -> JaxValue:
+    value = _meaning(call.arguments[0]) if call.arguments else None
+    if value is None or value.hlo_sharding is None:
+        raise CodeError
+    kind = _word(call.keywords.get("memory_kind"))
+    return replace(value, kind="GSPMDSharding", memory_kind=kind)
+
+
+_POSITION = re.compile(r"\{[A-Za-z]+ ([\d, ]+)\}")
+
+
+def _positional(call: Call) -> JaxValue:
+    """Return the sharding of ``PositionalSharding([[{CPU 0} {CPU 1}]], shape=(1, 2))``."""
+    if len(call.arguments) != 1 or not isinstance(call.arguments[0], str):
+        raise CodeError
+    groups = [_integers_of(text) for text in _POSITION.findall(call.arguments[0])]
+    dims = _integers(_tuple(call.keywords.get("shape"))) or (len(groups),)
+    ids = ",".join(str(device) for group in groups for device in group)
+    share = len(groups[0]) if groups else 1
+    tile = ",".join(map(str, (*dims, *((share,) if share > 1 else ()))))
+    last = " last_tile_dim_replicate" if share > 1 else ""
+    sharding = reader().sharding(f"{{devices=[{tile}]{ids}{last}}}")
+    return JaxValue(
+        kind="PositionalSharding",
+        text="",
+        hlo_sharding=sharding,
+        memory_kind=_word(call.keywords.get("memory_kind")),
+    )
+
+
+_KINDS: Mapping[str, Callable[[Call], JaxValue]] = {
+    "Mesh": _mesh,
+    "AbstractMesh": _abstract_mesh,
+    "NamedSharding": _named_sharding,
+    "PartitionSpec": _partition_spec,
+    "P": _partition_spec,
+    "ShapeDtypeStruct": _shape_dtype_struct,
+    "ShapedArray": _shaped_array,
+    "SingleDeviceSharding": _single_device,
+    "GSPMDSharding": _gspmd,
+    "PositionalSharding": _positional,
+}
+
+
+def _array_type(text: str) -> JaxValue:
+    """Return the value of ``float32[8@dp,4@mp]{V:mp}`` or of XLA's ``f32[20,16]{1,0}``."""
+    if _XLA_SHAPE.match(text):
+        shape = reader().shape(str(text))
+        return JaxValue(kind="Shape", text=str(text), shape=shape)
+    match = _SHAPED.fullmatch(text)
+    if match is None:
+        message = f"not a type: {text}"
+        raise DumpSyntaxError(message)
+    dtype, memory, inside, manual = match.groups()
+    dims: list[int] = []
+    entries: list[Entry] = []
+    for word in _split(inside):
+        dimension = _DIMENSION.fullmatch(word)
+        if dimension is None:
+            raise CodeError
+        dims.append(int(dimension[1]))
+        axes = _axis_words(dimension[2] if dimension[2] is not None else dimension[3])
+        entries.append(axes[0] if len(axes) == 1 else axes or None)
+    spec = JaxSpec(entries=tuple(entries)) if any(entries) else None
+    return JaxValue(
+        kind="type",
+        text=str(text),
+        shape=_shape(dtype, tuple(dims)),
+        dtype=dtype,
+        spec=spec,
+        manual_axes=_manual(manual),
+        memory_kind=memory,
+    )
+
+
+def _split(text: str) -> list[str]:
+    """Return the dimensions of a type; axes in parentheses hold commas."""
+    return re.findall(r"(?:[^,()]|\([^)]*\))+", text.replace(" ", ""))
+
+
+def _axis_words(text: str | None) -> tuple[str, ...]:
+    return () if text is None else tuple(re.findall(r"[\w.]+", text))
+
+
+def _manual(text: str | None) -> tuple[str, ...]:
+    """Return the axes in ``{mp,dp}`` (jax 0.6) or ``{V:(x,y)}``; a layout of XLA's has none."""
+    if text is None:
+        return ()
+    varying = re.search(r"V:\(?([\w., ]+)\)?", text)
+    words = varying[1] if varying is not None else "" if ":" in text else text
+    return tuple(word for word in _axis_words(words) if not word.isdecimal())
+
+
+def _shape(dtype: str, dims: tuple[int, ...]) -> Shape | None:
+    """Return the shape in XLA's words; None for an element type that XLA has not."""
+    from hlo_lens.syntax.shapes.dtypes import element_type
+
+    name = element_type(dtype)
+    if name is None:
+        return None
+    return reader().shape(f"{name}[{','.join(map(str, dims))}]")
+
+
+def _tuple(item: Item) -> tuple[Item, ...]:
+    if item is None:
+        return ()
+    if isinstance(item, tuple):
+        return item
+    raise CodeError
+
+
+def _integers(items: tuple[Item, ...]) -> tuple[int, ...]:
+    found = tuple(item for item in items if isinstance(item, int))
+    if len(found) != len(items):
+        raise CodeError
+    return found
+
+
+def _integers_of(text: str) -> list[int]:
+    return [int(word) for word in re.findall(r"\d+", text)]
+
+
+def _names(item: Item) -> tuple[str, ...]:
+    """Return the axes of a set; ``frozenset({'x'})`` is one too."""
+    if isinstance(item, Call):
+        item = item.arguments[0] if item.arguments else ()
+    return tuple(str(name) for name in _tuple(item))
+
+
+def _word(item: Item) -> str | None:
+    return str(item) if isinstance(item, str) else None

@@ -1,0 +1,184 @@
+"""Trees of messages about memory to what they say."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from lark import Token
+
+from hlo_lens.model.buffers.human_size import HumanSize
+from hlo_lens.model.logs.out_of_memory import MemoryPart, ProgramAllocation
+from hlo_lens.syntax.buffers.lines import Node, find_all, optional_token
+from hlo_lens.syntax.hlo.text import parse_metadata
+
+if TYPE_CHECKING:
+    from hlo_lens.model.hlo.metadata import OpMetadata
+
+
+def sizes_of(node: Node) -> list[HumanSize]:
+    """Return the sizes among the children of a tree."""
+    return [
+        HumanSize(str(child))
+        for child in node.children
+        if isinstance(child, Token) and child.type == "SIZE"
+    ]
+
+
+def exact_size(number: str) -> HumanSize:
+    """Return the size of a number of bytes that was printed whole."""
+    return HumanSize(f"{int(number)}B")
+
+
+def sentence_fields(tree: Node) -> dict[str, object]:
+    """Return what the first sentence says, as fields of the message."""
+    sizes = sizes_of(tree)
+    kind = tree.data
+    if kind == "ran_out_of_space":
+        fields: dict[str, object] = {"memory_space": str(optional_token(tree, "SPACE"))}
+        for used in find_all(tree, "used"):
+            amount, capacity = sizes_of(used)
+            fields |= {"used": (amount,), "capacity": capacity}
+        for exceeded in find_all(tree, "exceeded"):
+            fields["exceeded"] = sizes_of(exceeded)[0]
+        return fields
+    if kind == "too_many_temporaries":
+        module = optional_token(tree, "MODULE")
+        words = str(optional_token(tree, "RAN_OUT_OF_TEMPORARIES"))
+        return {
+            "memory_space": str(optional_token(tree, "WORD")).lower(),
+            "used": (sizes[0],),
+            "capacity": sizes[1],
+            "used_for": words.partition(" required for ")[2].strip(),
+            "module": None if module is None else str(module).rstrip("."),
+        }
+    if kind == "stack_overflow":
+        owner = str(optional_token(tree, "STACK_OWNER")).partition(" stack for ")[2]
+        return {
+            "memory_space": str(optional_token(tree, "SPACE")),
+            "used": (sizes[0],),
+            "capacity": sizes[1],
+            "exceeded": sizes[2],
+            "used_for": "the stack of one instruction",
+            "instruction": owner.strip(),
+        }
+    if kind == "stack_without_room":
+        owner = str(optional_token(tree, "STACK_OWNER_ALONE")).partition(" stack for ")[2]
+        return {
+            "memory_space": str(optional_token(tree, "SPACE")),
+            "used_for": "the stack of one instruction",
+            "instruction": owner.strip(),
+        }
+    if kind == "cores_exceed":
+        return {
+            "memory_space": "hbm",
+            "used": tuple(sizes[:2]),
+            "capacity": sizes[2],
+            "used_for": "TensorCore and SparseCore",
+        }
+    return _exceeding_fields(tree)
+
+
+_TAG = re.compile(r"shape = '([^']*)'|space=(\w+)|tag = '([^\n]*)'\]$")
+
+
+def _exceeding_fields(tree: Node) -> dict[str, object]:
+    """Return what a single allocation says that is larger than its memory."""
+    used, capacity = [str(c) for c in tree.children if isinstance(c, Token) and c.type == "NATURAL"]
+    tag = str(optional_token(tree, "ALLOCATION_TAG") or "")
+    shape, space, purpose = "", "", ""
+    for match in _TAG.finditer(tag):
+        shape, space, purpose = match[1] or shape, match[2] or space, match[3] or purpose
+    owner = str(optional_token(tree, "REST_OF_LINE") or "").strip()
+    size = exact_size(used)
+    return {
+        "memory_space": space,
+        "used": (size,),
+        "capacity": exact_size(capacity),
+        "used_for": purpose or "one allocation",
+        "instruction": None if owner in ("", "<no-hlo-instruction>") else owner,
+        "parts": (MemoryPart(name=shape or "one allocation", size=size),),
+    }
+
+
+def _usage_fields(tree: Node) -> dict[str, object]:
+    return {"total": sizes_of(tree)[0], "usage": tuple(map(_part, find_all(tree, "usage")))}
+
+
+def _output_fields(tree: Node) -> dict[str, object]:
+    sizes = sizes_of(tree)
+    return {
+        "output": sizes[0] if sizes else None,
+        "output_shared": sizes[1] if len(sizes) > 1 else None,
+    }
+
+
+def _requirement_fields(tree: Node) -> dict[str, object]:
+    return {"requirement": sizes_of(tree)[0], "parts": tuple(map(_part, find_all(tree, "part")))}
+
+
+SECTION_READERS = {
+    "hbm_usage": _usage_fields,
+    "output_size": _output_fields,
+    "requirement": _requirement_fields,
+}
+
+
+def _part(tree: Node) -> MemoryPart:
+    """Return a line of a statement."""
+    name = next(c for c in tree.children if isinstance(c, Token) and c.type != "SIZE")
+    sizes = sizes_of(tree)
+    padding = [size for node in find_all(tree, "padding_total") for size in sizes_of(node)]
+    shares = [
+        float(str(c).rstrip("%"))
+        for c in tree.children
+        if isinstance(c, Token) and c.type == "PERCENT"
+    ]
+    return MemoryPart(
+        name=str(name),
+        size=sizes[0] if sizes else None,
+        utilization_percent=shares[0] if shares else None,
+        unpadded=padding[0] if padding else None,
+        padded=padding[1] if padding else None,
+        fragmentation_percent=shares[1] if len(shares) > 1 else None,
+        fragmentation=sizes[1] if len(sizes) > 1 else None,
+    )
+
+
+def read_allocation(tree: Node) -> ProgramAllocation:
+    """Return one of the largest allocations."""
+    number = optional_token(tree, "NUMBERED")
+    sizes = sizes_of(tree)
+    tokens: dict[str, str] = {}
+    found: dict[str, HumanSize] = {}
+    expansion = None
+    for node in find_all(tree, "field"):
+        for child in node.children:
+            if isinstance(child, Token):
+                tokens[child.type] = str(child).partition(":")[2].strip()
+            else:
+                found[str(child.data)] = sizes_of(child)[0]
+                factor = optional_token(child, "EXPANSION")
+                expansion = expansion if factor is None else float(str(factor).partition("x")[0])
+    kind = str(optional_token(tree, "ALLOCATION_TYPE") or "").partition(":")[2].strip()
+    return ProgramAllocation(
+        number=None if number is None else int(str(number).partition(".")[0]),
+        size=sizes[0] if sizes else None,
+        operator=operator_metadata(tokens.get("OPERATOR")),
+        shape_text=tokens.get("SHAPE"),
+        unpadded=found.get("unpadded"),
+        padding=found.get("padding"),
+        expansion=expansion,
+        label=tokens.get("LABEL"),
+        allocation_type=kind,
+    )
+
+
+def operator_metadata(text: str | None) -> OpMetadata | None:
+    """Return what an ``Operator:`` says."""
+    if text is None:
+        return None
+    try:
+        return parse_metadata(f"{{{text}}}")
+    except ValueError:  # a line number of thousands of digits
+        return None

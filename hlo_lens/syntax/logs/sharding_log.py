@@ -1,0 +1,251 @@
+"""Text of a log to all that it says of shardings: values, drawings, and what was passed over."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.logs.jax_values import JaxValue, ShardingBoxes, ShardingLog
+from hlo_lens.syntax.logs.jax_items import CodeError
+from hlo_lens.syntax.logs.jax_values import (
+    SHARDED_TYPE,
+    START,
+    parse_value,
+    read_value,
+    values_of,
+)
+from hlo_lens.syntax.logs.log_text import find_anchors
+from hlo_lens.syntax.logs.mesh_texts import MESH_SHAPE, read_mesh_shape, with_device_ids
+from hlo_lens.syntax.logs.sharding_boxes import read_boxes, read_colored
+from hlo_lens.text.errors import DumpSyntaxError, Gap
+from hlo_lens.text.log_words import BOXES, SHARDINGS, SHARDINGS_BESIDE
+from hlo_lens.text.source import Source, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_OBJECT_LINE = re.compile(r"^[ \t]+\"[^\"\n]* - <class '[^\n]*$", re.MULTILINE)
+"""A line of a dump of a Python object: name, class, value."""
+
+_ARROW = re.compile(r"=>[ ]*[\w. ]+[ ]*:[ ]*(?P<value>[\[({a-z][^\n]*?)[ \t]*$", re.MULTILINE)
+"""A line of a tracer that names who saw which value, ``function => name : value``."""
+
+_BARE = re.compile(
+    r"\(?\[?(?:[a-z]\w*\[[\d,]*\](?:\{[^}\n]*\})?|\{(?:devices=|replicated|maximal|manual)[^\n]*)"
+)
+"""A shape or a sharding as XLA prints it, or a list of such."""
+
+_HLO_SHARDING = re.compile(
+    r"\{(?:devices=\[[\d,]+\](?:<=\[[\d,]+\](?:T\([\d,]+\))?|[\d,]+)[^{}\n]*|replicated|manual"
+    r"|maximal device=\d+)\}"
+)
+_LABEL_END = re.compile(r"(?:[ \t]|[:=(\[,]|\bis\b|->|=>)*$")
+_LONGEST_LABEL = 160
+_MOST_GAPS = 1000
+_SHORT = 1 << 20
+"""A text so short is looked through for all words."""
+
+_COLORED = re.compile(r"^[ ]*[A-Z][A-Z0-9_]*[ ]\d+(?:,\d+)*[ ]*(?:$|[ ][A-Z])", re.MULTILINE)
+
+
+def read_shardings(
+    source: Source, others: Sequence[tuple[int, int]] = ()
+) -> tuple[ShardingLog, list[tuple[int, int]]]:
+    """Return what a log says of shardings, and where each part of it begins and ends.
+
+    Args:
+        source: The log.
+        others: Where other messages begin and end, in which nothing is looked for.
+    """
+    scan = _Scan(source, others)
+    scan.boxes_of()
+    scan.values_of()
+    return scan.log(), scan.spans
+
+
+class _Scan:
+    """One pass over a log."""
+
+    def __init__(self, source: Source, others: Sequence[tuple[int, int]]) -> None:
+        self.source = source
+        self.text = source.text
+        self.values: list[JaxValue] = []
+        self.boxes: list[ShardingBoxes] = []
+        self.gaps: list[Gap] = []
+        self.spans: list[tuple[int, int]] = []
+        self.code_calls = 0
+        self._objects = [(m.start(), m.end()) for m in self._object_lines()]
+        self._object = 0
+        self._skipped = list(others)
+        self.dumps = self.dump_lines = 0
+
+    def _object_lines(self) -> Iterator[re.Match[str]]:
+        return _OBJECT_LINE.finditer(self.text) if " - <class '" in self.text else iter(())
+
+    def log(self) -> ShardingLog:
+        """Return all that was found."""
+        return ShardingLog(
+            values=tuple(self.values),
+            boxes=tuple(sorted(self.boxes, key=lambda b: b.line)),
+            dumps=self.dumps,
+            dump_lines=self.dump_lines,
+            code_calls=self.code_calls,
+            gaps=tuple(self.gaps),
+        )
+
+    def _find_dumps(self) -> None:
+        """Find the dumps of objects, which are passed over."""
+        end = brace = -1
+        for start, stop in self._objects:
+            if start < end:
+                continue
+            head = self.text.rfind("\n", 0, max(0, start - 1)) + 1
+            if brace < stop:
+                brace = self.text.find("\n}", stop)
+                brace = len(self.text) if brace < 0 else brace
+            close = stop if brace == len(self.text) else brace + 2
+            self.dumps += 1
+            self.dump_lines += self.text.count("\n", head, close) + 1
+            end = close
+            self._skipped.append((head, close))
+
+    # ---- drawings ------------------------------------------------------------------------------
+
+    def boxes_of(self) -> None:
+        """Find all drawings."""
+        end = -1
+        for place, _ in find_anchors(self.text, BOXES):
+            if place < end:
+                continue
+            found = read_boxes(self.source, place)
+            if found is None:
+                continue
+            drawing, end = found
+            if any(cell.devices for cell in drawing.cells):
+                self.boxes.append(drawing)
+                self.spans.append((place, end))
+        if self.source.cuts.offsets:
+            self._colored_boxes()
+
+    def _colored_boxes(self) -> None:
+        """Find drawings without lines, whose colours were cut from the text."""
+        end = -1
+        cuts = iter(self.source.cuts.offsets)
+        cut = next(cuts, None)
+        for match in _COLORED.finditer(self.text):
+            line_end = self.text.find("\n", match.start())
+            while cut is not None and cut < match.start():
+                cut = next(cuts, None)
+            if cut is None or match.start() < end or not match.start() <= cut <= line_end:
+                continue
+            found = read_colored(self.source, match.start())
+            if found is not None:
+                self.boxes.append(found[0])
+                end = found[1]
+                self.spans.append((match.start(), end))
+
+    # ---- values --------------------------------------------------------------------------------
+
+    def values_of(self) -> None:
+        """Find all values, in text order; none within another, none in dumps of objects."""
+        self._find_dumps()
+        self._skipped.sort()
+        end = -1
+        for start, kind in self._candidates():
+            if start < end or self._is_skipped(start):
+                continue
+            found = self._read(start, kind)
+            if found is None:
+                continue
+            label = self._label(start, end)
+            values, end = found
+            line = self.source.line_column(start)[0]
+            self.values += [replace(value, label=label, line=line) for value in values]
+            if values:
+                self.spans.append((start, end))
+
+    def _is_skipped(self, start: int) -> bool:
+        while self._object < len(self._skipped) and self._skipped[self._object][1] <= start:
+            self._object += 1
+        return self._object < len(self._skipped) and self._skipped[self._object][0] <= start
+
+    def _candidates(self) -> Iterator[tuple[int, str]]:
+        """Yield where values may begin, in text order, and by what they were found."""
+        found: list[tuple[int, str]] = []
+        done = -1
+        words = SHARDINGS if self.is_plain() else (*SHARDINGS, *SHARDINGS_BESIDE)
+        for place, _ in find_anchors(self.text, words):
+            line = self.text.rfind("\n", 0, place) + 1
+            if line <= done:
+                continue
+            done = line
+            end = self.text.find("\n", place)
+            end = len(self.text) if end < 0 else end
+            found += [(m.start(), "call") for m in START.finditer(self.text, line, end)]
+            found += [(m.start(), "type") for m in SHARDED_TYPE.finditer(self.text, line, end)]
+            found += [(m.start(), "mesh") for m in MESH_SHAPE.finditer(self.text, line, end)]
+            found += [(m.start(), "hlo") for m in _HLO_SHARDING.finditer(self.text, line, end)]
+            arrow = _ARROW.search(self.text, line, end)
+            if arrow is not None and _BARE.match(arrow["value"]):
+                found.append((arrow.start("value"), "arrow"))
+        return iter(sorted(set(found)))
+
+    def is_plain(self) -> bool:
+        """Whether no word of the log is of shardings alone, so that others need not be tried."""
+        if len(self.text) < _SHORT or self.boxes:
+            return False
+        return not any(word in self.text for word in SHARDINGS)
+
+    def _read(self, start: int, kind: str) -> tuple[tuple[JaxValue, ...], int] | None:
+        """Return the values that begin at an offset, and where they end; None if none does."""
+        end = self.text.find("\n", start)
+        end = len(self.text) if end < 0 else end
+        try:
+            if kind == "arrow":
+                return values_of(self.text[start:end]), end
+            if kind == "call":
+                return self._with_ids(read_value(self.source, start))
+            if kind == "mesh":
+                return self._with_ids(read_mesh_shape(self.text, start))
+            pattern = SHARDED_TYPE if kind == "type" else _HLO_SHARDING
+            match = pattern.match(self.text, start)
+            if match is None or self.text[start - 1 : start] == "=":
+                return None
+            value = parse_value(match[0])
+        except CodeError:
+            self.code_calls += 1
+            return None
+        except DumpSyntaxError as error:
+            self._refuse(start, end, kind, error)
+            return None
+        return None if value is None else ((value,), match.end())
+
+    def _with_ids(
+        self, found: tuple[JaxValue, int] | None
+    ) -> tuple[tuple[JaxValue, ...], int] | None:
+        """Return a value that was read; a mesh with the ids of devices that stand below it."""
+        if found is None:
+            return None
+        value, end = found
+        if value.kind == "Mesh":
+            value, end = with_device_ids(value, self.text, end)
+        return (value,), end
+
+    def _refuse(self, start: int, end: int, kind: str, error: DumpSyntaxError) -> None:
+        """Note a gap for a value, or source code, that the grammar refused."""
+        if kind in ("arrow", "type", "hlo"):
+            return
+        words = self.text[start:end].partition("(")[2]
+        if re.match(r"\s*(?:$|\)|[A-Za-z_][\w.]*\s*[,.)(\[])", words) or "=" in words[:40]:
+            self.code_calls += 1
+            return
+        if len(self.gaps) < _MOST_GAPS:
+            span = Span(start, min(end, start + 60))
+            self.gaps.append(Gap.at(self.source, span, error.message))
+
+    def _label(self, start: int, least: int) -> str:
+        """Return what stands before a value on its line, after the value before it."""
+        line = self.text.rfind("\n", 0, start) + 1
+        words = self.text[max(line, start - _LONGEST_LABEL, least) : start]
+        return _LABEL_END.sub("", words).strip()

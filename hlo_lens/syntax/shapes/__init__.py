@@ -1,0 +1,1 @@
+"""Readers of shapes, shardings, meshes and replica groups."""

@@ -1,0 +1,100 @@
+"""Text of ``replica_groups`` and ``source_target_pairs`` to objects of the model.
+
+The grammar is the definition (`parse_device_list_with_grammar`). `parse_device_list` gives the same
+result faster for what XLA prints most; the rest is left to the grammar, which also places the
+errors. It is loaded when it is first needed.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.shapes.replica_groups import (
+    IotaReplicaGroupList,
+    MeshAxesReplicaGroupList,
+    ReplicaGroups,
+)
+from hlo_lens.syntax.grammar.misplaced import MisplacedError
+from hlo_lens.syntax.shapes.mesh import (
+    AXIS_REFS,
+    IOTA,
+    MESH,
+    NUMBERS,
+    device_array,
+    positive,
+    printed_axes,
+    printed_iota,
+    printed_mesh,
+    resolved,
+)
+from hlo_lens.text.errors import DumpSyntaxError, UsageError
+from hlo_lens.text.source import Source, Span
+
+if TYPE_CHECKING:
+    from hlo_lens.model.shapes.replica_groups import CollectiveDeviceList
+
+_GROUP = rf"\{{(?:{NUMBERS})?+\}}"
+_LISTS = re.compile(rf"\{{(?:{_GROUP}(?:,{_GROUP})*+)?+\}}")
+_LIST = re.compile(r"\{([\d,]*+)\}")
+_IOTA = re.compile(rf"\[(\d{{1,9}}),(\d{{1,9}})\]<={IOTA}")
+_MESH = re.compile(rf"{MESH} \{{((?:{AXIS_REFS})?+)\}}")
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def parse_device_list(text: str) -> CollectiveDeviceList:
+    """Return the device list that a ``replica_groups`` value prints; the same text is read once.
+
+    Raises:
+        DumpSyntaxError: If it is none; line and column are those within the text.
+    """
+    try:
+        found = _printed(text)
+    except (MisplacedError, UsageError):
+        found = None
+    if found is None:
+        from hlo_lens.syntax.shapes.replica_groups_grammar import parse_device_list_with_grammar
+
+        return parse_device_list_with_grammar(text)
+    return found
+
+
+def _printed(text: str) -> CollectiveDeviceList | None:
+    """Return device groups as XLA prints most; None where it takes the grammar to tell."""
+    if _LISTS.fullmatch(text) is not None:
+        groups = (group.split(",") if group else () for group in _LIST.findall(text, 1))
+        return ReplicaGroups(groups=tuple(tuple(map(int, group)) for group in groups))
+    match = _IOTA.fullmatch(text)
+    if match is not None:
+        count, size, view, order = match.groups()
+        dimensions = (positive(count), positive(size))
+        assignment = device_array(count, dimensions, printed_iota(view, order))
+        return IotaReplicaGroupList(assignment=assignment)
+    match = _MESH.fullmatch(text)
+    if match is None:
+        return None
+    axes, view, order, ids, refs = match.groups()
+    mesh = printed_mesh(axes, view, order, ids)
+    found = resolved(mesh, printed_axes(refs))
+    mesh.split(found)
+    return MeshAxesReplicaGroupList(mesh=mesh, axes=found)
+
+
+def parse_source_target_pairs(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the pairs that a ``source_target_pairs`` value prints: ``{{0,1},{1,2}}``.
+
+    Raises:
+        DumpSyntaxError: If it is no list of pairs.
+    """
+    found = parse_device_list(text)
+    source = Source(text)
+    if not isinstance(found, ReplicaGroups):
+        raise DumpSyntaxError.at(source, Span(0, 1), "expected pairs in braces")
+    pairs = []
+    for group in found.groups:
+        if len(group) != 2:
+            message = f"expected pairs of a source and a target, found {len(group)} ids"
+            raise DumpSyntaxError.at(source, Span(0, len(text)), message)
+        pairs.append((group[0], group[1]))
+    return tuple(pairs)

@@ -1,0 +1,72 @@
+"""Text of ``replica_groups`` by the grammar: the definition, and where errors get their places."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, cast
+
+from lark import v_args
+
+from hlo_lens.model.shapes.replica_groups import (
+    CollectiveDeviceList,
+    IotaReplicaGroupList,
+    MeshAxesReplicaGroupList,
+    ReplicaGroups,
+)
+from hlo_lens.syntax.grammar.errors import parse_with
+from hlo_lens.syntax.grammar.files import build_parser
+from hlo_lens.syntax.grammar.misplaced import MisplacedError, present
+from hlo_lens.syntax.shapes.mesh import device_array, positive, resolved
+from hlo_lens.syntax.shapes.mesh_grammar import MESH_NAMES, MeshTransformer
+from hlo_lens.text.errors import UsageError
+from hlo_lens.text.source import Source
+
+if TYPE_CHECKING:
+    from lark import Lark, Token
+
+    from hlo_lens.model.shapes.mesh import Mesh
+    from hlo_lens.syntax.shapes.mesh import Axis, Iota, Sizes
+
+DEVICE_LIST_NAMES = {"REPLICA_OPEN": "'['", **MESH_NAMES}
+"""What users call the terminals of replica_groups.lark."""
+
+
+def parse_device_list_with_grammar(text: str) -> CollectiveDeviceList:
+    """Return the same as `parse_device_list`, by the grammar alone; nothing is remembered."""
+    return cast("CollectiveDeviceList", parse_with(_parser(), Source(text), DEVICE_LIST_NAMES))
+
+
+@v_args(inline=True)
+class DeviceListTransformer(MeshTransformer):
+    """Rules of replica_groups.lark to objects of the model."""
+
+    def replica_groups(self, *groups: tuple[int, ...] | None) -> ReplicaGroups:
+        """Return groups as a list of lists."""
+        return ReplicaGroups(groups=tuple(present(groups)))
+
+    def replica_group(self, ids: Sizes | None) -> tuple[int, ...]:
+        """Return the ids of one group."""
+        return ids.values if ids else ()
+
+    def replica_groups_iota(
+        self, _: Token, count: Token, size: Token, iota: Iota
+    ) -> IotaReplicaGroupList:
+        """Return groups as the rows of an iota."""
+        dimensions = (positive(count), positive(size))
+        return IotaReplicaGroupList(assignment=device_array(count, dimensions, iota))
+
+    def replica_groups_mesh(self, mesh: Mesh, axes: list[Axis]) -> MeshAxesReplicaGroupList:
+        """Return groups along mesh axes."""
+        found = resolved(mesh, axes)
+        try:
+            mesh.split(found)
+        except UsageError as error:
+            raise MisplacedError.at_token(axes[0].token, str(error)) from error
+        return MeshAxesReplicaGroupList(mesh=mesh, axes=found)
+
+
+@functools.cache
+def _parser() -> Lark:
+    """Return the parser of a device list alone."""
+    names = ("hlo_tokens", "sharding", "replica_groups")
+    return build_parser(*names, start="device_list", transformer=DeviceListTransformer())

@@ -1,0 +1,215 @@
+"""Text of a shape to `Shape` by the grammar: the definition, and where errors get their places."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING, Any, cast
+
+from lark import Transformer, v_args
+
+from hlo_lens.model.shapes.shape import MAX_NESTING, Layout, Shape, SplitConfig, Tile
+from hlo_lens.syntax.grammar.errors import parse_with
+from hlo_lens.syntax.grammar.files import build_parser
+from hlo_lens.syntax.grammar.misplaced import MisplacedError, present, whole_number
+from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.source import Source, Span
+
+if TYPE_CHECKING:
+    from lark import Lark, Token
+
+SHAPE_NAMES = {
+    "SHAPE_TYPE": "a shape",
+    "SHAPE_BUFFER": "a shape",
+    "SHAPE_SIZE": "a number",
+    "SHAPE_BOUND": "'<='",
+    "SHAPE_UNKNOWN": "'?'",
+    "LAYOUT_OPEN": "a layout",
+    "LAYOUT_D": "a layout property",
+    "LAYOUT_T": "a layout property",
+    "LAYOUT_L": "a layout property",
+    "LAYOUT_INDEX": "a layout property",
+    "LAYOUT_POINTER": "a layout property",
+    "LAYOUT_E": "a layout property",
+    "LAYOUT_S": "a layout property",
+    "LAYOUT_SC": "a layout property",
+    "LAYOUT_P": "a layout property",
+    "LAYOUT_M": "a layout property",
+    "LAYOUT_OTHER": "a layout property",
+    "LAYOUT_LEVEL": "a level type",
+    "LAYOUT_TYPE": "a primitive type",
+    "LAYOUT_COMBINE": "'*'",
+}
+"""What users call the terminals of shape.lark."""
+
+_PARENTHESIS = re.compile(r"([\w#*)]?)\(|\)")
+
+
+def parse_shape_with_grammar(text: str) -> Shape:
+    """Return the same as `parse_shape`, by the grammar alone; nothing is remembered."""
+    source = Source(text)
+    _check_nesting(source)
+    return cast("Shape", parse_with(_parser(), source, SHAPE_NAMES))
+
+
+@v_args(inline=True)
+class ShapeTransformer(Transformer[Any, Shape]):
+    """Rules of shape.lark to objects of the model; meant to be embedded in a parser."""
+
+    def shape_array(self, element_type: Token, dimensions: _Sizes, layout: _Placed) -> Shape:
+        """Return an array; its layout must order just its dimensions."""
+        found = _checked_layout(layout, len(dimensions))
+        return Shape(
+            element_type=str(element_type),
+            dimensions=tuple(size for size, _ in dimensions),
+            dynamic_dimensions=tuple(dynamic for _, dynamic in dimensions),
+            layout=found,
+        )
+
+    def shape_tuple(self, *shapes: Shape | None) -> Shape:
+        """Return a tuple."""
+        return Shape.tuple_of(present(shapes))
+
+    def shape_buffer(self, _: Token, shape: Shape) -> Shape:
+        """Return a buffer of the shape of an array."""
+        return Shape(
+            element_type=shape.element_type,
+            dimensions=shape.dimensions,
+            dynamic_dimensions=shape.dynamic_dimensions,
+            layout=shape.layout,
+            is_buffer=True,
+        )
+
+    def shape_dimensions(self, *sizes: tuple[int | None, bool] | None) -> _Sizes:
+        """Return sizes, and whether each is dynamic."""
+        return present(sizes)
+
+    def shape_size(self, size: Token) -> tuple[int | None, bool]:
+        """Return a size that is fixed."""
+        return whole_number(size), False
+
+    def shape_bound(self, _: Token, size: Token) -> tuple[int | None, bool]:
+        """Return the bound of a dynamic dimension."""
+        return whole_number(size), True
+
+    def shape_unknown(self, _: Token) -> tuple[int | None, bool]:
+        """Return a dimension of unknown size."""
+        return None, True
+
+    def layout(
+        self, brace: Token, order: tuple[int, ...], properties: dict[str, Any] | None
+    ) -> _Placed:
+        """Return a layout and where it begins."""
+        return brace, Layout(minor_to_major=order, **(properties or {}))
+
+    def layout_order(self, *dimensions: Token | None) -> tuple[int, ...]:
+        """Return the dimensions, minor to major."""
+        return tuple(map(whole_number, present(dimensions)))
+
+    def layout_properties(self, *properties: tuple[str, Any]) -> dict[str, Any]:
+        """Return field names and values of a Layout; the first of two equal properties counts."""
+        found: dict[str, Any] = {}
+        others = tuple(value for name, value in properties if name == "other_properties")
+        for name, value in properties:
+            found.setdefault(name, value)
+        if others:
+            found["other_properties"] = others
+        return found
+
+    def layout_levels(self, _: Token, *levels: Token) -> tuple[str, Any]:
+        """Return ``D(...)``."""
+        return "dim_level_types", tuple(map(str, levels))
+
+    def layout_tiles(self, _: Token, *tiles: Tile) -> tuple[str, Any]:
+        """Return ``T(...)(...)``."""
+        return "tiles", tiles
+
+    def layout_tile(self, *sizes: Token | None) -> Tile:
+        """Return one tile."""
+        found = present(sizes)
+        return Tile(dimensions=tuple(None if s == "*" else whole_number(s) for s in found))
+
+    def layout_tail_padding(self, _: Token, size: Token) -> tuple[str, Any]:
+        """Return ``L(n)``."""
+        return "tail_padding_alignment_in_elements", whole_number(size)
+
+    def layout_index_type(self, _: Token, name: Token) -> tuple[str, Any]:
+        """Return ``#(type)``."""
+        return "index_primitive_type", str(name)
+
+    def layout_pointer_type(self, _: Token, name: Token) -> tuple[str, Any]:
+        """Return ``*(type)``."""
+        return "pointer_primitive_type", str(name)
+
+    def layout_element_size(self, _: Token, size: Token) -> tuple[str, Any]:
+        """Return ``E(n)``."""
+        return "element_size_in_bits", whole_number(size)
+
+    def layout_memory_space(self, _: Token, number: Token) -> tuple[str, Any]:
+        """Return ``S(n)``."""
+        return "memory_space", whole_number(number)
+
+    def layout_splits(self, _: Token, *splits: SplitConfig) -> tuple[str, Any]:
+        """Return ``SC(...)(...)``."""
+        return "split_configs", splits
+
+    def layout_split(self, dimension: Token, *indices: Token) -> SplitConfig:
+        """Return one split."""
+        numbers = tuple(map(whole_number, indices))
+        return SplitConfig(dimension=whole_number(dimension), split_indices=numbers)
+
+    def layout_physical_shape(self, key: Token, shape: Shape) -> tuple[str, Any]:
+        """Return ``P(shape)``; a physical shape has none of its own."""
+        if shape.layout is not None and shape.layout.physical_shape is not None:
+            raise MisplacedError.at_token(key, "a physical shape cannot have a physical shape")
+        return "physical_shape", shape
+
+    def layout_metadata_prefix(self, _: Token, size: Token) -> tuple[str, Any]:
+        """Return ``M(n)``."""
+        return "dynamic_shape_metadata_prefix_bytes", whole_number(size)
+
+    def layout_other(self, text: Token) -> tuple[str, Any]:
+        """Return a property that is not known here."""
+        return "other_properties", str(text)
+
+
+_Sizes = list[tuple[int | None, bool]]
+_Placed = tuple["Token", Layout] | None
+
+
+def _checked_layout(placed: _Placed, rank: int) -> Layout | None:
+    """Return the layout of an array, None if it says nothing; it must order all dimensions."""
+    if placed is None:
+        return None
+    brace, layout = placed
+    order = layout.minor_to_major
+    if len(order) != rank:
+        message = f"expected a layout of {rank} dimensions, found one of {len(order)}"
+        raise MisplacedError.at_token(brace, message)
+    if sorted(order) != list(range(rank)):
+        message = f"expected a layout that names each of 0 to {rank - 1} once"
+        raise MisplacedError.at_token(brace, message)
+    return None if layout == Layout() else layout
+
+
+@functools.cache
+def _parser() -> Lark:
+    """Return the parser of a shape alone."""
+    return build_parser("hlo_tokens", "shape", start="shape", transformer=ShapeTransformer())
+
+
+def _check_nesting(source: Source) -> None:
+    """Raise DumpSyntaxError where tuples are nested too deep."""
+    if source.text.count("(") <= MAX_NESTING:
+        return
+    opened: list[bool] = []
+    depth = 0
+    for match in _PARENTHESIS.finditer(source.text):
+        if match[0] == ")":
+            depth -= opened.pop() if opened else 0
+            continue
+        opened.append(not match[1])
+        depth += not match[1]
+        if depth > MAX_NESTING:
+            message = f"tuples are nested deeper than {MAX_NESTING}"
+            raise DumpSyntaxError.at(source, Span(match.end() - 1, match.end()), message)

@@ -1,0 +1,190 @@
+"""Text of a sharding to `HloSharding` by the grammar: the definition, and the places of errors."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from lark import Token, v_args
+
+from hlo_lens.model.shapes.sharding import HloSharding, ShardGroup, ShardingKind
+from hlo_lens.syntax.grammar.errors import parse_with
+from hlo_lens.syntax.grammar.files import build_parser
+from hlo_lens.syntax.grammar.misplaced import MisplacedError, present, whole_number
+from hlo_lens.syntax.shapes.mesh import Axis, device_array
+from hlo_lens.syntax.shapes.mesh_grammar import MESH_NAMES, MeshTransformer
+from hlo_lens.syntax.shapes.sharding import named_sharding
+from hlo_lens.text.errors import UsageError
+from hlo_lens.text.source import Source
+
+if TYPE_CHECKING:
+    from lark import Lark
+
+    from hlo_lens.model.shapes.mesh import Mesh
+    from hlo_lens.model.shapes.tile_assignment import TileAssignment
+    from hlo_lens.syntax.shapes.mesh import Iota, Sizes
+
+SHARDING_NAMES = {
+    "SHARDING_OPEN": "a sharding",
+    "SHARDING_KIND": "a kind of sharding",
+    "SHARDING_MAXIMAL": "a kind of sharding",
+    "SHARDING_DEVICES": "'devices='",
+    "SHARDING_DEVICE": "'device='",
+    "SHARDING_LAST_REPLICATE": "'last_tile_dim_replicate'",
+    "SHARDING_LAST_DIMS": "'last_tile_dims='",
+    "SHARDING_SUBGROUP": "a kind of subgroup",
+    "SHARDING_GROUP": "'shard_as' or 'shard_like'",
+    "SHARDING_METADATA": "'metadata='",
+    "SHARDING_AXES": "'replicated=', 'unreduced=' or 'manual='",
+    "SHARDING_REDUCTION": "a reduction",
+    "SHARDING_OPEN_DIM": "'?'",
+    **MESH_NAMES,
+}
+"""What users call the terminals of sharding.lark."""
+
+_REDUCTION = re.compile(r'op_type="sdy::reduction_op" op_name="(\w+)"')
+
+_Part: TypeAlias = tuple[str, Any]
+"""Which part of a sharding, and its value."""
+
+
+def parse_sharding_with_grammar(text: str) -> HloSharding:
+    """Return the same as `parse_sharding`, by the grammar alone; nothing is remembered."""
+    source = Source(text)
+    sharding = cast("HloSharding", parse_with(_parser(), source, SHARDING_NAMES))
+    return dataclasses.replace(sharding, text=text.strip())
+
+
+@v_args(inline=True)
+class ShardingTransformer(MeshTransformer):
+    """Rules of sharding.lark to objects of the model.
+
+    A sharding inside a tuple gets its text as XLA prints it, which may differ in white space from
+    how it is written.
+    """
+
+    def sharding_tuple(self, *elements: HloSharding | None) -> HloSharding:
+        """Return a tuple."""
+        return HloSharding(kind=ShardingKind.TUPLE, elements=tuple(present(elements)))
+
+    def sharding_tiled(self, brace: Token, *parts: _Part) -> HloSharding:
+        """Return a sharding in V1 or V2 form; each part may be there once."""
+        found = _unique(brace, parts)
+        extra = _extras(found)
+        kind: ShardingKind | None = found.pop("kind", None)
+        device: int | None = found.pop("device", None)
+        subgroups: tuple[ShardingKind, ...] = found.pop("subgroups", ())
+        tiles: TileAssignment | None = found.pop("tiles", None)
+        if sum(value is not None for value in (kind, device, tiles)) != 1:
+            message = "expected one of a kind of sharding, a device and 'devices='"
+            raise MisplacedError.at_token(brace, message)
+        if tiles is None and subgroups:
+            raise MisplacedError.at_token(brace, "expected 'devices=' before its last dimensions")
+        if device is not None:
+            return HloSharding(kind=ShardingKind.MAXIMAL, device=device, **extra)
+        if tiles is None:
+            return HloSharding(kind=kind or ShardingKind.UNKNOWN, **extra)
+        if len(subgroups) > len(tiles.dimensions):
+            message = f"{len(subgroups)} kinds of subgroups for {len(tiles.dimensions)} dimensions"
+            raise MisplacedError.at_token(brace, message)
+        sharding = HloSharding.tiled(tiles, subgroups)
+        return dataclasses.replace(sharding, text="", **extra) if extra else sharding
+
+    def sharding_named(self, brace: Token, mesh: Mesh, *parts: _Part) -> HloSharding:
+        """Return a sharding in V3 form."""
+        found = _unique(brace, parts)
+        extra = _extras(found)
+        try:
+            named = dataclasses.replace(
+                named_sharding(mesh, found), reduction=extra.get("reduction")
+            )
+            sharding = named.to_v2()
+        except UsageError as error:
+            raise MisplacedError.at_token(brace, str(error)) from error
+        return dataclasses.replace(sharding, named=named, text="", **extra)
+
+    def sharding_short(self, brace: Token, *parts: _Part) -> HloSharding:
+        """Return a sharding in V3 form that needs no mesh."""
+        found = _unique(brace, parts)
+        extra = _extras(found)
+        if "device" in found:
+            return HloSharding(kind=ShardingKind.MAXIMAL, device=found["device"], **extra)
+        name, value = found.popitem()
+        if name != "kind" and (name != "unreduced" or value[1]):
+            raise MisplacedError.at_token(brace, "expected a mesh before its axes")
+        return HloSharding(kind=value if name == "kind" else ShardingKind.UNREDUCED, **extra)
+
+    def sharding_kind(self, kind: Token) -> _Part:
+        """Return a kind."""
+        return "kind", ShardingKind(str(kind))
+
+    sharding_whole = sharding_kind
+
+    def sharding_maximal(self, _maximal: Token, _device: Token, device: Token) -> _Part:
+        """Return the only device."""
+        return "device", whole_number(device)
+
+    def sharding_devices(self, key: Token, dimensions: Sizes, ids: Iota | Sizes) -> _Part:
+        """Return the array of devices."""
+        return "tiles", device_array(key, dimensions.values, ids)
+
+    def sharding_last_replicate(self, _: Token) -> _Part:
+        """Return the one subgroup that replicates."""
+        return "subgroups", (ShardingKind.REPLICATED,)
+
+    def sharding_last_dims(self, _: Token, *kinds: Token) -> _Part:
+        """Return the kinds of the last dimensions."""
+        return "subgroups", tuple(ShardingKind(str(kind)) for kind in kinds)
+
+    def sharding_group(self, keyword: Token, group_id: Token) -> _Part:
+        """Return a shard group."""
+        return "shard_group", ShardGroup(keyword=str(keyword), group_id=whole_number(group_id))
+
+    def sharding_metadata(self, text: Token) -> _Part:
+        """Return the text of the metadata."""
+        return "metadata", text.partition("=")[2][1:-1]
+
+    def sharding_dims(self, *dims: tuple[list[Axis], bool] | None) -> _Part:
+        """Return the axes of each dimension."""
+        return "dims", present(dims)
+
+    def sharding_dim(self, *parts: Axis | Token | None) -> tuple[list[Axis], bool]:
+        """Return the axes of one dimension and whether it is open."""
+        items = present(parts)
+        axes = [item for item in items if isinstance(item, Axis)]
+        return axes, len(axes) < len(items)
+
+    def sharding_axes(self, key: Token, reduction: Token | None, axes: list[Axis] | None) -> _Part:
+        """Return axes that do not divide, and how partial results along them are combined."""
+        return key[:-1], (None if reduction is None else str(reduction), axes)
+
+
+def _unique(brace: Token, parts: tuple[_Part, ...] | list[_Part]) -> dict[str, Any]:
+    """Return the parts by name; none may be there twice."""
+    found = dict(parts)
+    if len(found) != len(parts):
+        raise MisplacedError.at_token(brace, "a part of the sharding is there twice")
+    return found
+
+
+def _extras(found: dict[str, Any]) -> dict[str, Any]:
+    """Take out of the parts what has no effect on where data is."""
+    names = {"shard_group", "metadata"} & found.keys()
+    extra: dict[str, Any] = {name: found.pop(name) for name in names}
+    match = _REDUCTION.search(extra.get("metadata", ""))
+    if match:
+        extra["reduction"] = match[1].lower()
+    reduction = found["unreduced"][0] if "unreduced" in found else None
+    if reduction is not None:
+        extra["reduction"] = reduction
+    return extra
+
+
+@functools.cache
+def _parser() -> Lark:
+    """Return the parser of a sharding alone."""
+    return build_parser(
+        "hlo_tokens", "sharding", start="sharding", transformer=ShardingTransformer()
+    )

@@ -1,0 +1,102 @@
+"""What a collective stands between, and what disagrees, in words."""
+
+from __future__ import annotations
+
+import hlo_lens
+from hlo_lens.analysis.collectives.collectives import collectives
+from hlo_lens.analysis.collectives.explanation import Why, find_collectives, spec_words, why
+from hlo_lens.model.shapes.mesh import Mesh
+from tests.analysis.texts import table_of
+
+AFTER = """HloModule jit_f, is_scheduled=true, num_partitions=4
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+
+ENTRY main_spmd {
+  x = f32[8,4] parameter(0), sharding={devices=[1,4]<=[4]}, metadata={op_name="x"}
+  w = f32[4,16] parameter(1), sharding={devices=[4,1]<=[4]}, metadata={op_name="w"}
+  m = f32[8,16] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, \
+metadata={op_name="jit(f)/dot_general" source_file="/f.py" source_line=3}
+  r = f32[8,16] all-reduce(m), channel_id=1, replica_groups=[1,4]<=[4], \
+use_global_device_ids=true, to_apply=add, \
+metadata={op_name="jit(f)/dot_general" source_file="/f.py" source_line=3}
+  t = f32[4,8] transpose(x), dimensions={1,0}
+  g = f32[16,8] all-gather(t), channel_id=2, replica_groups=[1,4]<=[4], \
+use_global_device_ids=true, dimensions={0}, \
+metadata={op_name="jit(f)/outer" source_file="/f.py" source_line=4}
+  v = f32[16,8] copy(g)
+  k = f32[8,8] dot(r, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  p = f32[8,8] collective-permute(k), channel_id=3, \
+source_target_pairs={{0,1},{1,2},{2,3},{3,0}}, metadata={op_name="jit(f)/ppermute"}
+  ROOT o = (f32[8,8]) tuple(p)
+}
+"""
+BEFORE = """HloModule jit_f, num_partitions=4
+
+ENTRY main {
+  x = f32[8,16] parameter(0), sharding={mesh['model'=4], [{}, {'model'}]}, metadata={op_name="x"}
+  w = f32[16,16] parameter(1), sharding={mesh['model'=4], [{'model'}, {}]}, metadata={op_name="w"}
+  c = f32[16,16] convert(w)
+  ROOT m = f32[8,16] dot(x, c), lhs_contracting_dims={1}, rhs_contracting_dims={0}, \
+metadata={op_name="jit(f)/dot_general" source_file="/g.py" source_line=3}
+}
+"""
+
+
+def _why(name: str) -> Why:
+    table = table_of(AFTER)
+    before = hlo_lens.parse_hlo(BEFORE)
+    found = collectives(table, mesh=Mesh.of({"model": 4}))
+    (collective,) = find_collectives(found, name)
+    return why(table.module, collective, found, before)
+
+
+def test_all_reduce_is_explained_by_the_dimension_that_is_summed_over() -> None:
+    assert _why("r").sentences == (
+        "the partitioner put it in for dot_general at /f.py:3",
+        "each device has a partial result along model (4 devices); its consumers need the whole "
+        "one",
+        "it reads m (dot_general), which sums over a dimension of which each device has only its "
+        "part",
+        "it goes to k, operand 0",
+        "before optimizations, m sums over dimension 1 of operand 0, divided over model as x is "
+        "and over dimension 0 of operand 1, divided over model as w is",
+    )
+
+
+def test_all_gather_is_explained_by_parameter_and_consumer() -> None:
+    found = _why("%g")
+    assert found.sentences[:2] == (
+        "the partitioner put it in for outer at /f.py:4",
+        "each device has a part of dimension 0 along model (4 devices); its consumers need all of "
+        "it",
+    )
+    assert found.sentences[2].startswith("it reads parameter 0 x f32[8,4], dimension 1 over model")
+    assert found.sentences[3] == (
+        "it goes to k, operand 1, which sums over dimension 0 and needs it whole"
+    )
+
+
+def test_collective_that_the_program_asks_for_says_so() -> None:
+    found = _why("p")
+    assert found.sentences[0] == "the program asks for it: ppermute"
+    assert found.sentences[1] == "each device passes its part on: shift +1 around model"
+    assert found.sentences[-1] == "it goes to output 0 of the program"
+
+
+def test_neighbours_are_rows() -> None:
+    rows = [dict(zip((c.name for c in Why.COLUMNS), r, strict=True)) for r in _why("g").rows()]
+    assert [(row["role"], row["name"], row["opcode"]) for row in rows] == [
+        ("producer", "x", "parameter"),
+        ("consumer", "k", "dot"),
+    ]
+    assert rows[0]["sharding"] == "dimension 1 over model of [8,16]"
+
+
+def test_spec_in_words() -> None:
+    assert spec_words((None, ("a", "b"))) == "dimension 1 over a,b"
+    assert spec_words(()) == "whole on each device"

@@ -1,0 +1,95 @@
+"""Which module of one dump is which of another."""
+
+from __future__ import annotations
+
+from hlo_lens.analysis.comparison.module_pairs import (
+    IN_ORDER,
+    ONLY_ONES,
+    SIGNATURE_DIFFERS,
+    pair_modules,
+)
+from tests.api.facts import REPORT, module
+
+
+def test_modules_are_paired_by_name_whatever_their_order() -> None:
+    base = [module("jit_a"), module("jit_b")]
+    pairs = pair_modules(base, base[::-1])
+    assert pairs.pairs == ((0, 1, ""), (1, 0, ""))
+    assert (pairs.removed, pairs.added) == ((), ())
+
+
+def test_numbers_in_names_are_no_difference() -> None:
+    base = [module("SyncTensorsGraph.12"), module("jit_b")]
+    head = [module("SyncTensorsGraph.1417"), module("jit_b")]
+    assert pair_modules(base, head).pairs == ((0, 0, ""), (1, 1, ""))
+
+
+def test_retraces_of_one_name_are_paired_by_signature_and_others_listed() -> None:
+    base = [module(signature="8"), module(signature="16")]
+    head = [module(signature="32"), module(signature="8")]
+    pairs = pair_modules(base, head)
+    assert pairs.pairs == ((0, 1, ""),)
+    assert (pairs.removed, pairs.added) == ((1,), (0,))
+
+
+def test_a_name_that_stands_once_on_each_side_is_paired_and_said() -> None:
+    base = [module(signature="8"), module("jit_g")]
+    head = [module("jit_g"), module(signature="32")]
+    assert pair_modules(base, head).pairs == ((0, 1, SIGNATURE_DIFFERS), (1, 0, ""))
+
+
+def test_another_retrace_makes_no_pair_of_the_wrong_signature() -> None:
+    pairs = pair_modules([module(signature="8")], [module(signature="16"), module(signature="32")])
+    assert (pairs.pairs, pairs.removed, pairs.added) == ((), (0,), (0, 1))
+
+
+def test_equal_programs_find_one_another_among_modules_of_one_signature() -> None:
+    base = [module(fingerprint="x"), module(fingerprint="y")]
+    assert [p[:2] for p in pair_modules(base, base[::-1]).pairs] == [(0, 1), (1, 0)]
+
+
+def test_copies_of_a_program_are_paired_where_their_memory_is_known_alike() -> None:
+    memory = {"memory": {"source": "buffer-assignment"}}
+    known = module(fingerprint="x", report={**REPORT, **memory})
+    pairs = pair_modules([module(fingerprint="x"), known], [known, module(fingerprint="x")])
+    assert (pairs.pairs, pairs.base_copies, pairs.head_copies) == (((1, 0, ""),), (0,), (1,))
+    pairs = pair_modules([module(fingerprint="x")], [module(fingerprint="x"), known])
+    assert (pairs.pairs, pairs.head_copies) == (((0, 0, ""),), (1,))
+
+
+def test_modules_of_one_signature_that_nothing_tells_apart_are_paired_in_order_and_said() -> None:
+    base = [module(fingerprint="x"), module(fingerprint="y")]
+    head = [module(fingerprint="p"), module(fingerprint="q")]
+    note = IN_ORDER.format(count=2)
+    assert pair_modules(base, head).pairs == ((0, 0, note), (1, 1, note))
+
+
+def test_of_different_numbers_of_one_signature_none_is_guessed() -> None:
+    base = [module(fingerprint="x"), module(fingerprint="y")]
+    pairs = pair_modules(base, [module(fingerprint="p"), module("jit_g")])
+    assert (pairs.pairs, pairs.removed, pairs.added) == ((), (0, 1), (0, 1))
+
+
+def test_a_program_that_stands_twice_is_compared_once_where_its_memory_is_known_best() -> None:
+    memory = {"memory": {"source": "buffer-assignment"}}
+    base = [module(fingerprint="x")]
+    head = [module(fingerprint="y"), module(fingerprint="y", report={**REPORT, **memory})]
+    pairs = pair_modules(base, head)
+    assert pairs.pairs == ((0, 1, ""),)
+    assert (pairs.removed, pairs.added, pairs.head_copies) == ((), (), (0,))
+
+
+def test_two_single_modules_are_a_pair_whatever_their_names() -> None:
+    assert pair_modules([module("jit_a")], [module("jit_b")]).pairs == ((0, 0, ONLY_ONES),)
+
+
+def test_one_program_that_needs_other_memory_is_no_copy() -> None:
+    small, large = (
+        module(fingerprint="x", report={**REPORT, "memory": {"source": "s", "total_bytes": size}})
+        for size in (10, 20)
+    )
+    pairs = pair_modules([small], [small, large])
+    assert (pairs.pairs, pairs.added, pairs.head_copies) == (((0, 0, ""),), (1,), ())
+    pairs = pair_modules([large, small], [small, large, small])
+    assert sorted(pairs.pairs) == [(0, 1, ""), (1, 0, "")]
+    assert (pairs.added, pairs.head_copies) == ((), (2,))

@@ -1,0 +1,134 @@
+"""What a dump says of the message that its compile ran out of memory."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import hlo_lens
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.sharding.results import sharding_results
+from hlo_lens.cli import main
+from tests import corpus
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FOLDER = corpus.SAMPLES / "tpu" / "wasteful"
+NEW = (
+    "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: Ran out of memory on HBM, the total memory "
+    "required for HLO temporaries ({used}) exceeds available HBM ({capacity}). HLO module: {name}."
+)
+OLD = "Ran out of memory in memory space hbm. Used {used} of {capacity} hbm."
+
+
+def needed() -> int:
+    (dump,) = hlo_lens.load(FOLDER).modules
+    memory = memory_results(dump, backend="tpu")
+    assert memory is not None
+    said = memory.statement
+    return said.argument_bytes + said.output_bytes - said.alias_bytes + said.temp_bytes
+
+
+def mebibytes(size: int) -> str:
+    return f"{size / 2**20:.2f}M"
+
+
+def said(text: str, capsys: pytest.CaptureFixture[str], path: Path) -> dict[str, object]:
+    log = path / "oom.txt"
+    log.write_text(text + "\n", "utf-8")
+    main(["report", str(FOLDER), "--log", str(log), "-f", "json"], standalone_mode=False)
+    (message,) = json.loads(capsys.readouterr().out)["log"]["compile_out_of_memory"]
+    found = message["dump"]
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.parametrize("form", [NEW, OLD])
+def test_module_is_found_by_name_or_by_what_it_needs(
+    form: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    size = needed()
+    text = form.format(used=mebibytes(size), capacity="1.00M", name="jit_wasteful_step")
+    found = said(text, capsys, tmp_path)
+    assert (found["module"], found["agrees"]) == ("jit_wasteful_step", True)
+    assert found["needed_bytes"] == size
+
+
+def test_groups_are_what_replication_donation_and_the_peak_cost(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    text = NEW.format(used=mebibytes(needed()), capacity="1.00M", name="jit_wasteful_step")
+    groups = said(text, capsys, tmp_path)["groups"]
+    assert isinstance(groups, list)
+    (dump,) = hlo_lens.load(FOLDER).modules
+    shardings, memory = sharding_results(dump), memory_results(dump, backend="tpu")
+    assert shardings is not None
+    assert memory is not None
+    assert memory.peak is not None
+    axes = {axis: saved for axis, (_, _, saved) in shardings.replicated.by_axis().items()}
+    assert set(axes) == {"data", "model"}
+    by_kind = {kind: [g for g in groups if g["kind"] == kind] for kind in map(kind_of, groups)}
+    assert {g["what"]: g["at_least_bytes"] for g in by_kind["replicated"]} == {
+        f"replicated along {axis}": saved for axis, saved in axes.items()
+    }
+    assert by_kind["donation"][0]["buffers"] == 2  # planted: two weights that are not donated
+    alive = sum(g["at_most_bytes"] for g in (*by_kind["arguments"], *by_kind["buffers"]))
+    assert alive == memory.peak.total_bytes
+    assert [g["at_most_bytes"] for g in groups] == sorted(
+        (g["at_most_bytes"] for g in groups), reverse=True
+    )
+    for group in groups:
+        assert group["is_enough"] in ("yes", "no", "perhaps")
+
+
+def kind_of(group: dict[str, str]) -> str:
+    return group["kind"]
+
+
+@pytest.mark.parametrize(
+    ("form", "used", "module", "agrees"),
+    [
+        (NEW, "1.00T", "jit_wasteful_step", False),
+        (OLD, "1.00T", None, None),
+        (NEW.replace("{name}", "jit_other"), "1.00T", None, None),
+    ],
+)
+def test_a_dump_of_another_compile_is_told(
+    form: str,
+    used: str,
+    module: str | None,
+    agrees: bool | None,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    text = form.format(used=used, capacity="1.00M", name="jit_wasteful_step")
+    found = said(text, capsys, tmp_path)
+    assert (found["module"], found["agrees"]) == (module, agrees)
+    assert (found["groups"] is None) == (module is None)
+
+
+def test_text_says_it_in_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = tmp_path / "oom.txt"
+    size = mebibytes(needed())
+    text = NEW.format(used=size, capacity="1.00M", name="jit_wasteful_step")
+    log.write_text(text, "utf-8")
+    main(["report", str(FOLDER), "--log", str(log)], standalone_mode=False)
+    out = capsys.readouterr().out
+    assert "of arguments, outputs and temporaries, as the message says" in out
+    assert "replicated along data" in out
+    log.write_text(text.replace("jit_wasteful_step", "jit_f"), "utf-8")
+    main(["report", str(FOLDER), "--log", str(log)], standalone_mode=False)
+    assert "not known which is the one of the message: none is" in capsys.readouterr().out
+
+
+def test_without_a_dump_nothing_is_said_of_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    log = tmp_path / "oom.txt"
+    log.write_text(NEW.format(used="2.00M", capacity="1.00M", name="jit_f"), "utf-8")
+    main(["report", str(log), "-f", "json"], standalone_mode=False)
+    (module,) = json.loads(capsys.readouterr().out)["modules"]
+    assert module["log"]["compile_out_of_memory"][0]["dump"] is None

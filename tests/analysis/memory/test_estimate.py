@@ -1,0 +1,196 @@
+"""The estimate against what the compilers said, and what must hold of every estimate."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import hlo_lens
+from hlo_lens.analysis.memory.estimate import MemoryEstimate, memory_estimate, why_no_estimate
+from hlo_lens.model.hlo.query import tabulate
+from tests.analysis.texts import LOOP, entry_of
+from tests.corpus import SAMPLES, archives, needs_corpus, read
+from tests.estimate_table import FIGURES, HOST_FIGURES, cases_of, found_figures, true_figures
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FOLDERS = sorted(path.parent for path in SAMPLES.glob("*/*/expect.json"))
+TEXTS = sorted(
+    path
+    for folder in FOLDERS
+    for path in folder.iterdir()
+    if path.name.endswith("after_optimizations.txt") or path.name == "compiled.txt"
+)
+LARGEST_ARCHIVE = 150_000
+"""Bytes of the archives that are tried here; all are, by ``python -m tests.estimate_table``."""
+
+sample = pytest.mark.parametrize("path", TEXTS, ids=lambda path: "/".join(path.parts[-3:]))
+
+
+@functools.cache
+def _estimate(path: Path) -> MemoryEstimate:
+    estimate = memory_estimate(tabulate(hlo_lens.parse_hlo(read(path))))
+    assert estimate is not None
+    return estimate
+
+
+@sample
+def test_figures_are_those_of_the_compiler(path: Path) -> None:
+    said = json.loads((path.parent / "expect.json").read_text("utf-8"))["memory_analysis"]
+    found = found_figures(_estimate(path))
+    assert found == {name: said[f"{name}_size_in_bytes"] for name in (*FIGURES, *HOST_FIGURES)}
+
+
+@sample
+def test_the_text_tells_its_backend(path: Path) -> None:
+    assert _estimate(path).backend == path.parts[-3].partition("_")[0]
+
+
+@sample
+def test_values_alive_at_once_lie_apart_or_begin_alike(path: Path) -> None:
+    layout = _estimate(path).layout
+    groups: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+    for value in layout.values:
+        if layout.by_index[value.allocation].category != "thread-local":
+            assert value.start is not None
+            assert value.end is not None
+            place = (value.allocation, value.offset)
+            groups.setdefault(place, []).append((value.start, value.end, value.size))
+    series = [0] * (layout.length or 0)
+    for place, group in groups.items():
+        if layout.by_index[place[0]].color == 0:
+            for instant in {t for start, end, _ in group for t in range(start, end + 1)}:
+                series[instant] += max(size for a, b, size in group if a <= instant <= b)
+    assert series == layout.series()
+
+
+@sample
+def test_live_values_sum_to_the_peak(path: Path) -> None:
+    estimate = _estimate(path)
+    assert sum(value.size_bytes for value in estimate.live) == estimate.peak_bytes
+    assert estimate.row_count == len(list(estimate.rows())) == len(estimate.live)
+    assert all(v.start <= estimate.peak_position <= v.end for v in estimate.live)
+    assert sum(size for _, size in estimate.spaces) == estimate.total_bytes
+    assert estimate.peak_bytes <= dict(estimate.spaces)[0]
+
+
+@sample
+def test_every_value_lies_in_its_allocation(path: Path) -> None:
+    layout = _estimate(path).layout
+    for value in layout.values:
+        assert value.offset + value.size <= layout.by_index[value.allocation].size
+
+
+@sample
+def test_an_estimate_says_that_it_is_one(path: Path) -> None:
+    estimate = _estimate(path)
+    assert estimate.source == estimate.layout.source == "estimate"
+    assert estimate.to_dict()["kind"] == "memory-estimate"
+
+
+def test_no_estimate_without_execution_order() -> None:
+    module = hlo_lens.parse_hlo(LOOP.replace("is_scheduled=true, ", ""))
+    reason = why_no_estimate(tabulate(module))
+    assert reason == "the instructions are not in execution order (no is_scheduled=true)"
+    assert memory_estimate(tabulate(module)) is None
+
+
+def test_no_estimate_of_a_text_that_is_cut_off() -> None:
+    (path,) = (SAMPLES / "cpu" / "tp_mlp").glob("*after_optimizations.txt")
+    module = hlo_lens.parse_hlo(read(path)[:-300])
+    assert (
+        why_no_estimate(tabulate(module))
+        == "the text is cut off: what is not there uses memory too"
+    )
+
+
+def test_no_estimate_of_a_text_that_lacks_a_computation() -> None:
+    table = tabulate(hlo_lens.parse_hlo(LOOP.replace("body=", "body=other_")))
+    reason = why_no_estimate(table) or ""
+    assert reason.startswith("the text lacks computations that it calls, such as other_")
+    assert memory_estimate(table) is None
+
+
+def test_no_estimate_of_nothing() -> None:
+    module = hlo_lens.parse_hlo("HloModule m, is_scheduled=true\n")
+    assert why_no_estimate(tabulate(module)) == "the text has no entry computation"
+
+
+SMALL = """  p = f32[100]{0} parameter(0)
+  a = f32[100]{0} reverse(p), dimensions={0}
+  b = f32[25]{0} custom-call(a), custom_call_target="f"
+  ROOT c = f32[50]{0} custom-call(b), custom_call_target="g\""""
+
+
+def test_a_small_module() -> None:
+    table = entry_of(SMALL, header=", is_scheduled=true")
+    estimate = memory_estimate(table, backend="cpu")
+    assert estimate is not None
+    assert (estimate.argument_bytes, estimate.output_bytes) == (400, 200)
+    assert (estimate.temp_bytes, estimate.alias_bytes) == (448 + 100, 0)
+    assert (estimate.peak_bytes, estimate.peak_position, estimate.peak_instruction) == (900, 2, "b")
+    assert [(v.value, v.size_bytes, v.category, v.start, v.end) for v in estimate.live] == [
+        ("a{}", 400, "temp", 1, 2),
+        ("p{}", 400, "argument", 0, 4),
+        ("b{}", 100, "temp", 2, 3),
+    ]
+    assert estimate.notes == ()
+
+
+def test_backends_align_and_pad_their_own_way() -> None:
+    table = entry_of(SMALL, header=", is_scheduled=true")
+    found = [memory_estimate(table, backend=backend) for backend in ("cpu", "gpu", "tpu")]
+    temps = [estimate.temp_bytes for estimate in found if estimate is not None]
+    assert temps == [448 + 100, 512 + 100, 2 * 16384 + 16384 - 16384]
+
+
+def test_an_unknown_backend_is_said() -> None:
+    estimate = memory_estimate(entry_of(SMALL, header=", is_scheduled=true"))
+    assert estimate is not None
+    assert estimate.notes == ("the text does not tell its backend; taken as cpu",)
+
+
+def test_host_memory_counts_apart() -> None:
+    text = SMALL.replace("c = f32[50]{0}", "c = f32[50]{0:S(5)}")
+    estimate = memory_estimate(entry_of(text, header=", is_scheduled=true"), backend="gpu")
+    assert estimate is not None
+    assert (estimate.output_bytes, estimate.host_output_bytes) == (0, 200)
+    assert estimate.spaces == ((0, 400 + 612), (5, 200))
+
+
+def test_a_shape_of_unknown_size_is_said() -> None:
+    text = SMALL.replace("b = f32[25]{0}", "b = strange[25]{0}")
+    estimate = memory_estimate(entry_of(text, header=", is_scheduled=true"), backend="cpu")
+    assert estimate is not None
+    assert not estimate.layout.is_complete
+    assert "1 values of unknown size count as 0 bytes" in estimate.notes
+
+
+def test_true_figures_are_sums_over_allocation_lines() -> None:
+    lines = """BufferAssignment:
+allocation 0: size 64, parameter 0, shape |f32[16]| at ShapeIndex {}, maybe-live-out:
+allocation 1: size 32, output shape is |f32[8]|, maybe-live-out:
+allocation 2: size 8, color 5, parameter 1, shape |f32[2]{0:S(5)}| at ShapeIndex {}:
+allocation 3: size 100, preallocated-temp:
+ value: <3 add.1 @0> (size=4,offset=0): s32[]
+""".splitlines()
+    found = true_figures(lines, "gpu")
+    assert [found[name] for name in FIGURES] == [64, 96, 64, 100]
+    assert found["host_argument"] == 8
+    assert true_figures(lines, "tpu")["temp"] == 0
+    assert true_figures([*lines, " value: <4 a @0> (size=8,offset=8): f32[2]"], "tpu")["temp"] == (
+        16384
+    )
+
+
+@needs_corpus
+@pytest.mark.parametrize("compiled", [False, True])
+def test_real_dumps_are_met_exactly(compiled: bool) -> None:
+    small = [path for path in archives() if path.stat().st_size < LARGEST_ARCHIVE]
+    cases = [case for path in small for case in cases_of(path, compiled=compiled)]
+    assert len(cases) > 70
+    assert [case for case in cases if case.found and not case.is_exact] == []

@@ -1,0 +1,170 @@
+"""Arithmetic of products: per instruction, through loops and fusions, and what is not known."""
+
+from __future__ import annotations
+
+import pytest
+
+import hlo_lens
+from hlo_lens.analysis.program.flops import Flops, flops
+from hlo_lens.model.hlo.query import tabulate
+from tests.corpus import SAMPLES
+
+
+def of(text: str) -> Flops:
+    """Return the flops of a module."""
+    return flops(tabulate(hlo_lens.parse_hlo(text)))
+
+
+def one(line: str, *parameters: str) -> int | None:
+    """Return the flops of one instruction on parameters of these shapes."""
+    lines = [f"  p{k} = {shape} parameter({k})" for k, shape in enumerate(parameters)]
+    text = "\n".join(["HloModule m", "", "ENTRY e {", *lines, f"  ROOT r = {line}", "}", ""])
+    return of(text).total
+
+
+@pytest.mark.parametrize(
+    ("line", "parameters", "expected"),
+    [
+        (
+            "f32[4,6] dot(p0, p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+            ("f32[4,5]", "f32[5,6]"),
+            2 * 4 * 5 * 6,
+        ),
+        (
+            "f32[3,4,6] dot(p0, p1), lhs_batch_dims={0}, lhs_contracting_dims={2}, "
+            "rhs_batch_dims={0}, rhs_contracting_dims={1}",
+            ("f32[3,4,5]", "f32[3,5,6]"),
+            2 * 3 * 4 * 5 * 6,
+        ),
+        ("f32[] dot(p0, p1), lhs_contracting_dims={0}", ("f32[7]", "f32[7]"), 14),
+        (
+            "f32[1,2,2,1] convolution(p0, p1), window={size=2x2}, dim_labels=b01f_01io->b01f",
+            ("f32[1,3,3,1]", "f32[2,2,1,1]"),
+            2 * 4 * 4,
+        ),
+        # of the 3 x 3 positions of each of 3 kernel elements 2 + 3 + 2 fall on the input
+        (
+            "f32[1,3,1] convolution(p0, p1), window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f",
+            ("f32[1,3,1]", "f32[3,1,1]"),
+            2 * 7,
+        ),
+        # a matrix product as a TPU writes a batched one: one meeting for each of 4 places
+        (
+            "f32[4,8,16] convolution(p0, p1), window={size=4 stride=3 pad=0_0 lhs_dilate=4}, "
+            "dim_labels=0bf_0io->0bf",
+            ("f32[4,8,32]", "f32[4,32,16]"),
+            2 * 8 * 16 * 32 * 4,
+        ),
+        (
+            "f32[1,4,4,6] convolution(p0, p1), window={size=1x1}, dim_labels=b01f_01io->b01f, "
+            "feature_group_count=3",
+            ("f32[1,4,4,6]", "f32[1,1,2,6]"),
+            2 * 16 * 2 * 6,
+        ),
+        ("f32[8] add(p0, p0)", ("f32[8]",), 0),
+        (
+            'f32[4,6] custom-call(p0, p1), custom_call_target="__onednn$matmul", '
+            'backend_config={"onednn_matmul_config":{"transpose_a":true}}',
+            ("f32[5,4]", "f32[5,6]"),
+            2 * 4 * 5 * 6,
+        ),
+        (
+            '(f32[4,6], s8[99]) custom-call(p0, p1), custom_call_target="__cublas$gemm", '
+            'backend_config={"gemm_backend_config":{"dot_dimension_numbers":'
+            '{"lhs_contracting_dimensions":["1"]}}}',
+            ("f32[4,5]", "f32[5,6]"),
+            2 * 4 * 5 * 6,
+        ),
+        (
+            "(f32[2,2,1,1], u8[0]) custom-call(p0, p1), window={size=2x2}, "
+            'dim_labels=b01f_01io->b01f, custom_call_target="__cudnn$convBackwardFilter"',
+            ("f32[1,3,3,1]", "f32[1,2,2,1]"),
+            2 * 4 * 4,
+        ),
+        ("f32[4,6] ragged-dot(p0, p1, p2)", ("f32[4,5]", "f32[2,5,6]", "s32[2]"), None),
+    ],
+)
+def test_arithmetic_of_one_instruction(
+    line: str, parameters: tuple[str, ...], expected: int | None
+) -> None:
+    assert one(line, *parameters) == expected
+
+
+LOOP = """HloModule m
+
+body {
+  b = (s32[], f32[4,4]) parameter(0)
+  i = s32[] get-tuple-element(b), index=0
+  x = f32[4,4] get-tuple-element(b), index=1
+  y = f32[4,4] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  c = s32[] constant(1)
+  j = s32[] add(i, c)
+  ROOT t = (s32[], f32[4,4]) tuple(j, y)
+}
+
+condition {
+  q = (s32[], f32[4,4]) parameter(0)
+  k = s32[] get-tuple-element(q), index=0
+  n = s32[] LIMIT
+  ROOT l = pred[] compare(k, n), direction=LT
+}
+
+ENTRY e {
+  z = s32[] constant(0)
+  p = f32[4,4] parameter(0)
+  s = (s32[], f32[4,4]) tuple(z, p)
+  w = (s32[], f32[4,4]) while(s), condition=condition, body=body
+  ROOT r = f32[4,4] get-tuple-element(w), index=1
+}
+"""
+
+
+def test_loop_counts_as_often_as_it_runs() -> None:
+    found = of(LOOP.replace("LIMIT", "constant(5)"))
+    assert (found.total, found.at_least) == (5 * 128, 5 * 128)
+
+
+def test_loop_without_trip_count_leaves_the_total_unknown() -> None:
+    found = of(LOOP.replace("LIMIT", "custom-call()").replace("s32[] custom-call()", "s32[] rng()"))
+    assert (found.total, found.at_least) == (None, 128)
+
+
+def test_conditional_makes_the_total_a_bound() -> None:
+    text = """HloModule m
+a { x = f32[4,4] parameter(0)
+  ROOT y = f32[4,4] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} }
+b { x = f32[4,4] parameter(0)
+  ROOT y = f32[4,4] negate(x) }
+ENTRY e {
+  p = pred[] parameter(0)
+  x = f32[4,4] parameter(1)
+  ROOT r = f32[4,4] conditional(p, x, x), true_computation=a, false_computation=b
+}
+"""
+    found = of(text)
+    assert (found.total, found.at_least, found.is_at_most) == (128, 0, True)
+
+
+def test_unknown_custom_calls_are_counted_and_silent_ones_not() -> None:
+    found = of(
+        'HloModule m\nENTRY e {\n  a = f32[4] custom-call(), custom_call_target="tpu_custom_call"\n'
+        '  ROOT b = f32[4] custom-call(a), custom_call_target="AllocateBuffer"\n}\n'
+    )
+    assert (found.total, found.opaque) == (0, 1)
+
+
+@pytest.mark.parametrize("program", ["tp_mlp", "fsdp_transformer"])
+@pytest.mark.parametrize("backend", ["cpu", "gpu", "tpu"])
+def test_eight_devices_do_together_what_the_program_asks_for(backend: str, program: str) -> None:
+    (dump, *_) = [m for m in hlo_lens.load(SAMPLES / backend / program).modules if m.parts]
+    assert dump.hlo is not None
+    assert dump.before is not None
+    on_one, in_all = flops(tabulate(dump.hlo)).total, flops(tabulate(dump.before)).total
+    assert on_one is not None
+    assert on_one > 10**10
+    assert 8 * on_one == in_all
+
+
+def test_rows_are_those_of_the_products() -> None:
+    rows = list(of(LOOP.replace("LIMIT", "constant(5)")).rows())
+    assert rows == [("y", "dot", "body", 128, 5, False, 640)]

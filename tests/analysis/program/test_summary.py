@@ -1,0 +1,73 @@
+"""Facts of a module."""
+
+from __future__ import annotations
+
+import pytest
+
+import hlo_lens
+from hlo_lens.analysis.program.summary import coverage, coverage_of, summary
+from hlo_lens.model.hlo.query import tabulate
+from tests.analysis.texts import LOOP, entry_of, table_of
+
+
+def test_facts_are_those_of_header_and_text() -> None:
+    assert {str(row[0]): row[1] for row in summary(table_of(LOOP)).rows()} == {
+        "name": "jit_step",
+        "backend": None,
+        "is_scheduled": True,
+        "num_partitions": 4,
+        "evident_partitions": 4,
+        "replica_count": 1,
+        "computations": 4,
+        "instructions": 18,
+        "gaps": 0,
+        "gap_lines": 0,
+        "passed_lines": 0,
+        "coverage": 1.0,
+        "is_truncated": False,
+        "undefined": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "backend"),
+    [
+        ("ROOT x = f32[8,128]{1,0:T(8,128)} parameter(0)", "tpu"),
+        (
+            'ROOT x = f32[8] iota(), iota_dimension=0, backend_config={"operation_queue_id":"0"}',
+            "gpu",
+        ),
+        (
+            "ROOT x = f32[8] iota(), iota_dimension=0, "
+            'backend_config="{\\"operation_queue_id\\":0}"',
+            "gpu",
+        ),
+        ('ROOT x = f32[8] custom-call(), custom_call_target="__cublas$gemm"', "gpu"),
+        (
+            "ROOT x = f32[8] iota(), iota_dimension=0, "
+            'backend_config={"outer_dimension_partitions":["2"]}',
+            "cpu",
+        ),
+        ("ROOT x = f32[8] parameter(0)", None),
+    ],
+)
+def test_backend_is_what_the_text_tells(line: str, backend: str | None) -> None:
+    assert summary(entry_of(line)).backend == backend
+
+
+@pytest.mark.parametrize(
+    ("instructions", "gap_lines", "share"), [(0, 0, 1), (0, 3, 0), (3, 1, 0.75), (5, 0, 1)]
+)
+def test_coverage_weighs_lines_that_were_not_understood(
+    instructions: int, gap_lines: int, share: float
+) -> None:
+    assert coverage(instructions, gap_lines) == share
+
+
+def test_gaps_lower_coverage() -> None:
+    module = hlo_lens.parse_hlo(
+        "HloModule m\nENTRY e {\n  x = f32[2 parameter(0)\n  y = f32[] iota()\n}"
+    )
+    facts = summary(tabulate(module))
+    assert (facts.instructions, facts.gaps) == (1, 1)
+    assert facts.coverage == coverage_of(module, module.gaps) == 1 / (1 + facts.gap_lines)

@@ -1,0 +1,306 @@
+"""How often loops run: printed, derived in all forms, or unknown for a stated reason."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hlo_lens.analysis.program.trip_counts import (
+    TripCount,
+    count_true,
+    printed_trip_count,
+    trip_counts,
+)
+from tests.analysis.texts import table_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BODY = """
+body {
+  s = (s32[], s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1
+  x = f32[4] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  ROOT out = (s32[], s32[], f32[4]) tuple(next, n, x)
+}
+"""
+COND = """
+cond {
+  s = (s32[], s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1
+  five = s32[] constant(5)
+  ROOT less = pred[] compare(i, five), direction=LT
+}
+"""
+ENTRY = """
+ENTRY main {
+  x = f32[4] parameter(0)
+  m = s32[] parameter(1)
+  zero = s32[] constant(0)
+  bound = s32[] constant(9)
+  init = (s32[], s32[], f32[4]) tuple(zero, bound, x)
+  ROOT loop = (s32[], s32[], f32[4]) while(init), condition=cond, body=body
+}
+"""
+
+
+def _loops(body: str = BODY, cond: str = COND, entry: str = ENTRY) -> tuple[TripCount, ...]:
+    return trip_counts(table_of(f"HloModule m\n{body}\n{cond}\n{entry}")).loops
+
+
+def _count(body: str = BODY, cond: str = COND, entry: str = ENTRY) -> int | None:
+    (loop,) = _loops(body, cond, entry)
+    assert (loop.source == "derived") == (loop.trip_count is not None)
+    return loop.trip_count
+
+
+def test_all_facts_of_one_loop() -> None:
+    assert _loops() == (
+        TripCount(
+            loop="loop",
+            computation="main",
+            body="body",
+            condition="cond",
+            trip_count=5,
+            source="derived",
+            printed=None,
+            derived=5,
+            reason=None,
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("direction=LT", "direction=LE", 6),
+        ("direction=LT", "direction=NE", 5),
+        ("direction=LT", "direction=EQ", 0),
+        ("direction=LT", "direction=GT", 0),
+        ("compare(i, five), direction=LT", "compare(five, i), direction=GT", 5),
+        ("compare(i, five), direction=LT", "compare(five, i), direction=GE", 6),
+        ("compare(i, five)", "compare(i, n)", 9),
+        ("constant(5)", "constant(-3)", 0),
+        ("constant(5)", "constant(0)", 0),
+        ("compare(i, five)", "compare(five, five)", 0),
+    ],
+)
+def test_condition_in_all_directions(old: str, new: str, count: int) -> None:
+    assert old in COND
+    assert _count(cond=COND.replace(old, new)) == count
+
+
+@pytest.mark.parametrize(
+    ("step", "count"),
+    [
+        ("one = s32[] constant(1)\n  next = s32[] add(one, i)", 5),
+        ("one = s32[] constant(2)\n  next = s32[] add(i, one)", 3),
+        ("one = s32[] constant(-1)\n  next = s32[] subtract(i, one)", 5),
+        ("c = s32[] constant(1)\n  one = s32[] copy(c)\n  next = s32[] add(i, one)", 5),
+        ("one = s64[] constant(1)\n  t = s32[] convert(one)\n  next = s32[] add(i, t)", 5),
+        ("one = s32[] constant(1)\n  j = s32[] add(i, one)\n  next = s32[] add(j, one)", 3),
+        ("one = s32[] constant(1)\n  next = s32[] add(s#0, one)", 5),
+        ("one = s32[1] constant({1})\n  b = s32[] bitcast(one)\n  next = s32[] add(i, b)", 5),
+    ],
+)
+def test_step_in_all_forms(step: str, count: int) -> None:
+    old = "one = s32[] constant(1)\n  next = s32[] add(i, one)"
+    assert old in BODY
+    assert _count(body=BODY.replace(old, step)) == count
+
+
+def test_counter_that_goes_down() -> None:
+    body = BODY.replace("add(i, one)", "subtract(i, one)")
+    cond = COND.replace("direction=LT", "direction=GT")
+    entry = ENTRY.replace("constant(0)", "constant(11)")
+    assert _count(body, cond, entry) == 6
+    assert _count(body, cond.replace("GT", "GE"), entry) == 7
+
+
+def test_unsigned_counter_that_goes_down_by_adding_the_largest_number() -> None:
+    body = BODY.replace("s32[] constant(1)", "u32[] constant(4294967295)").replace("s32", "u32")
+    cond = COND.replace("s32", "u32").replace("constant(5)", "constant(0)").replace("LT", "NE")
+    entry = ENTRY.replace("s32", "u32").replace("constant(0)", "constant(7)")
+    assert _count(body, cond, entry) == 7
+
+
+def test_compact_tuple_elements() -> None:
+    cond = """
+cond {
+  s = (s32[], s32[], f32[4]) parameter(0)
+  ROOT less = pred[] compare(s#0, s#1), direction=LT
+}
+"""
+    assert _count(cond=cond) == 9
+
+
+def test_condition_and_body_that_are_fusions() -> None:
+    cond = """
+compare_them {
+  p = s32[] parameter(0)
+  q = s32[] parameter(1)
+  ROOT less = pred[] compare(q, p), direction=LT
+}
+
+cond {
+  s = (s32[], s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  four = s32[] constant(4)
+  ROOT f = pred[] fusion(four, i), kind=kLoop, calls=compare_them
+}
+"""
+    body = """
+step {
+  p = s32[] parameter(0)
+  c = s32[] constant(2)
+  ROOT a = s32[] add(c, p)
+}
+""" + BODY.replace("add(i, one)", "fusion(i), kind=kLoop, calls=step")
+    assert _count(body, cond) == 2
+
+
+def test_bound_hoisted_through_the_tuples_of_two_loops() -> None:
+    text = """HloModule m
+
+inner_body {
+  s = (s32[], s32[], s32[]) parameter(0)
+  j = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1
+  step = s32[] get-tuple-element(s), index=2
+  next = s32[] add(j, step)
+  ROOT out = (s32[], s32[], s32[]) tuple(next, n, step)
+}
+
+inner_cond {
+  s = (s32[], s32[], s32[]) parameter(0)
+  j = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1
+  ROOT less = pred[] compare(j, n), direction=LT
+}
+
+outer_body {
+  s = (s32[], s32[], s32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1
+  step = s32[] get-tuple-element(s), index=2
+  zero = s32[] constant(0)
+  init = (s32[], s32[], s32[]) tuple(zero, n, step)
+  inner = (s32[], s32[], s32[]) while(init), condition=inner_cond, body=inner_body
+  kept = s32[] get-tuple-element(inner), index=1
+  next = s32[] add(i, step)
+  ROOT out = (s32[], s32[], s32[]) tuple(next, kept, step)
+}
+
+outer_cond {
+  s = (s32[], s32[], s32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1
+  ROOT less = pred[] compare(i, n), direction=LT
+}
+
+ENTRY main {
+  zero = s32[] constant(0)
+  seven = s32[] constant(7)
+  copied = (s32[], s32[], u32[]) copy-start(seven)
+  n = s32[] copy-done(copied)
+  two = s32[] constant(2)
+  init = (s32[], s32[], s32[]) tuple(zero, n, two)
+  ROOT outer = (s32[], s32[], s32[]) while(init), condition=outer_cond, body=outer_body
+}
+"""
+    found = {loop.loop: loop.trip_count for loop in trip_counts(table_of(text)).loops}
+    assert found == {"inner": 4, "outer": 4}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("tuple(zero, bound, x)", "tuple(m, bound, x)", "it is argument 1 of the program"),
+        ("compare(i, five)", "compare(x, x)", "compares what is no integer"),
+        ("add(i, one)", "multiply(i, one)", "multiplies what changes"),
+        ("add(i, one)", "negate(i)", "next (negate) computes it"),
+        ("tuple(next, n, x)", "tuple(n, next, x)", "not a sum of itself and a constant"),
+        ("constant(1)", "constant(0)", "overflows"),
+        ("direction=LT", "direction=GT", None),
+        ("ROOT less = pred[]", "less = pred[]", "no comparison"),
+    ],
+)
+def test_unknown_has_a_reason(old: str, new: str, reason: str | None) -> None:
+    text = f"{BODY}\n{COND}\n{ENTRY}"
+    changed = text.replace(old, new)
+    if old.startswith("compare"):
+        changed = changed.replace(
+            "five = s32", "x = f32[4] get-tuple-element(s), index=2\n  five = s32"
+        )
+    if old.startswith("ROOT"):
+        changed = changed.replace(
+            "direction=LT\n", "direction=LT\n  ROOT all = pred[] and(less, less)\n"
+        )
+    (loop,) = trip_counts(table_of(f"HloModule m\n{changed}")).loops
+    if reason is None:
+        assert (loop.trip_count, loop.reason) == (0, None)
+    else:
+        assert loop.trip_count is None
+        assert reason in (loop.reason or "")
+
+
+@pytest.mark.parametrize(
+    ("config", "count"),
+    [
+        ('{"known_trip_count":{"n":"4"},"known_init_step":{"init":"0","step":"1"}}', 4),
+        ('{"dynamic_variables":[], "known_trip_count": {"n": "17"}}', 17),
+        (r'"{\"known_trip_count\":{\"n\":\"3\"}}"', 3),
+        ('{"known_trip_count":{"n":"0"}}', 0),
+        ('{"known_trip_count":{}}', 0),
+        ('{"known_induction_variable":{"tuple_index":"0"}}', None),
+        ("", None),
+    ],
+)
+def test_printed_count(config: str, count: int | None) -> None:
+    assert printed_trip_count(config) == count
+
+
+def test_printed_goes_before_derived() -> None:
+    config = 'body=body, backend_config={"known_trip_count":{"n":"4"}}'
+    (loop,) = _loops(entry=ENTRY.replace("body=body", config))
+    assert (loop.trip_count, loop.source, loop.printed, loop.derived) == (4, "printed", 4, 5)
+
+
+HOLDS: dict[str, Callable[[int, int], bool]] = {
+    "LT": operator.lt,
+    "LE": operator.le,
+    "GT": operator.gt,
+    "GE": operator.ge,
+    "EQ": operator.eq,
+    "NE": operator.ne,
+}
+
+
+@given(
+    st.integers(-128, 127),
+    st.integers(-40, 40),
+    st.sampled_from(["LT", "LE", "GT", "GE", "EQ", "NE"]),
+    st.integers(-128, 127),
+)
+def test_count_is_what_running_the_loop_gives(
+    start: int, step: int, direction: str, bound: int
+) -> None:
+    holds = HOLDS[direction]
+    counter, expected = start, None
+    for trips in itertools.count():
+        if not holds(counter, bound):
+            expected = trips
+            break
+        counter += step
+        if not -128 <= counter <= 127 or trips > 256:
+            break
+    assert count_true(start, step, direction, bound, (-128, 127)) == expected

@@ -1,0 +1,154 @@
+"""Operands that came, went or are others now."""
+
+from __future__ import annotations
+
+import pytest
+
+from hlo_lens.analysis.program_diff.difference import ProgramDiff, program_diff
+from hlo_lens.analysis.program_diff.digest import program_fingerprint
+from tests.analysis.program_diff.programs import parsed
+
+HEAD = """HloModule m
+
+ENTRY main {
+  a = f32[8] parameter(0)
+  b = f32[8] parameter(1)
+"""
+
+
+def between(before: str, after: str) -> ProgramDiff:
+    return program_diff(parsed(f"{HEAD}{before}\n}}\n"), parsed(f"{HEAD}{after}\n}}\n"))
+
+
+def told(before: str, after: str) -> list[str]:
+    """Return what changed, which must be the same the other way round."""
+    forth, back = between(before, after), between(after, before)
+    assert forth.changed == back.changed == len(forth.edits) == len(back.edits)
+    assert forth.unchanged == back.unchanged
+    return [change for group in forth.groups for change in group.changes]
+
+
+ELEMENTS = """  t = (f32[8], f32[8]) tuple(a, b)
+  o = (f32[8], f32[8]) opt-barrier(t)
+  g = f32[8] get-tuple-element(o), index=0
+  h = f32[8] get-tuple-element(o), index=1
+  ROOT r = f32[8] custom-call(g, h), custom_call_target="f\""""
+
+TOKENS = """  i = ((f32[8], token[]), (f32[8], token[])) custom-call(a), custom_call_target="two"
+  i0 = (f32[8], token[]) get-tuple-element(i), index=0
+  k0 = token[] get-tuple-element(i0), index=1
+  i1 = (f32[8], token[]) get-tuple-element(i), index=1
+  k1 = token[] get-tuple-element(i1), index=1
+  all = token[] after-all(k0, k1)
+  ROOT r = f32[8] custom-call(b, all), custom_call_target="f\""""
+
+TWICE = '  ROOT r = f32[8] custom-call(a, a), custom_call_target="f"'
+
+
+@pytest.mark.parametrize(
+    ("before", "operands", "fewer", "change"),
+    [
+        (ELEMENTS, "(g, h)", "(h)", "operands opt-barrier o#0 -> (none)"),
+        (TOKENS, "(k0, k1)", "(k1)", "operands custom-call i#0#1 -> (none)"),
+        (TWICE, "(a, a)", "(a)", "operands parameter a -> (none)"),
+    ],
+    ids=["element of a tuple", "element of an element", "given twice"],
+)
+def test_an_operand_that_went_is_told_though_others_are_of_its_instruction(
+    before: str, operands: str, fewer: str, change: str
+) -> None:
+    assert told(before, before.replace(operands, fewer)) == [change]
+
+
+def test_elements_of_a_tuple_that_grew_are_told_of_the_tuple_alone() -> None:
+    before = """  t = (f32[8], f32[8]) custom-call(a, b), custom_call_target="g"
+  x = f32[8] get-tuple-element(t), index=0
+  y = f32[8] get-tuple-element(t), index=1
+  ROOT r = f32[8] custom-call(x, y), custom_call_target="f\""""
+    after = before.replace("(f32[8], f32[8])", "(f32[8], f32[8], f32[8])").replace(
+        "  ROOT r = f32[8] custom-call(x, y)",
+        "  z = f32[8] get-tuple-element(t), index=2\n  ROOT r = f32[8] custom-call(x, y, z)",
+    )
+    found = between(before, after)
+    assert (found.changed, found.added, found.removed) == (1, 1, 0)
+    assert [c for group in found.groups for c in group.changes] == ["tuple elements 2 -> 3"]
+
+
+RANDOM = "rng(a, b), distribution=rng_uniform"
+EFFECT = 'custom-call(a, b), custom_call_target="f", custom_call_has_side_effect=true'
+
+
+@pytest.mark.parametrize("made", [RANDOM, EFFECT], ids=["rng", "side effect"])
+@pytest.mark.parametrize("through", ["", "exponential"])
+def test_one_random_number_for_another_is_a_change(made: str, through: str) -> None:
+    before = f"  n1 = f32[8] {made}\n  n2 = f32[8] {made}\n"
+    if through:
+        before += f"  x = f32[8] {through}(n1)\n  y = f32[8] {through}(n2)\n"
+    x, y = ("x", "y") if through else ("n1", "n2")
+    before += f"  ROOT r = f32[8] subtract({x}, {y})"
+    after = before.replace(f"({x}, {y})", f"({x}, {x})")
+    assert [c for group in between(before, after).groups for c in group.changes]
+    lines = before.splitlines()
+    other_order = "\n".join([lines[1], lines[0], *lines[2:]])
+    assert between(before, other_order).identical
+    digests = [
+        program_fingerprint(parsed(f"{HEAD}{t}\n}}\n")) for t in (before, after, other_order)
+    ]
+    assert digests[0] != digests[1]
+    assert digests[0] == digests[2]
+
+
+def test_pure_instructions_that_do_the_same_stand_for_one_another() -> None:
+    before = """  n1 = f32[8] add(a, b)
+  n2 = f32[8] add(a, b)
+  ROOT r = f32[8] subtract(n1, n2)"""
+    assert between(before, before.replace("(n1, n2)", "(n1, n1)")).identical
+
+
+CIRCLE = """HloModule m
+
+one {{
+  p = f32[8] parameter(0)
+  ROOT c = f32[8] call(p), to_apply={}
+}}
+
+two {{
+  q = f32[8] parameter(0)
+  s = f32[8] sine(q)
+  ROOT d = f32[8] call(s), to_apply=one
+}}
+
+ENTRY main {{
+  ROOT a = f32[8] parameter(0)
+}}
+"""
+
+
+@pytest.mark.parametrize("called", ["one", "two"])
+def test_computations_in_a_circle_that_nothing_runs_are_the_same(called: str) -> None:
+    text = CIRCLE.format(called)
+    assert program_diff(parsed(text), parsed(text)).identical
+    other = program_diff(parsed(text), parsed(text.replace("sine", "cosine")))
+    assert not other.identical
+
+
+FUSED = """HloModule m
+
+fused {
+  p = f32[8] parameter(0)
+  ROOT s = f32[8] subtract(p, p)
+}
+
+ENTRY main {
+  a = f32[8] parameter(0)
+  b = f32[8] parameter(1)
+  ROOT r = f32[8] fusion(a, b), kind=kLoop, calls=fused
+}
+"""
+
+
+def test_a_fusion_that_takes_its_other_operand_is_changed() -> None:
+    other = FUSED.replace("p = f32[8] parameter(0)", "p = f32[8] parameter(1)")
+    assert not program_diff(parsed(FUSED), parsed(other)).identical
+    both = other.replace("fusion(a, b)", "fusion(b, a)")
+    assert program_diff(parsed(FUSED), parsed(both)).identical

@@ -1,0 +1,192 @@
+"""What a snapshot keeps, and how it is read back."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+import hlo_lens
+from hlo_lens.api import read_snapshot_file, snapshot
+from hlo_lens.model.snapshot.facts import portable_path
+from hlo_lens.model.snapshot.reading import read_snapshot
+from hlo_lens.report.comparison.snapshot_file import snapshot_text
+from hlo_lens.text.errors import DumpSyntaxError
+from tests.corpus import SAMPLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BASE = SAMPLES / "pairs" / "tpu" / "base.tar.xz"
+TRANSFORMER = SAMPLES / "gpu" / "fsdp_transformer"
+
+
+def _text(path: Path) -> str:
+    return snapshot_text(snapshot(path).to_dict(tool_version="1"))
+
+
+def _saved(tmp_path: Path, text: str) -> str:
+    file = tmp_path / "base.json"
+    file.write_text(text, "utf-8")
+    return str(file)
+
+
+def test_two_saves_are_equal_byte_for_byte_wherever_the_dump_lies(tmp_path: Path) -> None:
+    other = tmp_path / "elsewhere" / "dump"
+    shutil.copytree(TRANSFORMER, other)
+    assert _text(TRANSFORMER) == _text(other)
+
+
+def test_it_is_small_and_has_no_paths_of_the_machine_and_no_hlo_text() -> None:
+    text = _text(TRANSFORMER)
+    assert len(text) < 40_000
+    assert text.isascii()
+    assert str(SAMPLES) not in text
+    assert "HloModule" not in text
+    assert "fusion.1" not in text
+
+
+def test_a_snapshot_compares_as_its_dump_does(tmp_path: Path) -> None:
+    file = _saved(tmp_path, _text(BASE))
+    edit = SAMPLES / "pairs" / "tpu" / "f32_upcast.tar.xz"
+    (with_dump,) = hlo_lens.diff(BASE, edit).modules
+    (with_file,) = hlo_lens.diff(file, edit).modules
+    assert with_file.memory == with_dump.memory
+    assert with_file.collectives == with_dump.collectives
+    assert with_file.shardings == with_dump.shardings
+    assert with_file.donations == with_dump.donations
+    assert with_file.is_program_equal is False
+
+
+def test_a_snapshot_against_its_own_dump_is_no_change(tmp_path: Path) -> None:
+    for path in (BASE, TRANSFORMER):
+        file = _saved(tmp_path, _text(path))
+        assert hlo_lens.diff(file, path).identical
+        assert hlo_lens.diff(path, file).identical
+        assert hlo_lens.diff(file, file).identical
+
+
+def test_a_compressed_snapshot_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "base.json.gz"
+    file.write_bytes(gzip.compress(_text(BASE).encode()))
+    assert hlo_lens.diff(file, BASE).identical
+
+
+def test_a_snapshot_formatted_by_others_is_read(tmp_path: Path) -> None:
+    text = json.dumps(json.loads(_text(BASE)), sort_keys=True)
+    assert hlo_lens.diff(_saved(tmp_path, text), BASE).identical
+
+
+def test_what_is_read_is_written_again() -> None:
+    text = _text(TRANSFORMER)
+    read = read_snapshot(json.loads(text), "x")
+    assert snapshot_text(read.to_dict(tool_version="1")) == text
+
+
+def _damaged(change: object) -> str:
+    data = json.loads(_text(BASE))
+    assert callable(change)
+    change(data)
+    return json.dumps(data)
+
+
+def _set(path: str, value: object) -> object:
+    def change(data: dict[str, object]) -> None:
+        place: object = data
+        *front, last = path.split(".")
+        for part in front:
+            place = place[int(part) if part.isdecimal() else part]  # type: ignore[index] # JSON
+        place[int(last) if last.isdecimal() else last] = value  # type: ignore[index] # JSON
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("schema_version", 2, "schema version 2, this hlo-lens reads up to 1"),
+        ("schema_version", None, "has no schema_version"),
+        ("kind", "report", "found a 'report'"),
+        ("modules", 3, "modules is no list of objects"),
+        ("modules.0.report", [], "modules[0].report is no object"),
+        ("modules.0.name", 1, "modules[0].name is no text"),
+        ("modules.0.peaks.0.bytes", 1, "has groups that do not sum to its bytes"),
+        ("modules.0.peaks.0.bytes", "1", "modules[0].peaks[0].bytes is '1'"),
+        ("modules.0.collectives.rows.0", [1], "has not one cell for each column"),
+        ("modules.0.collectives.rows.0.0", 0, "has no number of equal rows"),
+        ("modules.0.parameters", [], "modules[0].parameters is no table"),
+        ("modules.0.outputs.rows.0", [1], "outputs.rows[0] has not one cell for each column"),
+        ("modules.0.layouts", None, "modules[0].layouts is no table"),
+        ("modules.0.layouts.rows.0.5", 99, "modules[0].layouts.rows[0].sharding is 99"),
+        ("modules.0.shardings", None, "modules[0].shardings is no list"),
+        ("modules.0.fingerprint", 7, "modules[0].fingerprint is no text"),
+        ("modules.0.report.memory.temp_bytes", float("nan"), "damaged: NaN is no number"),
+        ("modules.0.report.memory.temp_bytes", float("-inf"), "damaged: -Infinity is no number"),
+    ],
+)
+def test_a_damaged_snapshot_is_refused(
+    tmp_path: Path, path: str, value: object, message: str
+) -> None:
+    file = _saved(tmp_path, _damaged(_set(path, value)))
+    with pytest.raises(DumpSyntaxError) as caught:
+        read_snapshot_file(file)
+    assert message in str(caught.value)
+
+
+def test_a_snapshot_without_its_parameters_is_refused(tmp_path: Path) -> None:
+    data = json.loads(_text(BASE))
+    del data["modules"][0]["parameters"]
+    with pytest.raises(DumpSyntaxError, match=r"modules\[0\].parameters is missing"):
+        read_snapshot_file(_saved(tmp_path, json.dumps(data)))
+
+
+def test_thousands_of_parameters_take_a_line_of_their_own_facts_each() -> None:
+    lines = ["HloModule jit_f", "", "ENTRY main {"]
+    lines += [
+        f"  p{n} = f32[256,1024]{{1,0}} parameter({n}), "
+        f"sharding={{devices=[4,2]<=[8]}}, metadata={{op_name=\"params['block_{n}']['w']\"}}"
+        for n in range(2000)
+    ]
+    names = ", ".join(f"p{n}" for n in range(2000))
+    shapes = ", ".join(["f32[256,1024]{1,0}"] * 2000)
+    lines += [f"  ROOT t = ({shapes}) tuple({names})", "}"]
+    kept = snapshot("\n".join(lines) + "\n")
+    assert len(snapshot_text(kept.to_dict(tool_version="1"))) < 2000 * 90
+    read = read_snapshot(json.loads(snapshot_text(kept.to_dict(tool_version="1"))), "x")
+    assert read.modules[0].entries == kept.modules[0].entries
+
+
+def test_a_number_without_end_is_refused(tmp_path: Path) -> None:
+    text = _text(BASE)
+    for number in ("1e999", "9" * 5000):
+        with pytest.raises(DumpSyntaxError, match="the snapshot is damaged"):
+            read_snapshot_file(
+                _saved(tmp_path, text.replace('"temp_bytes": ', f'"temp_bytes": {number}, "x": '))
+            )
+
+
+def test_a_report_without_its_spaces_compares_what_is_left(tmp_path: Path) -> None:
+    file = _saved(tmp_path, _damaged(_set("modules.0.report.memory.spaces", 1.5)))
+    assert hlo_lens.diff(file, BASE).modules[0].memory is not None
+
+
+def test_a_cut_snapshot_is_refused_with_its_place(tmp_path: Path) -> None:
+    with pytest.raises(DumpSyntaxError, match=r"base\.json:\d+:\d+: error: this begins like JSON"):
+        hlo_lens.diff(_saved(tmp_path, _text(BASE)[:2000]), BASE)
+
+
+@pytest.mark.parametrize(
+    ("path", "short"),
+    [
+        ("/home/me/project/train.py", "project/train.py"),
+        ("/v/lib/python3.11/site-packages/flax/linen/linear.py", "flax/linen/linear.py"),
+        ("C:\\work\\project\\train.py", "project/train.py"),
+        ("src/a/b/train.py", "src/a/b/train.py"),
+        ("<stdin>", "<stdin>"),
+    ],
+)
+def test_source_files_are_named_alike_on_every_machine(path: str, short: str) -> None:
+    assert portable_path(path) == short

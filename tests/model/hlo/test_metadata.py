@@ -1,0 +1,107 @@
+"""Where an instruction comes from: metadata and stack frames."""
+
+from __future__ import annotations
+
+import pytest
+
+from hlo_lens.model.hlo.metadata import FileLocation, SourceLocation, StackFrame
+from tests.hlo_texts import E3, E4, one, read
+
+
+def test_metadata_of_every_year_is_read() -> None:
+    metadata = one(
+        'r = f32[8] add(p, q), metadata={op_type="add" op_name="jit(f)/add" '
+        'source_file="/a/b.py" source_line=7 source_end_line=8 source_column=3 '
+        'source_end_column=9 profile_type={1,2} deduplicated_name="d" preserve_layout=true '
+        'scheduling_name="s" stack_frame_id=2}'
+    ).metadata
+    assert metadata is not None
+    assert (metadata.op_type, metadata.op_name) == ("add", "jit(f)/add")
+    assert (metadata.source_file, metadata.source_line) == ("/a/b.py", 7)
+    assert (metadata.source_end_line, metadata.source_column, metadata.source_end_column) == (
+        8,
+        3,
+        9,
+    )
+    assert (metadata.stack_frame_id, metadata.deduplicated_name) == (2, "d")
+    assert metadata.scheduling_name == "s"
+    assert metadata.other == {"profile_type": "{1,2}", "preserve_layout": "true"}
+
+
+def test_metadata_that_is_not_printed_is_none() -> None:
+    assert one("r = f32[8] add(p, q)").metadata is None
+    metadata = one("r = f32[8] add(p, q), metadata={}").metadata
+    assert metadata is not None
+    assert (metadata.op_name, metadata.source_line, metadata.stack_frame_id) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    ['op_name="a", op_type="b"', 'op_name="a"op_type="b"', "op_name='a' op_type='b'"],
+)
+def test_fields_of_metadata_need_no_one_separator(fields: str) -> None:
+    metadata = one(f"r = f32[8] add(p, q), metadata={{{fields}}}").metadata
+    assert metadata is not None
+    assert (metadata.op_name, metadata.op_type) == ("a", "b")
+
+
+def test_escaped_bytes_of_a_name_are_joined_as_utf_8() -> None:
+    metadata = one(
+        r'r = f32[8] add(p, q), metadata={op_name="w[\'b\']/\303\251\t\\\"/\360\237\230\200"}'
+    ).metadata
+    assert metadata is not None
+    assert metadata.op_name == "w['b']/\u00e9\t\\\"/\U0001f600"
+
+
+def test_source_may_stand_in_the_metadata() -> None:
+    root = read(E3).entry.root
+    assert root is not None
+    assert root.source_location == SourceLocation(file="/home/me/h.py", line=7, column=4)
+    assert str(root.source_location) == "/home/me/h.py:7"
+
+
+def test_source_may_stand_in_the_stack_frames() -> None:
+    root = read(E4).entry.root
+    assert root is not None
+    assert root.source_location == SourceLocation(
+        file="/home/me/k.py", line=9, function="layer.<locals>.step", column=11
+    )
+
+
+def test_parent_of_a_frame_is_printed_plus_one() -> None:
+    frames = read(E4).stack_frames
+    assert frames.frames == (
+        StackFrame(file_location_id=1, parent_frame_id=0),
+        StackFrame(file_location_id=2, parent_frame_id=1),
+    )
+    assert [place.line for place in frames.stack(2)] == [9, 30]
+    assert [place.line for place in frames.stack(1)] == [30]
+
+
+def test_tables_are_read_whole() -> None:
+    frames = read(E4).stack_frames
+    assert frames.file_names == ("/home/me/k.py",)
+    assert frames.function_names == ("main", "layer.<locals>.step")
+    assert frames.file_locations[1] == FileLocation(
+        file_name_id=1, function_name_id=2, line=9, end_line=11, column=11, end_column=40
+    )
+
+
+def test_frame_that_the_tables_do_not_have_is_no_place() -> None:
+    frames = read(E4).stack_frames
+    assert frames.location(0) is None
+    assert frames.location(3) is None
+    assert frames.stack(3) == ()
+    root = read(E4.replace("stack_frame_id=2", "stack_frame_id=9")).entry.root
+    assert root is not None
+    assert root.source_location is None
+
+
+def test_frames_that_go_in_a_circle_are_walked_once() -> None:
+    frames = read(E4.replace("parent_frame_id=1}", "parent_frame_id=3}")).stack_frames
+    assert [place.line for place in frames.stack(2)] == [9, 30]
+
+
+def test_tables_may_have_commas_between_fields() -> None:
+    text = E4.replace("file_location_id=2 parent", "file_location_id=2, parent")
+    assert read(text).stack_frames == read(E4).stack_frames

@@ -1,0 +1,93 @@
+"""Opcodes, and which instructions produce arrays of their own."""
+
+from __future__ import annotations
+
+import pytest
+
+from hlo_lens.model.hlo import query as hlo_query
+from tests.analysis.texts import LOOP, entry_of, table_of
+
+
+@pytest.mark.parametrize(
+    ("opcode", "kind"),
+    [
+        ("all-reduce", "all-reduce"),
+        ("all-reduce-start", "all-reduce"),
+        ("all-reduce-done", None),
+        ("reduce-scatter-start", "reduce-scatter"),
+        ("reduce-scatter-update", None),
+        ("send", "send"),
+        ("send-done", None),
+        ("recv", "recv"),
+        ("reduce", None),
+        ("async-start", None),
+        ("copy-start", None),
+    ],
+)
+def test_collective_is_counted_at_its_start(opcode: str, kind: str | None) -> None:
+    assert hlo_query.collective_kind(opcode) == kind
+
+
+@pytest.mark.parametrize(
+    ("opcode", "known", "collective_like"),
+    [
+        ("dot", True, False),
+        ("dot-start", True, False),
+        ("all-to-none", False, True),
+        ("collective-swap-start", False, True),
+        ("quantum-dot", False, False),
+    ],
+)
+def test_opcode_of_the_future_is_told_from_known_ones(
+    opcode: str, known: bool, collective_like: bool
+) -> None:
+    assert hlo_query.is_known_opcode(opcode) is known
+    assert hlo_query.is_collective_like(opcode) is collective_like
+
+
+@pytest.mark.parametrize(
+    ("line", "produced"),
+    [
+        ("ROOT a = f32[4] add(x, x)", [16]),
+        ("ROOT a = (f32[4], f32[4]) tuple(x, x)", []),
+        ('ROOT a = (f32[4], s8[3]) custom-call(x), custom_call_target="f"', [19]),
+        ("ROOT a = (f32[4], f32[4], u32[]) copy-start(x)", [16]),
+        ("ROOT a = (f32[4], f32[16]) all-gather-start(x), replica_groups={}, dimensions={0}", [64]),
+        ("ROOT a = f32[4] all-reduce-start(x), replica_groups={}, to_apply=add", [16]),
+        ("ROOT a = ((f32[4]), f32[2], u32[]) slice-start(x), slice={[0:2]}", [8]),
+        ("ROOT a = f32[?] add(x, x)", [None]),
+        ("ROOT a = f32[2,2] bitcast(x)", []),
+    ],
+)
+def test_producers_hold_only_what_an_instruction_makes(
+    line: str, produced: list[int | None]
+) -> None:
+    table = entry_of(f"  x = f32[4] parameter(0)\n  {line}")
+    assert table.produced_bytes == [16, *produced]
+
+
+def test_views_and_embedded_computations_are_left_out_and_counted() -> None:
+    table = table_of(LOOP)
+    names = [table.instruction(row).name for row in table.producers]
+    assert names == ["y", "one", "next", "four", "less", "w", "b", "n"]
+    assert table.left_out_embedded == 2
+    assert table.left_out_views == len(table.opcodes) - len(names) - 2
+
+
+def test_every_row_knows_its_computation() -> None:
+    table = table_of(LOOP)
+    owners = [table.instruction(row).computation.name for row in range(len(table.opcodes))]
+    expected = [c.name for c in table.module.computations for _ in c.instructions]
+    assert owners == expected
+
+
+def test_partitions_that_are_not_printed_come_from_shardings() -> None:
+    line = "ROOT x = f32[8] parameter(0), sharding={devices=[4]0,1,2,3}"
+    assert hlo_query.evident_partitions(entry_of(line)) == 4
+    assert hlo_query.evident_partitions(entry_of(line, ", num_partitions=8")) == 8
+    assert hlo_query.evident_partitions(entry_of("ROOT x = f32[8] parameter(0)")) is None
+
+
+def test_module_without_computations_has_an_empty_table() -> None:
+    table = table_of("HloModule nothing\n")
+    assert (len(table.opcodes), table.left_out_views, table.left_out_embedded) == (0, 0, 0)

@@ -1,0 +1,159 @@
+"""The report on a module: facts for people, the contract's JSON for scripts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import hlo_lens
+from hlo_lens.model.dump import ModuleDump, given
+from hlo_lens.report.program.page import module_report
+from hlo_lens.text.dump_files import DumpKind
+from tests.analysis.texts import LOOP
+
+if TYPE_CHECKING:
+    from hlo_lens.report.render.table import Report
+
+_MODULE = """
+    name stage backend files is_scheduled num_partitions replica_count computations instructions
+    opcodes parameters coverage collectives memory sharding
+"""
+_COLLECTIVE = """
+    name kind computation channel_id mode groups group_size num_groups axes payload_bytes
+    wire_bytes_per_device element_type static_count dynamic_count loop_path is_async
+    overlap_instructions op_name source_file source_line
+"""
+MODULE_KEYS, COLLECTIVE_KEYS = _MODULE.split(), _COLLECTIVE.split()
+
+COLLECTIVE = """HloModule jit_f, num_partitions=2
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+ENTRY main {
+  x = f32[4] parameter(0)
+  ROOT r = f32[4] all-reduce(x), channel_id=1, replica_groups={{0,1}}, \
+use_global_device_ids=true, to_apply=add
+}
+"""
+
+
+def _dump(text: str | None, stage: str | None = None) -> ModuleDump:
+    module = None if text is None else hlo_lens.parse_hlo(text)
+    return ModuleDump(
+        name="of_the_file",
+        kind=DumpKind.HLO,
+        stage=stage,
+        files=("f.txt",),
+        module_text=None if module is None else given(module),
+    )
+
+
+def _report(*texts: str | None, stage: str | None = None) -> Report:
+    return module_report([_dump(text, stage) for text in texts], tool_version="9")
+
+
+def _module(text: str | None, stage: str | None = None) -> dict[str, Any]:
+    data: dict[str, Any] = dict(_report(text, stage=stage).data)
+    return dict(data["modules"][0])
+
+
+def test_json_has_the_contract_keys_in_order() -> None:
+    data = _report(COLLECTIVE).data
+    assert list(data) == ["schema_version", "kind", "tool_version", "modules"]
+    assert (data["schema_version"], data["kind"], data["tool_version"]) == (1, "report", "9")
+    module = _module(COLLECTIVE)
+    assert [key for key in module if key in MODULE_KEYS] == MODULE_KEYS
+    assert list(module["coverage"])[:2] == ["instructions", "gaps"]
+    (collective,) = module["collectives"]["rows"]
+    assert list(collective)[: len(COLLECTIVE_KEYS)] == COLLECTIVE_KEYS
+    assert list(module["collectives"])[:4] == ["static", "dynamic", "wire_bytes_per_device", "rows"]
+
+
+def test_json_numbers_are_those_of_the_text() -> None:
+    module = _module(LOOP)
+    assert (module["computations"], module["instructions"], module["parameters"]) == (4, 18, 3)
+    assert module["opcodes"]["get-tuple-element"] == 3
+    assert module["coverage"]["rows"] == []
+    assert module["memory"]["source"] == "estimate"
+    assert module["memory"]["argument_bytes"] == 580
+    assert module["memory"]["alias_bytes"] == 516
+    assert module["sharding"]["rows"][0]["form"] == "replicated"
+    assert module["parameter_rows"][0]["name"] == "params['w']"
+
+
+def test_collectives_are_counted_and_what_is_not_there_is_zero() -> None:
+    collectives = _module(COLLECTIVE)["collectives"]
+    assert collectives["static"]["all-reduce"] == 1
+    assert collectives["dynamic"]["all-reduce"] == 1
+    (row,) = collectives["rows"]
+    assert collectives["wire_bytes_per_device"] == row["wire_bytes_per_device"]
+    none = _module(LOOP)["collectives"]
+    assert set(none["static"].values()) == set(none["dynamic"].values()) == {0}
+    assert none["wire_bytes_per_device"] == 0
+
+
+def test_backend_comes_from_the_stage_where_the_text_does_not_tell() -> None:
+    stages = ("cpu_after_optimizations", "sm_9.0a_gpu_after_optimizations", "after_optimizations")
+    assert [_module(LOOP, stage)["backend"] for stage in stages] == ["cpu", "gpu", None]
+
+
+def test_gaps_are_in_the_report() -> None:
+    module = _module(LOOP.replace("one = s32[] constant(1)", "one = s32[ constant(1)"))
+    coverage = module["coverage"]
+    assert (coverage["instructions"], coverage["gaps"]) == (17, 1)
+    assert coverage["rows"][0]["line"] == 13
+    assert coverage["ratio"] < 1
+
+
+def test_module_without_hlo_has_all_keys_and_knows_nothing() -> None:
+    module = _module(None)
+    assert set(MODULE_KEYS) <= set(module)
+    known = {key for key, value in module.items() if value is not None}
+    assert known == {"name", "files"}
+
+
+def test_facts_say_what_there_is() -> None:
+    facts = dict(_report(LOOP, stage="cpu_after_optimizations").sections[0].facts)
+    assert facts == {
+        "module": "cpu_after_optimizations, cpu, scheduled",
+        "devices": "4 partitions x 1 replica",
+        "program": "18 instructions in 4 computations",
+        "coverage": "100% understood, no gaps",
+        "parameters": "3 of 580B; 1 of 512B donated to outputs; 1 of 64B donated for reuse",
+        "outputs": "2 of 516B; 1 of 512B in donated buffers",
+        "collectives": "none",
+        "sharding": "replicated: 2 values of 68B on each device",
+        "memory": "estimated: arguments 580B (516B reused for outputs), outputs 532B, temp 1B, "
+        "constants 8B",
+        "peak": "estimated: 601B at less (7 of 16) in loop",
+    }
+
+
+def test_no_collectives_and_not_understood_look_different() -> None:
+    broken = LOOP.replace("one = s32[] constant(1)", "one = s32[ constant(1)")
+    facts = dict(_report(broken).sections[0].facts)
+    assert facts["collectives"] == "none in what was understood"
+
+
+def test_unknown_opcodes_are_listed() -> None:
+    notes = _report(LOOP.replace("negate(p0)", "all-warp(p0)")).sections[0].notes
+    assert notes[:2] == (
+        "opcodes not known to this version of hlo-lens: all-warp",
+        "not counted as collectives, but named like one: 1 all-warp",
+    )
+
+
+def test_every_table_adds_up() -> None:
+    for table in _report(LOOP).sections[0].tables:
+        names = [column.name for column in table.columns]
+        rows = list(table.all_rows())
+        for name, total in table.totals.items():
+            cells = [row[names.index(name)] for row in rows]
+            assert sum(cell for cell in cells if isinstance(cell, int)) == total
+        assert len(list(table.read_rows())) == table.row_count
+
+
+def test_modules_keep_their_order() -> None:
+    report = _report(LOOP, COLLECTIVE, None)
+    assert [section.title for section in report.sections] == ["jit_step", "jit_f", "of_the_file"]

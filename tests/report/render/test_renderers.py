@@ -1,0 +1,153 @@
+"""What each format writes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hlo_lens.report import RENDERERS
+from hlo_lens.report.render.table import RenderOptions, Report, Section
+from hlo_lens.report.render.to_text import render_text
+from tests.report.render.tables import rendered, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LONG = "a_name_of_more_than_forty_characters_in_all.1"
+ROWS = ((3 << 20, LONG, 12), (None, "x|y", 1234))
+
+
+def test_text_aligns_numbers_right_and_shortens_names() -> None:
+    assert rendered("text", table(ROWS), width=40).splitlines() == [
+        "jit_f",
+        "program  3 instructions",
+        "",
+        "Sizes",
+        "size_bytes  name                   count",
+        "   3.00MiB  a_name...ers_in_all.1     12",
+        "            x|y                    1,234",
+        "   3.00MiB  total                  1,246",
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 57, 80, 200])
+def test_text_fits_the_width(width: int) -> None:
+    lines = rendered("text", table(ROWS), width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert (LONG in "\n".join(lines)) == (width >= 80)
+
+
+def test_text_keeps_the_end_of_paths() -> None:
+    row = (1, "/home/me/some/very/long/folder/of/my/project/train.py:41", 1)
+    assert " ...of/my/project/train.py:41 " in rendered("text", table((row,)), width=47)
+
+
+def test_text_measures_wide_characters() -> None:
+    lines = rendered("text", table(((1, "\u6f22" * 30, 1),)), width=60).splitlines()
+    assert lines[-1].endswith("...      1")
+
+
+def test_columns_that_do_not_fit_are_named() -> None:
+    big = tuple((10**30 * 8, f"{LONG}{k}", 10**24) for k in range(2))
+    lines = rendered("text", table(big), width=40).splitlines()
+    assert lines[-1] == "1 column left out for width: count"
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def _text_on_a_terminal() -> str:
+    out = _Terminal()
+    report = Report(kind="report", sections=(Section(title="jit_f"),), data={})
+    render_text(report, out, RenderOptions())
+    return out.getvalue()
+
+
+def test_colour_is_for_terminals_whose_user_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert _text_on_a_terminal() == "\x1b[1mjit_f\x1b[0m\n"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert _text_on_a_terminal() == "jit_f\n"
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "dumb")
+    assert _text_on_a_terminal() == "jit_f\n"
+
+
+def test_colour_adds_nothing_the_text_lacks() -> None:
+    plain = rendered("text", table(ROWS))
+    colored = rendered("text", table(ROWS), color="always")
+    assert "\x1b[" in colored
+    for code in ("\x1b[1m", "\x1b[2m", "\x1b[0m"):
+        colored = colored.replace(code, "")
+    assert colored == plain
+
+
+def test_width_follows_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    out = io.StringIO()
+    section = Section(title="jit_f", tables=(table(ROWS),))
+    render_text(Report(kind="report", sections=(section,), data={}), out, RenderOptions())
+    assert max(map(len, out.getvalue().splitlines())) == 50
+
+
+def _blocks(text: str) -> list[Sequence[Sequence[str]]]:
+    return [list(csv.reader(io.StringIO(block))) for block in text.split("\n\n")]
+
+
+def test_csv_has_all_rows_in_base_units_and_no_total() -> None:
+    text = rendered("csv", table(ROWS, residual_rows=((5, "[rest]", 6),)), table(ROWS), rows=1)
+    first, second = _blocks(text)
+    assert first == [
+        ["module", "table", "size_bytes", "name", "count"],
+        ["jit_f", "sizes", str(3 << 20), LONG, "12"],
+        ["jit_f", "sizes", "", "x|y", "1234"],
+        ["jit_f", "sizes", "5", "[rest]", "6"],
+    ]
+    assert len(second) == 3
+
+
+def test_csv_writes_lists_as_json() -> None:
+    rows = ((1, ((0, 1), (2, 3)), 1),)
+    assert _blocks(rendered("csv", table(rows)))[0][1][3] == "[[0, 1], [2, 3]]"
+
+
+def test_markdown_escapes_what_markdown_would_take() -> None:
+    lines = rendered("md", table(ROWS), rows=1).splitlines()
+    assert lines[:8] == [
+        "## jit_f",
+        "",
+        "- **program**: 3 instructions",
+        "",
+        "### Sizes",
+        "",
+        "| size_bytes | name | count |",
+        "| ---: | --- | ---: |",
+    ]
+    assert lines[9] == "|  | x\\|y | 1,234 |"
+
+
+def test_json_is_the_data_and_nothing_else() -> None:
+    rows = [{"a": 1, "groups": ((0, 1), (2,))}, {"a": None, "groups": ()}]
+    data = {"kind": "report", "empty": {}, "none": [], "rows": rows, "deep": {"x": {"rows": rows}}}
+    out = io.StringIO()
+    RENDERERS["json"](Report(kind="report", sections=(), data=data), out, RenderOptions())
+    assert json.loads(out.getvalue()) == json.loads(json.dumps(data))
+    assert '    {"a": 1, "groups": [[0, 1], [2]]},\n' in out.getvalue()
+
+
+def test_plain_text_does_not_import_rich() -> None:
+    code = (
+        "import sys; from tests.report.render.tables import rendered, table; "
+        "rendered('text', table(((1, 'a', 1),))); print('rich' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "False\n"

@@ -1,0 +1,60 @@
+"""Cutting tables, and values as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from hlo_lens.analysis.result import Cell, Unit
+from hlo_lens.report.render.table import cut_table, format_cell
+from tests.report.render.tables import table
+
+ROWS = tuple((1 << k, f"v{k}", 1) for k in range(5))
+
+
+def test_cut_rows_are_one_row_that_still_counts() -> None:
+    cut = cut_table(table(ROWS, residual_rows=((100, "[unattributed]", 7),)), 2)
+    assert cut.rows == [("1B", "v0", "1"), ("2B", "v1", "1")]
+    assert cut.tail == [
+        ("28B", "[3 others]", "3"),
+        ("100B", "[unattributed]", "7"),
+        ("131B", "total", "12"),
+    ]
+
+
+@pytest.mark.parametrize("rows", [0, 4, 5, 9])
+def test_a_rest_of_one_row_is_shown_as_it_is(rows: int) -> None:
+    cut = cut_table(table(ROWS), rows)
+    assert [row[1] for row in cut.rows] == ["v0", "v1", "v2", "v3", "v4"]
+    assert cut.tail == [("31B", "total", "5")]
+
+
+def test_single_row_needs_no_total() -> None:
+    assert cut_table(table(ROWS[:1]), 0).tail == []
+
+
+def test_rest_without_totals_says_how_many() -> None:
+    assert cut_table(table(ROWS, total=False), 3).tail == [("", "[2 others]", "")]
+
+
+def test_unknown_value_is_no_zero() -> None:
+    cut = cut_table(table(((None, "a", None), (0, "b", 0))), 0)
+    assert cut.rows == [("", "a", ""), ("0B", "b", "0")]
+
+
+@pytest.mark.parametrize(
+    ("cell", "unit", "text"),
+    [
+        (None, Unit.BYTES, ""),
+        (True, Unit.NONE, "yes"),
+        (False, Unit.NONE, "no"),
+        (2048, Unit.BYTES, "2.0KiB"),
+        (2048, Unit.COUNT, "2,048"),
+        (2048, Unit.NONE, "2048"),
+        (0.5, Unit.RATIO, "50%"),
+        (("a", 1), Unit.NONE, "a,1"),
+        ("caf\u00e9", Unit.NONE, "caf\u00e9"),
+        ("a\nb\x1b[31m", Unit.NONE, "a\\nb\\x1b[31m"),
+    ],
+)
+def test_cell_is_one_harmless_line(cell: Cell, unit: Unit, text: str) -> None:
+    assert format_cell(cell, unit) == text
