@@ -1,7 +1,7 @@
-"""The front door for tests: a fixture that compiles, assertions on what was compiled.
+"""The pytest plugin: the fixture ``hlo``, the marker ``hlo_budget``, snapshots of a test run.
 
-pytest loads this when it starts, in every project that has hlo-lens installed; so nothing is
-imported before a test asks for it.
+pytest loads this package when it starts, in every project that has hlo-lens installed, so it
+imports nothing before a test uses it. The assertions are those of `hlo_lens.testing`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from hlo_lens.pytest_plugin.asserts import (
+    from hlo_lens.pytest_plugin.budgets import Session
+    from hlo_lens.pytest_plugin.compiling import Compiling
+    from hlo_lens.testing import (
         assert_collectives,
         assert_donated,
         assert_memory_below,
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
         assert_same_program,
         assert_sharded,
     )
-    from hlo_lens.pytest_plugin.budgets import Session
-    from hlo_lens.pytest_plugin.compiling import Compiling
 
 __all__ = [
     "assert_collectives",
@@ -35,19 +35,19 @@ __all__ = [
 ]
 
 KEPT: pytest.StashKey[list[Compiling]] = pytest.StashKey()
-"""What the fixtures of a test have compiled."""
+"""Programs that the fixtures of a test compiled."""
 SESSION: pytest.StashKey[Session] = pytest.StashKey()
-"""Snapshots of all tests, where they are asked for."""
-SAID: pytest.StashKey[str] = pytest.StashKey()
-"""What is to be said at the end."""
+"""Snapshots of all tests, for --hlo-lens-save and --hlo-lens-compare."""
+SUMMARY: pytest.StashKey[str] = pytest.StashKey()
+"""Text of the hlo-lens section of the terminal summary."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import the assertions when the first of them is asked for."""
+    """Import the assertions when the first of them is used."""
     if name not in __all__:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
-    return getattr(importlib.import_module("hlo_lens.pytest_plugin.asserts"), name)
+    return getattr(importlib.import_module("hlo_lens.testing"), name)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -67,19 +67,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--hlo-lens-compare",
         metavar="FILE",
-        help="compare them with such a snapshot; the run fails if anything grows",
+        help="compare these programs with such a snapshot; fail if memory or communication grows",
     )
     group.addoption(
         "--hlo-lens-compare-fail",
         metavar="RULE",
         action="append",
         default=[],
-        help="fail by this rule instead, such as 'memory.temp_bytes>+2%%'; may be repeated",
+        help="with --hlo-lens-compare: fail by this rule instead, such as "
+        "'memory.temp_bytes>+2%%'; may be repeated",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name the marker, and begin to keep snapshots where they are asked for."""
+    """Register the marker; start a session if snapshots are to be saved or compared."""
     config.addinivalue_line(
         "markers",
         "hlo_budget(path): fail if what the test compiles breaks the budget in a TOML file "
@@ -95,7 +96,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Judge what a test with a budget has compiled."""
+    """Check the programs that a test compiled against the budget of its marker."""
     markers = list(pyfuncitem.iter_markers("hlo_budget"))
     if not markers:
         return (yield)
@@ -117,7 +118,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
-    """Keep snapshots of what a test has compiled, if they are asked for."""
+    """Add the programs of a finished test to the session, if there is one."""
     session = item.config.stash.get(SESSION, None)
     if session is not None:
         dumps = [dump for one in item.stash.get(KEPT, []) for dump in one.dumps]
@@ -127,7 +128,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write and compare the snapshots, or send them home from a worker of pytest-xdist."""
+    """Write and compare the snapshots; a worker of pytest-xdist sends them to the main process."""
     kept = session.config.stash.get(SESSION, None)
     if kept is None:
         return
@@ -137,17 +138,17 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     from hlo_lens.text.errors import HloLensError
 
     try:
-        is_well, said = kept.finish()
+        passed, summary = kept.finish()
     except (HloLensError, OSError) as error:
-        is_well, said = False, f"error: {error}"
-    session.config.stash[SAID] = said
-    if not is_well and session.exitstatus in (pytest.ExitCode.OK, 0):
+        passed, summary = False, f"error: {error}"
+    session.config.stash[SUMMARY] = summary
+    if not passed and session.exitstatus in (pytest.ExitCode.OK, 0):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take in what a worker of pytest-xdist has sent."""
+    """Add the snapshots that a worker of pytest-xdist sent."""
     kept = node.config.stash.get(SESSION, None)
     sent = getattr(node, "workeroutput", {}).get("hlo_lens")
     if kept is not None and sent is not None:
@@ -155,18 +156,19 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Say what was saved, and what the comparison found."""
-    said = config.stash.get(SAID, "")
-    if said:
+    """Print what was saved, and the result of the comparison."""
+    summary = config.stash.get(SUMMARY, "")
+    if summary:
         terminalreporter.section("hlo-lens")
-        terminalreporter.write_line(said)
+        terminalreporter.write_line(summary)
 
 
 @pytest.fixture
 def hlo(request: pytest.FixtureRequest) -> Compiling:
-    """Compile functions: ``hlo(step, params, batch)`` gives the program as a dump.
+    """Compile functions: ``hlo(step, params, batch)`` returns the program as a dump.
 
-    Arguments may be abstract. If the test fails, the dumps are kept, and the failure says where.
+    Arguments may be abstract. If the test fails, the dumps are kept and the failure names their
+    folder.
     """
     from hlo_lens.pytest_plugin.compiling import Compiling
 
@@ -179,7 +181,7 @@ def hlo(request: pytest.FixtureRequest) -> Compiling:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Keep the dumps of a test that fails, and say where."""
+    """Keep the dumps of a failed test; name their folder in the failure."""
     report = yield
     if report.when == "call" and report.failed and KEPT in item.stash:
         from hlo_lens.pytest_plugin.compiling import keep

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hlo_lens.api.questions import memory
-from hlo_lens.pytest_plugin.facts import (
+from hlo_lens.report.render.units import format_bytes, plural
+from hlo_lens.testing.argument_patterns import find_arguments, parse_size
+from hlo_lens.testing.evidence import (
     SHOWN,
     axes_of,
     axis_text,
@@ -30,15 +32,13 @@ from hlo_lens.pytest_plugin.facts import (
     shape_text,
     understood,
 )
-from hlo_lens.pytest_plugin.matching import find_arguments, parse_size
-from hlo_lens.report.render.units import format_bytes, plural
 from hlo_lens.text.errors import HloLensError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from hlo_lens.api.questions import Program
-    from hlo_lens.pytest_plugin.facts import Axes
+    from hlo_lens.testing.evidence import Axes
 
 _MEASURES = ("total", "peak", "temp", "argument", "output")
 

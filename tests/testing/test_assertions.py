@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hlo_lens
-from hlo_lens.pytest_plugin import (
+from hlo_lens.testing import (
     assert_collectives,
     assert_donated,
     assert_memory_below,
@@ -16,7 +16,7 @@ from hlo_lens.pytest_plugin import (
     assert_same_program,
     assert_sharded,
 )
-from hlo_lens.pytest_plugin.matching import matches, parse_size
+from hlo_lens.testing.argument_patterns import matches, parse_size
 from hlo_lens.text.errors import UsageError
 from tests.corpus import SAMPLES
 

@@ -1,0 +1,29 @@
+"""Assertions on compiled programs, for pytest and for anything that raises AssertionError.
+
+Each takes what `hlo_lens.modules_of` takes: a path, a dump, a module, HLO text, or a compiled
+program of jax. An assertion about something that is not known fails and says what is missing.
+
+>>> from hlo_lens.testing import assert_collectives, assert_memory_below
+>>> assert_collectives("sample_dumps/tpu/tp_mlp", {"all-reduce": 2}, axis="model")
+>>> assert_memory_below("sample_dumps/tpu/tp_mlp", "160MiB", space="HBM")
+"""
+
+from __future__ import annotations
+
+from hlo_lens.testing.assertions import (
+    assert_collectives,
+    assert_donated,
+    assert_memory_below,
+    assert_no_collectives,
+    assert_same_program,
+    assert_sharded,
+)
+
+__all__ = [
+    "assert_collectives",
+    "assert_donated",
+    "assert_memory_below",
+    "assert_no_collectives",
+    "assert_same_program",
+    "assert_sharded",
+]
