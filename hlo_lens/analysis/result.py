@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, Union
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pandas as pd
 
@@ -46,13 +47,24 @@ class Column:
     meaning: str
 
 
+def row_of(record: object, columns: Iterable[Column]) -> Row:
+    """Return the row of a record whose fields have the names of the columns."""
+    return tuple(getattr(record, column.name) for column in columns)
+
+
+def row_objects(columns: Iterable[Column], rows: Iterable[Row]) -> list[dict[str, Cell]]:
+    """Return rows as dictionaries (JSON objects) keyed by column name."""
+    names = [column.name for column in columns]
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Result(ABC):
     """Base of all results: exact, complete, in base units.
 
-    Subclasses name themselves in KIND and their columns in COLUMNS. `rows` gives the rows in their
-    final order. Where a column of rows sums to something, `totals` has the sum over `rows` and
-    `residual_rows`, whose first cell is in brackets: ``[unattributed]``.
+    Subclasses set KIND and COLUMNS; `rows` yields the rows in their final order. Where a column
+    adds up, `totals` has its sum over `rows` and `residual_rows`. The first cell of a residual row
+    is a label in brackets: ``[unattributed]``.
     """
 
     KIND: ClassVar[str]
@@ -75,17 +87,34 @@ class Result(ABC):
         """Return column name to sum over all rows and residuals, for columns that have one."""
         return {}
 
+    @classmethod
+    def place_of(cls, name: str) -> int:
+        """Return the position of a column in the rows."""
+        return [column.name for column in cls.COLUMNS].index(name)
+
+    def objects(self, most: int | None = None) -> list[dict[str, Cell]]:
+        """Return the first `most` rows (None: all) as dictionaries, without residual rows."""
+        return row_objects(self.COLUMNS, islice(self.rows(), most))
+
+    def ranking(self, most: int) -> dict[str, object]:
+        """Return the first `most` rows, and the number, residual rows and totals of all rows."""
+        return {
+            "row_count": self.row_count,
+            "totals": dict(self.totals()),
+            "rows": self.objects(most),
+            "residual_rows": row_objects(self.COLUMNS, self.residual_rows()),
+        }
+
     def to_dict(self) -> dict[str, object]:
         """Return kind, columns, rows (as dictionaries), residual rows and totals."""
-        names = [column.name for column in self.COLUMNS]
         return {
             "kind": self.KIND,
             "columns": [
                 {"name": column.name, "unit": column.unit.value, "meaning": column.meaning}
                 for column in self.COLUMNS
             ],
-            "rows": [dict(zip(names, row, strict=True)) for row in self.rows()],
-            "residual_rows": [dict(zip(names, row, strict=True)) for row in self.residual_rows()],
+            "rows": self.objects(),
+            "residual_rows": row_objects(self.COLUMNS, self.residual_rows()),
             "totals": dict(self.totals()),
         }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from hlo_lens.analysis.program.largest_instructions import largest_instructions
 from hlo_lens.analysis.program.opcodes import opcodes
 from hlo_lens.analysis.program.source_bytes import source_bytes
 from hlo_lens.analysis.program.summary import summary
+from hlo_lens.analysis.result import row_of
 from hlo_lens.analysis.sharding.forms import sharding_forms
 from tests.analysis.texts import LOOP, table_of
 
@@ -58,6 +60,22 @@ def test_to_dict_has_one_name_for_each_quantity() -> None:
         "result_bytes": 512 + 516 + 516 + 512 + 64 + 4,
         "unknown_sizes": 0,
     }
+
+
+def test_ranking_counts_the_rows_that_it_leaves_out() -> None:
+    result = opcodes(table_of(LOOP))
+    ranking = result.ranking(2)
+    assert ranking["rows"] == result.objects()[:2]
+    assert ranking["row_count"] == result.row_count > 2
+    assert ranking["totals"] == dict(result.totals())
+
+
+def test_record_makes_the_row_of_its_columns() -> None:
+    result = opcodes(table_of(LOOP))
+    record = SimpleNamespace(**result.objects(1)[0])
+    assert row_of(record, result.COLUMNS) == next(result.rows())
+    assert row_of(record, result.COLUMNS[1:2]) == (next(result.rows())[1],)
+    assert result.place_of("result_bytes") == 2
 
 
 def test_to_frame_has_the_same_columns_and_rows() -> None:

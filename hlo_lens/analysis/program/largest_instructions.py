@@ -34,7 +34,7 @@ class LargestInstructions(Result):
 
     Attributes:
         table: The instructions.
-        ranking: Positions in the table's `producers`, in order of bytes.
+        positions: Positions in the table's `producers`, in order of bytes.
         total_bytes: Sum of the known bytes.
         unknown_sizes: How many rows are of unknown size.
         left_out_views: How many instructions only pass on what others produced.
@@ -52,7 +52,7 @@ class LargestInstructions(Result):
         Column("computation", Unit.NONE, "computation that holds it"),
     )
     table: InstructionTable
-    ranking: Sequence[int]
+    positions: Sequence[int]
     total_bytes: int
     unknown_sizes: int
     left_out_views: int
@@ -62,14 +62,14 @@ class LargestInstructions(Result):
         """Yield the rows; those of equal bytes by name."""
         produced, producers = self.table.produced_bytes, self.table.producers
         name = self.table.module.columns.name
-        for size, group in groupby(self.ranking, key=produced.__getitem__):
+        for size, group in groupby(self.positions, key=produced.__getitem__):
             for row in sorted((producers[position] for position in group), key=name):
                 yield (size, *_describe(self.table.instruction(row)))
 
     @property
     def row_count(self) -> int:
         """Number of instructions that produce arrays."""
-        return len(self.ranking)
+        return len(self.positions)
 
     def totals(self) -> Mapping[str, int]:
         """Return the sum of the known bytes."""
@@ -81,7 +81,7 @@ def largest_instructions(table: InstructionTable) -> LargestInstructions:
     sizes = [-1 if size is None else size for size in table.produced_bytes]
     return LargestInstructions(
         table=table,
-        ranking=array("I", sorted(range(len(sizes)), key=sizes.__getitem__, reverse=True)),
+        positions=array("I", sorted(range(len(sizes)), key=sizes.__getitem__, reverse=True)),
         total_bytes=sum(size for size in table.produced_bytes if size is not None),
         unknown_sizes=sizes.count(-1),
         left_out_views=table.left_out_views,
