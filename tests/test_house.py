@@ -34,8 +34,10 @@ FILES = {_module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 def _run_time_nodes(node: ast.AST) -> Iterator[ast.AST]:
     """Yield a node and all below it, without the bodies of ``if TYPE_CHECKING``."""
     yield node
-    is_for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-    for child in node.orelse if is_for_types else ast.iter_child_nodes(node):
+    below = list(ast.iter_child_nodes(node))
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+        below = list(node.orelse)
+    for child in below:
         yield from _run_time_nodes(child)
 
 
@@ -57,7 +59,7 @@ def _imported_file(found: Import) -> str:
 
 
 def _circles(imports: list[Import]) -> list[list[str]]:
-    graph = nx.DiGraph()
+    graph: nx.DiGraph[str] = nx.DiGraph()
     for found in imports:
         target = _imported_file(found)
         if target in FILES and target != found.file:
@@ -91,15 +93,43 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     assert _circles(IMPORTS) == []
 
 
+def _passes() -> set[tuple[str, str]]:
+    """Return file and name of each function of analysis that returns a class of analysis."""
+    trees = {
+        name: ast.parse(path.read_text())
+        for name, path in FILES.items()
+        if name.startswith("hlo_lens.analysis.")
+    }
+    nodes = [(name, node) for name, tree in trees.items() for node in tree.body]
+    classes = {node.name for _, node in nodes if isinstance(node, ast.ClassDef)}
+    return {
+        (name, node.name)
+        for name, node in nodes
+        if isinstance(node, ast.FunctionDef)
+        and node.returns is not None
+        and classes & {part.id for part in ast.walk(node.returns) if isinstance(part, ast.Name)}
+    }
+
+
+def test_passes_are_found() -> None:
+    assert ("hlo_lens.analysis.memory.peak", "peak_memory") in _passes()
+
+
 @pytest.mark.parametrize("floor", ["cli", "load", "pytest_plugin", "report", "testing"])
 def test_only_api_runs_passes(floor: str) -> None:
-    """Results and constants of analysis may be used anywhere above it, functions may not."""
+    passes = _passes()
     assert [
         found
         for found in IMPORTS
-        if found.file.startswith(f"hlo_lens.{floor}")
-        and found.module.startswith("hlo_lens.analysis")
-        and not found.name[:1].isupper()
+        if found.file.startswith(f"hlo_lens.{floor}") and (found.module, found.name) in passes
+    ] == []
+
+
+def test_load_imports_no_analysis() -> None:
+    assert [
+        found
+        for found in IMPORTS
+        if found.file.startswith("hlo_lens.load") and found.module.startswith("hlo_lens.analysis")
     ] == []
 
 
