@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.model.shapes.parsing_port import Reader, use_reader
 
 if TYPE_CHECKING:
+    from hlo_lens.api.capture import Capture, capture
     from hlo_lens.api.changes import Diff, diff
     from hlo_lens.api.check import Checked, check
     from hlo_lens.api.questions import (
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
         signature,
     )
     from hlo_lens.api.sides import snapshot
-    from hlo_lens.jax_bridge import Capture, capture, from_compiled, from_lowered
+    from hlo_lens.jax_bridge import from_compiled, from_lowered
     from hlo_lens.load import load
     from hlo_lens.model.buffers.assignment import BufferAllocation, BufferAssignment
     from hlo_lens.model.buffers.live_range import HloLiveRange
@@ -156,10 +157,11 @@ _HOMES = {
         "shardings",
         "signature",
     ),
+    "hlo_lens.api.capture": ("Capture", "capture"),
     "hlo_lens.api.changes": ("Diff", "diff"),
     "hlo_lens.api.check": ("Checked", "check"),
     "hlo_lens.api.sides": ("snapshot",),
-    "hlo_lens.jax_bridge": ("Capture", "capture", "from_compiled", "from_lowered"),
+    "hlo_lens.jax_bridge": ("from_compiled", "from_lowered"),
     "hlo_lens.load": ("load",),
     "hlo_lens.model.logs.buffer_log": ("BufferLog",),
     "hlo_lens.model.buffers.assignment": ("BufferAllocation", "BufferAssignment"),

@@ -21,14 +21,14 @@ from hlo_lens.model.hlo.framework import Framework
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.jax_bridge.texts import Program
+    from hlo_lens.jax_bridge.texts import CompiledProgram
     from hlo_lens.model.hlo.module import HloModule
 
 _BACKENDS = {"cuda": "gpu", "rocm": "gpu"}
 
 
 def facts_of(
-    program: Program, module: HloModule, arguments: Sequence[Any], results: Sequence[Any]
+    program: CompiledProgram, module: HloModule, arguments: Sequence[Any], results: Sequence[Any]
 ) -> Framework:
     """Return what jax knows of a program.
 
@@ -69,7 +69,7 @@ def _backend(shardings: Sequence[Any]) -> str | None:
 
 
 def _argument_leaves(
-    program: Program, module: HloModule, shardings: Sequence[Any]
+    program: CompiledProgram, module: HloModule, shardings: Sequence[Any]
 ) -> tuple[list[Leaf], tuple[str, ...]]:
     """Return the arguments of a program, and what this version does not tell of them."""
     names = _debug(program.executable, "arg_names")
@@ -98,7 +98,7 @@ def _argument_leaves(
 
 
 def _private_leaves(
-    program: Program, shardings: Sequence[Any], names: Sequence[str | None]
+    program: CompiledProgram, shardings: Sequence[Any], names: Sequence[str | None]
 ) -> tuple[list[Leaf], tuple[str, ...]]:
     """Return the arguments of a program that jit compiled on its own, flattened already."""
     info = getattr(program.executable, "_all_args_info", None)
@@ -132,7 +132,7 @@ def _names_of_parameters(module: HloModule, used: Sequence[bool]) -> tuple[str |
     return tuple(None if data is None else data.op_name for data in found)
 
 
-def _result_leaves(program: Program, shardings: Sequence[Any]) -> list[Leaf]:
+def _result_leaves(program: CompiledProgram, shardings: Sequence[Any]) -> list[Leaf]:
     """Return the results of a program; without names where this version has none."""
     names = _debug(program.executable, "result_paths")
     avals = _private(program.executable, "out_avals", "global_out_avals") or ()
@@ -164,7 +164,7 @@ def _private(executable: Any, name: str, compile_argument: str) -> Any:
     return arguments.get(compile_argument, getattr(executable, name, None))
 
 
-def compiled_shardings(program: Program) -> tuple[list[Any], list[Any]]:
+def compiled_shardings(program: CompiledProgram) -> tuple[list[Any], list[Any]]:
     """Return the shardings of arguments and results, flattened; None for unused arguments."""
     if program.stage is not None:
         outputs = list(_leaves_of(program.stage, "output_shardings"))

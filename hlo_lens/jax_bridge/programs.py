@@ -12,7 +12,8 @@ from typing import Any
 
 from hlo_lens.jax_bridge.facts import compiled_shardings, facts_of, lowered_shardings
 from hlo_lens.jax_bridge.texts import (
-    Program,
+    FAILURES,
+    CompiledProgram,
     buffers_of,
     compiled_module,
     lowered_module,
@@ -22,7 +23,7 @@ from hlo_lens.jax_bridge.texts import (
 )
 from hlo_lens.model.dump import Lazy, ModuleDump, given
 from hlo_lens.text.dump_files import DumpKind
-from hlo_lens.text.errors import UsageError
+from hlo_lens.text.errors import MissingDumpError, UsageError
 
 BEFORE = "before_optimizations"
 AFTER = "after_optimizations"
@@ -53,7 +54,7 @@ def from_compiled(compiled: Any, *, lowered: Any = None) -> ModuleDump:
         raise UsageError(message)
     before = None if lowered is None else partial(lowered_text, lowered)
     return dump_of(
-        Program(
+        CompiledProgram(
             executable=getattr(compiled, "_executable", compiled),
             stage=compiled,
             before=before,
@@ -79,7 +80,7 @@ def from_lowered(lowered: Any) -> ModuleDump:
     module = lowered_module(lowered)
     lowering = getattr(lowered, "_lowering", None)
     facts = facts_of(
-        Program(executable=lowering, stage=lowered, before=None),
+        CompiledProgram(executable=lowering, stage=lowered, before=None),
         module,
         *lowered_shardings(lowering),
     )
@@ -93,7 +94,40 @@ def from_lowered(lowered: Any) -> ModuleDump:
     )
 
 
-def dump_of(program: Program) -> ModuleDump:
+def dump_of_compile(lowering: Any, executable: Any) -> ModuleDump:
+    """Return the program of one compile inside jax as a dump of one module.
+
+    Args:
+        lowering: The object that was compiled: a ``MeshComputation`` or a ``jax.stages.Lowered``.
+        executable: The object that it was compiled to.
+
+    Raises:
+        MissingDumpError: If the backend does not give the text of its programs.
+    """
+    is_stage = not hasattr(executable, "xla_executable") and hasattr(executable, "args_info")
+    donated = getattr(lowering, "_donated_invars", None)
+    return dump_of(
+        CompiledProgram(
+            executable=getattr(executable, "_executable", executable) if is_stage else executable,
+            stage=executable if is_stage else None,
+            before=partial(_text_before, lowering),
+            donated=tuple(donated) if isinstance(donated, (tuple, list)) else None,
+        )
+    )
+
+
+def _text_before(lowering: Any) -> str:
+    """Return the HLO text of a lowering, from before optimizations."""
+    try:
+        if hasattr(lowering, "hlo"):
+            return str(lowering.hlo().as_hlo_text())
+        return str(lowering.as_text(dialect="hlo"))
+    except FAILURES as error:
+        message = f"jax cannot give the HLO text of this program: {error}"
+        raise MissingDumpError(message) from error
+
+
+def dump_of(program: CompiledProgram) -> ModuleDump:
     """Return a compiled program as a dump of one module."""
     module, others = compiled_module(program)
     facts = facts_of(program, module, *compiled_shardings(program))

@@ -26,7 +26,7 @@ FAILURES = (RuntimeError, NotImplementedError, ValueError, TypeError, AttributeE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class CompiledProgram:
     """A compiled program as jax has it.
 
     Attributes:
@@ -54,7 +54,7 @@ def _parsed(text: str, path: str) -> list[HloModule]:
     return parse_hlo_modules(clean(text, path))
 
 
-def compiled_module(program: Program) -> tuple[HloModule, int]:
+def compiled_module(program: CompiledProgram) -> tuple[HloModule, int]:
     """Return the first module of an executable, and how many more it has."""
     try:
         text = program.source.as_text()
@@ -111,7 +111,7 @@ _ASSIGNMENTS = (
 """Where CompiledMemoryStats has had the buffer assignment, and as what; a TPU leaves it empty."""
 
 
-def buffers_of(program: Program) -> BufferTexts:
+def buffers_of(program: CompiledProgram) -> BufferTexts:
     """Return readers of the buffer assignment that the executable carries, if it does."""
     texts = Lazy(partial(_proto_texts, program))
 
@@ -130,7 +130,7 @@ def buffers_of(program: Program) -> BufferTexts:
     return BufferTexts(assignment=Lazy(assignment), traces=Lazy(traces))
 
 
-def _proto_texts(program: Program) -> ProtoTexts | None:
+def _proto_texts(program: CompiledProgram) -> ProtoTexts | None:
     """Return the texts of the executable's protos; None where it or protobuf is not there."""
     from hlo_lens.syntax.proto import assignment_texts
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.gate.judge import Verdict
+    from hlo_lens.api.capture import Capture
     from hlo_lens.api.check import Checked
-    from hlo_lens.jax_bridge import Capture
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.snapshot.facts import ModuleSnapshot
     from hlo_lens.pytest_plugin.compiling import Compiling
@@ -41,7 +41,7 @@ def captured() -> Iterator[Capture | None]:
         with nullcontext() as nothing:
             yield nothing
         return
-    from hlo_lens.jax_bridge import capture
+    from hlo_lens.api.capture import capture
 
     with capture() as found:
         yield found

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import hlo_lens
-from hlo_lens.jax_bridge import captures as module
+from hlo_lens.jax_bridge import compile_hooks as module
 from tests.jax_bridge import programs  # which skips where there is no jax
 
 import jax  # isort: skip
