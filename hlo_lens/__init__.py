@@ -17,20 +17,15 @@ import importlib
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.shapes.parsing_port import Reader, use_reader
+from hlo_lens.text.version import __version__
 
 if TYPE_CHECKING:
     from hlo_lens.api.capture import Capture, capture
     from hlo_lens.api.changes import Diff, diff
     from hlo_lens.api.check import Checked, check
-    from hlo_lens.api.questions import (
-        collectives,
-        loops,
-        memory,
-        modules_of,
-        report_on,
-        shardings,
-        signature,
-    )
+    from hlo_lens.api.modules import modules_of
+    from hlo_lens.api.questions import collectives, loops, memory, shardings, signature
+    from hlo_lens.api.report import report_on
     from hlo_lens.api.sides import snapshot
     from hlo_lens.jax_bridge import from_compiled, from_lowered
     from hlo_lens.load import load
@@ -76,8 +71,6 @@ if TYPE_CHECKING:
         UnreadableError,
         UsageError,
     )
-
-__version__ = "0.1.0"
 
 __all__ = [
     "AssignedValue",
@@ -148,16 +141,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "hlo_lens.api.questions": (
-        "collectives",
-        "loops",
-        "memory",
-        "modules_of",
-        "report_on",
-        "shardings",
-        "signature",
-    ),
     "hlo_lens.api.capture": ("Capture", "capture"),
+    "hlo_lens.api.modules": ("modules_of",),
+    "hlo_lens.api.questions": ("collectives", "loops", "memory", "shardings", "signature"),
+    "hlo_lens.api.report": ("report_on",),
     "hlo_lens.api.changes": ("Diff", "diff"),
     "hlo_lens.api.check": ("Checked", "check"),
     "hlo_lens.api.sides": ("snapshot",),

@@ -1,61 +1,201 @@
-"""All passes on one module, from one table of its instructions."""
+"""All results known of one module: each pass runs once, when its result is first asked for.
+
+Passes are imported with their first use, so that a command imports only those whose results it
+prints.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.collectives.collectives import Collectives, collectives
-from hlo_lens.analysis.program.entry_signature import EntrySignature, entry_signature
-from hlo_lens.analysis.program.largest_instructions import LargestInstructions, largest_instructions
-from hlo_lens.analysis.program.opcodes import Opcodes, opcodes
-from hlo_lens.analysis.program.source_bytes import SourceBytes, source_bytes
-from hlo_lens.analysis.program.summary import Summary, summary
-from hlo_lens.analysis.sharding.forms import ShardingForms, sharding_forms
-from hlo_lens.model.hlo.query import tabulate
+from hlo_lens.analysis.program.backend import backend_of_dump
+from hlo_lens.model.hlo.query import InstructionTable, tabulate
+from hlo_lens.text.errors import MissingDumpError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from hlo_lens.analysis.collectives.collectives import Collectives
+    from hlo_lens.analysis.collectives.loops import Loops
+    from hlo_lens.analysis.memory.results import MemoryResults
+    from hlo_lens.analysis.program.entry_signature import EntrySignature
+    from hlo_lens.analysis.program.flops import Flops
+    from hlo_lens.analysis.program.largest_instructions import LargestInstructions
+    from hlo_lens.analysis.program.opcodes import Opcodes
+    from hlo_lens.analysis.program.source_bytes import SourceBytes
+    from hlo_lens.analysis.program.summary import Summary
+    from hlo_lens.analysis.sharding.forms import ShardingForms
+    from hlo_lens.analysis.sharding.results import ShardingResults
+    from hlo_lens.analysis.sharding.table import ShardingTable
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.hlo.query import InstructionTable
+    from hlo_lens.model.shapes.mesh import Mesh
+
+NO_HLO = "no HLO text; XLA writes it with --xla_dump_to=DIR --xla_dump_hlo_as_text"
+
+MOST_ESTIMATED = 20_000
+"""Instructions of the largest module whose memory is estimated where nobody asked for memory."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModuleResults:
-    """What all passes say of one module, and the table that they were made from."""
+class ModuleAnalysis:
+    """Results of the passes on one module, each computed once, on first access.
 
-    table: InstructionTable
-    summary: Summary
-    signature: EntrySignature
-    opcodes: Opcodes
-    largest: LargestInstructions
-    sources: SourceBytes
-    collectives: Collectives
-    shardings: ShardingForms
-
-
-def module_results(
-    module: HloModule,
-    *,
-    before: Callable[[], HloModule | None] | None = None,
-    with_operands: bool = False,
-) -> ModuleResults:
-    """Return the results of all passes on a module, from one table of its instructions.
+    Properties that read the HLO text raise MissingDumpError where the module has none; `memory` and
+    `shardings` are None where nothing is known.
 
     Args:
-        module: The module.
-        before: Gives its text from before optimizations; asked where only that names mesh axes.
-        with_operands: Whether operands that are not defined are looked for in a module of any size.
+        dump: The module and its texts.
+        mesh: Mesh that the user names; None for the one that the texts name.
+        most_estimated: Memory of modules with more instructions is not estimated; None for no
+            limit.
+        is_quick: Whether to skip what a first page does without: undefined operand names in large
+            modules, and the text from before optimizations of a program of one device.
     """
-    table = tabulate(module)
-    return ModuleResults(
-        table=table,
-        summary=summary(table, with_operands=with_operands),
-        signature=entry_signature(table),
-        opcodes=opcodes(table),
-        largest=largest_instructions(table),
-        sources=source_bytes(table),
-        collectives=collectives(table, before=before),
-        shardings=sharding_forms(table),
-    )
+
+    def __init__(
+        self,
+        dump: ModuleDump,
+        *,
+        mesh: Mesh | None = None,
+        most_estimated: int | None = None,
+        is_quick: bool = False,
+    ) -> None:
+        self.dump = dump
+        self.mesh = mesh
+        self.most_estimated = most_estimated
+        self._is_quick = is_quick
+
+    @property
+    def has_hlo(self) -> bool:
+        """Whether there is an HLO text."""
+        return self.dump.hlo is not None
+
+    @property
+    def module(self) -> HloModule:
+        """HLO text of the latest stage."""
+        if self.dump.hlo is None:
+            message = f"{self.dump.name}: {NO_HLO}"
+            raise MissingDumpError(message)
+        return self.dump.hlo
+
+    def read_before(self) -> HloModule | None:
+        """Return the HLO text from before optimizations, None if there is none; reads it now."""
+        return self.dump.before
+
+    @cached_property
+    def backend(self) -> str | None:
+        """``cpu``, ``gpu``, ``tpu``, or None if unknown."""
+        return backend_of_dump(self.dump)
+
+    @cached_property
+    def table(self) -> InstructionTable:
+        """Instruction table."""
+        return tabulate(self.module)
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Name, size and coverage."""
+        from hlo_lens.analysis.program.summary import summary
+
+        return summary(self.table, with_operands=not self._is_quick)
+
+    @cached_property
+    def signature(self) -> EntrySignature:
+        """Parameters and outputs of the entry computation."""
+        from hlo_lens.analysis.program.entry_signature import entry_signature
+
+        return entry_signature(self.table)
+
+    @cached_property
+    def opcodes(self) -> Opcodes:
+        """Instructions and result bytes by opcode."""
+        from hlo_lens.analysis.program.opcodes import opcodes
+
+        return opcodes(self.table)
+
+    @cached_property
+    def largest(self) -> LargestInstructions:
+        """Instructions by the bytes they produce, largest first."""
+        from hlo_lens.analysis.program.largest_instructions import largest_instructions
+
+        return largest_instructions(self.table)
+
+    @cached_property
+    def sources(self) -> SourceBytes:
+        """Source lines by the bytes their instructions produce."""
+        from hlo_lens.analysis.program.source_bytes import source_bytes
+
+        return source_bytes(self.table)
+
+    @cached_property
+    def flops(self) -> Flops:
+        """Arithmetic of matrix products and convolutions."""
+        from hlo_lens.analysis.program.flops import flops
+
+        return flops(self.table)
+
+    @cached_property
+    def collectives(self) -> Collectives:
+        """Collectives, each logical operation once."""
+        from hlo_lens.analysis.collectives.collectives import collectives
+
+        return collectives(self.table, mesh=self.mesh, before=self.read_before)
+
+    @cached_property
+    def loops(self) -> Loops:
+        """Loops and branches with their communication."""
+        from hlo_lens.analysis.collectives.loops import loops
+
+        return loops(self.table, self.collectives)
+
+    @cached_property
+    def sharding_forms(self) -> ShardingForms:
+        """Sharding attributes by form."""
+        from hlo_lens.analysis.sharding.forms import sharding_forms
+
+        return sharding_forms(self.table)
+
+    @cached_property
+    def shardings(self) -> ShardingResults | None:
+        """Results of all sharding passes; None without HLO text."""
+        if self.dump.hlo is None:
+            return None
+        from hlo_lens.analysis.sharding.results import sharding_results
+
+        return sharding_results(
+            self.dump,
+            self.mesh,
+            read_before=not self._is_quick or self.num_devices > 1,
+            known=(self.table, self.signature),
+        )
+
+    @property
+    def sharding_table(self) -> ShardingTable | None:
+        """Shardings of parameters and outputs; None without HLO text."""
+        return None if self.shardings is None else self.shardings.table
+
+    @property
+    def num_devices(self) -> int:
+        """Devices of one replica: the header's number, or that of the entry's shardings."""
+        return self.summary.evident_partitions or self.summary.num_partitions
+
+    @property
+    def is_beyond_estimate(self) -> bool:
+        """Whether memory would have to be estimated, of more instructions than the limit."""
+        module, most = self.dump.hlo, self.most_estimated
+        if self.dump.buffers.assignment is not None or module is None or most is None:
+            return False
+        return len(module.columns) > most
+
+    @cached_property
+    def memory(self) -> MemoryResults | None:
+        """Memory by XLA's buffer assignment, else estimated; None where neither is possible."""
+        if self.is_beyond_estimate:
+            return None  # without importing the passes
+        from hlo_lens.analysis.memory.results import memory_results
+
+        return memory_results(
+            self.dump,
+            backend=self.backend,
+            table=None if self.dump.hlo is None else self.table,
+            most_estimated=self.most_estimated,
+        )

@@ -11,8 +11,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from hlo_lens.api.modules import modules_of
 from hlo_lens.api.origin import target_of, toolchain_of
-from hlo_lens.api.questions import modules_of
 from hlo_lens.load import STDIN, load, read_source
 from hlo_lens.load.stored import DiskFile, head_of, require
 from hlo_lens.model.dump import Dump, ModuleDump
@@ -255,31 +255,22 @@ def _module_of(dump: ModuleDump, most_estimated: int | None) -> SideModule:
     """Return a module with its object in the report, and what is compared of it."""
     from hlo_lens.analysis.comparison.module_pairs import plain_name
     from hlo_lens.analysis.comparison.snapshot import Origin, module_snapshot
-    from hlo_lens.analysis.memory.results import memory_results
-    from hlo_lens.analysis.module_analysis import module_results
-    from hlo_lens.analysis.sharding.results import sharding_results
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.report.comparison.snapshot_file import numbers_of
     from hlo_lens.report.program import objects as module_json
 
     origin = Origin(target=target_of(dump), toolchain=toolchain_of(dump))
-    module = dump.hlo
-    if module is None:
-        memory = memory_results(dump, backend=module_json.backend_of_dump(dump))
-        report = module_json.object_without_hlo(dump, memory)
+    known = ModuleAnalysis(dump, most_estimated=most_estimated)
+    if not known.has_hlo:
+        report = module_json.object_without_hlo(known)
         name = plain_name(dump.name)
-        kept = module_snapshot(name, numbers_of(report), None, memory, None, origin=origin)
+        kept = module_snapshot(name, numbers_of(report), None, known.memory, None, origin=origin)
         return SideModule(snapshot=kept, dump=dump, whole=lambda: report)
-    results = module_results(module, before=lambda: dump.before, with_operands=True)
-    backend = module_json.backend_of(dump, results.summary)
-    memory = memory_results(
-        dump, backend=backend, table=results.table, most_estimated=most_estimated
-    )
-    shardings = sharding_results(dump, known=(results.table, results.signature))
-    numbers = numbers_of(module_json.module_numbers(dump, module, results, memory))
-    numbers["evident_partitions"] = results.summary.evident_partitions
-    kept = module_snapshot(dump.title, numbers, results, memory, shardings, origin=origin)
+    numbers = numbers_of(module_json.module_numbers(known))
+    numbers["evident_partitions"] = known.summary.evident_partitions
+    kept = module_snapshot(dump.title, numbers, known, known.memory, known.shardings, origin=origin)
     # only rules ask for it, and each of them anew
-    whole = cache(partial(module_json.module_object, dump, module, results, memory, shardings))
+    whole = cache(partial(module_json.module_object, known))
     return SideModule(snapshot=kept, dump=dump, whole=whole)
 
 

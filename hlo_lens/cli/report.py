@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-import hlo_lens
 from hlo_lens.cli.options import output_options, reading_options
 from hlo_lens.cli.progress import progress_bar
 
@@ -34,14 +33,12 @@ def report(path: str, log_path: str | None, reading: Reading, output: Output) ->
     PATH is a file, a folder or archive of dumps, compressed or not, or - for standard input.
     Numbers are those of the text: one device's after partitioning, loops not multiplied.
     """
+    from hlo_lens.api.report import report_modules
     from hlo_lens.load import load, load_log
-    from hlo_lens.report.program.page import module_report
 
     with progress_bar("reading") as progress:
         modules = reading.select(load(path, progress=progress).modules)
         log = None if log_path is None else load_log(log_path)
-        built = module_report(
-            modules, tool_version=hlo_lens.__version__, progress=progress, log=log
-        )
+        built = report_modules(modules, log=log, progress=progress)
     output.write(built)
     reading.judge(modules if log is None else (*modules, log))

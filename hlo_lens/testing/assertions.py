@@ -37,7 +37,7 @@ from hlo_lens.text.errors import HloLensError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from hlo_lens.api.questions import Program
+    from hlo_lens.api.modules import Program
     from hlo_lens.testing.evidence import Axes
 
 _MEASURES = ("total", "peak", "temp", "argument", "output")

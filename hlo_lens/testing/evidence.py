@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
-from hlo_lens.api.questions import collectives, modules_of
+from hlo_lens.api.modules import modules_of
+from hlo_lens.api.questions import collectives
 from hlo_lens.report.render.units import format_bytes, plural
 from hlo_lens.text.errors import UsageError
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.memory.results import MemoryResults
     from hlo_lens.analysis.memory.statement import SpaceMemory
     from hlo_lens.analysis.sharding.table import ShardedValue
-    from hlo_lens.api.questions import Program
+    from hlo_lens.api.modules import Program
     from hlo_lens.model.dump import ModuleDump
 
 SHOWN = 5

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hlo_lens.analysis.module_analysis import ModuleResults, module_results
+from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.load import load
 
 SAMPLES = Path(__file__).parents[2] / "sample_dumps"
@@ -21,12 +21,11 @@ sample = pytest.mark.parametrize("path", FACTS, ids=lambda path: "/".join(path.p
 
 
 @functools.cache
-def _results(path: Path) -> ModuleResults:
+def _results(path: Path) -> ModuleAnalysis:
     (text,) = path.parent.glob("*after_optimizations.txt")
-    module = load(text).modules[0].hlo
-    assert module is not None
-    assert module.gaps == ()
-    return module_results(module)
+    found = ModuleAnalysis(load(text).modules[0])
+    assert found.module.gaps == ()
+    return found
 
 
 def _facts(path: Path) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.analysis.program.entry_signature import entry_signature
 from hlo_lens.analysis.sharding.results import sharding_results
+from hlo_lens.api.report import report_modules
 from hlo_lens.model.hlo.framework import Framework
 from hlo_lens.model.hlo.query import tabulate
-from hlo_lens.report.program.page import module_report
 from hlo_lens.report.render.table import RenderOptions
 from hlo_lens.report.render.to_json import render_json
 from hlo_lens.text.errors import MissingDumpError, UsageError
@@ -180,11 +180,7 @@ def test_a_mismatch_with_memory_analysis_says_both_numbers(compiled: Any) -> Non
     assert results is not None
     ours = told["temp_size_in_bytes"]
     assert results.mismatches == (("temp_size_in_bytes", ours, ours + 8),)
-    notes = [
-        note
-        for section in module_report([dump], tool_version="0").sections
-        for note in section.notes
-    ]
+    notes = [note for section in report_modules([dump]).sections for note in section.notes]
     assert any(f"{ours:,}" in note and f"{ours + 8:,}" in note for note in notes)
 
 
@@ -282,7 +278,7 @@ def test_memory_is_that_of_the_executables_own_buffer_assignment(compiled: Any) 
 
 def test_a_report_is_made_as_from_a_dump(dump: ModuleDump) -> None:
     out = io.StringIO()
-    render_json(module_report([dump], tool_version="0"), out, RenderOptions())
+    render_json(report_modules([dump]), out, RenderOptions())
     module = json.loads(out.getvalue())["modules"][0]
     assert module["backend"] == "cpu"
     assert module["parameters"] == 4
@@ -291,7 +287,7 @@ def test_a_report_is_made_as_from_a_dump(dump: ModuleDump) -> None:
 
 
 def test_unused_arguments_are_in_the_report(dump: ModuleDump) -> None:
-    notes = [n for s in module_report([dump], tool_version="0").sections for n in s.notes]
+    notes = [n for s in report_modules([dump]).sections for n in s.notes]
     assert any("params['spare']" in note for note in notes)
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.load import load
-from hlo_lens.report.program.objects import backend_of_dump
 from tests import corpus
 
 if TYPE_CHECKING:

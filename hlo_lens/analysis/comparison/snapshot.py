@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.memory.layout import LaidValue, MemoryLayout
     from hlo_lens.analysis.memory.results import MemoryResults
     from hlo_lens.analysis.memory.statement import SpaceMemory
-    from hlo_lens.analysis.module_analysis import ModuleResults
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.sharding.annotations import Annotation
     from hlo_lens.analysis.sharding.results import ShardingResults
     from hlo_lens.analysis.sharding.table import ShardedValue
@@ -60,7 +60,7 @@ class Origin:
 def module_snapshot(
     name: str,
     report: Mapping[str, object],
-    results: ModuleResults | None,
+    results: ModuleAnalysis | None,
     memory: MemoryResults | None,
     shardings: ShardingResults | None,
     *,
@@ -90,7 +90,7 @@ def module_snapshot(
     )
 
 
-def _signature(results: ModuleResults) -> str:
+def _signature(results: ModuleAnalysis) -> str:
     """Return a digest of the shapes of parameters and results, without layouts."""
     shapes = [value.shape or "?" for value in results.signature.parameters]
     given = [value.shape or "?" for value in results.signature.outputs]
@@ -264,7 +264,7 @@ def _as_live(value: LaidValue) -> LiveValue:
 # ---- collectives -------------------------------------------------------------------------------
 
 
-def _collectives(found: Collectives, results: ModuleResults) -> Iterator[CollectiveFact]:
+def _collectives(found: Collectives, results: ModuleAnalysis) -> Iterator[CollectiveFact]:
     labels = _loop_labels(found, results.table.module) if found.collectives else {}
     named = {a for m in found.meshes if m.source != "inferred" for a in m.sizes}
     for one in found.collectives:

@@ -1,4 +1,4 @@
-"""Which backend a module was compiled for: as framework, text or file names tell, in this order."""
+"""Backend that a module was compiled for, from framework, HLO text or file names, in this order."""
 
 from __future__ import annotations
 
@@ -7,30 +7,20 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.program.summary import backend_of_text
 
 if TYPE_CHECKING:
-    from hlo_lens.analysis.program.summary import Summary
     from hlo_lens.model.dump import ModuleDump
 
 
-def backend_of(dump: ModuleDump, facts: Summary) -> str | None:
-    """Return the backend that framework or text tell, else the one in the names of the files."""
-    return _backend_told(dump) or facts.backend or _backend_of_names(dump)
-
-
 def backend_of_dump(dump: ModuleDump) -> str | None:
-    """Return the same where no facts are known yet."""
+    """Return ``cpu``, ``gpu``, ``tpu``, or None where framework, text and names do not show it."""
+    if dump.framework is not None and dump.framework.backend is not None:
+        return dump.framework.backend
     module = dump.hlo
-    told = _backend_told(dump)
-    if told is None and module is not None:
-        told = backend_of_text(module, range(len(module.columns)))
-    return told or _backend_of_names(dump)
-
-
-def _backend_told(dump: ModuleDump) -> str | None:
-    return None if dump.framework is None else dump.framework.backend
+    found = None if module is None else backend_of_text(module, range(len(module.columns)))
+    return found or _backend_of_names(dump)
 
 
 def _backend_of_names(dump: ModuleDump) -> str | None:
-    """Return the backend of the stage's name; only libtpu's files have a change list in theirs."""
+    """Return the backend in the stage's name; only libtpu's file names have a change list."""
     stage = dump.stage or ""
     if "cpu_" in stage:
         return "cpu"

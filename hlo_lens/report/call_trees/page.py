@@ -16,6 +16,7 @@ from hlo_lens.analysis.call_trees.module_stacks import (
 )
 from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.memory.results import ESTIMATE, memory_results
+from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.model.hlo.query import tabulate
 from hlo_lens.report.call_trees.drawing import amount_text
 from hlo_lens.report.call_trees.objects_and_tables import (
@@ -25,7 +26,7 @@ from hlo_lens.report.call_trees.objects_and_tables import (
     tree_object,
     tree_section,
 )
-from hlo_lens.report.program.objects import SCHEMA_VERSION, backend_of_dump
+from hlo_lens.report.render.envelope import SCHEMA_VERSION
 from hlo_lens.report.render.table import Report, Section, Table
 from hlo_lens.report.render.units import plural
 from hlo_lens.text.errors import UsageError

@@ -10,7 +10,7 @@ from hlo_lens.analysis.collectives.loops import loops
 from hlo_lens.model.hlo.query import tabulate
 from hlo_lens.report.collectives.objects import rows_of
 from hlo_lens.report.collectives.page import NO_HLO, collectives_text
-from hlo_lens.report.program.objects import SCHEMA_VERSION
+from hlo_lens.report.render.envelope import SCHEMA_VERSION
 from hlo_lens.report.render.table import Report, Section, Table
 from hlo_lens.report.render.units import format_bytes, format_count, plural
 

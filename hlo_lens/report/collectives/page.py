@@ -10,7 +10,7 @@ from hlo_lens.analysis.collectives.grouping import collectives_by, source_of, ti
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.model.hlo.query import tabulate
 from hlo_lens.report.collectives.objects import collectives_object, rows_of
-from hlo_lens.report.program.objects import SCHEMA_VERSION
+from hlo_lens.report.render.envelope import SCHEMA_VERSION
 from hlo_lens.report.render.table import Report, Section, Table
 from hlo_lens.report.render.units import format_bytes, plural
 from hlo_lens.text.errors import UnknownNameError

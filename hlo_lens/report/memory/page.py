@@ -19,10 +19,11 @@ from hlo_lens.analysis.memory.peak import SHARED
 from hlo_lens.analysis.memory.results import at_instant, memory_results
 from hlo_lens.analysis.memory.statement import space_name
 from hlo_lens.analysis.memory.timeline import memory_timeline
+from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.memory.objects import memory_object, peak_object
 from hlo_lens.report.memory.single_texts import texts_alone
-from hlo_lens.report.program.objects import SCHEMA_VERSION, backend_of_dump
+from hlo_lens.report.render.envelope import SCHEMA_VERSION
 from hlo_lens.report.render.table import Report, Section, Table
 from hlo_lens.report.render.units import format_bytes, plural
 from hlo_lens.text.errors import UnknownNameError

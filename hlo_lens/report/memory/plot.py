@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.analysis.memory.statement import space_name
-from hlo_lens.report.program.objects import backend_of_dump
+from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from hlo_lens.analysis.dumps.across_processes import (
 )
 from hlo_lens.analysis.dumps.module_groups import STEP, ModuleGroups, module_groups
 from hlo_lens.analysis.result import Column, Unit
-from hlo_lens.report.program.objects import SCHEMA_VERSION
 from hlo_lens.report.program.process_differences import difference_lines
+from hlo_lens.report.render.envelope import SCHEMA_VERSION
 from hlo_lens.report.render.table import Report, Section, Table
 from hlo_lens.report.render.units import format_bytes, format_count, format_flops, plural
 

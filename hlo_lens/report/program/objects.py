@@ -8,8 +8,6 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.program.backend import backend_of as backend_of
-from hlo_lens.analysis.program.backend import backend_of_dump as backend_of_dump
 from hlo_lens.analysis.program.entry_signature import EntrySignature
 from hlo_lens.report.collectives.objects import collectives_object
 from hlo_lens.report.memory.objects import memory_object
@@ -18,15 +16,10 @@ from hlo_lens.report.sharding.objects import sharding_rows
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hlo_lens.analysis.memory.results import MemoryResults
-    from hlo_lens.analysis.module_analysis import ModuleResults
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.entry_values import EntryValue
     from hlo_lens.analysis.result import Result
-    from hlo_lens.analysis.sharding.results import ShardingResults
-    from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.model.hlo.module import HloModule
 
-SCHEMA_VERSION = 1
 NAMES_SHOWN = 5
 """Names of one kind that are listed where any number may be wrong."""
 
@@ -34,48 +27,41 @@ RANKING = 100
 """Rows of an open-ended ranking; the number of all stands beside them."""
 
 
-def module_object(
-    dump: ModuleDump,
-    module: HloModule,
-    results: ModuleResults,
-    memory: MemoryResults | None,
-    shardings: ShardingResults | None = None,
-) -> Mapping[str, object]:
+def module_object(analysis: ModuleAnalysis) -> Mapping[str, object]:
     """Return the JSON object of a module: the keys that scripts rely on, and some more."""
+    signature = analysis.signature
     return {
-        **module_numbers(dump, module, results, memory),
+        **module_numbers(analysis),
         "sharding": {
             "rows": [
-                *({"kind": "form", **row} for row in _objects(results.shardings)),
-                *sharding_rows(shardings),
+                *({"kind": "form", **row} for row in _objects(analysis.sharding_forms)),
+                *sharding_rows(analysis.shardings),
             ]
         },
-        "parameter_rows": [_value_object(value) for value in results.signature.parameters],
-        "output_rows": [_value_object(value) for value in results.signature.outputs],
-        "largest_instructions": _ranking(results.largest),
-        "source_bytes": _ranking(results.sources),
+        "parameter_rows": [_value_object(value) for value in signature.parameters],
+        "output_rows": [_value_object(value) for value in signature.outputs],
+        "largest_instructions": _ranking(analysis.largest),
+        "source_bytes": _ranking(analysis.sources),
     }
 
 
-def module_numbers(
-    dump: ModuleDump, module: HloModule, results: ModuleResults, memory: MemoryResults | None
-) -> Mapping[str, object]:
+def module_numbers(analysis: ModuleAnalysis) -> Mapping[str, object]:
     """Return what of the object is not a long list of parameters, instructions or shardings."""
-    facts = results.summary
+    dump, module, facts = analysis.dump, analysis.module, analysis.summary
     return {
         "name": facts.name or dump.name,
         "stage": dump.stage,
-        "backend": backend_of(dump, facts),
+        "backend": analysis.backend,
         "files": list(dump.files),
         "is_scheduled": facts.is_scheduled,
         "num_partitions": facts.num_partitions,
         "replica_count": facts.replica_count,
         "computations": facts.computations,
         "instructions": facts.instructions,
-        "opcodes": {row[0]: row[1] for row in results.opcodes.counts},
-        "unknown_opcodes": list(results.opcodes.unknown_opcodes),
+        "opcodes": {row[0]: row[1] for row in analysis.opcodes.counts},
+        "unknown_opcodes": list(analysis.opcodes.unknown_opcodes),
         "unknown_attributes": list(module.unknown_attributes),
-        "parameters": results.signature.parameter_count if module.computations else None,
+        "parameters": analysis.signature.parameter_count if module.computations else None,
         "coverage": {
             "instructions": facts.instructions,
             "gaps": facts.gaps,
@@ -90,13 +76,14 @@ def module_numbers(
                 for gap in module.gaps
             ],
         },
-        "collectives": collectives_object(results.collectives),
-        "memory": memory_object(memory),
+        "collectives": collectives_object(analysis.collectives),
+        "memory": memory_object(analysis.memory),
     }
 
 
-def object_without_hlo(dump: ModuleDump, memory: MemoryResults | None) -> Mapping[str, object]:
-    """Return the JSON object of a module of which there is no HLO text: its memory at most."""
+def object_without_hlo(analysis: ModuleAnalysis) -> Mapping[str, object]:
+    """Return the JSON object of a module without HLO text: its memory at most."""
+    dump = analysis.dump
     log = None
     if dump.log is not None:
         from hlo_lens.report.logs.objects import log_object  # with all passes on logs
@@ -106,8 +93,8 @@ def object_without_hlo(dump: ModuleDump, memory: MemoryResults | None) -> Mappin
         "name": dump.name,
         "stage": dump.stage,
         "files": list(dump.files),
-        "backend": backend_of_dump(dump),
-        "memory": memory_object(memory),
+        "backend": analysis.backend,
+        "memory": memory_object(analysis.memory),
         "log": log,
     }
     keys = """

@@ -9,33 +9,26 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.analysis.module_analysis import module_results
+from hlo_lens.analysis.module_analysis import NO_HLO
 from hlo_lens.analysis.program.entry_signature import EntrySignature
 from hlo_lens.analysis.result import Column, Unit
-from hlo_lens.analysis.sharding.results import sharding_results
 from hlo_lens.report.collectives.page import (
     collectives_table,
     collectives_text,
     groups_table,
     movement_tables,
 )
-from hlo_lens.report.program.objects import (
-    NAMES_SHOWN,
-    SCHEMA_VERSION,
-    backend_of,
-    backend_of_dump,
-    module_object,
-    object_without_hlo,
-)
-from hlo_lens.report.render.table import Objects, Report, Section, Table
+from hlo_lens.report.program.objects import NAMES_SHOWN, module_object, object_without_hlo
+from hlo_lens.report.render.envelope import ModulePage
+from hlo_lens.report.render.table import Section, Table
 from hlo_lens.report.render.units import format_bytes, format_ratio, plural
 from hlo_lens.report.sharding.facts import sharding_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hlo_lens.analysis.memory.results import MemoryResults
-    from hlo_lens.analysis.module_analysis import ModuleResults
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.entry_values import EntryValue
     from hlo_lens.analysis.program.largest_instructions import LargestInstructions
     from hlo_lens.analysis.program.opcodes import Opcodes
@@ -43,132 +36,60 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.program.summary import Summary
     from hlo_lens.analysis.result import Row
     from hlo_lens.analysis.sharding.forms import ShardingForms
-    from hlo_lens.analysis.sharding.results import ShardingResults
-    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.framework import Framework
-    from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.text.errors import Gap
 
 
-MOST_ESTIMATED = 20_000
-"""Instructions of the largest module whose memory the first page estimates: it must be quick."""
+def module_page(analysis: ModuleAnalysis) -> ModulePage:
+    """Return the page of one module."""
+    if analysis.has_hlo:
+        return ModulePage(
+            sections=(_section(analysis),), make_object=partial(module_object, analysis)
+        )
+    sections: tuple[Section, ...] = ()
+    if analysis.memory is None:
+        from hlo_lens.report.memory.single_texts import texts_alone
 
-
-def module_report(
-    modules: Sequence[ModuleDump],
-    *,
-    tool_version: str,
-    progress: Callable[[int, int], None] | None = None,
-    log: ModuleDump | None = None,
-) -> Report:
-    """Return the report on some modules.
-
-    Args:
-        modules: In the order in which they are shown.
-        tool_version: Version of hlo-lens for the JSON.
-        progress: Called with modules done and modules in all.
-        log: What the compiler or the program wrote of the same modules, reported after them.
-    """
-    sections: list[Section] = []
-    makers: list[Callable[[], Mapping[str, object]]] = []
-    for done, dump in enumerate(modules):
-        if progress is not None and len(modules) > 1:
-            progress(done, len(modules))
-        module = dump.hlo
-        if module is None:
-            from hlo_lens.analysis.memory.results import memory_results
-            from hlo_lens.report.memory.single_texts import texts_alone
-
-            memory = memory_results(dump, backend=backend_of_dump(dump))
-            if memory is None and (alone := tuple(texts_alone(dump))):
-                sections.extend(alone)
-            else:
-                sections.append(_section_without_hlo(dump, memory))
-            makers.append(partial(object_without_hlo, dump, memory))
-        else:
-            results = module_results(module, before=partial(_before, dump))
-            memory = _memory(dump, module, results)
-            devices = results.summary.evident_partitions or results.summary.num_partitions
-            shardings = sharding_results(
-                dump, read_before=devices > 1, known=(results.table, results.signature)
-            )
-            sections.append(_section(dump, module, results, memory, shardings))
-            makers.append(partial(module_object, dump, module, results, memory, shardings))
-    data: dict[str, object] = {
-        "schema_version": SCHEMA_VERSION,
-        "kind": "report",
-        "tool_version": tool_version,
-        "modules": Objects(makers),
-    }
-    if log is not None and log.log is not None:
-        from hlo_lens.report.logs.objects import log_object
-        from hlo_lens.report.logs.page import log_sections
-
-        sections.extend(log_sections(log.name, log.log, modules))
-        data["log"] = log_object(log.log, modules)
-    return Report(kind="report", sections=tuple(sections), data=data)
-
-
-def _memory(dump: ModuleDump, module: HloModule, results: ModuleResults) -> MemoryResults | None:
-    """Return what is known of a module's memory, as far as the first page says it.
-
-    Where nothing will be, the passes for it are not even imported: that takes a fifth of the time.
-    """
-    if dump.buffers.assignment is None and len(module.columns) > MOST_ESTIMATED:
-        return None
-    from hlo_lens.analysis.memory.results import memory_results
-
-    return memory_results(
-        dump,
-        backend=backend_of(dump, results.summary),
-        table=results.table,
-        most_estimated=MOST_ESTIMATED,
+        sections = tuple(texts_alone(analysis.dump))
+    return ModulePage(
+        sections=sections or (_section_without_hlo(analysis),),
+        make_object=partial(object_without_hlo, analysis),
     )
-
-
-def _before(dump: ModuleDump) -> HloModule | None:
-    """Return a module's text from before optimizations, read at this call."""
-    return dump.before
 
 
 # ---- for people --------------------------------------------------------------------------------
 
 
-def _section(
-    dump: ModuleDump,
-    module: HloModule,
-    results: ModuleResults,
-    memory: MemoryResults | None,
-    shardings: ShardingResults | None,
-) -> Section:
-    """Return head and tables of a module."""
-    parts = _memory_parts(memory)
+def _section(analysis: ModuleAnalysis) -> Section:
+    """Return head and tables of a module with HLO text."""
+    module, shardings = analysis.module, analysis.shardings
+    parts = _memory_parts(analysis.memory)
     tables = (
-        Table.of(results.summary, title="Summary", is_data_only=True),
+        Table.of(analysis.summary, title="Summary", is_data_only=True),
         *(() if parts is None else parts.tables),
-        groups_table(results.collectives, "kind and axis"),
-        _largest_table(results.largest),
-        _sources_table(results.sources),
-        _values_table("parameters", "Parameters", results.signature.parameters),
-        _values_table("outputs", "Outputs", results.signature.outputs),
-        collectives_table(results.collectives),
-        *movement_tables(results.collectives.movement),
-        _opcodes_table(results.opcodes),
-        _shardings_table(results.shardings),
+        groups_table(analysis.collectives, "kind and axis"),
+        _largest_table(analysis.largest),
+        _sources_table(analysis.sources),
+        _values_table("parameters", "Parameters", analysis.signature.parameters),
+        _values_table("outputs", "Outputs", analysis.signature.outputs),
+        collectives_table(analysis.collectives),
+        *movement_tables(analysis.collectives.movement),
+        _opcodes_table(analysis.opcodes),
+        _shardings_table(analysis.sharding_forms),
         _gaps_table(module.gaps),
     )
     return Section(
-        title=results.summary.name or dump.name,
+        title=analysis.summary.name or analysis.dump.name,
         facts=(
-            *_facts(dump, results),
+            *_facts(analysis),
             *(() if shardings is None else sharding_facts(shardings)),
             *(() if parts is None else parts.facts),
         ),
         tables=tables,
         notes=(
-            *_notes(results, module),
-            *_framework_notes(dump.framework),
-            *(_memory_notes(module) if parts is None else parts.notes),
+            *_notes(analysis),
+            *_framework_notes(analysis.dump.framework),
+            *(_memory_notes(analysis) if parts is None else parts.notes),
         ),
     )
 
@@ -184,28 +105,22 @@ def _framework_notes(framework: Framework | None) -> Iterator[str]:
         yield f"{framework.name}: {note}"
 
 
-def _section_without_hlo(dump: ModuleDump, memory: MemoryResults | None) -> Section:
+def _section_without_hlo(analysis: ModuleAnalysis) -> Section:
+    dump = analysis.dump
     facts: tuple[tuple[str, str], ...] = (("files", ", ".join(dump.files)),)
-    parts = _memory_parts(memory)
-    if parts is not None:
-        return Section(
-            title=dump.name,
-            facts=(*facts, *parts.facts),
-            tables=parts.tables,
-            notes=parts.notes,
-        )
+    parts = _memory_parts(analysis.memory)
+    if parts is None:
+        return Section(title=dump.name, facts=facts, notes=(NO_HLO,))
     return Section(
-        title=dump.name,
-        facts=facts,
-        notes=("no HLO text; XLA writes it with --xla_dump_to=DIR --xla_dump_hlo_as_text",),
+        title=dump.name, facts=(*facts, *parts.facts), tables=parts.tables, notes=parts.notes
     )
 
 
-def _facts(dump: ModuleDump, results: ModuleResults) -> Iterator[tuple[str, str]]:
+def _facts(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:
     """Yield the lines at the head of a module."""
-    facts = results.summary
-    stage = f"{dump.stage}, " if dump.stage else ""
-    backend = backend_of(dump, facts) or "backend not told by the text"
+    facts = analysis.summary
+    stage = f"{analysis.dump.stage}, " if analysis.dump.stage else ""
+    backend = analysis.backend or "backend not told by the text"
     order = "scheduled" if facts.is_scheduled else "not scheduled"
     yield "module", f"{stage}{backend}, {order}"
     yield "devices", _devices_text(facts)
@@ -215,18 +130,13 @@ def _facts(dump: ModuleDump, results: ModuleResults) -> Iterator[tuple[str, str]
         f"{plural(facts.computations, 'computation')}",
     )
     yield "coverage", _coverage_text(facts)
-    signature = results.signature
-    if not module_has_text(results):
+    signature = analysis.signature
+    if not facts.computations:
         yield "interface", "not known: no computation was read"
         return
     yield "parameters", _interface_text(signature.parameter_count, signature.parameters)
     yield "outputs", _interface_text(len(signature.outputs), signature.outputs)
-    yield "collectives", _collectives_text(results)
-
-
-def module_has_text(results: ModuleResults) -> bool:
-    """Return whether any computation was read."""
-    return results.summary.computations > 0
+    yield "collectives", _collectives_text(analysis)
 
 
 def _devices_text(facts: Summary) -> str:
@@ -284,12 +194,12 @@ def _bytes_text(sizes: Iterable[int | None]) -> str:
     return f"{text} and {plural(unknown, 'value')} of unknown size" if unknown else text
 
 
-def _collectives_text(results: ModuleResults) -> str:
+def _collectives_text(analysis: ModuleAnalysis) -> str:
     """Return the number of collectives and of each kind, what one run moves, what is exposed."""
-    found = results.collectives
+    found = analysis.collectives
     counts = {k: n for k, n in found.static_counts().items() if n}
     if not counts:
-        return "none in what was understood" if results.summary.gaps else "none"
+        return "none in what was understood" if analysis.summary.gaps else "none"
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
     return f"{collectives_text(found)}: {kinds}"
 
@@ -314,30 +224,29 @@ def _memory_parts(memory: MemoryResults | None) -> _MemoryParts | None:
     )
 
 
-def _memory_notes(module: HloModule) -> Iterator[str]:
+def _memory_notes(analysis: ModuleAnalysis) -> Iterator[str]:
     """Yield why nothing is said of a module's memory."""
-    if not module.is_scheduled:
+    if not analysis.module.is_scheduled:
         yield "memory not known: no buffer assignment beside this text, and no schedule in it"
-    elif len(module.columns) > MOST_ESTIMATED:
+    elif analysis.is_beyond_estimate:
         yield (
             "no buffer assignment beside this text; hlo-lens memory estimates its memory, which "
             "takes longer than this page may"
         )
 
 
-def _notes(results: ModuleResults, module: HloModule) -> tuple[str, ...]:
-    """Return what a reader must know that no number shows."""
-    notes = []
-    if results.opcodes.unknown_opcodes:
-        names = ", ".join(results.opcodes.unknown_opcodes)
-        notes.append(f"opcodes not known to this version of hlo-lens: {names}")
-    if module.unknown_attributes:
-        names = ", ".join(module.unknown_attributes)
-        notes.append(f"attributes not known to this version of hlo-lens: {names}")
-    if results.collectives.unknown_opcodes:
-        names = ", ".join(f"{count} {name}" for name, count in results.collectives.unknown_opcodes)
-        notes.append(f"not counted as collectives, but named like one: {names}")
-    return tuple(notes)
+def _notes(analysis: ModuleAnalysis) -> Iterator[str]:
+    """Yield what a reader must know that no number shows."""
+    if analysis.opcodes.unknown_opcodes:
+        names = ", ".join(analysis.opcodes.unknown_opcodes)
+        yield f"opcodes not known to this version of hlo-lens: {names}"
+    if analysis.module.unknown_attributes:
+        names = ", ".join(analysis.module.unknown_attributes)
+        yield f"attributes not known to this version of hlo-lens: {names}"
+    unknown = analysis.collectives.unknown_opcodes
+    if unknown:
+        names = ", ".join(f"{count} {name}" for name, count in unknown)
+        yield f"not counted as collectives, but named like one: {names}"
 
 
 # ---- tables ------------------------------------------------------------------------------------

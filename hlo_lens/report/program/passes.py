@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.dumps.pass_track import ALIAS, COLLECTIVE, NAME, OPCODE, TEMP, tracked_stages
 from hlo_lens.analysis.result import Unit
-from hlo_lens.report.program.objects import SCHEMA_VERSION
+from hlo_lens.report.render.envelope import SCHEMA_VERSION
 from hlo_lens.report.render.table import Report, Section, Table
 from hlo_lens.report.render.units import format_bytes, format_count, plural
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 _PREFIXES = "KMGTPEZY"
 
 
@@ -102,3 +107,13 @@ def plural(count: int, noun: str) -> str:
     ('1 gap', '2,000 gaps')
     """
     return f"{format_count(count)} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Return names joined by commas, of which those beyond a number are counted.
+
+    >>> listed(["a", "b", "c"], 2), listed(["a", "b"], 2)
+    ('a, b and 1 more', 'a, b')
+    """
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{rest}"

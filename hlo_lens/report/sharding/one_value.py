@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.sharding.device_slices import device_slices, slice_text
 from hlo_lens.analysis.sharding.spellings import sharding_spellings
 from hlo_lens.model.shapes.partition_spec import partition_spec_text
-from hlo_lens.report.program.objects import SCHEMA_VERSION
+from hlo_lens.report.render.envelope import SCHEMA_VERSION
 from hlo_lens.report.render.table import Report, Section, Table
 from hlo_lens.report.render.units import format_bytes, plural
 from hlo_lens.report.sharding.boxes import draw_boxes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.analysis.sharding.results import sharding_results
 from hlo_lens.analysis.sharding.table import ALIAS, SHAPES, ShardingTable, sharded_row
-from hlo_lens.report.program.objects import SCHEMA_VERSION
+from hlo_lens.report.render.envelope import SCHEMA_VERSION
 from hlo_lens.report.render.table import Report, Section, Table
 from hlo_lens.report.render.units import format_bytes, plural
 from hlo_lens.report.sharding.facts import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import hlo_lens
+from hlo_lens.api.report import report_modules
 from hlo_lens.model.dump import ModuleDump, given
-from hlo_lens.report.program.page import module_report
 from hlo_lens.text.dump_files import DumpKind
 from tests.analysis.texts import LOOP
 
@@ -50,7 +50,7 @@ def _dump(text: str | None, stage: str | None = None) -> ModuleDump:
 
 
 def _report(*texts: str | None, stage: str | None = None) -> Report:
-    return module_report([_dump(text, stage) for text in texts], tool_version="9")
+    return report_modules([_dump(text, stage) for text in texts])
 
 
 def _module(text: str | None, stage: str | None = None) -> dict[str, Any]:
@@ -61,7 +61,11 @@ def _module(text: str | None, stage: str | None = None) -> dict[str, Any]:
 def test_json_has_the_contract_keys_in_order() -> None:
     data = _report(COLLECTIVE).data
     assert list(data) == ["schema_version", "kind", "tool_version", "modules"]
-    assert (data["schema_version"], data["kind"], data["tool_version"]) == (1, "report", "9")
+    assert (data["schema_version"], data["kind"], data["tool_version"]) == (
+        1,
+        "report",
+        hlo_lens.__version__,
+    )
     module = _module(COLLECTIVE)
     assert [key for key in module if key in MODULE_KEYS] == MODULE_KEYS
     assert list(module["coverage"])[:2] == ["instructions", "gaps"]

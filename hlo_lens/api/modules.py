@@ -1,0 +1,132 @@
+"""Arguments of the API: what a program may be given as, and the modules in it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
+
+from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.load import load
+from hlo_lens.model.dump import Dump, ModuleDump, given
+from hlo_lens.model.hlo.module import HloModule
+from hlo_lens.model.shapes.mesh import Mesh
+from hlo_lens.report.render.units import listed
+from hlo_lens.text.dump_files import DumpKind
+from hlo_lens.text.errors import UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from hlo_lens.model.shapes.mesh import MeshLike
+
+    Progress: TypeAlias = Callable[[int, int], None]
+
+Program: TypeAlias = str | Path | Dump | ModuleDump | HloModule
+"""A path, HLO text (more than one line), or what was read from either."""
+
+_NAMES_SHOWN = 8
+
+
+def modules_of(program: Program, *, module: str | None = None) -> tuple[ModuleDump, ...]:
+    """Return the modules of a program.
+
+    Args:
+        program: A path, HLO text, or what was read from either.
+        module: Regular expression to find in the names of the modules wanted; None for all.
+
+    Raises:
+        UnknownNameError: If no module has such a name.
+        UsageError: If `program` is none of these, or `module` is no regular expression.
+    """
+    found = _read(program)
+    if module is None:
+        return tuple(found)
+    try:
+        pattern = re.compile(module)
+    except re.error as error:
+        message = f"not a regular expression: {error}"
+        raise UsageError(message) from error
+    return select_modules(found, pattern)
+
+
+def select_modules(
+    modules: Sequence[ModuleDump], pattern: re.Pattern[str] | None
+) -> tuple[ModuleDump, ...]:
+    """Return the modules in whose name or title a pattern is found, all for None.
+
+    Raises:
+        UnknownNameError: If there are none.
+    """
+    if pattern is None:
+        return tuple(modules)
+    chosen = tuple(one for one in modules if pattern.search(one.name) or pattern.search(one.title))
+    if not chosen:
+        raise no_module_matches(pattern, [one.name for one in modules])
+    return chosen
+
+
+def no_module_matches(pattern: re.Pattern[str], names: Sequence[str]) -> UnknownNameError:
+    """Return the error for a pattern that is found in none of some names."""
+    message = f"no module matches {pattern.pattern!r}; there is {listed(names, _NAMES_SHOWN)}"
+    return UnknownNameError(message)
+
+
+def one_module(program: Program, module: str | None = None) -> ModuleDump:
+    """Return the only module of a program.
+
+    Raises:
+        UsageError: If there are several, or none.
+    """
+    found = modules_of(program, module=module)
+    if len(found) != 1:
+        names = listed([one.name for one in found], _NAMES_SHOWN)
+        message = f"there are {len(found)} modules, say which with module=: {names}"
+        raise UsageError(message)
+    return found[0]
+
+
+def analysis_of(
+    program: Program, module: str | None = None, mesh: MeshLike | None = None
+) -> ModuleAnalysis:
+    """Return the analysis of the only module of a program."""
+    named = None if mesh is None else Mesh.of(mesh)
+    return ModuleAnalysis(one_module(program, module), mesh=named)
+
+
+def with_progress(modules: Sequence[ModuleDump], progress: Progress | None) -> Iterator[ModuleDump]:
+    """Yield modules; where there are several, report before each how many are done."""
+    for done, module in enumerate(modules):
+        if progress is not None and len(modules) > 1:
+            progress(done, len(modules))
+        yield module
+
+
+def _read(program: Program) -> Sequence[ModuleDump]:
+    if isinstance(program, ModuleDump):
+        return (program,)
+    if isinstance(program, Dump):
+        return program.modules
+    if isinstance(program, HloModule):
+        return (_dump_of(program),)
+    if isinstance(program, str) and "\n" in program:
+        from hlo_lens.syntax.hlo.module import parse_hlo
+
+        return (_dump_of(parse_hlo(program)),)
+    if not isinstance(program, str | Path):
+        _refuse(program)
+    return load(program).modules
+
+
+def _refuse(program: object) -> NoReturn:
+    message = (
+        f"expected a path, HLO text, a module or a dump, found {type(program).__name__}; "
+        "compiled programs of jax go through hlo_lens.from_compiled"
+    )
+    raise UsageError(message)
+
+
+def _dump_of(module: HloModule) -> ModuleDump:
+    return ModuleDump(
+        name=module.name, kind=DumpKind.HLO, module_text=given(module), framework=module.framework
+    )

@@ -1,0 +1,64 @@
+"""The report on modules: what a compiled program is, on one page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.module_analysis import MOST_ESTIMATED, ModuleAnalysis
+from hlo_lens.api.modules import modules_of, with_progress
+from hlo_lens.report.program.page import module_page
+from hlo_lens.report.render.envelope import report_of_pages
+from hlo_lens.report.render.table import Report
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.api.modules import Program, Progress
+    from hlo_lens.model.dump import ModuleDump
+
+
+def report_on(program: Program, *, module: str | None = None) -> Report:
+    """Return what ``hlo-lens report`` says: ``print`` shows text, a notebook tables.
+
+    ``data`` has the same for scripts.
+
+    >>> import hlo_lens
+    >>> report = hlo_lens.report_on("sample_dumps/cpu/wasteful")
+    >>> print(str(report).splitlines()[0])
+    jit_wasteful_step
+    >>> report.data["modules"][0]["num_partitions"]
+    8
+    """
+    return report_modules(modules_of(program, module=module))
+
+
+def report_modules(
+    modules: Sequence[ModuleDump],
+    *,
+    log: ModuleDump | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Return the report on some modules.
+
+    Args:
+        modules: Modules in the order in which they are shown.
+        log: Log of the same compile or run, reported after them.
+        progress: Called with modules done and modules in all.
+    """
+    report = report_of_pages(
+        "report",
+        (
+            module_page(ModuleAnalysis(one, most_estimated=MOST_ESTIMATED, is_quick=True))
+            for one in with_progress(modules, progress)
+        ),
+    )
+    if log is None or log.log is None:
+        return report
+    from hlo_lens.report.logs.objects import log_object
+    from hlo_lens.report.logs.page import log_sections
+
+    return Report(
+        kind=report.kind,
+        sections=(*report.sections, *log_sections(log.name, log.log, modules)),
+        data={**report.data, "log": log_object(log.log, modules)},
+    )

@@ -1,0 +1,47 @@
+"""The outer JSON object of a report, and the pages of single modules in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.report.render.table import Objects, Report, Section
+from hlo_lens.text.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModulePage:
+    """Text sections and JSON object of one module.
+
+    Attributes:
+        sections: Sections for people, and for CSV.
+        make_object: Makes the JSON object, at each call anew.
+    """
+
+    sections: tuple[Section, ...]
+    make_object: Callable[[], Mapping[str, object]]
+
+
+def envelope(kind: str, **parts: object) -> dict[str, object]:
+    """Return the JSON object of a report: schema version, kind, version of hlo-lens, its parts."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "kind": kind,
+        "tool_version": __version__,
+        **parts,
+    }
+
+
+def report_of_pages(kind: str, pages: Iterable[ModulePage]) -> Report:
+    """Return the report made of the pages of some modules."""
+    made = list(pages)
+    return Report(
+        kind=kind,
+        sections=tuple(section for page in made for section in page.sections),
+        data=envelope(kind, modules=Objects([page.make_object for page in made])),
+    )

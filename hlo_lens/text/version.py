@@ -1,0 +1,3 @@
+"""Version of hlo-lens; pyproject.toml reads it from here."""
+
+__version__ = "0.1.0"
