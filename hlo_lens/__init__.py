@@ -16,7 +16,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.shapes.parsing_port import Reader, use_reader
+from hlo_lens.model.text_reader import use_reader
 from hlo_lens.text.version import __version__
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.shape import Layout, Shape
     from hlo_lens.model.shapes.sharding import HloSharding
     from hlo_lens.model.snapshot.facts import Snapshot
+    from hlo_lens.model.text_reader import HloReader
     from hlo_lens.syntax.buffers.assignment import parse_buffer_assignment, parse_buffer_values
     from hlo_lens.syntax.buffers.live_range import parse_live_range
     from hlo_lens.syntax.buffers.memory_usage import parse_memory_usage_report
@@ -211,10 +212,10 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-def _make_reader() -> Reader:
-    from hlo_lens.syntax.shapes.reader import SyntaxReader
+def _make_reader() -> HloReader:
+    from hlo_lens.syntax.hlo.reader import HloTextReader
 
-    return SyntaxReader()
+    return HloTextReader()
 
 
 use_reader(_make_reader)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.hlo.text_reader import InputOutputAlias
+    from hlo_lens.model.hlo.input_output_alias import InputOutputAlias
     from hlo_lens.model.shapes.shape import ShapeIndex
 
 NO_ALIAS, DONOR = -1, -2

@@ -22,7 +22,7 @@ from hlo_lens.text.errors import DumpSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
-    from hlo_lens.model.hlo.text_reader import HloReader
+    from hlo_lens.model.text_reader import HloReader
     from hlo_lens.model.shapes.shape import Shape
 
 _NAMING = re.compile(

@@ -31,7 +31,7 @@ from hlo_lens.model.buffers.columns import (
     parse_index,
 )
 from hlo_lens.model.rows import Rows
-from hlo_lens.model.shapes.parsing_port import reader
+from hlo_lens.model.text_reader import reader
 
 if TYPE_CHECKING:
     from hlo_lens.model.buffers.columns import BufferColumns

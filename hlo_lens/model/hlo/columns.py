@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.model.hlo.name_index import NameIndex
-    from hlo_lens.model.hlo.text_reader import HloOperand
+    from hlo_lens.model.hlo.operand import HloOperand
     from hlo_lens.text.source import Source
 
 NAME, NAME_END, SHAPE, SHAPE_END, OPCODE, OPCODE_END, OPERANDS, OPERANDS_END, END = range(9)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.columns import InstructionColumns, Overlay
     from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.metadata import OpMetadata, SourceLocation
-    from hlo_lens.model.hlo.text_reader import HloOperand
+    from hlo_lens.model.hlo.operand import HloOperand
     from hlo_lens.model.shapes.replica_groups import CollectiveDeviceList
     from hlo_lens.model.shapes.shape import Shape
     from hlo_lens.model.shapes.sharding import HloSharding

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.hlo.text_reader import HloReader
+    from hlo_lens.model.text_reader import HloReader
     from hlo_lens.model.shapes.shape import Shape
 
 COLLECTIVE_KINDS = (

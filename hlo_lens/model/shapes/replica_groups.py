@@ -13,7 +13,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_lens.model.shapes.parsing_port import reader
 from hlo_lens.text.errors import DumpMismatchError
 
 if TYPE_CHECKING:
@@ -180,6 +179,8 @@ def expand_replica_groups(text: str) -> Groups:
     >>> hlo_lens.expand_replica_groups("[2,4]<=[4,2]T(1,0)")
     ((0, 2, 4, 6), (1, 3, 5, 7))
     """
+    from hlo_lens.model.text_reader import reader
+
     return reader().device_list(text).flattened_replica_groups()
 
 

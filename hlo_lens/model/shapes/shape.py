@@ -16,7 +16,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypeAlias
 
-from hlo_lens.model.shapes.parsing_port import reader
 from hlo_lens.text.errors import UnknownNameError
 
 if TYPE_CHECKING:
@@ -221,6 +220,8 @@ class Shape:
     @classmethod
     def parse(cls, text: str) -> Shape:
         """Return the shape that a text prints; raises DumpSyntaxError."""
+        from hlo_lens.model.text_reader import reader
+
         return reader().shape(text)
 
     @classmethod

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.model.shapes.mesh import AxisRef, Mesh, MeshLike
-from hlo_lens.model.shapes.parsing_port import reader
 from hlo_lens.model.shapes.partition_spec import partition_spec
 from hlo_lens.model.shapes.tile_assignment import TileAssignment
 from hlo_lens.text.errors import DumpMismatchError, UnknownNameError, UsageError
@@ -198,6 +197,8 @@ class HloSharding:
     @classmethod
     def parse(cls, text: str) -> HloSharding:
         """Return the sharding that a text prints, braces included; raises DumpSyntaxError."""
+        from hlo_lens.model.text_reader import reader
+
         return reader().sharding(text)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The reader that a module gets: each small language by its own parser, once per distinct text."""
+"""The reader of a module: parts of HLO text, each parsed when first asked for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hlo_lens.model.shapes.shape import ProgramShape
 from hlo_lens.syntax.hlo import text as hlo_text
 from hlo_lens.syntax.hlo.patterns import LOOSE_PROGRAM_SHAPE, SHAPE_ITEM
 from hlo_lens.syntax.shapes.replica_groups import parse_device_list
-from hlo_lens.syntax.shapes.shape import parse_shape
+from hlo_lens.syntax.shapes.shape import REMEMBERED_LENGTH, parse_shape, remembered_shape
 from hlo_lens.syntax.shapes.sharding import parse_sharding
 from hlo_lens.text.errors import DumpSyntaxError
 
@@ -16,47 +16,46 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hlo_lens.model.hlo.metadata import OpMetadata
-    from hlo_lens.model.hlo.text_reader import HloOperand, InputOutputAlias
+    from hlo_lens.model.hlo.input_output_alias import InputOutputAlias
+    from hlo_lens.model.hlo.operand import HloOperand
     from hlo_lens.model.shapes.replica_groups import CollectiveDeviceList
     from hlo_lens.model.shapes.shape import Shape, ShapeIndex
     from hlo_lens.model.shapes.sharding import HloSharding
 
 
 class HloTextReader:
-    """Reads parts of HLO text; implements `hlo_lens.model.hlo.text_reader.HloReader`."""
+    """Reads parts of HLO text; implements `hlo_lens.model.text_reader.HloReader`.
+
+    `parse_shape`, `parse_sharding` and `parse_device_list` remember what they parsed, for all
+    readers of a process. A very long shape is remembered here, as long as its module lives.
+    """
 
     def __init__(self) -> None:
-        self._shapes: dict[str, Shape] = {}
-        self._shardings: dict[str, HloSharding] = {}
-        self._device_lists: dict[str, CollectiveDeviceList] = {}
+        self._long_shapes: dict[str, Shape] = {}
 
     def shape(self, text: str) -> Shape:
         """Return the shape that a text prints."""
-        known = self._shapes.get(text)
+        if len(text) <= REMEMBERED_LENGTH:
+            return remembered_shape(text)
+        known = self._long_shapes.get(text)
         if known is None:
-            known = self._shapes[text] = parse_shape(text)
+            known = self._long_shapes[text] = parse_shape(text)
         return known
 
     def sharding(self, text: str) -> HloSharding:
         """Return the sharding that a text prints."""
-        known = self._shardings.get(text)
-        if known is None:
-            known = self._shardings[text] = parse_sharding(text)
-        return known
+        return parse_sharding(text)
 
     def device_list(self, text: str) -> CollectiveDeviceList:
         """Return the device groups that a ``replica_groups`` value prints."""
-        known = self._device_lists.get(text)
-        if known is None:
-            known = self._device_lists[text] = parse_device_list(text)
-        return known
+        return parse_device_list(text)
 
     def metadata(self, text: str) -> OpMetadata:
-        """Return what a ``metadata`` value prints."""
+        """Return the fields of a ``metadata`` value."""
         return hlo_text.parse_metadata(text)
 
     def metadata_string(self, text: str, name: str) -> str | None:
-        """Return one field of a ``metadata`` value that is text, the last of that name, or None."""
+        """Return a text field of a ``metadata`` value, the last of that name, or None."""
         return hlo_text.parse_metadata_string(text, name)
 
     def operands(self, text: str) -> tuple[HloOperand, ...]:
@@ -68,7 +67,7 @@ class HloTextReader:
         return hlo_text.parse_attributes(text)
 
     def attribute(self, text: str, name: str) -> str | None:
-        """Return the first value of one name in an attribute list; None without any."""
+        """Return the first value of a name in an attribute list; None without any."""
         return hlo_text.parse_attribute(text, name)
 
     def string(self, text: str) -> str:
@@ -84,7 +83,7 @@ class HloTextReader:
         return hlo_text.parse_names(text)
 
     def program_shape(self, text: str) -> ProgramShape:
-        """Return what an ``entry_computation_layout`` value prints.
+        """Return the signature that an ``entry_computation_layout`` value prints.
 
         Raises:
             DumpSyntaxError: If it is not of the form ``{(shape, ...)->shape}``.

@@ -12,13 +12,13 @@ from hlo_lens.model.hlo.columns import (
     Overlay,
 )
 from hlo_lens.model.hlo.module import HloModule
-from hlo_lens.model.hlo.text_reader import HloOperand
+from hlo_lens.model.hlo.operand import HloOperand
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Iterable, Sequence
 
-    from hlo_lens.model.hlo.text_reader import HloReader
+    from hlo_lens.model.text_reader import HloReader
     from hlo_lens.syntax.hlo.grammar import ReadComputation, ReadInstruction, ReadOperand
     from hlo_lens.text.source import Source
 

@@ -20,7 +20,7 @@ from hlo_lens.model.logs.out_of_memory import (
     FailedAllocation,
     RematerializationLimit,
 )
-from hlo_lens.model.shapes.parsing_port import reader
+from hlo_lens.model.text_reader import reader
 from hlo_lens.syntax.buffers.lines import Node, find_all, grammar_tree, optional_token
 from hlo_lens.syntax.logs.log_text import LEAD, MOST_INTERRUPTED, line_range, span_gap
 from hlo_lens.syntax.logs.oom_values import exact_size, sizes_of

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lark import Lark, Token
 
 from hlo_lens.model.logs.compiler_warnings import CompilerWarning, PrintedInstruction, WarningKind
-from hlo_lens.model.shapes.parsing_port import reader
+from hlo_lens.model.text_reader import reader
 from hlo_lens.syntax.buffers.lines import Node, grammar_tree, optional_token
 from hlo_lens.syntax.grammar.files import grammar_text
 from hlo_lens.syntax.hlo.text import parse_metadata

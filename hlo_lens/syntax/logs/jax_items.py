@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from lark import Lark, Token, Tree
 
-from hlo_lens.model.shapes.parsing_port import reader
+from hlo_lens.model.text_reader import reader
 from hlo_lens.syntax.buffers.lines import Node, find_all, grammar_tree
 from hlo_lens.syntax.grammar.files import build_parser
 from hlo_lens.text.source import Source

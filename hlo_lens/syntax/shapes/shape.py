@@ -14,7 +14,7 @@ import re
 from hlo_lens.model.shapes.shape import MAX_NESTING, Layout, Shape, Tile
 from hlo_lens.text.errors import DumpSyntaxError
 
-_REMEMBERED_LENGTH = 1 << 16
+REMEMBERED_LENGTH = 1 << 16
 """Texts longer than this are not remembered: a tuple of a million elements has 20 MB of text."""
 
 _LEAF = r"[a-z][a-z0-9]*\[[^\[\]{}()]*\](?:\{(?=[\d:])[^{}]*\})?"
@@ -37,12 +37,12 @@ def parse_shape(text: str) -> Shape:
     Raises:
         DumpSyntaxError: If it is no shape; line and column are those within the text.
     """
-    return _remembered(text) if len(text) <= _REMEMBERED_LENGTH else _parse(text)
+    return remembered_shape(text) if len(text) <= REMEMBERED_LENGTH else _parse(text)
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _remembered(text: str) -> Shape:
-    """Return the shape of a text, remembered."""
+def remembered_shape(text: str) -> Shape:
+    """Return the shape of a text of at most `REMEMBERED_LENGTH` characters; remembered."""
     return _parse(text)
 
 
@@ -128,6 +128,6 @@ def _leaf(text: str) -> Shape | None:
     if "[" not in text:
         return None
     try:
-        return _remembered(text)
+        return remembered_shape(text)
     except DumpSyntaxError:
         return None

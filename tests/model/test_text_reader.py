@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hlo_lens.model.shapes import parsing_port as port
+from hlo_lens.model import text_reader as port
 from hlo_lens.model.shapes.shape import Shape
-from hlo_lens.syntax.shapes.reader import SyntaxReader
+from hlo_lens.syntax.hlo.reader import HloTextReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,10 +27,10 @@ def _restored() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_restored")
 def test_reader_is_made_once_and_when_needed() -> None:
-    made: list[SyntaxReader] = []
+    made: list[HloTextReader] = []
 
-    def factory() -> SyntaxReader:
-        made.append(SyntaxReader())
+    def factory() -> HloTextReader:
+        made.append(HloTextReader())
         return made[-1]
 
     port.use_reader(factory)

@@ -1,60 +1,34 @@
-"""What the model asks of syntax about HLO: the meaning of parts of the text, read on demand."""
+"""The port through which the model has parts of HLO text read.
+
+Shapes, shardings, device lists and attributes are parsed by `hlo_lens.syntax`, which the model must
+not import. A module holds a reader of its own; `Shape.parse` and the like use `reader`, which
+`hlo_lens/__init__.py` registers. Nothing is imported or built until it is first used.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from hlo_lens.model.hlo.input_output_alias import InputOutputAlias
     from hlo_lens.model.hlo.metadata import OpMetadata
+    from hlo_lens.model.hlo.operand import HloOperand
     from hlo_lens.model.shapes.replica_groups import CollectiveDeviceList
     from hlo_lens.model.shapes.shape import ProgramShape, Shape, ShapeIndex
     from hlo_lens.model.shapes.sharding import HloSharding
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HloOperand:
-    """One operand as written.
-
-    Attributes:
-        name: Name of the instruction, without ``%``.
-        index: Tuple index after ``#`` (compact get-tuple-element), outermost first; () for none.
-        shape_text: The operand's shape where it is printed, else None.
-    """
-
-    name: str
-    index: ShapeIndex = ()
-    shape_text: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputOutputAlias:
-    """An output buffer that is the buffer of a parameter.
-
-    Attributes:
-        output_index: Index into the result shape of the entry computation.
-        parameter_number: Number of the entry parameter.
-        parameter_index: Index into that parameter's shape.
-        kind: ``may-alias`` or ``must-alias``.
-    """
-
-    output_index: ShapeIndex
-    parameter_number: int
-    parameter_index: ShapeIndex
-    kind: str = "may-alias"
-
-
 class HloReader(Protocol):
-    """What the model asks of syntax: the meaning of a part of an instruction's text."""
+    """Parses parts of HLO text; raises DumpSyntaxError for a text that is malformed."""
 
     def shape(self, text: str) -> Shape:
         """Return the shape that a text prints."""
         ...
 
     def sharding(self, text: str) -> HloSharding:
-        """Return the sharding that a text prints."""
+        """Return the sharding that a text prints, outer braces included."""
         ...
 
     def device_list(self, text: str) -> CollectiveDeviceList:
@@ -62,11 +36,11 @@ class HloReader(Protocol):
         ...
 
     def metadata(self, text: str) -> OpMetadata:
-        """Return what a ``metadata`` value prints."""
+        """Return the fields of a ``metadata`` value."""
         ...
 
     def metadata_string(self, text: str, name: str) -> str | None:
-        """Return one field of a ``metadata`` value that is text, the last of that name, or None."""
+        """Return a text field of a ``metadata`` value, the last of that name, or None."""
         ...
 
     def operands(self, text: str) -> tuple[HloOperand, ...]:
@@ -78,7 +52,7 @@ class HloReader(Protocol):
         ...
 
     def attribute(self, text: str, name: str) -> str | None:
-        """Return the first value of one name in an attribute list, as written; None without any."""
+        """Return the first value of a name in an attribute list, as written; None without any."""
         ...
 
     def string(self, text: str) -> str:
@@ -94,13 +68,36 @@ class HloReader(Protocol):
         ...
 
     def program_shape(self, text: str) -> ProgramShape:
-        """Return what an ``entry_computation_layout`` value prints."""
+        """Return the signature that an ``entry_computation_layout`` value prints."""
         ...
 
     def aliasing(self, text: str) -> tuple[InputOutputAlias, ...]:
-        """Return what an ``input_output_alias`` value prints."""
+        """Return the entries of an ``input_output_alias`` value, in order."""
         ...
 
     def donors(self, text: str) -> tuple[tuple[int, ShapeIndex], ...]:
         """Return parameter numbers and indices of a ``buffer_donor`` value."""
         ...
+
+
+class _Port:
+    """The factory of the reader, and the reader once it is made."""
+
+    factory: Callable[[], HloReader] | None = None
+    made: HloReader | None = None
+
+
+def use_reader(factory: Callable[[], HloReader]) -> None:
+    """Set the factory that makes the reader when one is first needed."""
+    _Port.factory = factory
+    _Port.made = None
+
+
+def reader() -> HloReader:
+    """Return the reader; raises RuntimeError if `use_reader` was never called."""
+    if _Port.made is None:
+        if _Port.factory is None:
+            message = "no reader is registered; import hlo_lens first"
+            raise RuntimeError(message)
+        _Port.made = _Port.factory()
+    return _Port.made
