@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hlo_lens.model.shapes.mesh import AxisRef, Mesh
+from hlo_lens.model.shapes.sharding import DimensionSharding, NamedSharding, ShardingKind
 from hlo_lens.model.shapes.tile_assignment import TileAssignment
 from hlo_lens.syntax.grammar.misplaced import MisplacedError, whole_number
 
@@ -173,3 +174,31 @@ def _resolved(mesh: Mesh, axis: Axis) -> AxisRef:
         message = f"sub-axis ({pre_size}){size} does not divide an axis of size {whole}"
         raise MisplacedError.at_token(token, message)
     return AxisRef(axis=name, pre_size=pre_size, size=size)
+
+
+def named_sharding(mesh: Mesh, found: dict[str, Any]) -> NamedSharding:
+    """Return a sharding by mesh axes.
+
+    Args:
+        mesh: The mesh.
+        found: Parts of the sharding by name; ``dims``, ``kind``, ``replicated``, ``unreduced`` and
+            ``manual`` are removed from it.
+    """
+    kind: ShardingKind | None = found.pop("kind", None)
+    everything = tuple(AxisRef(axis=name) for name in mesh.axis_names)
+    axes: list[tuple[AxisRef, ...]] = []
+    for name in ("replicated", "unreduced", "manual"):
+        listed = found.pop(name, (None, []))[1]
+        whole = listed is None or (kind is not None and kind.value == name)
+        axes.append(everything if whole else resolved(mesh, listed))
+    dims = tuple(
+        DimensionSharding(axes=resolved(mesh, dim), is_open=is_open)
+        for dim, is_open in found.pop("dims", [])
+    )
+    return NamedSharding(
+        mesh=mesh,
+        dim_shardings=dims,
+        replicated_axes=() if kind is ShardingKind.REPLICATED else axes[0],
+        unreduced_axes=axes[1],
+        manual_axes=axes[2],
+    )

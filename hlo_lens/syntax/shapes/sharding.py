@@ -10,15 +10,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from hlo_lens.model.shapes.mesh import AxisRef
-from hlo_lens.model.shapes.sharding import (
-    DimensionSharding,
-    HloSharding,
-    NamedSharding,
-    ShardingKind,
-)
+from hlo_lens.model.shapes.sharding import HloSharding, ShardingKind
 from hlo_lens.syntax.grammar.misplaced import MisplacedError
 from hlo_lens.syntax.shapes.mesh import (
     AXIS_REFS,
@@ -26,16 +20,13 @@ from hlo_lens.syntax.shapes.mesh import (
     MESH,
     NUMBERS,
     device_array,
+    named_sharding,
     printed_axes,
     printed_iota,
     printed_mesh,
     printed_sizes,
-    resolved,
 )
 from hlo_lens.text.errors import UsageError
-
-if TYPE_CHECKING:
-    from hlo_lens.model.shapes.mesh import Mesh
 
 _WHOLE = re.compile(r"\{(?:(replicated|manual|unknown|unreduced)|maximal device=(\d{1,9}))\}")
 _KIND = r"(?:replicated|manual|unreduced)"
@@ -132,31 +123,3 @@ def _named(match: re.Match[str]) -> HloSharding | None:
     ]
     named = named_sharding(printed_mesh(axes, view, order, ids), found)
     return dataclasses.replace(named.to_v2(), named=named, text="")
-
-
-def named_sharding(mesh: Mesh, found: dict[str, Any]) -> NamedSharding:
-    """Return a mesh and its axes.
-
-    Args:
-        mesh: The mesh.
-        found: Parts by name, of which those that name axes are taken out: ``dims``, ``kind``,
-            ``replicated``, ``unreduced`` and ``manual``.
-    """
-    kind: ShardingKind | None = found.pop("kind", None)
-    everything = tuple(AxisRef(axis=name) for name in mesh.axis_names)
-    axes: list[tuple[AxisRef, ...]] = []
-    for name in ("replicated", "unreduced", "manual"):
-        listed = found.pop(name, (None, []))[1]
-        whole = listed is None or (kind is not None and kind.value == name)
-        axes.append(everything if whole else resolved(mesh, listed))
-    dims = tuple(
-        DimensionSharding(axes=resolved(mesh, dim), is_open=is_open)
-        for dim, is_open in found.pop("dims", [])
-    )
-    return NamedSharding(
-        mesh=mesh,
-        dim_shardings=dims,
-        replicated_axes=() if kind is ShardingKind.REPLICATED else axes[0],
-        unreduced_axes=axes[1],
-        manual_axes=axes[2],
-    )

@@ -13,9 +13,8 @@ from hlo_lens.model.shapes.sharding import HloSharding, ShardGroup, ShardingKind
 from hlo_lens.syntax.grammar.errors import parse_with
 from hlo_lens.syntax.grammar.files import build_parser
 from hlo_lens.syntax.grammar.misplaced import MisplacedError, present, whole_number
-from hlo_lens.syntax.shapes.mesh import Axis, device_array
+from hlo_lens.syntax.shapes.mesh import Axis, device_array, named_sharding
 from hlo_lens.syntax.shapes.mesh_grammar import MESH_NAMES, MeshTransformer
-from hlo_lens.syntax.shapes.sharding import named_sharding
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.source import Source
 
