@@ -128,8 +128,7 @@ def test_nothing_is_imported_before_a_test_asks() -> None:
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
     ).stdout
     assert out.strip() == (
-        "['hlo_lens', 'hlo_lens.model', 'hlo_lens.model.text_reader', "
-        "'hlo_lens.pytest_plugin'] []"
+        "['hlo_lens', 'hlo_lens.model', 'hlo_lens.model.text_reader', 'hlo_lens.pytest_plugin'] []"
     )
 
 

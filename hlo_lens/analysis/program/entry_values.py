@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.analysis.result import Row
-    from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.hlo.input_output_alias import InputOutputAlias
+    from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.shape import ShapeIndex
 
 NO_ALIAS, DONOR = -1, -2

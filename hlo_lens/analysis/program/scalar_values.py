@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.hlo.operand import HloOperand
+    from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.shapes.shape import Shape, ShapeIndex
 
 _CALLERS = frozenset({"while", "call", "conditional", "async-start"})

@@ -11,8 +11,8 @@ from hlo_lens.analysis.program_diff.attribute_text import squeezed
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
-    from hlo_lens.model.text_reader import HloReader
     from hlo_lens.model.shapes.sharding import HloSharding
+    from hlo_lens.model.text_reader import HloReader
 
 _PAIR = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
 

@@ -22,8 +22,8 @@ from hlo_lens.text.errors import DumpSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
-    from hlo_lens.model.text_reader import HloReader
     from hlo_lens.model.shapes.shape import Shape
+    from hlo_lens.model.text_reader import HloReader
 
 _NAMING = re.compile(
     r"(?<=, )(?:(to_apply|calls|condition|body|true_computation|false_computation|select|scatter)"

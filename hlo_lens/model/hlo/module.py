@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from hlo_lens.model.hlo.columns import InstructionColumns
     from hlo_lens.model.hlo.framework import Framework
-    from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.input_output_alias import InputOutputAlias
-    from hlo_lens.model.text_reader import HloReader
+    from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.shapes.shape import ProgramShape, ShapeIndex
+    from hlo_lens.model.text_reader import HloReader
     from hlo_lens.text.errors import Gap
 
 _HTML_OPCODES = 10

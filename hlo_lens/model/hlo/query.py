@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.text_reader import HloReader
     from hlo_lens.model.shapes.shape import Shape
+    from hlo_lens.model.text_reader import HloReader
 
 COLLECTIVE_KINDS = (
     "all-reduce",

@@ -15,8 +15,8 @@ from hlo_lens.text.errors import DumpSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hlo_lens.model.hlo.metadata import OpMetadata
     from hlo_lens.model.hlo.input_output_alias import InputOutputAlias
+    from hlo_lens.model.hlo.metadata import OpMetadata
     from hlo_lens.model.hlo.operand import HloOperand
     from hlo_lens.model.shapes.replica_groups import CollectiveDeviceList
     from hlo_lens.model.shapes.shape import Shape, ShapeIndex

@@ -10,8 +10,8 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from hlo_lens.model.hlo.metadata import OpMetadata
 from hlo_lens.model.hlo.input_output_alias import InputOutputAlias
+from hlo_lens.model.hlo.metadata import OpMetadata
 from hlo_lens.model.hlo.operand import HloOperand
 from hlo_lens.syntax.hlo.patterns import ATTRIBUTE, COMMENTS, LOOSE, NAME, SPACE
 from hlo_lens.text.lazy_pattern import LazyPattern

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.model.logs.jax_values import UNCONSTRAINED, Entry, JaxMesh, JaxSpec, JaxValue
 from hlo_lens.model.shapes.mesh import MOST_DEVICES, Mesh
-from hlo_lens.model.text_reader import reader
 from hlo_lens.model.shapes.sharding import HloSharding
 from hlo_lens.model.shapes.tile_assignment import TileAssignment
+from hlo_lens.model.text_reader import reader
 from hlo_lens.syntax.logs.jax_items import Call, CodeError, Item, Name, Shaped, parse_item
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 

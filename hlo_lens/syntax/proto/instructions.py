@@ -9,59 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hlo_lens.syntax.proto.attribute_texts import (
-    accuracy_text,
-    frontend_text,
-    quoted,
-    statistics_text,
-)
+from hlo_lens.syntax.proto.attribute_texts import accuracy_text, frontend_text, statistics_text
 from hlo_lens.syntax.proto.opcode_attributes import DIMENSIONS_FIRST, OPCODE_PRINTERS
-from hlo_lens.syntax.proto.values import (
-    ShapePrinter,
-    literal_text,
-    numbers,
-    sharding_text,
-    words,
-)
+from hlo_lens.syntax.proto.parts import PartPrinter
+from hlo_lens.syntax.proto.values import literal_text, numbers, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     Attribute = tuple[str, str]
-
-
-class Names:
-    """Names of a module's instructions and computations by id, and its table of payloads."""
-
-    def __init__(self, module: Any) -> None:
-        self.computations = {c.id: c for c in module.computations}
-        self.instructions: dict[int, str] = {}
-        for computation in module.computations:
-            for instruction in computation.instructions:
-                self.instructions[instruction.id] = words(instruction.name)
-        self.payloads: Sequence[bytes] = module.payloads
-
-    def computation(self, number: int) -> str:
-        """Return the name of a computation; raises ValueError where there is none."""
-        found = self.computations.get(number)
-        if found is None:
-            message = f"computation {number} is called, but it is not there"
-            raise ValueError(message)
-        return words(found.name)
-
-    def instruction(self, number: int) -> str:
-        """Return the name of an instruction; raises ValueError where there is none."""
-        found = self.instructions.get(number)
-        if found is None:
-            message = f"instruction {number} is an operand, but it is not there"
-            raise ValueError(message)
-        return found
-
-    def payload(self, message: Any) -> bytes:
-        """Return the bytes of a payload, its own or those of the module's table."""
-        if message.value:
-            return bytes(message.value)
-        return self.payloads[message.id - 1] if 0 < message.id <= len(self.payloads) else b""
 
 
 class InstructionPrinter:
@@ -72,17 +28,13 @@ class InstructionPrinter:
     """
 
     def __init__(self, module: Any) -> None:
-        self.names = Names(module)
-        self.shapes = ShapePrinter()
-        self._metadata: dict[bytes, str] = {}
-        self._shardings: dict[bytes, str] = {}
-        self._configs: dict[bytes, str] = {}
+        self.parts = PartPrinter(module)
 
     def line(self, instruction: Any, *, is_root: bool) -> str:
         """Return one line of a computation, without indentation."""
         head = (
             f"{'ROOT ' if is_root else ''}%{words(instruction.name)} = "
-            f"{self.shapes.text(instruction.shape)} {words(instruction.opcode)}"
+            f"{self.parts.shapes.text(instruction.shape)} {words(instruction.opcode)}"
             f"({self._operands(instruction)})"
         )
         return head + "".join(f", {name}={value}" for name, value in self.attributes(instruction))
@@ -92,7 +44,7 @@ class InstructionPrinter:
             return str(instruction.parameter_number)
         if instruction.opcode == b"constant":
             return literal_text(instruction.literal) if instruction.HasField("literal") else "{...}"
-        name = self.names.instruction
+        name = self.parts.names.instruction
         return ", ".join(f"%{name(number)}" for number in instruction.operand_ids)
 
     def attributes(self, instruction: Any) -> Iterator[Attribute]:
@@ -103,10 +55,10 @@ class InstructionPrinter:
 
     def _of_all(self, instruction: Any) -> Iterator[Attribute]:
         if instruction.HasField("sharding"):
-            yield "sharding", self.sharding(instruction.sharding)
+            yield "sharding", self.parts.sharding(instruction.sharding)
         yield from self._frontend(instruction)
         if instruction.control_predecessor_ids:
-            listed = (self.names.instruction(n) for n in instruction.control_predecessor_ids)
+            listed = (self.parts.names.instruction(n) for n in instruction.control_predecessor_ids)
             yield "control-predecessors", f"{{{', '.join(f'%{name}' for name in listed)}}}"
         if instruction.statistics_viz.statistics:
             yield "statistics", statistics_text(instruction.statistics_viz)
@@ -115,59 +67,19 @@ class InstructionPrinter:
             if text:
                 yield "result_accuracy", text
         if instruction.HasField("metadata"):
-            text = self.metadata(instruction.metadata)
+            text = self.parts.metadata(instruction.metadata)
             if text:
                 yield "metadata", f"{{{text}}}"
         config = instruction.backend_config
         if not config and instruction.HasField("backend_config_payload"):
-            config = self.names.payload(instruction.backend_config_payload)
+            config = self.parts.names.payload(instruction.backend_config_payload)
         if config:
-            yield "backend_config", self._config(config)
-
-    def _config(self, data: bytes) -> str:
-        """Return a backend config: as it is where it is an object, else in quotes."""
-        if data not in self._configs:
-            is_object = data[:1] == b"{" and data.rstrip()[-1:] == b"}"
-            self._configs[data] = words(data) if is_object else quoted(data)
-        return self._configs[data]
+            yield "backend_config", self.parts.config(config)
 
     def _frontend(self, instruction: Any) -> Iterator[Attribute]:
         pairs = instruction.frontend_attributes.map
         if pairs:
             yield "frontend_attributes", frontend_text(pairs)
-
-    def sharding(self, sharding: Any) -> str:
-        """Return an OpSharding, braces included."""
-        key = sharding.SerializeToString(deterministic=True)
-        if key not in self._shardings:
-            self._shardings[key] = sharding_text(sharding, self.metadata)
-        return self._shardings[key]
-
-    def metadata(self, metadata: Any) -> str:
-        """Return an OpMetadata, without braces; empty where it says nothing that is printed."""
-        key = metadata.SerializeToString(deterministic=True)
-        if key not in self._metadata:
-            self._metadata[key] = self._metadata_text(metadata)
-        return self._metadata[key]
-
-    def _metadata_text(self, metadata: Any) -> str:
-        payload = self.names.payload(metadata.metadata_payload)
-        parts = [
-            f"{name}={quoted(getattr(metadata, name))}"
-            for name in ("op_type", "op_name", "source_file")
-            if getattr(metadata, name)
-        ]
-        places = ("source_line", "source_end_line", "source_column", "source_end_column")
-        parts += [f"{name}={n}" for name in places if (n := getattr(metadata, name))]
-        if metadata.deduplicated_name and parts:
-            parts.append(f"deduplicated_name={quoted(metadata.deduplicated_name)}")
-        if metadata.scheduling_name:
-            parts.append(f'scheduling_name="{words(metadata.scheduling_name)}"')
-        if metadata.stack_frame_id:
-            parts.append(f"stack_frame_id={metadata.stack_frame_id}")
-        if payload:
-            parts.append(f"metadata_payload={quoted(payload)}")
-        return " ".join(parts)
 
     # ---- attributes of single opcodes ----------------------------------------------------------
 
@@ -178,11 +90,11 @@ class InstructionPrinter:
             yield "dimensions", numbers(instruction.dimensions)
         printers = OPCODE_PRINTERS.get(opcode.removesuffix("-start"), ())
         for printer in printers:
-            yield from printer(self, instruction)
+            yield from printer(self.parts, instruction)
 
     def _called(self, instruction: Any) -> Iterator[Attribute]:
         """Yield the computations that an instruction calls."""
-        called = [f"%{self.names.computation(n)}" for n in instruction.called_computation_ids]
+        called = [f"%{self.parts.names.computation(n)}" for n in instruction.called_computation_ids]
         opcode = words(instruction.opcode)
         if not called:
             return
@@ -216,7 +128,7 @@ class InstructionPrinter:
         """Return the instructions whose result is one pred."""
         return {
             instruction.id
-            for computation in self.names.computations.values()
+            for computation in self.parts.names.computations.values()
             for instruction in computation.instructions
             if instruction.shape.element_type == 1
         }

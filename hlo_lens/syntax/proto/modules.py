@@ -55,10 +55,12 @@ def _header(module: Any, printer: InstructionPrinter) -> Iterator[tuple[str, str
         yield "buffer_donor", f"{{ {', '.join(entries)} }}"
     if module.HasField("host_program_shape"):
         shape = module.host_program_shape
-        inner = with_counts([printer.shapes.text(parameter) for parameter in shape.parameters])
+        inner = with_counts(
+            [printer.parts.shapes.text(parameter) for parameter in shape.parameters]
+        )
         yield (
             "entry_computation_layout",
-            f"{{({inner})->{printer.shapes.text(shape.result)}}}",
+            f"{{({inner})->{printer.parts.shapes.text(shape.result)}}}",
         )
     assigned = module.device_assignment
     for name, count in (
@@ -136,9 +138,11 @@ def _computation(
     parameters = sorted(
         (i for i in instructions if i.opcode == b"parameter"), key=lambda i: i.parameter_number
     )
-    listed = [f"{words(i.name)}: {printer.shapes.text(i.shape, layout=False)}" for i in parameters]
+    listed = [
+        f"{words(i.name)}: {printer.parts.shapes.text(i.shape, layout=False)}" for i in parameters
+    ]
     entry = "ENTRY " if computation.id == module.entry_computation_id else ""
-    result = printer.shapes.text(shape.result, layout=False)
+    result = printer.parts.shapes.text(shape.result, layout=False)
     yield f"{entry}%{words(computation.name)} ({', '.join(listed)}) -> {result} {{"
     for instruction in instructions:
         is_root = instruction.id == computation.root_id

@@ -8,35 +8,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hlo_lens.syntax.proto.attribute_texts import aliasing_text, quoted
+from hlo_lens.syntax.proto.dimension_numbers import (
+    dim_labels,
+    dot_dimensions,
+    dynamic_slice_sizes,
+    gather_dimensions,
+    group_counts,
+    padding,
+    precision,
+    scatter_dimensions,
+    slice_ranges,
+    window,
+)
 from hlo_lens.syntax.proto.values import groups_text, literal_text, numbers, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hlo_lens.syntax.proto.instructions import InstructionPrinter
+    from hlo_lens.syntax.proto.parts import PartPrinter
 
     Attribute = tuple[str, str]
-    Printer = Callable[[InstructionPrinter, Any], Iterator[Attribute]]
+    Printer = Callable[[PartPrinter, Any], Iterator[Attribute]]
 
-_ALGORITHMS = [
-    "unset",
-    "any_f8_any_f8_f32",
-    "any_f8_any_f8_f32_fast_accum",
-    "f16_f16_f16",
-    "f16_f16_f32",
-    "bf16_bf16_bf16",
-    "bf16_bf16_f32",
-    "bf16_bf16_f32_x3",
-    "bf16_bf16_f32_x6",
-    "tf32_tf32_f32",
-    "tf32_tf32_f32_x3",
-    "f32_f32_f32",
-    "f64_f64_f64",
-    "bf16_bf16_f32_x9",
-    "bf16_bf16_fp8x3",
-    "bf16_bf16_fp8x4",
-]
-_PRECISIONS = ("default", "high", "highest")
 _API_VERSIONS = {
     2: "API_VERSION_STATUS_RETURNING",
     3: "API_VERSION_STATUS_RETURNING_UNIFIED",
@@ -59,148 +52,20 @@ DIMENSIONS_FIRST = {
 """Opcodes that print their dimensions first; collectives do after the groups."""
 
 
-def _iota(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
+def _iota(_: PartPrinter, one: Any) -> Iterator[Attribute]:
     yield "iota_dimension", str(next(iter(one.dimensions), 0))
 
 
-def _reshape(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
+def _reshape(_: PartPrinter, one: Any) -> Iterator[Attribute]:
     if one.dimensions:
         yield "inferred_dimension", str(one.dimensions[0])
 
 
-def _tuple_index(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
+def _tuple_index(_: PartPrinter, one: Any) -> Iterator[Attribute]:
     yield "index", str(one.tuple_index)
 
 
-def _slice(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
-    has_strides = any(dim.stride != 1 for dim in one.slice_dimensions)
-    texts = (
-        f"[{dim.start}:{dim.limit}{f':{dim.stride}' if has_strides else ''}]"
-        for dim in one.slice_dimensions
-    )
-    yield "slice", f"{{{', '.join(texts)}}}"
-
-
-def _dynamic_slice(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
-    yield "dynamic_slice_sizes", numbers(one.dynamic_slice_sizes)
-
-
-def _pad(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
-    dims = one.padding_config.dimensions
-    has_interior = any(dim.interior_padding for dim in dims)
-    yield (
-        "padding",
-        "x".join(
-            f"{dim.edge_padding_low}_{dim.edge_padding_high}"
-            f"{f'_{dim.interior_padding}' if has_interior else ''}"
-            for dim in dims
-        ),
-    )
-
-
-def _window(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
-    dims = one.window.dimensions
-    if not dims:
-        return
-    parts = [f"size={'x'.join(str(d.size) for d in dims)}"]
-
-    def add(name: str, cells: list[str], plain: str) -> None:
-        if any(cell != plain for cell in cells):
-            parts.append(f"{name}={'x'.join(cells)}")
-
-    add("stride", [str(d.stride) for d in dims], "1")
-    add("pad", [f"{d.padding_low}_{d.padding_high}" for d in dims], "0_0")
-    add("lhs_dilate", [str(d.base_dilation) for d in dims], "1")
-    add("rhs_dilate", [str(d.window_dilation) for d in dims], "1")
-    add("rhs_reversal", [str(int(d.window_reversal)) for d in dims], "0")
-    yield "window", f"{{{' '.join(parts)}}}"
-
-
-def _dim_labels(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
-    if not one.HasField("convolution_dimension_numbers"):
-        return
-    n = one.convolution_dimension_numbers
-    sides = (
-        ("b", n.input_batch_dimension, "f", n.input_feature_dimension, n.input_spatial_dimensions),
-        (
-            *("o", n.kernel_output_feature_dimension, "i", n.kernel_input_feature_dimension),
-            n.kernel_spatial_dimensions,
-        ),
-        (
-            "b",
-            n.output_batch_dimension,
-            "f",
-            n.output_feature_dimension,
-            n.output_spatial_dimensions,
-        ),
-    )
-    lhs, rhs, out = (_labels(*side) for side in sides)
-    yield "dim_labels", f"{lhs}_{rhs}->{out}"
-
-
-def _labels(first: str, at: int, second: str, other: int, spatial: Sequence[int]) -> str:
-    places = {at: first, other: second, **{place: str(k) for k, place in enumerate(spatial)}}
-    last = min(max(places, default=-1), 64)
-    return "".join(places.get(place, "?") for place in range(last + 1))
-
-
-def _group_counts(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
-    for name in ("feature_group_count", "batch_group_count"):
-        if getattr(one, name) not in (0, 1):
-            yield name, str(getattr(one, name))
-
-
-def _precision(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
-    config = one.precision_config
-    if any(config.operand_precision):
-        listed = [_PRECISIONS[p] if p < 3 else str(p) for p in config.operand_precision]
-        yield "operand_precision", f"{{{','.join(listed)}}}"
-    if 0 < config.algorithm < len(_ALGORITHMS):
-        yield "algorithm", f"dot_{_ALGORITHMS[config.algorithm]}"
-
-
-def _dot(printer: InstructionPrinter, one: Any) -> Iterator[Attribute]:
-    ragged = one.opcode == b"ragged-dot"
-    found = one.ragged_dot_dimension_numbers if ragged else one
-    dims = found.dot_dimension_numbers
-    for side in ("lhs", "rhs"):
-        batch = getattr(dims, f"{side}_batch_dimensions")
-        if batch:
-            yield f"{side}_batch_dims", numbers(batch)
-        yield f"{side}_contracting_dims", numbers(getattr(dims, f"{side}_contracting_dimensions"))
-    if ragged:
-        yield "lhs_ragged_dims", numbers(found.lhs_ragged_dimensions)
-        yield "rhs_group_dims", numbers(found.rhs_group_dimensions)
-    yield from _precision(printer, one)
-
-
-def _gather(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
-    dims = one.gather_dimension_numbers
-    for name in ("offset_dims", "collapsed_slice_dims", "start_index_map"):
-        yield name, numbers(getattr(dims, name))
-    for name in ("operand_batching_dims", "start_indices_batching_dims"):
-        if getattr(dims, name):
-            yield name, numbers(getattr(dims, name))
-    yield "index_vector_dim", str(dims.index_vector_dim)
-    yield "slice_sizes", numbers(one.gather_slice_sizes)
-    if one.indices_are_sorted:
-        yield "indices_are_sorted", "true"
-
-
-def _scatter(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
-    dims = one.scatter_dimension_numbers
-    for name in ("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims"):
-        yield name, numbers(getattr(dims, name))
-    for name in ("input_batching_dims", "scatter_indices_batching_dims"):
-        if getattr(dims, name):
-            yield name, numbers(getattr(dims, name))
-    yield "index_vector_dim", str(dims.index_vector_dim)
-    for name in ("indices_are_sorted", "unique_indices"):
-        if getattr(one, name):
-            yield name, "true"
-
-
-def _compare(printer: InstructionPrinter, one: Any) -> Iterator[Attribute]:
+def _compare(printer: PartPrinter, one: Any) -> Iterator[Attribute]:
     del printer
     yield "direction", words(one.comparison_direction)
     kind = words(one.comparison_type)
@@ -208,18 +73,18 @@ def _compare(printer: InstructionPrinter, one: Any) -> Iterator[Attribute]:
         yield "type", kind
 
 
-def _fusion(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
+def _fusion(_: PartPrinter, one: Any) -> Iterator[Attribute]:
     yield "kind", words(one.fusion_kind)
     if one.output_operand_aliasing:
         yield "output_to_operand_aliasing", aliasing_text(one.output_operand_aliasing)
 
 
-def _channel(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
+def _channel(_: PartPrinter, one: Any) -> Iterator[Attribute]:
     if one.channel_id > 0:
         yield "channel_id", str(one.channel_id)
 
 
-def _collective(printer: InstructionPrinter, one: Any) -> Iterator[Attribute]:
+def _collective(printer: PartPrinter, one: Any) -> Iterator[Attribute]:
     yield from _channel(printer, one)
     yield "replica_groups", groups_text(one)
     is_last = one.opcode == b"reduce-scatter"
@@ -233,23 +98,23 @@ def _collective(printer: InstructionPrinter, one: Any) -> Iterator[Attribute]:
         yield "dimensions", numbers(one.dimensions)
 
 
-def _permute(printer: InstructionPrinter, one: Any) -> Iterator[Attribute]:
+def _permute(printer: PartPrinter, one: Any) -> Iterator[Attribute]:
     yield from _channel(printer, one)
     pairs = ",".join(f"{{{p.source},{p.target}}}" for p in one.source_target_pairs)
     yield "source_target_pairs", f"{{{pairs}}}"
 
 
-def _transfer(printer: InstructionPrinter, one: Any) -> Iterator[Attribute]:
+def _transfer(printer: PartPrinter, one: Any) -> Iterator[Attribute]:
     yield from _channel(printer, one)
     if one.is_host_transfer:
         yield "is_host_transfer", "true"
 
 
-def _custom_call(printer: InstructionPrinter, one: Any) -> Iterator[Attribute]:
-    yield from _window(printer, one)
-    yield from _dim_labels(printer, one)
-    yield from _group_counts(printer, one)
-    yield from _precision(printer, one)
+def _custom_call(printer: PartPrinter, one: Any) -> Iterator[Attribute]:
+    yield from window(printer, one)
+    yield from dim_labels(printer, one)
+    yield from group_counts(printer, one)
+    yield from precision(printer, one)
     if one.padding_type:
         yield "padding_type", {1: "PADDING_VALID", 2: "PADDING_SAME"}.get(one.padding_type, "?")
     yield "custom_call_target", quoted(one.custom_call_target)
@@ -273,7 +138,7 @@ def _custom_call(printer: InstructionPrinter, one: Any) -> Iterator[Attribute]:
 def _flags(*names: str) -> Printer:
     """Return a printer of booleans that are printed where they are true."""
 
-    def printer(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
+    def printer(_: PartPrinter, one: Any) -> Iterator[Attribute]:
         for name in names:
             if getattr(one, name):
                 yield name, "true"
@@ -284,7 +149,7 @@ def _flags(*names: str) -> Printer:
 def _plain(*names: str) -> Printer:
     """Return a printer of fields that are always printed."""
 
-    def printer(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
+    def printer(_: PartPrinter, one: Any) -> Iterator[Attribute]:
         for name in names:
             value = getattr(one, name)
             if isinstance(value, bool):
@@ -295,25 +160,25 @@ def _plain(*names: str) -> Printer:
     return printer
 
 
-def _associative(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
+def _associative(_: PartPrinter, one: Any) -> Iterator[Attribute]:
     told = {1: "true", 2: "false"}.get(one.is_associative)
     if told:
         yield "is_associative", told
 
 
-def _domain(printer: InstructionPrinter, one: Any) -> Iterator[Attribute]:
+def _domain(printer: PartPrinter, one: Any) -> Iterator[Attribute]:
     # XLA prints the sharding on the exit side as that of the entry, and the other way round
     entry = printer.sharding(one.domain_exit_sharding)
     leave = printer.sharding(one.domain_entry_sharding)
     yield "domain", f'{{kind="sharding", entry={entry}, exit={leave}}}'
 
 
-def _fft(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
+def _fft(_: PartPrinter, one: Any) -> Iterator[Attribute]:
     yield "fft_type", ("FFT", "IFFT", "RFFT", "IRFFT")[one.fft_type & 3]
     yield "fft_length", numbers(one.fft_length)
 
 
-def _triangular(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
+def _triangular(_: PartPrinter, one: Any) -> Iterator[Attribute]:
     options = one.triangular_solve_options
     for name in ("left_side", "lower", "unit_diagonal"):
         if getattr(options, name):
@@ -322,33 +187,33 @@ def _triangular(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
         yield "transpose_a", _TRANSPOSES[options.transpose_a]
 
 
-def _cholesky(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
+def _cholesky(_: PartPrinter, one: Any) -> Iterator[Attribute]:
     if one.cholesky_options.lower:
         yield "lower", "true"
 
 
-def _rng(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
+def _rng(_: PartPrinter, one: Any) -> Iterator[Attribute]:
     yield "distribution", {1: "rng_uniform", 2: "rng_normal"}.get(one.distribution, "rng_invalid")
 
 
-def _rng_bits(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
+def _rng_bits(_: PartPrinter, one: Any) -> Iterator[Attribute]:
     names = {1: "rng_three_fry", 2: "rng_philox"}
     yield "algorithm", names.get(one.rng_algorithm, "rng_default")
 
 
-def _parameter(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
+def _parameter(_: PartPrinter, one: Any) -> Iterator[Attribute]:
     leaves = one.parameter_replication.replicated_at_leaf_buffers
     if leaves:
         listed = ",".join("true" if leaf else "false" for leaf in leaves)
         yield "parameter_replication", f"{{{listed}}}"
 
 
-def _copy_start(_: InstructionPrinter, one: Any) -> Iterator[Attribute]:
+def _copy_start(_: PartPrinter, one: Any) -> Iterator[Attribute]:
     if one.opcode == b"copy-start" and one.HasField("cross_program_prefetch_index"):
         yield "cross_program_prefetch_index", str(one.cross_program_prefetch_index)
 
 
-def _feeds(printer: InstructionPrinter, one: Any) -> Iterator[Attribute]:
+def _feeds(printer: PartPrinter, one: Any) -> Iterator[Attribute]:
     if one.opcode == b"outfeed":
         yield "outfeed_shape", printer.shapes.text(one.outfeed_shape)
     for name in ("infeed_config", "outfeed_config"):
@@ -360,17 +225,17 @@ OPCODE_PRINTERS: Mapping[str, Sequence[Printer]] = {
     "iota": (_iota,),
     "reshape": (_reshape,),
     "get-tuple-element": (_tuple_index,),
-    "slice": (_slice,),
-    "dynamic-slice": (_dynamic_slice,),
-    "pad": (_pad,),
-    "convolution": (_window, _dim_labels, _group_counts, _precision),
-    "reduce-window": (_window,),
-    "select-and-scatter": (_window,),
-    "dot": (_dot,),
-    "ragged-dot": (_dot,),
-    "scaled-dot": (_dot,),
-    "gather": (_gather,),
-    "scatter": (_scatter,),
+    "slice": (slice_ranges,),
+    "dynamic-slice": (dynamic_slice_sizes,),
+    "pad": (padding,),
+    "convolution": (window, dim_labels, group_counts, precision),
+    "reduce-window": (window,),
+    "select-and-scatter": (window,),
+    "dot": (dot_dimensions,),
+    "ragged-dot": (dot_dimensions,),
+    "scaled-dot": (dot_dimensions,),
+    "gather": (gather_dimensions,),
+    "scatter": (scatter_dimensions,),
     "compare": (_compare,),
     "fusion": (_fusion,),
     "all-reduce": (_collective,),

@@ -1,0 +1,103 @@
+"""Parts of instructions in protos that a module repeats: names, shapes, shardings, metadata.
+
+Mirrors xla/hlo/ir/hlo_op_metadata.cc (OpMetadataToString), as of August 2026.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hlo_lens.syntax.proto.attribute_texts import quoted
+from hlo_lens.syntax.proto.values import ShapePrinter, sharding_text, words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Names:
+    """Names of a module's instructions and computations by id, and its table of payloads."""
+
+    def __init__(self, module: Any) -> None:
+        self.computations = {c.id: c for c in module.computations}
+        self.instructions: dict[int, str] = {}
+        for computation in module.computations:
+            for instruction in computation.instructions:
+                self.instructions[instruction.id] = words(instruction.name)
+        self.payloads: Sequence[bytes] = module.payloads
+
+    def computation(self, number: int) -> str:
+        """Return the name of a computation; raises ValueError where there is none."""
+        found = self.computations.get(number)
+        if found is None:
+            message = f"computation {number} is called, but it is not there"
+            raise ValueError(message)
+        return words(found.name)
+
+    def instruction(self, number: int) -> str:
+        """Return the name of an instruction; raises ValueError where there is none."""
+        found = self.instructions.get(number)
+        if found is None:
+            message = f"instruction {number} is an operand, but it is not there"
+            raise ValueError(message)
+        return found
+
+    def payload(self, message: Any) -> bytes:
+        """Return the bytes of a payload, its own or those of the module's table."""
+        if message.value:
+            return bytes(message.value)
+        return self.payloads[message.id - 1] if 0 < message.id <= len(self.payloads) else b""
+
+
+class PartPrinter:
+    """Prints the parts that many instructions of one module share, each distinct part once.
+
+    Args:
+        module: A HloModuleProto.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self.names = Names(module)
+        self.shapes = ShapePrinter()
+        self._metadata: dict[bytes, str] = {}
+        self._shardings: dict[bytes, str] = {}
+        self._configs: dict[bytes, str] = {}
+
+    def sharding(self, sharding: Any) -> str:
+        """Return an OpSharding, braces included."""
+        key = sharding.SerializeToString(deterministic=True)
+        if key not in self._shardings:
+            self._shardings[key] = sharding_text(sharding, self.metadata)
+        return self._shardings[key]
+
+    def metadata(self, metadata: Any) -> str:
+        """Return an OpMetadata, without braces; empty where it says nothing that is printed."""
+        key = metadata.SerializeToString(deterministic=True)
+        if key not in self._metadata:
+            self._metadata[key] = self._metadata_text(metadata)
+        return self._metadata[key]
+
+    def _metadata_text(self, metadata: Any) -> str:
+        payload = self.names.payload(metadata.metadata_payload)
+        parts = [
+            f"{name}={quoted(getattr(metadata, name))}"
+            for name in ("op_type", "op_name", "source_file")
+            if getattr(metadata, name)
+        ]
+        places = ("source_line", "source_end_line", "source_column", "source_end_column")
+        parts += [f"{name}={n}" for name in places if (n := getattr(metadata, name))]
+        if metadata.deduplicated_name and parts:
+            parts.append(f"deduplicated_name={quoted(metadata.deduplicated_name)}")
+        if metadata.scheduling_name:
+            parts.append(f'scheduling_name="{words(metadata.scheduling_name)}"')
+        if metadata.stack_frame_id:
+            parts.append(f"stack_frame_id={metadata.stack_frame_id}")
+        if payload:
+            parts.append(f"metadata_payload={quoted(payload)}")
+        return " ".join(parts)
+
+    def config(self, data: bytes) -> str:
+        """Return a backend config: as it is where it is an object, else in quotes."""
+        if data not in self._configs:
+            is_object = data[:1] == b"{" and data.rstrip()[-1:] == b"}"
+            self._configs[data] = words(data) if is_object else quoted(data)
+        return self._configs[data]
