@@ -12,7 +12,7 @@ from hlo_lens.model.dump import Dump, ModuleDump, given
 from hlo_lens.model.hlo.module import HloModule
 from hlo_lens.model.shapes.mesh import Mesh
 from hlo_lens.report.render.units import listed
-from hlo_lens.text.dump_files import DumpKind
+from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:

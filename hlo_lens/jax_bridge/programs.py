@@ -22,7 +22,7 @@ from hlo_lens.jax_bridge.texts import (
     module_before,
 )
 from hlo_lens.model.dump import Lazy, ModuleDump, given
-from hlo_lens.text.dump_files import DumpKind
+from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import MissingDumpError, UsageError
 
 BEFORE = "before_optimizations"

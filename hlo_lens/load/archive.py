@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from hlo_lens.load import compressed as packed
-from hlo_lens.load.lazy_texts import part_of
 from hlo_lens.load.stored import DiskFile, MemoryFile, chunks, head_kind
+from hlo_lens.text.dump_kinds import part_of
 from hlo_lens.text.errors import UnreadableError
 
 if TYPE_CHECKING:

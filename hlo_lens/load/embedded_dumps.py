@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.stored import MemoryFile
+from hlo_lens.text.dump_kinds import BUFFER_HEADERS, BUFFER_ROWS, DumpKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,18 +21,12 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.text.source import Source
 
-_HEADERS: tuple[tuple[str, str], ...] = (
-    ("buffer-assignment", "BufferAssignment:"),
-    ("live-range", "HloLiveRange ("),
-    ("memory-usage-report", "Memory Space: "),
-)
-"""Words with which a text of each kind begins, at the start of a line."""
-
 _VALUES = re.compile(r"^(?:Total bytes used: [^\n]*\n\s*)?Used values:", re.MULTILINE)
+"""Header of the used values, which alone may begin a line earlier."""
 
 _OTHERS = re.compile(
-    r"^(?![ \t]|$|allocation \d|<\d|\d|-{4}|Total bytes|BufferAssignment:|Used values:"
-    r"|HloLiveRange |Allocations sorted|Memory Space: |cumulative_size;|The rest )",
+    rf"^(?![ \t]|$|allocation \d|<\d|\d|-{{4}}|{'|'.join(map(re.escape, BUFFER_HEADERS))}"
+    r"|cumulative_size;|The rest )",
     re.MULTILINE,
 )
 """Where a line begins that no buffer-side text has."""
@@ -55,22 +50,27 @@ class Part:
 def buffer_parts(text: str) -> list[Part]:
     """Return the buffer-side texts in a text, in order; none within another."""
     starts: list[tuple[int, str]] = []
-    for kind, word in _HEADERS:
-        place = 0 if text.startswith(word) else text.find(f"\n{word}") + 1
-        while place or text.startswith(word):
-            starts.append((place, kind))
-            following = text.find(f"\n{word}", place)
-            if following < 0:
-                break
-            place = following + 1
-    if "\nUsed values:" in text or text.startswith("Used values:"):
-        starts += [(m.start(), "buffer-assignment-values") for m in _VALUES.finditer(text)]
+    for row in BUFFER_ROWS:
+        places = _line_starts(text, row.headers[0])
+        if row.kind is DumpKind.BUFFER_VALUES and places:
+            places = [match.start() for match in _VALUES.finditer(text)]
+        starts += [(place, row.part or "") for place in places]
     found: list[Part] = []
     for start, kind in sorted(starts):
         if found and start < found[-1].end:
             continue
         other = _OTHERS.search(text, start + 1)
         found.append(Part(kind, start, len(text) if other is None else other.start()))
+    return found
+
+
+def _line_starts(text: str, word: str) -> list[int]:
+    """Return where lines begin with a word."""
+    found = [0] if text.startswith(word) else []
+    place = text.find(f"\n{word}") + 1
+    while place:
+        found.append(place)
+        place = text.find(f"\n{word}", place) + 1
     return found
 
 

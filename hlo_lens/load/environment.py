@@ -26,7 +26,7 @@ from hlo_lens.analysis.dumps.xla_flags import (
     unknown_flags,
 )
 from hlo_lens.load.stored import DiskFile, chunks, head_of, name_of
-from hlo_lens.text.dump_files import archive_form
+from hlo_lens.text.content_kind import archive_form
 from hlo_lens.text.errors import UnreadableError
 
 if TYPE_CHECKING:

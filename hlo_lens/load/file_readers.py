@@ -1,4 +1,4 @@
-"""A single file to the modules in it: `READERS` says what reads each kind of content."""
+"""The modules in a single file, by the kind of its content."""
 
 from __future__ import annotations
 
@@ -14,45 +14,27 @@ from hlo_lens.load.embedded_dumps import (
     files_alone,
     files_of_parts,
 )
-from hlo_lens.load.lazy_texts import BUFFER_KINDS, buffer_texts, lazy_log, lazy_module, lazy_trees
+from hlo_lens.load.lazy_texts import buffer_texts, lazy_log, lazy_module, lazy_trees
 from hlo_lens.load.protos import proto_module
-from hlo_lens.load.sibling_files import FileBeside
+from hlo_lens.load.sibling_files import SiblingFiles
 from hlo_lens.load.stored import chunks, name_of, source_of
 from hlo_lens.model.dump import ModuleDump, given
 from hlo_lens.text import log_words
-from hlo_lens.text.dump_files import (
-    BRANCHES,
-    PROTO,
-    PROTO_HEAD,
-    DumpKind,
-    draws_calls,
-    proto_message,
-    sniff,
-    split_file_name,
-)
+from hlo_lens.text.content_kind import BRANCHES, PROTO_HEAD, draws_calls, proto_message, sniff
+from hlo_lens.text.dump_files import split_file_name
+from hlo_lens.text.dump_kinds import BUFFER_HEADERS, BUFFER_PARTS, PROTO, ROW_OF, DumpKind
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.log_words import has_log_words
 from hlo_lens.text.source import cut_log_prefixes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from hlo_lens.load.embedded_dumps import Part
     from hlo_lens.load.stored import StoredFile
     from hlo_lens.text.source import Source
 
     Progress = Callable[[int, int], None]
-
-_HINTS = {
-    DumpKind.EMPTY: "the file is empty",
-    DumpKind.BINARY: "this is binary data, neither text nor a proto of XLA; dump text with "
-    "--xla_dump_hlo_as_text",
-    DumpKind.MLIR: "this is MLIR; HLO text is in *before_ and *after_optimizations.txt",
-    DumpKind.LLVM_IR: "this is LLVM IR, not HLO",
-    DumpKind.PTX: "this is PTX, not HLO",
-    DumpKind.TEXTPROTO: "this looks like a text proto, not HLO",
-    DumpKind.OTHER: "expected 'HloModule' or a computation, found no dump of XLA",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +53,7 @@ class Content:
     file: StoredFile
     kind: DumpKind
     source: Source
-    beside: FileBeside
+    beside: SiblingFiles
     progress: Progress | None = None
     parts: tuple[Part, ...] = ()
 
@@ -94,7 +76,7 @@ def modules_of(
     *,
     opened: Opened | None = None,
     progress: Progress | None = None,
-    alone: bool = False,
+    siblings: SiblingFiles | None = None,
 ) -> Iterator[ModuleDump]:
     """Yield the modules of one file.
 
@@ -102,7 +84,8 @@ def modules_of(
         file: The file.
         opened: The same file, where somebody has begun to read it.
         progress: Called with characters done and characters in all.
-        alone: Look for no other texts of the same module.
+        siblings: Finds the other texts of the same module; None for a file that is read alone, as
+            a text of one kind.
 
     Raises:
         UnreadableError: If it cannot be read.
@@ -112,28 +95,37 @@ def modules_of(
     head = next(opened.pieces, b"")
     pieces = itertools.chain((head,), opened.pieces)
     if proto_message(head[:PROTO_HEAD]) is not None:  # bytes, which are not decoded as text
-        beside = FileBeside(None if alone else file)
-        yield proto_module(file, b"".join(pieces), beside, progress)
+        beside = siblings or SiblingFiles()
+        yield proto_module(
+            file,
+            b"".join(pieces),
+            before=lazy_module(beside.before(), modules_of),
+            stages=beside.stages(),
+            progress=progress,
+        )
         return
     source = source_of(pieces, file, opened.cut)
     kind = sniff(source.text)
     if kind is DumpKind.OTHER and (bare := cut_log_prefixes(source)) is not None:
         source, kind = bare, sniff(bare.text)  # a log whose prefixes begin late
-    if kind not in READERS:
-        hint = _HINTS.get(kind, f"this is a {kind.value}, not HLO")
-        raise DumpSyntaxError(hint, path=source.path)
-    beside = FileBeside(None if alone else file)
+    if not ROW_OF[kind].parser:
+        raise DumpSyntaxError(ROW_OF[kind].refusal, path=source.path)
+    beside = siblings or SiblingFiles()
     content = Content(file=file, kind=kind, source=source, beside=beside, progress=progress)
-    content = content if alone else _unmixed(content)
-    yield from READERS[content.kind](content)
+    content = content if siblings is None else _unmixed(content)
+    read = _hlo_modules if content.kind is DumpKind.HLO else _without_hlo
+    yield from read(content)
+
+
+_HEAD = 64
 
 
 def _unmixed(content: Content) -> Content:
     """Return the content with the buffer-side texts apart that stand in a log, or beside HLO."""
     text = content.source.text
     has_hlo = content.kind is DumpKind.HLO or "\nHloModule " in text
-    begins = text[:_HEAD].lstrip().startswith(_BUFFER_HEADERS)
-    if content.kind in BUFFER_KINDS and begins and not has_hlo:
+    begins = text[:_HEAD].lstrip().startswith(BUFFER_HEADERS)
+    if content.kind in BUFFER_PARTS and begins and not has_hlo:
         return content
     parts = tuple(buffer_parts(text))
     return replace(content, kind=DumpKind.HLO if has_hlo else content.kind, parts=parts)
@@ -150,7 +142,7 @@ def _hlo_modules(content: Content) -> Iterator[ModuleDump]:
     modules = parse_hlo_modules(_hlo_source(content), progress=report)
     lines = [module.columns.source.line_column(module.start)[0] for module in modules]
     inside = files_of_parts(source, content.parts, lines)
-    beside = content.beside if len(modules) == 1 else FileBeside(None)
+    beside = content.beside if len(modules) == 1 else SiblingFiles()
     parts = {k: file for k, file in beside.same_stage().items() if k not in ("", PROTO)}
     before = beside.before()
     for module, texts in zip(modules, inside, strict=True):
@@ -161,7 +153,7 @@ def _hlo_modules(content: Content) -> Iterator[ModuleDump]:
             files=(source.path, *(file.path for file in parts.values())),
             parts={part: file.path for part, file in parts.items()},
             module_text=given(module),
-            before_text=lazy_module(before),
+            before_text=lazy_module(before, modules_of),
             buffers=buffer_texts({**parts, **texts}),
             number=name.number,
             stage_list=beside.stages(),
@@ -187,7 +179,7 @@ def _buffer_modules(content: Content) -> Iterator[ModuleDump]:
             )
         return
     name = split_file_name(name_of(content.file))
-    parts = {**content.beside.same_stage(), BUFFER_KINDS[content.kind]: content.file}
+    parts = {**content.beside.same_stage(), BUFFER_PARTS[content.kind]: content.file}
     proto = parts.pop(PROTO, None)
     hlo = parts.pop("", proto)
     yield ModuleDump(
@@ -196,8 +188,8 @@ def _buffer_modules(content: Content) -> Iterator[ModuleDump]:
         stage=name.stage,
         files=(*((hlo.path,) if hlo else ()), *(file.path for file in parts.values())),
         parts={part: file.path for part, file in parts.items()},
-        module_text=lazy_module(hlo),
-        before_text=lazy_module(content.beside.before()),
+        module_text=lazy_module(hlo, modules_of),
+        before_text=lazy_module(content.beside.before(), modules_of),
         buffers=buffer_texts(parts, content.source),
         number=name.number,
         stage_list=content.beside.stages(),
@@ -238,31 +230,14 @@ def _tree_module(content: Content, source: Source) -> ModuleDump:
 def _without_hlo(content: Content) -> Iterator[ModuleDump]:
     """Yield what a text without HLO holds: buffer-side texts, call trees, what it says as a log."""
     source = content.source
-    if content.kind in BUFFER_KINDS or content.parts:
+    if content.kind in BUFFER_PARTS or content.parts:
         yield from _buffer_modules(content)
     if content.parts:
         yield from _around(content, around_parts(source, content.parts))
-    elif content.kind in BUFFER_KINDS:
+    elif content.kind in BUFFER_PARTS:
         if has_log_words(source.text):
             yield _log_module(content, source)
     elif content.kind is DumpKind.CALL_TREE and not has_log_words(source.text):
         yield _tree_module(content, source)
     else:
         yield from _around(content, Around(source))
-
-
-_HEAD = 64
-_BUFFER_HEADERS = (
-    "BufferAssignment:",
-    "HloLiveRange ",
-    "Memory Space: ",
-    "Used values:",
-    "Total bytes used",
-    "Allocations sorted",
-)
-
-READERS: Mapping[DumpKind, Callable[[Content], Iterator[ModuleDump]]] = {
-    DumpKind.HLO: _hlo_modules,
-    **dict.fromkeys((*BUFFER_KINDS, DumpKind.LOG, DumpKind.CALL_TREE), _without_hlo),
-}
-"""What reads each kind of content; other kinds hold no module."""

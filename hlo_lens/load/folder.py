@@ -14,32 +14,32 @@ import os
 import re
 from dataclasses import dataclass, field
 from functools import partial
+from glob import escape
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.file_readers import modules_of
-from hlo_lens.load.lazy_texts import buffer_texts, lazy_module, part_of, proto_texts
+from hlo_lens.load.lazy_texts import buffer_texts, lazy_module, proto_texts
 from hlo_lens.load.nested_archives import with_archives_open
-from hlo_lens.load.sibling_files import BEFORE
 from hlo_lens.load.stored import DiskFile, head_kind, head_of, name_of, read_source
-from hlo_lens.load.unread_files import CUT_OUT, REPEATED, UNREADABLE
+from hlo_lens.load.unread_files import CUT_OUT, REPEATED, UNREADABLE, LeftAsides
 from hlo_lens.model.dump import Lazy, ModuleDump, Stage
 from hlo_lens.text.dump_files import (
-    PROTO,
+    BEFORE,
+    PACKED,
     DumpFileName,
-    DumpKind,
     split_file_name,
+    stage_order,
+    stage_rank,
     title_of,
 )
+from hlo_lens.text.dump_kinds import PROTO, DumpKind, part_of
 from hlo_lens.text.errors import UnreadableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from hlo_lens.load.stored import StoredFile
-    from hlo_lens.load.unread_files import LeftAsides
-
-    Progress = Callable[[int, int], None]
 
 
 @dataclass(slots=True)
@@ -163,7 +163,7 @@ def _place(file: StoredFile) -> str:
     return str(PurePath(file.path).parent)
 
 
-_TARGET = re.compile(r"(.+)\.target_arguments\.txt(?:\.(?:gz|xz|bz2|zst))?")
+_TARGET = re.compile(rf"(.+)\.target_arguments\.txt{PACKED}")
 _NUMBER_ALONE = re.compile(r"module_\d{4,}$")
 
 
@@ -205,7 +205,7 @@ def _put_late(
         groups[owner][-1].put(known, file)
 
 
-_EXTENSIONS = re.compile(r"\.(?:txt|hlo)(?:\.(?:gz|xz|bz2|zst))?$")
+_EXTENSIONS = re.compile(rf"\.(?:txt|hlo){PACKED}$")
 _NAME = re.compile(rb"^[ \t]*HloModule[ \t]+%?([\w.-]+)", re.MULTILINE)
 
 
@@ -224,7 +224,7 @@ def folder_modules(groups: Iterable[ModuleFiles], *, strict: bool = False) -> It
     for group in groups:
         plain = group.stages.get("", {}).get("")
         if plain is not None and _holds_several(plain):
-            yield from modules_of(plain, alone=True)
+            yield from modules_of(plain)
         else:
             yield module_at(group, None, strict=strict)
 
@@ -233,7 +233,7 @@ def module_at(group: ModuleFiles, stage: str | None, *, strict: bool = False) ->
     """Return a module at one stage; at the latest that has an HLO text for None."""
     stages = group.stages
     if stage is None:
-        ordered = sorted(stages, key=lambda name: (-rank(name), name))
+        ordered = sorted(stages, key=lambda name: (-stage_rank(name), name))
         stage = next((name for name in ordered if _hlo(stages[name])), ordered[0])
     text, proto = stages[stage].get(""), stages[stage].get(PROTO)
     parts = {part: file for part, file in stages[stage].items() if part not in ("", PROTO)}
@@ -242,7 +242,7 @@ def module_at(group: ModuleFiles, stage: str | None, *, strict: bool = False) ->
     if text is None and proto is not None:
         text = proto
         if "buffer-assignment" not in parts:
-            buffers = proto_texts(proto)
+            buffers = proto_texts(proto, modules_of)
             parts = {"buffer-assignment": proto}
     return ModuleDump(
         name=group.key,
@@ -250,8 +250,8 @@ def module_at(group: ModuleFiles, stage: str | None, *, strict: bool = False) ->
         stage=stage or None,
         files=tuple(file.path for file in (text, before, *parts.values()) if file is not None),
         parts={part: file.path for part, file in parts.items()},
-        module_text=lazy_module(text, strict=strict),
-        before_text=lazy_module(before),
+        module_text=lazy_module(text, modules_of, strict=strict),
+        before_text=lazy_module(before, modules_of),
         buffers=buffers,
         number=group.number,
         folder=group.folder,
@@ -285,6 +285,18 @@ def _stages(group: ModuleFiles) -> tuple[Stage, ...]:
     )
 
 
+def stages_beside(path: str) -> tuple[Stage, ...]:
+    """Return the stages of the module that a file on a disk belongs to, of the files next to it."""
+    own = Path(path)
+    key = split_file_name(own.name).key
+    files = [DiskFile(str(file)) for file in sorted(own.parent.glob(f"*{escape(key)}.*"))]
+    for group in sort_files((file for file in files if Path(file.path).is_file()), LeftAsides()):
+        paths = {file.path for parts in group.stages.values() for file in parts.values()}
+        if path in paths:
+            return module_at(group, None).stages
+    return ()
+
+
 def _paths(parts: Mapping[str, StoredFile]) -> tuple[str, ...]:
     """Return the paths of a stage's files, that of the HLO text first."""
     return tuple(parts[part].path for part in sorted(parts, key=lambda part: (part != "", part)))
@@ -299,41 +311,3 @@ def _holds_several(file: StoredFile) -> bool:
         return len(_HEADERS.findall(read_source(file).text)) > 1
     except UnreadableError:
         return False
-
-
-def rank(stage: str) -> int:
-    """Return how much a stage tells of what runs; final optimized text is the best."""
-    if not stage:
-        return 50
-    if stage == BEFORE:
-        return 0
-    if stage[:4].isdecimal():
-        return 10
-    if stage.endswith("after_optimizations"):
-        return 100
-    if stage.endswith("_before_buffer_assignment"):
-        return 60
-    if stage.endswith("_after_buffer_assignment"):
-        return 90
-    return 55 if stage.startswith("after_codegen") else 40
-
-
-_ORDER = (
-    r"before_optimizations$",
-    r"\d{4,5}\.",
-    r"after_spmd_partitioner$",
-    r"before_config_assignment$",
-    r"(?!.*after_(?:optimizations|codegen))",
-    r".*_before_buffer_assignment$",
-    r".*after_optimizations$",
-    r".*_after_buffer_assignment$",
-    r"oom_intermediate_module$",
-    r"after_codegen",
-)
-
-
-def stage_order(stage: str) -> tuple[int, int, str]:
-    """Return the place of a stage in the order of compilation, as a key for sorting."""
-    found = next((k for k, form in enumerate(_ORDER) if re.match(form, stage)), len(_ORDER))
-    number = stage.partition(".")[0]
-    return found, int(number) if number.isdecimal() else 0, stage

@@ -1,60 +1,49 @@
-"""Readers of single files: the HLO text and the buffer-side texts of a module."""
+"""Lazy readers of single texts: the HLO text, buffer-side texts, log and call trees of a module."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from hlo_lens.load.stored import read_source
 from hlo_lens.model.dump import BufferTexts, Lazy
-from hlo_lens.text.dump_files import PROTO, DumpKind
+from hlo_lens.text.dump_kinds import BUFFER_PARTS, BUFFER_ROWS, ROW_OF, DumpKind
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from hlo_lens.load.stored import StoredFile
-    from hlo_lens.model.buffers.assignment import BufferAssignment
-    from hlo_lens.model.buffers.heap_trace import HeapTrace
     from hlo_lens.model.buffers.live_range import HloLiveRange
-    from hlo_lens.model.buffers.memory_usage_report import MemoryUsageReport
-    from hlo_lens.model.buffers.values import BufferValues
     from hlo_lens.model.call_tree import CallTrees
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.logs.log import LogText
     from hlo_lens.text.source import Source
 
-T = TypeVar("T")
-
-BUFFER_KINDS = {
-    DumpKind.BUFFER_ASSIGNMENT: "buffer-assignment",
-    DumpKind.BUFFER_VALUES: "buffer-assignment-values",
-    DumpKind.LIVE_RANGE: "live-range",
-    DumpKind.MEMORY_USAGE_REPORT: "memory-usage-report",
-}
-"""Kinds of buffer-side text, and the word for each in XLA's file names."""
+    FileReader = Callable[[StoredFile], Iterator[ModuleDump]]
 
 
-def part_of(kind: DumpKind | None) -> str | None:
-    """Return what a text of a kind is to its module: empty for HLO; None for none of its texts."""
-    if kind is DumpKind.HLO_PROTO:
-        return PROTO
-    return "" if kind is DumpKind.HLO else BUFFER_KINDS.get(kind) if kind else None
+def lazy_module(
+    file: StoredFile | None, modules_of: FileReader, *, strict: bool = False
+) -> Lazy[HloModule] | None:
+    """Return the lazy reader of the module in a file.
+
+    Args:
+        file: The file, if there is one.
+        modules_of: Yields the modules of a file.
+        strict: Raise at the first part of the text that cannot be read.
+    """
+    return None if file is None else Lazy(partial(_read_module, file, modules_of, strict=strict))
 
 
-def lazy_module(file: StoredFile | None, *, strict: bool = False) -> Lazy[HloModule] | None:
-    """Return what reads the module of a file when it is asked for."""
-    return None if file is None else Lazy(partial(_read_module, file, strict=strict))
-
-
-def _read_module(file: StoredFile, *, strict: bool) -> HloModule:
+def _read_module(file: StoredFile, modules_of: FileReader, *, strict: bool) -> HloModule:
     """Return the module of a file; one that cannot be read is an empty module with a gap."""
-    from hlo_lens.load.file_readers import modules_of
     from hlo_lens.syntax.hlo.module import unread_module
 
     try:
-        (module, *_) = modules_of(file, alone=True)
+        (module, *_) = modules_of(file)
         if strict and module.gaps:
             raise module.gaps[0].as_error()
         return module.hlo or unread_module(file.path)
@@ -65,105 +54,85 @@ def _read_module(file: StoredFile, *, strict: bool) -> HloModule:
 
 
 def buffer_texts(parts: Mapping[str, StoredFile], source: Source | None = None) -> BufferTexts:
-    """Return readers of the buffer-side texts; before April 2026 one file held several.
+    """Return lazy readers of the buffer-side texts; before April 2026 one file held several.
 
     Args:
-        parts: Kind of text to its file.
-        source: One of these files, where it has been read already.
+        parts: Part of the module, as in `BUFFER_PARTS`, to its file.
+        source: Text of one of these files, if it has been read already.
     """
     texts = BufferTexts()
-    assignment = parts.get("buffer-assignment")
-    if assignment is not None:
-        texts.assignment = Lazy(partial(_parsed, _parse_assignment, assignment, source))
-    values = parts.get("buffer-assignment-values")
-    if values is not None:
-        texts.values = Lazy(partial(_parsed, _parse_values, values, source))
-    ranges = parts.get("live-range")
-    if ranges is not None:
-        texts.live_range = Lazy(partial(_parsed, _parse_live_range, ranges, source))
-    elif assignment is not None:
-        texts.live_range = Lazy(partial(_parsed, _combined_live_range, assignment, source))
-    report = parts.get("memory-usage-report")
-    if report is not None:
-        texts.usage_report = Lazy(partial(_parsed, _parse_usage_report, report, source))
+    for row in BUFFER_ROWS:
+        file = parts.get(row.part or "")
+        if file is not None:
+            setattr(texts, row.field, Lazy(partial(_parsed, row.kind, file, source)))
+    assignment = parts.get(BUFFER_PARTS[DumpKind.BUFFER_ASSIGNMENT])
+    if texts.live_range is None and assignment is not None:
+        texts.live_range = Lazy(partial(_combined_live_range, assignment, source))
     return texts
 
 
-def _parsed(parse: Callable[[Source], T], file: StoredFile, source: Source | None) -> T:
-    """Return what a file holds, read now unless it has been read already."""
-    if source is None or source.path != file.path:
-        source = read_source(file)
-    return parse(source)
+def _parsed(kind: DumpKind, file: StoredFile, source: Source | None) -> Any:
+    """Return the content of a file, parsed as its kind; read now unless it has been read."""
+    return _parse(kind, _source(file, source))
+
+
+def _source(file: StoredFile, source: Source | None) -> Source:
+    return source if source is not None and source.path == file.path else read_source(file)
+
+
+def _parse(kind: DumpKind, source: Source) -> Any:
+    module, _, function = ROW_OF[kind].parser.partition(":")
+    return getattr(import_module(module), function)(source)
+
+
+def _combined_live_range(file: StoredFile, source: Source | None) -> HloLiveRange | None:
+    """Return the live ranges that follow the allocations, as until April 2026; or None."""
+    text = _source(file, source)
+    found: HloLiveRange | None = None
+    if "\nHloLiveRange " in text.text:
+        found = _parse(DumpKind.LIVE_RANGE, text)
+    return found
+
+
+def proto_texts(file: StoredFile, modules_of: FileReader) -> BufferTexts:
+    """Return lazy readers of the buffer-side texts of a proto.
+
+    Args:
+        file: The proto, which is read when one of its texts is first asked for.
+        modules_of: Yields the modules of a file.
+    """
+    module = Lazy(partial(_first, modules_of, file))
+    return BufferTexts(
+        assignment=Lazy(partial(_text_of, module, "assignment")),
+        traces=Lazy(partial(_text_of, module, "traces")),
+    )
+
+
+def _first(modules_of: FileReader, file: StoredFile) -> ModuleDump:
+    return next(modules_of(file))
+
+
+def _text_of(module: Lazy[ModuleDump], field: str) -> Any:
+    """Return one of the buffer-side texts of a module, parsed."""
+    dump = module.get()
+    text = None if dump is None else getattr(dump.buffers, field)
+    return None if text is None else text.get()
+
+
+def lazy_trees(source: Source) -> Lazy[CallTrees]:
+    """Return the lazy reader of the call trees in a text."""
+    return Lazy(partial(_parse, DumpKind.CALL_TREE, source))
 
 
 def lazy_log(source: Source, *, may_be_empty: bool = False, dump_lines: int = 0) -> Lazy[LogText]:
-    """Return the reader of a log.
+    """Return the lazy reader of a log.
 
     Args:
         source: Its text.
         may_be_empty: Whether it may hold nothing that is read.
-        dump_lines: How many of its lines are blank because they are dumps, read as such.
+        dump_lines: Number of its lines that are blank because they are dumps, read as such.
     """
     return Lazy(partial(_parse_log, source, may_be_empty, dump_lines))
-
-
-def proto_texts(file: StoredFile) -> BufferTexts:
-    """Return readers of what a proto says of buffers; nothing is read before one is asked."""
-    from hlo_lens.load.file_readers import modules_of
-
-    def read() -> ModuleDump:
-        (module,) = modules_of(file, alone=True)
-        return module
-
-    module = Lazy(read)
-
-    def buffers() -> BufferTexts:
-        found = module.get()
-        return BufferTexts() if found is None else found.buffers
-
-    def assignment() -> BufferAssignment | None:
-        found = buffers().assignment
-        return None if found is None else found.get()
-
-    def traces() -> tuple[HeapTrace, ...] | None:
-        found = buffers().traces
-        return None if found is None else found.get()
-
-    return BufferTexts(assignment=Lazy(assignment), traces=Lazy(traces))
-
-
-def lazy_trees(source: Source) -> Lazy[CallTrees]:
-    """Return the reader of the call trees in a text."""
-    return Lazy(partial(_parse_call_trees, source))
-
-
-def _parse_call_trees(source: Source) -> CallTrees:
-    from hlo_lens.syntax.call_trees.drawn_trees import parse_call_trees
-
-    return parse_call_trees(source)
-
-
-def _parse_assignment(source: Source) -> BufferAssignment:
-    from hlo_lens.syntax.buffers.assignment import parse_buffer_assignment
-
-    return parse_buffer_assignment(source)
-
-
-def _parse_values(source: Source) -> BufferValues:
-    from hlo_lens.syntax.buffers.assignment import parse_buffer_values
-
-    return parse_buffer_values(source)
-
-
-def _parse_live_range(source: Source) -> HloLiveRange:
-    from hlo_lens.syntax.buffers.live_range import parse_live_range
-
-    return parse_live_range(source)
-
-
-def _combined_live_range(source: Source) -> HloLiveRange | None:
-    """Return the live ranges that stand after the allocations, as until April 2026; or None."""
-    return _parse_live_range(source) if "\nHloLiveRange " in source.text else None
 
 
 def _parse_log(source: Source, may_be_empty: bool, dump_lines: int) -> LogText:
@@ -172,9 +141,3 @@ def _parse_log(source: Source, may_be_empty: bool, dump_lines: int) -> LogText:
     log = parse_log(source, may_be_empty=may_be_empty)
     log.dump_lines = dump_lines
     return log
-
-
-def _parse_usage_report(source: Source) -> MemoryUsageReport:
-    from hlo_lens.syntax.buffers.memory_usage import parse_memory_usage_report
-
-    return parse_memory_usage_report(source)

@@ -10,10 +10,11 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.lazy_texts import part_of
 from hlo_lens.load.stored import DiskFile, head_kind, head_of
 from hlo_lens.load.unread_files import REFUSED, UNPACKED, LeftAsides
-from hlo_lens.text.dump_files import DumpKind, archive_form, without_archive_end
+from hlo_lens.text.content_kind import archive_form
+from hlo_lens.text.dump_files import without_archive_end
+from hlo_lens.text.dump_kinds import DumpKind, part_of
 from hlo_lens.text.errors import UnreadableError
 
 if TYPE_CHECKING:

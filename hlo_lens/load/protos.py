@@ -5,31 +5,38 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.lazy_texts import lazy_module
 from hlo_lens.load.stored import name_of
 from hlo_lens.model.dump import BufferTexts, Lazy, ModuleDump, given
-from hlo_lens.text.dump_files import DumpKind, split_file_name
+from hlo_lens.text.dump_files import split_file_name
+from hlo_lens.text.dump_kinds import DumpKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hlo_lens.load.sibling_files import FileBeside
     from hlo_lens.load.stored import StoredFile
     from hlo_lens.model.buffers.assignment import BufferAssignment
+    from hlo_lens.model.dump import Stage
+    from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.syntax.proto import ProtoTexts
 
     Progress = Callable[[int, int], None]
 
 
 def proto_module(
-    file: StoredFile, data: bytes, beside: FileBeside, progress: Progress | None = None
+    file: StoredFile,
+    data: bytes,
+    *,
+    before: Lazy[HloModule] | None = None,
+    stages: Lazy[tuple[Stage, ...]] | None = None,
+    progress: Progress | None = None,
 ) -> ModuleDump:
     """Return the module of a proto.
 
     Args:
         file: The file.
         data: Its bytes, unpacked.
-        beside: Finds the text from before optimizations.
+        before: Reads the text from before optimizations.
+        stages: Finds the stages of the module.
         progress: Called with characters of its text done and in all.
 
     Raises:
@@ -53,10 +60,10 @@ def proto_module(
         files=(file.path,),
         parts={} if texts.assignment is None else {"buffer-assignment": file.path},
         module_text=given(module),
-        before_text=lazy_module(beside.before()),
+        before_text=before,
         buffers=proto_buffers(texts, file.path),
         number=name.number,
-        stage_list=beside.stages(),
+        stage_list=stages,
     )
 
 

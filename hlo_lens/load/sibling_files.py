@@ -7,28 +7,33 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.lazy_texts import part_of
 from hlo_lens.load.stored import STDIN, DiskFile, head_kind, name_of
 from hlo_lens.model.dump import Lazy
-from hlo_lens.text.dump_files import PROTO, split_file_name
+from hlo_lens.text.dump_files import BEFORE, split_file_name
+from hlo_lens.text.dump_kinds import PROTO, part_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hlo_lens.load.stored import StoredFile
     from hlo_lens.model.dump import Stage
 
-BEFORE = "before_optimizations"
-"""The stage whose text has the program as the framework gave it."""
 
-
-class FileBeside:
+class SiblingFiles:
     """Finds the texts beside a file; a file counts only if its content is what its name says.
 
     Args:
-        file: The file; None, standard input or one in an archive has nothing beside it.
+        file: The file; None, standard input and files in archives have no siblings.
+        stages: Returns all stages of the module that a path belongs to.
     """
 
-    def __init__(self, file: StoredFile | None) -> None:
+    def __init__(
+        self,
+        file: StoredFile | None = None,
+        stages: Callable[[str], tuple[Stage, ...]] = lambda _: (),
+    ) -> None:
         self._own = None
+        self._stages = stages
         if isinstance(file, DiskFile) and file.path != STDIN:
             self._name = split_file_name(name_of(file))
             path = Path(file.path)
@@ -62,9 +67,7 @@ class FileBeside:
 
     def stages(self) -> Lazy[tuple[Stage, ...]] | None:
         """Return what finds all stages of the module; None for a file of no stage."""
-        if self._own is None:
-            return None
-        return Lazy(partial(_stages, str(self._own)))
+        return None if self._own is None else Lazy(partial(self._stages, str(self._own)))
 
     def _files(self, start: str = "") -> list[Path]:
         """Return the other files of the module whose stage begins so, nearest in time first."""
@@ -78,18 +81,3 @@ class FileBeside:
         same = [(name, path) for name, path in names if name.key == self._name.key]
         same.sort(key=lambda pair: abs((pair[0].stamp_us or own) - own))
         return [path for _, path in same]
-
-
-def _stages(path: str) -> tuple[Stage, ...]:
-    """Return the stages of the module that a file on a disk belongs to."""
-    from hlo_lens.load.folder import module_at, sort_files
-    from hlo_lens.load.unread_files import LeftAsides
-
-    own = Path(path)
-    key = split_file_name(own.name).key
-    files = [DiskFile(str(file)) for file in sorted(own.parent.glob(f"*{glob.escape(key)}.*"))]
-    for group in sort_files((file for file in files if Path(file.path).is_file()), LeftAsides()):
-        paths = {file.path for parts in group.stages.values() for file in parts.values()}
-        if path in paths:
-            return module_at(group, None).stages
-    return ()

@@ -13,13 +13,15 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Protocol
 
 from hlo_lens.load.compressed import CHUNK, unpacked
-from hlo_lens.text.dump_files import DumpKind, sniff, sniff_start
+from hlo_lens.text.content_kind import sniff, sniff_start
 from hlo_lens.text.errors import UnreadableError
 from hlo_lens.text.source import Source, clean, decode, decode_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import BinaryIO
+
+    from hlo_lens.text.dump_kinds import DumpKind
 
 STDIN = "-"
 

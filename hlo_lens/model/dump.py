@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.logs.buffer_log import BufferLog
     from hlo_lens.model.logs.log import LogText
-    from hlo_lens.text.dump_files import DumpKind
+    from hlo_lens.text.dump_kinds import DumpKind
     from hlo_lens.text.errors import Gap
 
 T = TypeVar("T")

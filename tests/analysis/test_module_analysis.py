@@ -10,7 +10,7 @@ import pytest
 import hlo_lens
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.model.dump import ModuleDump
-from hlo_lens.text.dump_files import DumpKind
+from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import MissingDumpError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import hlo_lens
 from hlo_lens import DumpSyntaxError, UnreadableError, load
 from hlo_lens import load as load_function
 from hlo_lens.load import read_source
-from hlo_lens.text.dump_files import DumpKind
+from hlo_lens.text.dump_kinds import DumpKind
 from tests import corpus
 
 if TYPE_CHECKING:

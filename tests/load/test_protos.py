@@ -17,7 +17,8 @@ from hlo_lens.analysis.memory.live_ranges import TRACES
 from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.model.buffers.heap_trace import HeapEventKind
 from hlo_lens.syntax.proto import schema
-from hlo_lens.text.dump_files import DumpKind, proto_message
+from hlo_lens.text.content_kind import proto_message
+from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError, MissingPackageError
 from tests.commands import output_of
 from tests.protos import PAIRS, text_beside, unpacked

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from hlo_lens.syntax.hlo import grammar as hlo_grammar
 from hlo_lens.syntax.hlo.module import parse_hlo, parse_hlo_modules
-from hlo_lens.text.dump_files import sniff
+from hlo_lens.text.content_kind import sniff
 from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.source import clean, decode
 from tests import corpus

@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.dumps.xla_flags import ERROR, FINE, NOTE, WARNING, Finding
 from hlo_lens.analysis.result import Column, Result, Unit
-from hlo_lens.text.dump_files import title_of
+from hlo_lens.text.dump_files import BEFORE, title_of
+from hlo_lens.text.dump_kinds import AS_TEXT, ROW_OF, DumpKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.dump import Dump, LeftAside, ModuleDump
-
-_RANGES = "live-range"
-_TEXT = "--xla_dump_hlo_as_text"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,39 +100,34 @@ def _has_passes(module: ModuleDump) -> bool:
     return any(stage.pass_number is not None for stage in module.stages)
 
 
-_KINDS: tuple[tuple[str, str, str, Callable[[ModuleDump], bool]], ...] = (
-    (
-        "before_optimizations",
-        _TEXT,
-        "global shapes, shardings",
-        _has_stage("before_optimizations"),
-    ),
-    ("after_optimizations", _TEXT, "the program that runs", _has_stage("after_optimizations")),
-    ("buffer-assignment", _TEXT, "memory as XLA assigned it", _has_part("buffer-assignment")),
-    (
-        _RANGES,
-        "--xla_dump_buffer_assignment_analysis=true",
-        "what is alive at the peak",
-        _has_part("live-range"),
-    ),
-    ("memory-usage-report", _TEXT, "a check of our sums", _has_part("memory-usage-report")),
-    ("texts of passes", "--xla_dump_hlo_pass_re=.*", "hlo-lens passes", _has_passes),
+_AFTER = "after_optimizations"
+_USES = (
+    (DumpKind.BUFFER_ASSIGNMENT, "memory as XLA assigned it"),
+    (DumpKind.LIVE_RANGE, "what is alive at the peak"),
+    (DumpKind.MEMORY_USAGE_REPORT, "a check of our sums"),
 )
+
+
+def _kinds(modules: Sequence[ModuleDump]) -> Iterator[KindOfText]:
+    """Yield the kinds of text that XLA writes, and how many modules have each."""
+
+    def kind(name: str, flag: str, used_for: str, has: Callable[[ModuleDump], bool]) -> KindOfText:
+        count = sum(map(has, modules))
+        return KindOfText(name=name, flag=flag, used_for=used_for, modules=count, of=len(modules))
+
+    yield kind(BEFORE, AS_TEXT, "global shapes, shardings", _has_stage(BEFORE))
+    yield kind(_AFTER, AS_TEXT, "the program that runs", _has_stage(_AFTER))
+    for of, used_for in _USES:
+        part = ROW_OF[of].part or ""
+        has = _live_range(modules) if of is DumpKind.LIVE_RANGE else _has_part(part)
+        yield kind(part, ROW_OF[of].flag, used_for, has)
+    yield kind("texts of passes", "--xla_dump_hlo_pass_re=.*", "hlo-lens passes", _has_passes)
 
 
 def dump_health(dump: Dump) -> DumpHealth:
     """Return what a dump has and lacks."""
     modules = [module for module in dump.modules if module.number is not None]
-    kinds = tuple(
-        KindOfText(
-            name=name,
-            flag=flag,
-            used_for=used_for,
-            modules=sum(map(has if name != _RANGES else _live_range(modules), modules)),
-            of=len(modules),
-        )
-        for name, flag, used_for, has in _KINDS
-    )
+    kinds = tuple(_kinds(modules))
     findings = [*_module_findings(modules), *_folder_findings(modules), *_plain(dump, modules)]
     if not findings:
         findings = [Finding(FINE, "every module has the texts that hlo-lens reads")]
@@ -146,7 +139,7 @@ def dump_health(dump: Dump) -> DumpHealth:
 def _plain(dump: Dump, modules: Sequence[ModuleDump]) -> Iterator[Finding]:
     if not modules:
         what = "no file has a name of XLA's: other texts of the same module cannot be found"
-        yield Finding(NOTE, what, f"a folder that {_TEXT} filled tells more")
+        yield Finding(NOTE, what, f"a folder that {AS_TEXT} filled tells more")
     for aside in dump.left_aside:
         if aside.kind == "archive that is damaged or refused":
             what = f"{aside.count} archives inside cannot be read, such as {aside.example}"
@@ -155,7 +148,7 @@ def _plain(dump: Dump, modules: Sequence[ModuleDump]) -> Iterator[Finding]:
 
 def _module_findings(modules: Sequence[ModuleDump]) -> Iterator[Finding]:
     whole = [m for m in modules if any(s.pass_number is None for s in m.stages)]
-    early = [m for m in whole if not _has_stage("after_optimizations")(m)]
+    early = [m for m in whole if not _has_stage(_AFTER)(m)]
     if early:
         share = f"{len(early)} of {len(whole)}"
         what = (
@@ -170,7 +163,7 @@ def _module_findings(modules: Sequence[ModuleDump]) -> Iterator[Finding]:
             f"{len(bare)} of {len(done)} modules have no buffer assignment, such as {bare[0].name}"
         )
         yield Finding(WARNING, what, "memory of these is an estimate; keep all files of the dump")
-    late = [m for m in done if m.before_text is None and not _has_stage("before_optimizations")(m)]
+    late = [m for m in done if m.before_text is None and not _has_stage(BEFORE)(m)]
     if late:
         what = f"{len(late)} of {len(done)} modules have no text from before optimizations"
         yield Finding(NOTE, what, "global shapes and mesh names may be missing; keep all files")

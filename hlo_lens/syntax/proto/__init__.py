@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hlo_lens.text.dump_files import proto_message
+from hlo_lens.text.content_kind import proto_message
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import hlo_lens
 from hlo_lens.analysis.sharding.results import ShardingResults, sharding_results
 from hlo_lens.model.dump import ModuleDump, given
 from hlo_lens.model.shapes.mesh import Mesh
-from hlo_lens.text.dump_files import DumpKind
+from hlo_lens.text.dump_kinds import DumpKind
 from tests.corpus import SAMPLES
 
 SDY = 'frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["data"=2, "model"=4]>}}'

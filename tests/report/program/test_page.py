@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import hlo_lens
 from hlo_lens.api.report import report_modules
 from hlo_lens.model.dump import ModuleDump, given
-from hlo_lens.text.dump_files import DumpKind
+from hlo_lens.text.dump_kinds import DumpKind
 from tests.analysis.texts import LOOP
 
 if TYPE_CHECKING:
