@@ -33,6 +33,7 @@ from hlo_lens.syntax.buffers.assignment_grammar import (
 )
 from hlo_lens.syntax.buffers.lines import LineScan, Node, header_of_others, optional_token
 from hlo_lens.syntax.buffers.parts import ListReader, ShapeCheck, read_items
+from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Span
 
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 _ASSIGNMENT = re.compile(r"BufferAssignment:[ \t]*+(?:\n|\Z)")
 _USED = re.compile(r"Used values:[ \t]*+(?:\n|\Z)")
 _OLD_REPORT = re.compile(r"Total bytes used: [^\n]*+\s++Allocations sorted by size")
-_OTHERS = header_of_others("assignment", "values")
+_OTHERS = header_of_others(DumpKind.BUFFER_ASSIGNMENT, DumpKind.BUFFER_VALUES)
 
 _OWN = re.compile(r"\n(?=BufferAssignment:|Total bytes used: |Used values:|\*\*\* (?:Begin|End) )")
 """Where, after text of another dump, a line begins that may be ours."""

@@ -16,6 +16,7 @@ from lark import Token, Tree
 from lark.exceptions import UnexpectedInput
 
 from hlo_lens.syntax.grammar.errors import syntax_error
+from hlo_lens.text.dump_kinds import BUFFER_ROWS, DumpKind
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
 
@@ -44,19 +45,13 @@ EOL = r"[ \t]*+(?:\n|\Z)"
 _INDENTATION = re.compile(r"[ \t]*+")
 BLANK = re.compile(r"(?:[ \t]*+\n)++|[ \t]++\Z")
 
-_HEADERS = {
-    "frame": r"\*\*\* (?:Begin|End) ",
-    "hlo": r"HloModule[ ,\n]",
-    "assignment": r"BufferAssignment:",
-    "values": r"Used values:|Total bytes used: ",
-    "live range": r"HloLiveRange ",
-    "report": r"Memory Space: |Allocations sorted by size",
-}
 
-
-def header_of_others(*own: str) -> re.Pattern[str]:
-    """Return what begins a dump of another kind than those named."""
-    return re.compile("|".join(p for name, p in _HEADERS.items() if name not in own))
+def header_of_others(*own: DumpKind) -> re.Pattern[str]:
+    """Return the pattern of lines that begin a dump of another kind than some."""
+    others = [re.escape(w) for row in BUFFER_ROWS if row.kind not in own for w in row.headers]
+    if DumpKind.BUFFER_VALUES not in own:
+        others.append("Total bytes used: ")
+    return re.compile("|".join((r"\*\*\* (?:Begin|End) ", r"HloModule[ ,\n]", *others)))
 
 
 NAMES: Mapping[str, str] = {

@@ -29,6 +29,7 @@ from hlo_lens.syntax.buffers.lines import (
     source_of,
 )
 from hlo_lens.syntax.grammar.files import grammar_text
+from hlo_lens.text.dump_kinds import DumpKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -55,7 +56,7 @@ NAMES: Mapping[str, str] = {
 }
 """What users call the terminals."""
 
-_OTHERS = header_of_others("live range")
+_OTHERS = header_of_others(DumpKind.LIVE_RANGE)
 _HEADER = re.compile(r"\n(?=HloLiveRange |  InstructionSequence:|\*\*\* (?:Begin|End) )")
 """Where, after text of another dump, a line begins that may be ours."""
 

@@ -53,6 +53,7 @@ from hlo_lens.syntax.buffers.memory_usage_grammar import (
 )
 from hlo_lens.syntax.buffers.parts import ShapeCheck, read_items
 from hlo_lens.syntax.hlo.patterns import LINE
+from hlo_lens.text.dump_kinds import DumpKind
 
 if TYPE_CHECKING:
     from hlo_lens.text.source import Source
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 _COUNTED_SHAPE = re.compile(
     rf"(?:({patterns.SMALL})\N{{MULTIPLICATION SIGN}})?+({LINE.shape})(?:, |\Z)"
 )
-_OTHERS = header_of_others("report", "values")
+_OTHERS = header_of_others(DumpKind.MEMORY_USAGE_REPORT, DumpKind.BUFFER_VALUES)
 _OWN = re.compile(
     r"\n(?=Memory Space: |Total bytes used: [^\n]*\n\s*Allocations sorted|\*\*\* (?:Begin|End) )"
 )
