@@ -41,7 +41,8 @@ from hlo_lens.analysis.sharding.mesh_axes import (
     module_meshes,
     transfer_pattern,
 )
-from hlo_lens.model.hlo.query import evident_partitions, is_collective_like
+from hlo_lens.model.hlo.opcodes import is_collective_like
+from hlo_lens.model.hlo.query import evident_partitions
 from hlo_lens.model.shapes.device_groups import connected_devices, device_groups
 from hlo_lens.model.shapes.replica_groups import collective_op_group_mode
 from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError

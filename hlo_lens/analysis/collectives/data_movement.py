@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.program.scalar_values import operand_shape
 from hlo_lens.analysis.result import Column, Result, Unit
-from hlo_lens.model.hlo.query import split_phase
+from hlo_lens.model.hlo.opcodes import Produced, opcode_traits
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.program.call_counts import CallCounts
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.opcodes import OpcodeTraits
     from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.shapes.shape import Shape
 
@@ -34,7 +35,6 @@ TO_DEVICE = "to device"
 _NESTED = 4
 """How many computations deep a copy may lie in the one that starts it."""
 
-_MOVES = frozenset({"copy", "dynamic-slice", "dynamic-update-slice", "slice"})
 _TARGETS = ("annotate_device_placement", "MoveToHost", "MoveToDevice")
 
 
@@ -102,23 +102,23 @@ def data_movement(table: InstructionTable, calls: CallCounts) -> DataMovement:
         table: Table of the module.
         calls: How often its computations run.
     """
-    opcodes = set(table.different_opcodes)
-    wanted = {o for o in opcodes if split_phase(o)[0] in _MOVES and split_phase(o)[1] != "done"}
     copies: list[HostCopy] = []
     if any("S(5)" in text for text in table.shape_texts):
-        for row in table.rows_of(frozenset(wanted)):
+        for row in table.rows_where(_may_copy):
             copies.extend(_host_copy(table.instruction(row), calls))
-    asking = opcodes.intersection({"custom-call", "infeed", "outfeed"})
-    for row in table.rows_of(frozenset(asking)) if asking else ():
+    for row in table.rows_of({"custom-call", "infeed", "outfeed"}):
         copies.extend(_asked_for(table.instruction(row), calls))
     return DataMovement(copies=tuple(copies))
 
 
+def _may_copy(traits: OpcodeTraits) -> bool:
+    return opcode_traits(traits.base).is_copying and traits.phase != "done"
+
+
 def _host_copy(instruction: HloInstruction, calls: CallCounts) -> Iterator[HostCopy]:
     """Yield a copy if one side of it lies in host memory and the other does not."""
-    base, phase = split_phase(instruction.opcode)
     try:
-        source, target = _sides(instruction, base, phase)
+        source, target = _sides(instruction, opcode_traits(instruction.opcode))
     except DumpSyntaxError:
         return
     if source is None or target is None or _is_host(source) == _is_host(target):
@@ -127,17 +127,17 @@ def _host_copy(instruction: HloInstruction, calls: CallCounts) -> Iterator[HostC
     yield _copy(instruction, TO_HOST if _is_host(target) else TO_DEVICE, smaller, calls)
 
 
-def _sides(instruction: HloInstruction, base: str, phase: str) -> tuple[Shape | None, Shape | None]:
+def _sides(instruction: HloInstruction, traits: OpcodeTraits) -> tuple[Shape | None, Shape | None]:
     """Return the shapes that are read and written: of an update, what is put in."""
     operands = instruction.operands
-    place = 1 if base == "dynamic-update-slice" else 0
+    place = 1 if traits.base == "dynamic-update-slice" else 0
     if place >= len(operands):
         return None, None
     source = operand_shape(instruction, operands[place])
     target = instruction.shape
-    if phase == "start" and target is not None:
+    if traits.phase == "start" and target is not None:
         parts = target.tuple_shapes
-        wanted = 0 if base == "copy" else 1
+        wanted = 0 if traits.produced is Produced.FIRST else 1
         target = parts[wanted] if wanted < len(parts) else None
     return source, target
 
@@ -187,7 +187,7 @@ def _copy(
 def _is_async(instruction: HloInstruction, calls: CallCounts) -> bool:
     """Return whether an instruction is a start, or is run by one, in a fusion or not."""
     for _ in range(_NESTED):
-        if split_phase(instruction.opcode)[1] == "start":
+        if opcode_traits(instruction.opcode).phase == "start":
             return True
         sites = calls.sites(instruction.computation.name)
         if not sites:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.query import InstructionTable
 
-_STRUCTURE = frozenset({"while", "conditional", "call", "async-start"})
 _DEEPEST = 64
 _MOST = 20_000
 """Levels that are shown; bodies that many others run stand below each of them."""
@@ -160,7 +159,7 @@ class _Levels:
         self._calls = CallCounts(table, found.trips)
         self._trips = {(trip.computation, trip.loop): trip for trip in found.trips.loops}
         self._inside: dict[str, list[HloInstruction]] = {}
-        for row in table.rows_of(_STRUCTURE):
+        for row in table.rows_where(lambda traits: traits.is_control_flow):
             instruction = table.instruction(row)
             self._inside.setdefault(instruction.computation.name, []).append(instruction)
         self._collectives: dict[str, list[Collective]] = {}

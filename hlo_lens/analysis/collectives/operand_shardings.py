@@ -16,6 +16,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.model.shapes import shardy
 from hlo_lens.text.errors import DumpSyntaxError, UsageError
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"\d+")
 _LABELS = re.compile(r"(\w+)_(\w+)->")
-_WEIGHTY = frozenset({"dot", "convolution", "reduce", "gather", "scatter", "sort", "custom-call"})
 _STRUCTURE = frozenset(
     {"tuple", "get-tuple-element", "while", "call", "conditional", "opt-barrier", "parameter"}
 )
@@ -120,7 +120,9 @@ def _operations(before: HloModule, collective: Collective) -> Iterator[HloInstru
             continue
         if path in _paths(instruction):
             listed.append(instruction)
-    yield from sorted(listed, key=lambda instruction: instruction.opcode not in _WEIGHTY)
+    yield from sorted(
+        listed, key=lambda instruction: not opcode_traits(instruction.opcode).is_heavy
+    )
 
 
 def _paths(instruction: HloInstruction, depth: int = 0) -> set[str]:
@@ -333,14 +335,11 @@ def _sources(instruction: HloInstruction, dimension: int) -> Iterator[tuple[int,
     follow = _FOLLOW.get(instruction.opcode)
     if follow is not None:
         yield from follow(instruction, dimension)
-    elif instruction.opcode in _SAME_PLACE:
+    elif opcode_traits(instruction.opcode).is_aligned:
         if instruction.operands:
             yield 0, dimension
     else:
         yield from _of_elements(instruction, dimension)
-
-
-_SAME_PLACE = frozenset({"slice", "dynamic-slice", "pad", "custom-call", "dynamic-update-slice"})
 
 
 def _of_transpose(transpose: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:

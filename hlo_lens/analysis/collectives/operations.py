@@ -18,7 +18,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo.query import called_closure, collective_kind, split_phase
+from hlo_lens.model.hlo.opcodes import opcode_traits
+from hlo_lens.model.hlo.query import called_closure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -61,9 +62,7 @@ _TPU_ROWS = 1000
 _STEPS = 2000
 """How many instructions are looked at on the way from an end back to its start."""
 
-_PASSED_ON = frozenset(
-    {"get-tuple-element", "tuple", "bitcast", "copy", "opt-barrier", "async-update", "fusion"}
-)
+_PASSED_ON = frozenset({"get-tuple-element", "tuple", "bitcast", "copy", "opt-barrier", "fusion"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +105,9 @@ def collective_ops(table: InstructionTable, calls: CallCounts) -> CollectiveOps:
         table: Table of the module.
         calls: Who calls which computation.
     """
-    kinds = {o: kind for o in table.different_opcodes if (kind := collective_kind(o)) is not None}
-    rows = table.rows_of(frozenset(kinds))
+    traits = map(opcode_traits, table.different_opcodes)
+    kinds = {one.opcode: kind for one in traits if (kind := one.collective_kind) is not None}
+    rows = table.rows_of(kinds)
     instructions = [table.instruction(row) for row in rows]
     roles = _tpu_roles(instructions)
     kept = _without_wrappers(_without_tpu_clones(instructions, roles))
@@ -126,7 +126,7 @@ def _custom_calls(table: InstructionTable) -> list[tuple[HloInstruction, str]]:
     """Return the custom calls that are known to communicate, with their kinds."""
     found = []
     columns = table.module.columns
-    for row in table.rows_of(frozenset({"custom-call"})):
+    for row in table.rows_of({"custom-call"}):
         text = columns.attributes_text(row)
         match = _TARGET.search(text)
         kind = None if match is None else _custom_kind(match[1], text)
@@ -166,7 +166,7 @@ def _tpu_roles(instructions: Sequence[HloInstruction]) -> dict[str, str]:
 
 
 def _twin_key(instruction: HloInstruction) -> tuple[str, int | None]:
-    return split_phase(instruction.opcode)[0], instruction.channel_id
+    return opcode_traits(instruction.opcode).base, instruction.channel_id
 
 
 def _without_tpu_clones(
@@ -192,7 +192,7 @@ def _without_tpu_clones(
 def _without_wrappers(instructions: Sequence[HloInstruction]) -> list[HloInstruction]:
     """Leave out each ``X-start`` that prints the computation whose own X is in the list too."""
     held = {
-        (instruction.computation.name, split_phase(instruction.opcode)[0])
+        (instruction.computation.name, opcode_traits(instruction.opcode).base)
         for instruction in instructions
     }
     return [
@@ -200,7 +200,7 @@ def _without_wrappers(instructions: Sequence[HloInstruction]) -> list[HloInstruc
         for instruction in instructions
         if not instruction.opcode.endswith("-start")
         or not any(
-            (name, split_phase(instruction.opcode)[0]) in held
+            (name, opcode_traits(instruction.opcode).base) in held
             for name in instruction.called_computations
         )
     ]
@@ -229,8 +229,7 @@ class _Pairing:
         self._roles = roles
         self._calls = calls
         wrappers: dict[str, HloInstruction] = {}
-        starts = frozenset(o for o in table.different_opcodes if split_phase(o)[1] == "start")
-        for row in table.rows_of(starts):
+        for row in table.rows_where(lambda traits: traits.phase == "start"):
             start = table.instruction(row)
             wrappers.update(dict.fromkeys(start.called_computations, start))
         self._wrappers = called_closure(table.module, _without_reducers(wrappers))
@@ -252,16 +251,15 @@ class _Pairing:
         )
 
     def _is_async(self, instruction: HloInstruction, start: HloInstruction) -> bool:
-        if instruction.opcode in ("send", "recv"):
+        if opcode_traits(instruction.opcode).is_paired:
             return True
         is_tpu_start = self._roles.get(instruction.computation.name) == "start"
-        return is_tpu_start or split_phase(start.opcode)[1] == "start"
+        return is_tpu_start or opcode_traits(start.opcode).phase == "start"
 
     def _ends_of_starts(self, table: InstructionTable) -> dict[tuple[str, str], HloInstruction]:
         """Return for each start the ``-done`` that its result goes to, in the same computation."""
         found: dict[tuple[str, str], HloInstruction] = {}
-        opcodes = {o for o in table.different_opcodes if split_phase(o)[1] == "done"}
-        for row in table.rows_of(frozenset(opcodes)):
+        for row in table.rows_where(lambda traits: traits.phase == "done"):
             done = table.instruction(row)
             start = _first_behind(done, _is_start)
             if start is not None:
@@ -304,7 +302,7 @@ def _without_reducers(wrappers: Mapping[str, HloInstruction]) -> dict[str, HloIn
 
 
 def _is_start(instruction: HloInstruction) -> bool:
-    return split_phase(instruction.opcode)[1] == "start" or instruction.opcode in ("send", "recv")
+    return opcode_traits(instruction.opcode).is_start
 
 
 def _first_behind(
@@ -323,7 +321,7 @@ def _first_behind(
             continue
         if is_wanted(producer):
             return producer
-        if producer.opcode not in _PASSED_ON and split_phase(producer.opcode)[1] != "update":
+        if producer.opcode not in _PASSED_ON and opcode_traits(producer.opcode).phase != "update":
             continue
         for name in producer.operand_names:
             if name not in seen:

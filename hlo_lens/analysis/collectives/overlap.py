@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program.flops import flops_of
 from hlo_lens.model.hlo.columns import NAME, STRIDE
-from hlo_lens.model.hlo.query import COLLECTIVE_KINDS, split_phase
+from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
@@ -26,13 +26,6 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.query import InstructionTable
 
-_IDLE_NAMES = """
-    add-dependency after-all bitcast constant domain get-tuple-element opt-barrier parameter
-    partition-id replica-id tuple
-"""
-_IDLE = frozenset((*_IDLE_NAMES.split(), *COLLECTIVE_KINDS))
-_PRODUCTS = frozenset({"dot", "scaled-dot", "convolution", "custom-call"})
-_ARITHMETIC = _PRODUCTS | {"fusion", "call", "while"}
 _ALLOCATES = 'custom_call_target="AllocateBuffer"'
 
 
@@ -92,7 +85,8 @@ class OverlapFinder:
 
     def _works(self, row: int) -> bool:
         opcode = self._table.opcodes[row]
-        if opcode in _IDLE or split_phase(opcode)[1]:
+        traits = opcode_traits(opcode)
+        if traits.is_idle or traits.is_collective or traits.phase:
             return False
         if opcode != "custom-call":
             return True
@@ -100,14 +94,14 @@ class OverlapFinder:
 
     def _flops_of(self, row: int) -> int | None:
         opcode = self._table.opcodes[row]
-        if opcode not in _ARITHMETIC:
-            return 0
-        instruction = self._table.instruction(row)
-        if opcode in _PRODUCTS:
+        if opcode_traits(opcode).is_product:
             try:
-                return flops_of(instruction)
+                return flops_of(self._table.instruction(row))
             except DumpSyntaxError:
                 return None
+        if opcode not in ("fusion", "call", "while"):
+            return 0
+        instruction = self._table.instruction(row)
         flops = self._of_computations(instruction)
         if opcode != "while" or not flops:
             return flops

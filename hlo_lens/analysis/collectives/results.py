@@ -10,7 +10,7 @@ from hlo_lens.analysis.collectives.data_movement import DataMovement
 from hlo_lens.analysis.collectives.operations import CUSTOM_CALL
 from hlo_lens.analysis.program.trip_counts import TripCounts
 from hlo_lens.analysis.result import Column, Result, Row, Unit
-from hlo_lens.model.hlo.query import COLLECTIVE_KINDS
+from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

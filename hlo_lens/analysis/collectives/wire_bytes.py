@@ -31,13 +31,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program.scalar_values import operand_shape
+from hlo_lens.model.hlo.opcodes import Produced, opcode_traits, opcodes_where
 
 if TYPE_CHECKING:
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.shapes.replica_groups import Groups
     from hlo_lens.model.shapes.shape import Shape
 
-TRANSFERS = frozenset({"collective-permute", "send", "recv"})
+TRANSFERS = opcodes_where(lambda traits: traits.is_transfer)
 """Kinds that have sources and targets, not groups."""
 
 
@@ -126,7 +127,7 @@ def payload(
 
 def _prints_operand(instruction: HloInstruction) -> bool:
     """Return whether the result of a ``-start`` repeats the operands."""
-    return instruction.opcode.endswith("-start") and instruction.opcode != "all-reduce-start"
+    return opcode_traits(instruction.opcode).produced is Produced.SECOND
 
 
 def _payload_shape(instruction: HloInstruction, kind: str) -> Shape | None:

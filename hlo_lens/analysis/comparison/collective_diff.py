@@ -20,7 +20,7 @@ from hlo_lens.analysis.comparison.collective_details import EXPOSED, arrow, deta
 from hlo_lens.analysis.comparison.collective_matching import pair_collectives
 from hlo_lens.analysis.comparison.delta import Delta
 from hlo_lens.analysis.result import Column, Result, Unit
-from hlo_lens.model.hlo.query import COLLECTIVE_KINDS
+from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, ClassVar
 from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.memory.estimate import memory_estimate
 from hlo_lens.analysis.result import Column, Result, Unit
-from hlo_lens.model.hlo.query import COLLECTIVE_KINDS, KNOWN_OPCODES, split_phase, tabulate
+from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS, OPCODES, opcode_traits
+from hlo_lens.model.hlo.query import tabulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -73,7 +74,7 @@ def subject_of(text: str) -> Subject:
         return Subject(text, text)
     if text in COLLECTIVE_KINDS:
         return Subject(text, COLLECTIVE)
-    return Subject(text, OPCODE if text in KNOWN_OPCODES else NAME)
+    return Subject(text, OPCODE if text in OPCODES else NAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +127,8 @@ def _measured(module: HloModule, subject: Subject, backend: str | None) -> Measu
 
 
 def _performs(opcode: str, wanted: str) -> bool:
-    base, phase = split_phase(opcode)
-    return opcode == wanted or (base == wanted and phase == "start")
+    traits = opcode_traits(opcode)
+    return opcode == wanted or (traits.base == wanted and traits.phase == "start")
 
 
 def _named(module: HloModule, name: str) -> Measure:

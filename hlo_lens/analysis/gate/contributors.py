@@ -144,7 +144,7 @@ def _of_collectives(candidate: Candidate, verdict: Verdict) -> list[Contributor]
 
 def _kinds(verdict: Verdict) -> frozenset[str]:
     """Return the kinds of collectives that a metric is about; none for all."""
-    from hlo_lens.model.hlo.query import COLLECTIVE_KINDS
+    from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
 
     text = verdict.rule.metric.text
     steps = [step.name for step in verdict.rule.metric.steps]

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.gate.steps import ALL, Rows, Step, Value, as_list, step_into
-from hlo_lens.model.hlo.query import COLLECTIVE_KINDS
+from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:

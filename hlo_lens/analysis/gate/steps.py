@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo.query import COLLECTIVE_KINDS
+from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

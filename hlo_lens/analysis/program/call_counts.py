@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.program.trip_counts import TripCounts
     from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.opcodes import OpcodeTraits
     from hlo_lens.model.hlo.query import InstructionTable
 
-_CALLERS = frozenset({"while", "call", "conditional", "async-start", "custom-call"})
 _CALLED = re.compile(r"\bcalls=\{?%?([\w.-]+)")
 
 
@@ -143,11 +143,14 @@ def _times(outer: int | None, inner: int | None) -> int | None:
     return None if outer is None or inner is None else outer * inner
 
 
+def _is_caller(traits: OpcodeTraits) -> bool:
+    return traits.phase == "start" or (traits.is_runner and traits.opcode != "fusion")
+
+
 def _control_flow_sites(table: InstructionTable) -> dict[str, list[CallSite]]:
     """Return the calls of loops, conditionals, calls and async-starts by what they call."""
     found: dict[str, list[CallSite]] = {}
-    opcodes = {o for o in table.different_opcodes if o in _CALLERS or o.endswith("-start")}
-    for row in table.rows_of(frozenset(opcodes)):
+    for row in table.rows_where(_is_caller):
         caller = table.instruction(row)
         names = caller.called_computations
         condition = caller.attribute("condition") if caller.opcode == "while" else None
@@ -166,7 +169,7 @@ def _fusion_sites(table: InstructionTable) -> dict[str, list[CallSite]]:
     """Return the fusions by the computation that they call."""
     found: dict[str, list[CallSite]] = {}
     columns = table.module.columns
-    for row in table.rows_of(frozenset({"fusion"})):
+    for row in table.rows_of({"fusion"}):
         match = _CALLED.search(columns.attributes_text(row))
         names = (match[1],) if match else table.instruction(row).called_computations
         for name in names:

@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo.query import collective_kind, split_phase
+from hlo_lens.model.hlo.opcodes import opcode_traits, opcodes_where
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,17 +21,14 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.shape import ShapeIndex
 
-_PASSING_NAMES = """
-    bitcast bitcast-convert broadcast convert copy opt-barrier reshape reverse transpose slice
-    dynamic-slice pad domain add-dependency reduce-precision
-"""
-_PASSING = frozenset(_PASSING_NAMES.split())
-_FORMATTING = _PASSING | {"parameter", "constant", "tuple", "get-tuple-element", "iota"}
-_INTERESTING_NAMES = """
-    dot convolution reduce custom-call scatter gather sort dynamic-update-slice
-"""
-_INTERESTING = frozenset(_INTERESTING_NAMES.split())
-_INSIDE = frozenset({"fusion", "call", "async-start", "custom-call"})
+_PASSED_ON = opcodes_where(
+    lambda traits: (
+        traits.is_formatting
+        or traits.opcode in ("parameter", "constant", "tuple", "get-tuple-element", "iota")
+    )
+)
+"""Opcodes of fusions that only pass a value on."""
+
 _STEPS = 4000
 _MOST = 16
 """How many neighbours are found."""
@@ -139,15 +136,16 @@ class Neighbourhood:
             return self._operand(place, 0, (int(number), *index)) if number.isdecimal() else None
         if opcode == "tuple":
             return self._operand(place, index[0], index[1:]) if index else self._operands(place)
-        if opcode in _PASSING:
+        traits = opcode_traits(opcode)
+        if traits.is_formatting:
             return self._operand(place, 0, index)
         if opcode == "parameter":
             return self._outside(place)
         if opcode in ("copy-start", "copy-done"):
             return self._operand(place, 0, index[1:] if opcode == "copy-start" else (0, *index))
-        if split_phase(opcode)[1] in ("done", "update"):
+        if traits.is_end:
             return self._operand(place, 0, ())
-        if opcode in ("fusion", "call", "async-start"):
+        if traits.is_positional:
             return self._through_call(place)
         return self._through_loop(place) if opcode == "while" else None
 
@@ -188,7 +186,7 @@ class Neighbourhood:
                 inner = self._module.computation(names[0]) if names else None
                 if inner is None or not self._only_passes_on(inner):
                     return False
-            elif instruction.opcode not in _FORMATTING:
+            elif instruction.opcode not in _PASSED_ON:
                 return False
         return True
 
@@ -225,16 +223,17 @@ class Neighbourhood:
             )
             return
         for caller in computation.callers[:1]:
-            if caller.opcode in _INSIDE or caller.opcode == "conditional":
-                yield _Place(caller, place.index, place.loops)
-            elif caller.opcode == "while":
+            if caller.opcode == "while":
                 yield _Place(caller, place.index, (*place.loops, caller.name))
+            elif opcode_traits(caller.opcode).is_runner:
+                yield _Place(caller, place.index, place.loops)
 
     def _into(
         self, place: _Place, user: HloInstruction, position: int
     ) -> Iterator[_Place | Neighbour]:
         """Yield where a user passes a value on to, or the user where it needs it."""
         opcode, index = user.opcode, place.index
+        traits = opcode_traits(opcode)
         taken = user.operands[position].index
         if taken:
             if index[: len(taken)] != taken[: len(index)]:
@@ -246,13 +245,13 @@ class Neighbourhood:
                 yield _Place(user, index[1:], place.loops)
         elif opcode == "tuple":
             yield _Place(user, (position, *index), place.loops)
-        elif opcode in _PASSING or split_phase(opcode)[1] in ("done", "update"):
+        elif traits.is_formatting or traits.is_end:
             yield _Place(user, index, place.loops)
         elif opcode == "copy-start":
             yield _Place(user, (0, *index), place.loops)
         elif opcode == "while":
             yield from self._into_loop(user, index, place.loops)
-        elif opcode in ("fusion", "call", "async-start"):
+        elif traits.is_positional:
             yield from self._into_call(place, user, position)
         else:
             yield Neighbour(instruction=user, position=position, index=index, loops=place.loops)
@@ -295,9 +294,10 @@ class Neighbourhood:
         while waiting:
             instruction = waiting.popleft()
             for user, position in self._users_of(instruction):
-                if user.opcode in _INTERESTING or collective_kind(user.opcode):
+                traits = opcode_traits(user.opcode)
+                if traits.is_heavy or traits.is_update or traits.collective_kind:
                     found.append(Neighbour(instruction=user, position=position))
-                elif user.opcode in _PASSING and user.name not in seen:
+                elif traits.is_formatting and user.name not in seen:
                     seen.add(user.name)
                     waiting.append(user)
         return found

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.shapes.shape import Shape
 
-_PRODUCTS = frozenset({"dot", "scaled-dot", "ragged-dot", "convolution", "custom-call"})
 _GEMMS = ("__cublas$gemm", "__cublas$lt$matmul", "__cublas$lt$matmul$f8")
 _CONVOLUTIONS = {
     "__cudnn$convForward": (0, 1, None),
@@ -143,7 +142,7 @@ def flops(table: InstructionTable, trips: TripCounts | None = None) -> Flops:
         table: Table of the module.
         trips: Its trip counts, where they have been found already.
     """
-    rows = table.rows_of(_PRODUCTS)
+    rows = table.rows_where(lambda traits: traits.is_product)
     if not rows:
         return Flops(products=(), at_least=0, is_at_most=False, opaque=0)
     calls = CallCounts(table, trip_counts(table) if trips is None else trips)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
-from hlo_lens.model.hlo.query import is_known_opcode, opcode_totals
+from hlo_lens.model.hlo.opcodes import opcode_traits
+from hlo_lens.model.hlo.query import opcode_totals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -54,7 +55,7 @@ class Opcodes(Result):
     @property
     def unknown_opcodes(self) -> tuple[str, ...]:
         """Opcodes that XLA of August 2026 does not have, by name."""
-        return tuple(sorted(row[0] for row in self.counts if not is_known_opcode(row[0])))
+        return tuple(sorted(row[0] for row in self.counts if not opcode_traits(row[0]).is_known))
 
 
 def opcodes(table: InstructionTable) -> Opcodes:

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from hlo_lens.model.hlo.opcodes import opcode_traits
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.shapes.shape import Shape, ShapeIndex
 
-_CALLERS = frozenset({"while", "call", "conditional", "async-start"})
 _NUMBER = re.compile(r"\s*\{*\s*(-?\d+|true|false)\s*\}*\s*")
 _INTEGER = re.compile(r"([su])(\d+)$")
 _DEPTH = 64
@@ -70,7 +71,7 @@ class Scalars:
     def __init__(self, table: InstructionTable) -> None:
         self.module: HloModule = table.module
         self._callers: dict[str, list[HloInstruction]] = {}
-        for row in table.rows_of(_CALLERS):
+        for row in table.rows_where(lambda traits: traits.is_control_flow):
             caller = table.instruction(row)
             for name in caller.called_computations:
                 self._callers.setdefault(name, []).append(caller)
@@ -93,7 +94,7 @@ class Scalars:
             return scope(instruction.parameter_number or 0, index, depth + 1)
         if opcode == "constant":
             return _constant(instruction)
-        if opcode in _PASSING:
+        if opcode_traits(opcode).is_forwarding:
             return self.operand(instruction, 0, index, scope, depth)
         follow = _FOLLOW.get(opcode)
         if follow is None:
@@ -302,12 +303,6 @@ def _through_loop(
             return scalars.operand(instruction, 0, index, scope, depth)
     return Unknown(f"the loop {instruction.name} changes it")
 
-
-_PASSING_NAMES = """
-    bitcast broadcast copy opt-barrier optimization-barrier reshape async-done domain add-dependency
-"""
-_PASSING = frozenset(_PASSING_NAMES.split())
-"""Opcodes whose result is their first operand; one scalar of it, in all that is asked here."""
 
 _FOLLOW: Mapping[str, Callable[[Scalars, HloInstruction, ShapeIndex, Scope, int], Value]] = {
     "tuple": _through_tuple,

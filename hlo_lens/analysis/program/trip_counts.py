@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.query import InstructionTable
 
-_WHILES = frozenset({"while"})
 _PRINTED = re.compile(r'"known_trip_count":\{(?:"n":"?(-?\d+)"?)?\}')
 
 
@@ -94,7 +93,7 @@ class TripCounts(Result):
 
 def trip_counts(table: InstructionTable) -> TripCounts:
     """Return the trip counts of all while loops of a module."""
-    loops = [table.instruction(row) for row in table.rows_of(_WHILES)]
+    loops = [table.instruction(row) for row in table.rows_of({"while"})]
     if not loops:
         return TripCounts(loops=())
     scalars = Scalars(table)

@@ -13,21 +13,12 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.columns import END, OPERANDS, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo.instruction import CALLING_ATTRIBUTES
-from hlo_lens.model.hlo.query import is_known_opcode, split_phase, unknown_names
+from hlo_lens.model.hlo.query import unknown_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from hlo_lens.model.hlo.query import InstructionTable
-
-_CALLING_NAMES = """
-    all-reduce async call conditional custom-call fusion map reduce reduce-scatter reduce-window
-    scan scatter select-and-scatter sort topk while
-"""
-_CALLING = frozenset(_CALLING_NAMES.split())
-"""Opcodes that may call computations. Source: hlo_instructions.h."""
-
-_WITHOUT_OPERANDS = frozenset({"parameter", "constant", "iota", "partition-id", "replica-id"})
 
 _CALLED = re.compile(rf", (?:{'|'.join(CALLING_ATTRIBUTES)})=(\{{[^{{}}]*\}}|%?[\w.-]+)")
 _NAME = re.compile(r"[\w.-]+")
@@ -52,13 +43,8 @@ def undefined_names(table: InstructionTable, *, with_operands: bool = True) -> t
 def _lost_computations(table: InstructionTable) -> set[str]:
     module = table.module
     text, spans = module.columns.source.text, module.columns.spans
-    opcodes = frozenset(
-        opcode
-        for opcode in table.different_opcodes
-        if split_phase(opcode)[0] in _CALLING or not is_known_opcode(opcode)
-    )
     rows: dict[str, int] = {}  # the first that has a value, as written
-    for row in table.rows_of(opcodes):
+    for row in table.rows_where(lambda traits: traits.is_caller or not traits.is_known):
         at = row * STRIDE
         for match in _CALLED.finditer(text, spans[at + OPERANDS_END], spans[at + END]):
             rows.setdefault(match[1], row)
@@ -86,7 +72,7 @@ def _lost_operands(table: InstructionTable) -> set[str]:
     module = table.module
     text, spans = module.columns.source.text, module.columns.spans
     written: dict[str, int] = {}
-    for row in table.rows_of(frozenset(table.different_opcodes) - _WITHOUT_OPERANDS):
+    for row in table.rows_where(lambda traits: not traits.is_nullary):
         at = row * STRIDE
         written.setdefault(text[spans[at + OPERANDS] : spans[at + OPERANDS_END]], row)
     suspects = unknown_names(module, _names(written))

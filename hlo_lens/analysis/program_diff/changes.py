@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.edits import Change
 from hlo_lens.analysis.program_diff.label_changes import label_changes
-from hlo_lens.analysis.program_diff.match_keys import POSITIONAL, operands_of, parameter_numbers
+from hlo_lens.analysis.program_diff.match_keys import operands_of, parameter_numbers
 from hlo_lens.analysis.program_diff.side_effects import impure_nodes
+from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -159,7 +160,7 @@ class Comparison:
     def _order(self, mine: int, yours: int) -> Mapping[int, int]:
         """Return the place of each operand in the other instruction, as what they call has it."""
         base, head = self._base, self._head
-        if base.opcode(mine) not in POSITIONAL or mine not in base.callees:
+        if not opcode_traits(base.opcode(mine)).is_positional or mine not in base.callees:
             return {}
         called, other = base.callees[mine], head.callees.get(yours, ())
         if len(called) != 1 or len(other) != 1:

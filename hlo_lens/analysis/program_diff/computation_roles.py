@@ -6,12 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hlo_lens.model.hlo.opcodes import opcode_traits
+
 if TYPE_CHECKING:
     from hlo_lens.analysis.program_diff.graph import ProgramGraph
 
 _DEEPEST = 64
 _NUMBER = re.compile(r"\d+")
-_INSIDE = frozenset({"fusion", "call", "async-start", "conditional", "while", "custom-call"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +92,8 @@ class Roles:
                 loops=outer.loops,
                 caller=node,
             )
-        is_embedded = opcode not in ("call", "async-start")
-        what = opcode if opcode in _INSIDE else f"{role} of {opcode}"
+        is_embedded = not opcode_traits(opcode).is_control_flow
+        what = opcode if opcode_traits(opcode).is_runner else f"{role} of {opcode}"
         return Role(
             f"{what} {name} in {outer.text}",
             f"{what} in {outer.general}",

@@ -19,9 +19,9 @@ from hlo_lens.analysis.program_diff.graph_building import program_graph
 from hlo_lens.analysis.program_diff.labels import Labels
 from hlo_lens.analysis.program_diff.match_keys import operands_of
 from hlo_lens.analysis.program_diff.module_header import has_gap, header_values
-from hlo_lens.analysis.program_diff.noise_counts import PAIRED_CHANNELS
 from hlo_lens.analysis.program_diff.numbered_texts import TextColumns
 from hlo_lens.analysis.program_diff.side_effects import impure_nodes
+from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -68,7 +68,7 @@ def _channels(graph: ProgramGraph, up: Sequence[bytes]) -> dict[int, bytes]:
     """Return for each send and recv who shares its channel, whatever its number."""
     members: dict[str, list[int]] = {}
     for node, channel in graph.channels.items():
-        if graph.opcode(node) in PAIRED_CHANNELS:
+        if opcode_traits(graph.opcode(node)).is_paired:
             members.setdefault(channel, []).append(node)
     found: dict[int, bytes] = {}
     for nodes in members.values():

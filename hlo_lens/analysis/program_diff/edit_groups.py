@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.edits import Added, Moved, Removed
-from hlo_lens.model.hlo.query import split_phase
+from hlo_lens.model.hlo.opcodes import Produced, opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -28,11 +28,6 @@ _NUMBER = re.compile(r"\d+")
 _NAMED = re.compile(r"(?:operand|name|control|called|to_apply|calls|condition|body|metadata)")
 _OP_NAME = re.compile(r'op_name="([^"\\]*+(?:\\.[^"\\]*+)*+)"')
 _EXAMPLES = 3
-_VIEW_NAMES = """
-    tuple get-tuple-element bitcast while conditional call opt-barrier domain add-dependency
-    after-all parameter
-"""
-_VIEWS = frozenset(_VIEW_NAMES.split())
 _PLAIN = frozenset({"parameter", "get-tuple-element", "tuple", "constant", "bitcast"})
 _CALL_DEPTH = 64
 
@@ -119,7 +114,7 @@ class Folding:
         self._roles = roles
         self._groups: dict[Hashable, _Group] = {}
         self._of_node: dict[tuple[int, int], _Group] = {}
-        self._bytes: dict[str, int | None] = {}
+        self._bytes: dict[tuple[Produced, str], int | None] = {}
         self._texts: dict[tuple[Change, ...], tuple[str, ...]] = {}
         self._paths: dict[str, str] = {}
 
@@ -222,18 +217,13 @@ class Folding:
 
     def _size(self, instruction: HloInstruction, role: Role | None) -> int | None:
         """Return the bytes that an instruction produces; 0 for views and what is in a fusion."""
-        opcode = instruction.opcode
-        kind, phase = split_phase(opcode)
-        if (
-            (role is not None and role.is_embedded)
-            or opcode in _VIEWS
-            or phase in ("done", "update")
-        ):
+        produced = opcode_traits(instruction.opcode).produced
+        if (role is not None and role.is_embedded) or produced is Produced.NONE:
             return 0
-        text = f"{phase} {kind} {instruction.shape_text}"
-        if text not in self._bytes:
-            self._bytes[text] = _produced(instruction.shape, kind, phase)
-        return self._bytes[text]
+        key = produced, instruction.shape_text
+        if key not in self._bytes:
+            self._bytes[key] = _produced_bytes(instruction.shape, produced)
+        return self._bytes[key]
 
     def _finished(self, group: _Group) -> EditGroup:
         kind, base, head, changes = parts_of(group.first.edit)
@@ -293,12 +283,12 @@ def _where(kind: str, roles: tuple[Role | None, ...], *, general: bool = False) 
     return texts[1] or texts[0]
 
 
-def _produced(shape: Shape | None, kind: str, phase: str) -> int | None:
-    """Return the bytes of the array that is the result; of a start the second element."""
+def _produced_bytes(shape: Shape | None, produced: Produced) -> int | None:
+    """Return the bytes of the part of a result that is new."""
     if shape is None:
         return None
-    if phase == "start" and kind != "all-reduce" and len(shape.tuple_shapes) > 1:
-        shape = shape.tuple_shapes[0 if kind == "copy" else 1]
+    if produced is not Produced.ALL and len(shape.tuple_shapes) > 1:
+        shape = shape.tuple_shapes[produced.value - 1]
     return shape.size_bytes
 
 

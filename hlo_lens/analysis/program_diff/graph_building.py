@@ -12,7 +12,7 @@ from hlo_lens.analysis.program_diff.graph_operands import Linking, as_key
 from hlo_lens.analysis.program_diff.labels import LabelParts
 from hlo_lens.model.hlo.columns import OPERANDS, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo.instruction import CALLING_ATTRIBUTES, HloInstruction
-from hlo_lens.model.hlo.query import KNOWN_OPCODES
+from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -321,7 +321,8 @@ def _inline_calls(overlay: Overlay) -> tuple[tuple[str, str], ...]:
 
 def _starts(opcode: str) -> bool:
     """Return whether an opcode is an async-start, or sugar for one."""
-    return opcode == "async-start" or (opcode.endswith("-start") and opcode not in KNOWN_OPCODES)
+    traits = opcode_traits(opcode)
+    return traits.phase == "start" and (traits.base == "async" or traits.is_sugar)
 
 
 def _is_wrapped(root: HloInstruction, opcode: str) -> bool:

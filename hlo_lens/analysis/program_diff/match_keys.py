@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.analysis.program_diff.equal_keys import Key, by_key
-from hlo_lens.model.hlo.query import COLLECTIVE_KINDS, CONTROL_FLOW_OPCODES, split_phase
+from hlo_lens.model.hlo.opcodes import opcode_traits, opcodes_where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence, Set
@@ -22,17 +22,10 @@ _NUMBER = re.compile(r"\d+")
 _LOOP = re.compile(r"while/(?:body/|cond/)?|closed_call/|checkpoint/|rematted_computation/")
 """What JAX puts into the path of an operation for the loop around it."""
 
-POSITIONAL = frozenset({"fusion", "call", "async-start"})
-"""Opcodes whose operands are the parameters of what they call, in order."""
-
 _WIDE = 16
 """Operands beyond this many are not told apart by their place when users are matched."""
 
-TRIVIAL_NAMES = """
-    parameter constant tuple get-tuple-element bitcast broadcast iota reshape transpose copy convert
-    after-all partition-id replica-id opt-barrier slice compare select
-"""
-TRIVIAL = frozenset(TRIVIAL_NAMES.split())
+TRIVIAL = opcodes_where(lambda traits: traits.is_trivial)
 """Opcodes that are everywhere: two of them are no evidence that one moved."""
 
 
@@ -112,8 +105,7 @@ def collective_and_path(graph: ProgramGraph) -> Key:
     """Return a key of collectives, of whatever kind, for one operation of the program."""
 
     def key(node: int) -> Hashable:
-        kind, phase = split_phase(graph.opcode(node))
-        if kind not in COLLECTIVE_KINDS or phase in ("done", "update"):
+        if opcode_traits(graph.opcode(node)).collective_kind is None:
             return None
         return graph.hint(node) or None
 
@@ -140,9 +132,9 @@ def collective_alone(graph: ProgramGraph, by: str) -> Key:
 
     def key(node: int) -> Hashable:
         parts = graph.labels.parts[graph.label[node]]
-        kind, phase = split_phase(parts.opcode)
+        kind = opcode_traits(parts.opcode).collective_kind
         shape = graph.labels.shapes[parts.shape]
-        if kind not in COLLECTIVE_KINDS or phase in ("done", "update") or isinstance(shape, str):
+        if kind is None or isinstance(shape, str):
             return None
         return kind if by == "kind" else (parts.opcode, shape.element_type, shape.is_tuple)
 
@@ -187,19 +179,19 @@ def _moved_by_opcode(graph: ProgramGraph) -> Key:
 def _moved_collective(by: str) -> Callable[[ProgramGraph], Key]:
     def of(graph: ProgramGraph) -> Key:
         def key(node: int) -> Hashable:
-            kind, phase = split_phase(graph.opcode(node))
-            if kind not in COLLECTIVE_KINDS or phase in ("done", "update"):
+            opcode = graph.opcode(node)
+            if opcode_traits(opcode).collective_kind is None:
                 return None
             if by == "label":
                 return graph.label[node]
             if by == "path":
                 path = graph.op_name(node) and _without_loops(graph.op_name(node))
-                return (kind, phase, path) if path else None
+                return (opcode, path) if path else None
             parts = graph.labels.parts[graph.label[node]]
             shape = graph.labels.shapes[parts.shape]
             groups = graph.labels.attributes[parts.attributes].get("replica_groups")
             element = "" if isinstance(shape, str) else shape.element_type
-            return kind, phase, element, groups and groups[0]
+            return opcode, element, groups and groups[0]
 
         return key
 
@@ -215,7 +207,7 @@ def embedded_computations(graph: ProgramGraph) -> set[int]:
     return {
         computation
         for node, called in graph.callees.items()
-        if graph.opcode(node) not in CONTROL_FLOW_OPCODES
+        if not opcode_traits(graph.opcode(node)).is_control_flow
         for _, computation in called
     }
 

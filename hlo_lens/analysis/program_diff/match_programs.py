@@ -30,7 +30,6 @@ from hlo_lens.analysis.program_diff.fingerprints import KnownBodies, fingerprint
 from hlo_lens.analysis.program_diff.match import Matching
 from hlo_lens.analysis.program_diff.match_computations import NodeMatcher
 from hlo_lens.analysis.program_diff.match_keys import (
-    POSITIONAL,
     computation_names,
     entry_parameters,
     moved_keys,
@@ -38,6 +37,7 @@ from hlo_lens.analysis.program_diff.match_keys import (
     operands_of,
     parameter_numbers,
 )
+from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,7 +127,7 @@ class _Matcher:
         a, b = callers
         if self._mine.content[mine] == self._yours.content[yours]:
             return
-        if a < 0 or self.base.opcode(a) not in POSITIONAL:
+        if a < 0 or not opcode_traits(self.base.opcode(a)).is_positional:
             return
         given = [
             (self.result.head_of[x] if x >= 0 else -1, index)

@@ -19,6 +19,7 @@ from hlo_lens.analysis.program_diff.edits import Change
 from hlo_lens.analysis.program_diff.metadata_changes import MetadataNoise
 from hlo_lens.analysis.program_diff.noise import Noise
 from hlo_lens.model.hlo.columns import END, NAME, NAME_END, OPERANDS_END, STRIDE
+from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -40,9 +41,6 @@ _CHUNK = 4096
 
 _REMEMBERED = 20_000
 """Distinct attribute lists whose plain form is kept."""
-
-PAIRED_CHANNELS = frozenset({"send", "recv", "send-done", "recv-done"})
-"""Opcodes of which a channel says who is whose counterpart."""
 
 
 class NoiseCount:
@@ -229,7 +227,7 @@ class NoiseCount:
         pairs: dict[int, tuple[str, str]] = {}
         for mine, before in base.channels.items():
             after = head.channels.get(head_of[mine]) if head_of[mine] >= 0 else None
-            if after is not None and base.opcode(mine) in PAIRED_CHANNELS:
+            if after is not None and opcode_traits(base.opcode(mine)).is_paired:
                 pairs[mine] = (before, after)
                 forth.setdefault(before, set()).add(after)
                 back.setdefault(after, set()).add(before)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.attribute_text import METADATA_KEY
 from hlo_lens.model.hlo.columns import NAME
-from hlo_lens.model.hlo.query import KNOWN_OPCODES, split_phase
+from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.program_diff.numbered_texts import TextColumns
@@ -79,7 +79,7 @@ def style_of(columns: TextColumns) -> Style:
         and not any(c.signature_text for c in columns.module.computations)
     )
     return Style(
-        has_sugar=any(o not in KNOWN_OPCODES and split_phase(o)[1] for o in opcodes),
+        has_sugar=any(opcode_traits(opcode).is_sugar for opcode in opcodes),
         has_wrapped="async-start" in opcodes,
         has_layouts=any("]{" in shape for shape in shapes),
         has_shapes=any(shapes),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_lens.model.hlo.opcodes import opcode_traits
+
 if TYPE_CHECKING:
     from hlo_lens.analysis.program_diff.graph import ProgramGraph
     from hlo_lens.analysis.program_diff.labels import Labels
 
-_OPCODES = frozenset({"rng", "rng-get-and-update-state", "infeed", "recv"})
 _SIDE_EFFECT = "custom_call_has_side_effect"
 
 
@@ -36,7 +37,7 @@ def impure_nodes(graph: ProgramGraph) -> set[int]:
 
 def _is_impure(labels: Labels, label: int) -> bool:
     parts = labels.parts[label]
-    if parts.opcode in _OPCODES:
+    if opcode_traits(parts.opcode).is_impure:
         return True
     attributes = labels.attributes[parts.attributes]
     return _SIDE_EFFECT in attributes and attributes[_SIDE_EFFECT][1] == "true"

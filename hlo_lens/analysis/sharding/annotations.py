@@ -135,7 +135,7 @@ def _rows(table: InstructionTable) -> Iterator[int]:
     found: set[int] = set()
     if table.module.mentions_shardy:
         found.update(rows_with_attribute_text(table.module, _SHARDY))
-    for row in table.rows_of(frozenset({"custom-call"})):
+    for row in table.rows_of({"custom-call"}):
         start, end = spans[row * STRIDE + OPERANDS_END], spans[row * STRIDE + END]
         if any(text.find(word, start, end) >= 0 for word in _TARGET_WORDS):
             found.add(row)

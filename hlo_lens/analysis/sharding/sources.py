@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.analysis.program.entry_signature import entry_signature
 from hlo_lens.analysis.sharding.mesh_axes import named_meshes
-from hlo_lens.model.hlo.query import collective_kind, evident_partitions, tabulate
+from hlo_lens.model.hlo.opcodes import opcode_traits
+from hlo_lens.model.hlo.query import evident_partitions, tabulate
 from hlo_lens.model.shapes import shardy
 from hlo_lens.text.errors import DumpSyntaxError
 
@@ -175,7 +176,7 @@ def is_per_device(table: InstructionTable) -> bool:
         return True
     if module.entry.name.endswith("_spmd") or (evident_partitions(table) or 1) == 1:
         return True
-    return any(collective_kind(table.opcodes[row]) for row in module.entry.rows)
+    return any(opcode_traits(table.opcodes[row]).collective_kind for row in module.entry.rows)
 
 
 def _entry_text(
@@ -222,7 +223,7 @@ def _index_text(value: FrameworkValue) -> str:
 
 def _has_sharding_call(table: InstructionTable) -> bool:
     """Return whether there is a custom call that only says how a value is sharded."""
-    rows = table.rows_of(frozenset({"custom-call"}))
+    rows = table.rows_of({"custom-call"})
     return any(custom_call_target(table.instruction(row)) in _SHARDING_TARGETS for row in rows)
 
 

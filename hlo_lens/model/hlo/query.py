@@ -1,4 +1,4 @@
-"""Questions about opcodes, and the columns of a module for passes that look at every instruction.
+"""Columns of a module for passes that look at every instruction.
 
 A module has up to hundreds of thousands of instructions. `tabulate` goes over them once and keeps,
 for each row, its opcode and the bytes of its result; a shape is read once per distinct text.
@@ -11,7 +11,6 @@ import functools
 from array import array
 from collections import Counter
 from dataclasses import dataclass
-from enum import Enum
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -28,139 +27,24 @@ from hlo_lens.model.hlo.columns import (
 )
 from hlo_lens.model.hlo.computation import HloComputation
 from hlo_lens.model.hlo.instruction import HloInstruction
+from hlo_lens.model.hlo.opcodes import Produced, opcode_traits
 from hlo_lens.model.rows import FewTexts
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.hlo.opcodes import OpcodeTraits
     from hlo_lens.model.shapes.shape import Shape
     from hlo_lens.model.text_reader import HloReader
-
-COLLECTIVE_KINDS = (
-    "all-reduce",
-    "all-gather",
-    "reduce-scatter",
-    "all-to-all",
-    "ragged-all-to-all",
-    "collective-permute",
-    "collective-broadcast",
-    "send",
-    "recv",
-)
-"""Opcodes that move data between devices, or between a device and its host (send, recv)."""
-
-_OPCODE_NAMES = """
-    abs acos acosh add add-dependency after-all all-gather all-gather-done all-gather-start
-    all-reduce all-reduce-done all-reduce-start all-to-all and asin asinh async-done async-start
-    async-update atan2 atanh batch-norm-grad batch-norm-inference batch-norm-training bitcast
-    bitcast-convert broadcast call cbrt ceil cholesky clamp collective-broadcast
-    collective-permute collective-permute-done collective-permute-start compare complex
-    concatenate conditional constant convert convolution copy copy-done copy-start cosh cosine
-    count-leading-zeros custom-call divide domain dot dynamic-reshape dynamic-slice
-    dynamic-update-slice erf exponential exponential-minus-one fft floor fusion gather
-    get-dimension-size get-tuple-element imag infeed iota is-finite log log-plus-one logistic map
-    maximum minimum mulhi multiply negate not opt-barrier or outfeed pad parameter partition-id
-    popcnt power ragged-all-to-all ragged-dot real recv recv-done reduce reduce-precision
-    reduce-scatter reduce-window remainder replica-id reshape reverse rng rng-bit-generator
-    rng-get-and-update-state round-nearest-afz round-nearest-even rsqrt scaled-dot scan scatter
-    select select-and-scatter send send-done set-dimension-size shift-left shift-right-arithmetic
-    shift-right-logical sign sine sinh slice sort sqrt stochastic-convert subtract tan tanh topk
-    transpose triangular-solve tuple while xor
-    trace tuple-select
-"""
-
-KNOWN_OPCODES = frozenset(_OPCODE_NAMES.split())
-"""XLA's opcodes of August 2026, and the last two, which it no longer has. Source: hlo_opcode.h."""
-
-CONTROL_FLOW_OPCODES = frozenset({"call", "conditional", "while", "async-start"})
-"""Opcodes whose called computations have buffers of their own.
-
-The computations of all others (fusion, reduce, sort, ...) are embedded: their values live in
-registers or scratch memory. Source: call_graph.cc, GetInstructionCallContext.
-"""
-
-_PHASES = ("start", "update", "done")
-_COLLECTIVE_WORDS = (
-    "all-",
-    "collective",
-    "reduce-scatter",
-    "permute",
-    "broadcast-start",
-    "send",
-    "recv",
-    "exchange",
-)
 
 
 @functools.cache
 def split_phase(opcode: str) -> tuple[str, str]:
-    """Return an opcode without its async ending, and the ending: start, update, done or empty.
-
-    Of ``send`` and ``recv``, whose start is the plain opcode, only ``-done`` is an ending.
-
-    >>> split_phase("reduce-scatter-start")
-    ('reduce-scatter', 'start')
-    >>> split_phase("dot")
-    ('dot', '')
-    """
-    for phase in _PHASES:
-        if opcode.endswith(f"-{phase}"):
-            return opcode.removesuffix(f"-{phase}"), phase
-    return opcode, ""
-
-
-def is_known_opcode(opcode: str) -> bool:
-    """Return whether XLA of August 2026 has the opcode, be it by async sugar (``dot-start``)."""
-    return opcode in KNOWN_OPCODES or split_phase(opcode)[0] in KNOWN_OPCODES
-
-
-def collective_kind(opcode: str) -> str | None:
-    """Return the kind of collective that an opcode performs or starts, or None.
-
-    ``-done`` and ``-update`` end what was counted at its start, so they are none.
-    """
-    base, phase = split_phase(opcode)
-    return base if base in COLLECTIVE_KINDS and phase in ("", "start") else None
-
-
-def is_collective_like(opcode: str) -> bool:
-    """Return whether an opcode that XLA did not have in August 2026 sounds like a collective."""
-    return not is_known_opcode(opcode) and any(word in opcode for word in _COLLECTIVE_WORDS)
-
-
-class _Part(Enum):
-    """Which part of an instruction's result is an array that it produces."""
-
-    ALL = 0
-    FIRST = 1
-    SECOND = 2
-    NONE = 3
-
-
-_VIEW_NAMES = """
-    tuple get-tuple-element bitcast while conditional call opt-barrier domain add-dependency
-    after-all async-start send parameter
-"""
-_VIEWS = frozenset(_VIEW_NAMES.split())
-
-
-@functools.cache
-def _produced_part(opcode: str) -> _Part:
-    """Return what of a result is new; the rest is an operand's buffer or a called computation's.
-
-    ``X-start`` results are ``((operands), result, contexts)``, copy-start is ``(destination,
-    source, context)``, recv is ``(data, context, token)``, all-reduce-start has no operand in it.
-    """
-    phase = split_phase(opcode)[1]
-    if opcode in _VIEWS or phase in ("update", "done"):
-        return _Part.NONE
-    if opcode in ("copy-start", "recv"):
-        return _Part.FIRST
-    if phase == "start" and opcode != "all-reduce-start":
-        return _Part.SECOND
-    return _Part.ALL
+    """Return an opcode without its async ending, and the ending: start, update, done or empty."""
+    traits = opcode_traits(opcode)
+    return traits.base, traits.phase
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -173,7 +57,7 @@ class InstructionTable:
         opcode_sizes: How often each pair of an opcode and the bytes of a result (see
             `result_bytes`) is there.
         producers: Rows that produce arrays of their own, in text order: no views (see
-            `left_out_views`), nothing embedded (see `CONTROL_FLOW_OPCODES`).
+            `left_out_views`), nothing embedded (see `OpcodeTraits`).
         produced_bytes: For each of `producers` the bytes of these arrays; None where unknown.
         left_out_views: Rows that only pass on what others produced: tuple, get-tuple-element,
             bitcast, while, conditional, call, opt-barrier, send, async-start, ``-done``,
@@ -213,10 +97,14 @@ class InstructionTable:
         """Return `Shape.size_bytes` of a row's result, of a tuple the sum over its leaves."""
         return self._sizes[self.module.columns.text(row, SHAPE, SHAPE_END)]
 
-    def rows_of(self, opcodes: frozenset[str]) -> list[int]:
+    def rows_of(self, opcodes: Collection[str]) -> list[int]:
         """Return the rows whose opcode is one of these, in text order."""
         found = [self._rows[opcode] for opcode in opcodes if opcode in self._rows]
         return list(found[0]) if len(found) == 1 else sorted(chain.from_iterable(found))
+
+    def rows_where(self, predicate: Callable[[OpcodeTraits], bool]) -> list[int]:
+        """Return the rows whose opcode has traits that satisfy a predicate, in text order."""
+        return self.rows_of([o for o in self._rows if predicate(opcode_traits(o))])
 
     def instruction(self, row: int) -> HloInstruction:
         """Return the instruction of a row, with the computation that holds it."""
@@ -234,18 +122,18 @@ def tabulate(module: HloModule) -> InstructionTable:
         opcode_sizes[opcode, sizes[shape]] += count
     producers = array("I")
     produced: list[int | None] = []
-    parts = [_produced_part(opcode) for opcode in opcodes.different]
+    parts = [opcode_traits(opcode).produced for opcode in opcodes.different]
     numbers = opcodes.numbers
     reached = control_flow_computations(module, opcodes)
     for computation in reached:
         is_entry = computation.is_entry
         for row in computation.rows:
             part = parts[numbers[row]]
-            if part is _Part.NONE and not (is_entry and opcodes[row] == "parameter"):
+            if part is Produced.NONE and not (is_entry and opcodes[row] == "parameter"):
                 continue
             producers.append(row)
             shape = text[spans[row * STRIDE + SHAPE] : spans[row * STRIDE + SHAPE_END]]
-            if part in (_Part.ALL, _Part.NONE):
+            if part in (Produced.ALL, Produced.NONE):
                 produced.append(sizes[shape])
             else:
                 produced.append(sizes.element(shape, part.value - 1))
@@ -338,7 +226,7 @@ def row_owners(module: HloModule) -> array[int]:
 def control_flow_computations(module: HloModule, opcodes: FewTexts) -> list[HloComputation]:
     """Return the computations, in text order, that have buffers of their own.
 
-    They are the entry and what it reaches through `CONTROL_FLOW_OPCODES` alone.
+    They are the entry and what it reaches through control flow alone (see `OpcodeTraits`).
 
     Args:
         module: The module; one without computations has none of these either.
@@ -347,7 +235,8 @@ def control_flow_computations(module: HloModule, opcodes: FewTexts) -> list[HloC
     if not module.computations:
         return []
     numbers = opcodes.numbers
-    wanted = {n for n, opcode in enumerate(opcodes.different) if opcode in CONTROL_FLOW_OPCODES}
+    traits = map(opcode_traits, opcodes.different)
+    wanted = {number for number, one in enumerate(traits) if one.is_control_flow}
     entry = module.entry
     found = {entry.place}
     waiting = [entry]

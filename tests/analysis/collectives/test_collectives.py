@@ -617,6 +617,14 @@ def test_what_runs_between_start_and_done_hides_it() -> None:
     assert found.overlap_bytes == 2 * 8 * 16 * 4
 
 
+def test_arithmetic_of_a_ragged_dot_beside_a_collective_is_unknown() -> None:
+    ragged = HIDING.replace(
+        "dot(g, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "ragged-dot(g, w, x)"
+    )
+    (found,) = _counted(ragged, SCHEDULED).collectives
+    assert (found.overlap_instructions, found.overlap_flops) == (2, None)
+
+
 def test_nothing_between_start_and_done_is_exposed() -> None:
     lines = HIDING.splitlines()
     early = [*lines[:4], lines[-2], *lines[4:-2], lines[-1]]

@@ -1,4 +1,4 @@
-"""Opcodes, and which instructions produce arrays of their own."""
+"""Instruction tables: which instructions produce arrays of their own, and their owners."""
 
 from __future__ import annotations
 
@@ -6,43 +6,6 @@ import pytest
 
 from hlo_lens.model.hlo import query as hlo_query
 from tests.analysis.texts import LOOP, entry_of, table_of
-
-
-@pytest.mark.parametrize(
-    ("opcode", "kind"),
-    [
-        ("all-reduce", "all-reduce"),
-        ("all-reduce-start", "all-reduce"),
-        ("all-reduce-done", None),
-        ("reduce-scatter-start", "reduce-scatter"),
-        ("reduce-scatter-update", None),
-        ("send", "send"),
-        ("send-done", None),
-        ("recv", "recv"),
-        ("reduce", None),
-        ("async-start", None),
-        ("copy-start", None),
-    ],
-)
-def test_collective_is_counted_at_its_start(opcode: str, kind: str | None) -> None:
-    assert hlo_query.collective_kind(opcode) == kind
-
-
-@pytest.mark.parametrize(
-    ("opcode", "known", "collective_like"),
-    [
-        ("dot", True, False),
-        ("dot-start", True, False),
-        ("all-to-none", False, True),
-        ("collective-swap-start", False, True),
-        ("quantum-dot", False, False),
-    ],
-)
-def test_opcode_of_the_future_is_told_from_known_ones(
-    opcode: str, known: bool, collective_like: bool
-) -> None:
-    assert hlo_query.is_known_opcode(opcode) is known
-    assert hlo_query.is_collective_like(opcode) is collective_like
 
 
 @pytest.mark.parametrize(

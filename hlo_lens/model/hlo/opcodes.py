@@ -1,0 +1,343 @@
+"""Opcodes and their traits: one row per opcode, which every pass asks.
+
+Opcodes are an open set. An opcode without a row has no trait at all: nothing is claimed of it.
+Async sugar (``dot-start``, ``dot-update``, ``dot-done``) has the traits that follow from its base
+and its ending.
+
+Sources: hlo_opcode.h for the names, and the XLA functions that the traits name, as of August 2026.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+_PHASES = ("start", "update", "done")
+
+
+class Produced(Enum):
+    """Part of an instruction's result that is a new array; the rest belongs to others."""
+
+    ALL = 0
+    FIRST = 1
+    SECOND = 2
+    NONE = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpcodeTraits:
+    """Traits of one opcode.
+
+    Attributes:
+        opcode: As written.
+        base: The opcode without its async ending: ``reduce-scatter`` of ``reduce-scatter-start``.
+        phase: The async ending: ``start``, ``update``, ``done``, or empty. ``send`` and ``recv``,
+            whose start is the plain opcode, have only ``done``.
+        is_known: Whether XLA of August 2026 has it, or has its base.
+        is_collective: Moves data between devices, or between a device and its host.
+        is_paired: Its channel connects it to one counterpart: send, recv and their ends.
+        is_transfer: A collective of pairs of sender and receiver instead of groups.
+        is_caller: May name computations in its attributes. Source: hlo_instructions.h.
+        is_runner: Runs the computations that it calls as a whole, not element by element.
+        is_control_flow: Its called computations have buffers of their own; those of all others are
+            embedded: their values are in registers or scratch memory. Source: call_graph.cc,
+            GetInstructionCallContext.
+        is_applier: Applies a computation to elements: a reducer, a comparator.
+        is_positional: Its operands are the parameters of what it calls, in order.
+        is_view: Produces no array: its result is an operand's or a called computation's.
+        is_idle: Does no work when it runs.
+        is_trivial: So frequent that two equal ones are no evidence of one program.
+        is_product: A matrix product or convolution, or a custom call, which may be one.
+        is_heavy: Worth naming as what makes or needs a value.
+        is_elementwise: Source: HloInstruction::IsOpElementwise and IsElementwiseImpl.
+        is_formatting: Copies, converts, reorders or cuts operand 0, without arithmetic.
+        is_forwarding: Its result is operand 0; a scalar keeps its value.
+        is_aligned: Each dimension of its result is that dimension of operand 0.
+        is_copying: May copy between memories.
+        is_update: Its result is operand 0 with a part overwritten.
+        is_in_place: May write its result into an operand. Source:
+            HloDataflowAnalysis::GetInPlaceInputOutputPairs.
+        is_sharing: Its result may share an operand's buffer, beside elementwise opcodes. Source:
+            HloDataflowAnalysis::CanShareOperandBufferWithUser.
+        is_impure: Two equal ones may have different results.
+        is_nullary: Takes no operands.
+        is_printed_value: Prints a literal or a number in the place of operands.
+        is_first_produced: Its result is a tuple of which the first element is a new array.
+        is_all_produced: An async start whose whole result is new, without operands in it.
+    """
+
+    opcode: str
+    base: str
+    phase: str = ""
+    is_known: bool = False
+    is_collective: bool = False
+    is_paired: bool = False
+    is_transfer: bool = False
+    is_caller: bool = False
+    is_runner: bool = False
+    is_control_flow: bool = False
+    is_applier: bool = False
+    is_positional: bool = False
+    is_view: bool = False
+    is_idle: bool = False
+    is_trivial: bool = False
+    is_product: bool = False
+    is_heavy: bool = False
+    is_elementwise: bool = False
+    is_formatting: bool = False
+    is_forwarding: bool = False
+    is_aligned: bool = False
+    is_copying: bool = False
+    is_update: bool = False
+    is_in_place: bool = False
+    is_sharing: bool = False
+    is_impure: bool = False
+    is_nullary: bool = False
+    is_printed_value: bool = False
+    is_first_produced: bool = False
+    is_all_produced: bool = False
+
+    @property
+    def is_start(self) -> bool:
+        """Whether it starts an asynchronous operation, which another instruction ends."""
+        return self.phase == "start" or (self.is_paired and not self.phase)
+
+    @property
+    def is_end(self) -> bool:
+        """Whether it continues or ends what another instruction started: update or done."""
+        return self.phase in ("update", "done")
+
+    @property
+    def is_sugar(self) -> bool:
+        """Whether it is async sugar: an ending on an opcode, without a row for both together."""
+        return bool(self.phase) and self.opcode not in OPCODES
+
+    @property
+    def collective_kind(self) -> str | None:
+        """Kind of the collective that it performs or starts, or None; its end is none."""
+        is_kind = self.base in COLLECTIVE_KINDS and not self.is_end
+        return self.base if is_kind else None
+
+    @property
+    def produced(self) -> Produced:
+        """Part of the result that is new.
+
+        ``X-start`` results are ``((operands), result, contexts)``, copy-start is ``(destination,
+        source, context)``, recv is ``(data, context, token)``, all-reduce-start has no operand in
+        it.
+        """
+        if self.is_view or self.is_end:
+            return Produced.NONE
+        if self.is_first_produced:
+            return Produced.FIRST
+        is_second = self.phase == "start" and not self.is_all_produced
+        return Produced.SECOND if is_second else Produced.ALL
+
+
+_TABLE = """
+    all-reduce                collective caller applier
+    all-gather                collective
+    reduce-scatter            collective caller applier
+    all-to-all                collective
+    ragged-all-to-all         collective in_place
+    collective-permute        collective transfer in_place
+    collective-broadcast      collective
+    send                      collective paired transfer view
+    recv                      collective paired transfer impure first_produced
+    abs                       elementwise
+    acos                      elementwise
+    acosh                     elementwise
+    add                       elementwise
+    add-dependency            view idle formatting forwarding
+    after-all                 view idle trivial
+    all-gather-done
+    all-gather-start
+    all-reduce-done
+    all-reduce-start          caller applier in_place all_produced
+    and                       elementwise
+    asin                      elementwise
+    asinh                     elementwise
+    async-done                caller forwarding
+    async-start               caller runner control_flow positional view
+    async-update              caller
+    atan2                     elementwise
+    atanh                     elementwise
+    batch-norm-grad
+    batch-norm-inference
+    batch-norm-training
+    bitcast                   view idle trivial formatting forwarding
+    bitcast-convert           elementwise formatting
+    broadcast                 trivial formatting forwarding
+    call                      caller runner control_flow positional view
+    cbrt                      elementwise
+    ceil                      elementwise
+    cholesky
+    clamp                     elementwise
+    collective-permute-done
+    collective-permute-start  in_place
+    compare                   trivial elementwise
+    complex                   elementwise
+    concatenate
+    conditional               caller runner control_flow view sharing
+    constant                  idle trivial elementwise nullary printed_value
+    convert                   trivial elementwise formatting
+    convolution               product heavy
+    copy                      trivial elementwise formatting forwarding copying
+    copy-done
+    copy-start                first_produced
+    cosh                      elementwise
+    cosine                    elementwise
+    count-leading-zeros       elementwise
+    custom-call               caller runner applier product heavy aligned
+    divide                    elementwise
+    domain                    view idle formatting forwarding
+    dot                       product heavy
+    dynamic-reshape
+    dynamic-slice             formatting aligned copying
+    dynamic-update-slice      aligned copying update in_place sharing
+    erf                       elementwise
+    exponential               elementwise
+    exponential-minus-one     elementwise
+    fft
+    floor                     elementwise
+    fusion                    caller runner positional in_place sharing
+    gather                    heavy
+    get-dimension-size
+    get-tuple-element         view idle trivial
+    imag                      elementwise
+    infeed                    impure
+    iota                      trivial nullary
+    is-finite                 elementwise
+    log                       elementwise
+    log-plus-one              elementwise
+    logistic                  elementwise
+    map                       caller applier
+    maximum                   elementwise
+    minimum                   elementwise
+    mulhi                     elementwise
+    multiply                  elementwise
+    negate                    elementwise
+    not                       elementwise
+    opt-barrier               view idle trivial formatting forwarding
+    or                        elementwise
+    outfeed
+    pad                       formatting aligned
+    parameter                 view idle trivial nullary printed_value
+    partition-id              idle trivial nullary
+    popcnt                    elementwise
+    power                     elementwise
+    ragged-dot                product heavy
+    real                      elementwise
+    recv-done                 paired
+    reduce                    caller applier heavy
+    reduce-precision          elementwise formatting
+    reduce-window             caller applier
+    remainder                 elementwise
+    replica-id                idle trivial nullary
+    reshape                   trivial formatting forwarding
+    reverse                   formatting
+    rng                       elementwise impure
+    rng-bit-generator
+    rng-get-and-update-state  impure
+    round-nearest-afz         elementwise
+    round-nearest-even        elementwise
+    rsqrt                     elementwise
+    scaled-dot                product heavy
+    scan                      caller applier
+    scatter                   caller applier heavy update in_place sharing
+    select                    trivial elementwise
+    select-and-scatter        caller applier
+    send-done                 paired
+    set-dimension-size        update in_place sharing
+    shift-left                elementwise
+    shift-right-arithmetic    elementwise
+    shift-right-logical       elementwise
+    sign                      elementwise
+    sine                      elementwise
+    sinh                      elementwise
+    slice                     trivial formatting aligned copying
+    sort                      caller applier heavy sharing
+    sqrt                      elementwise
+    stochastic-convert        elementwise
+    subtract                  elementwise
+    tan                       elementwise
+    tanh                      elementwise
+    topk                      caller applier
+    trace
+    transpose                 trivial formatting
+    triangular-solve          sharing
+    tuple                     view idle trivial
+    tuple-select
+    while                     caller runner control_flow view sharing
+    xor                       elementwise
+"""
+"""Opcode and traits, those of `OpcodeTraits` without ``is_``. Collectives come first, in the order
+in which reports list them; trace and tuple-select are of older XLA."""
+
+
+def _split_phase(opcode: str) -> tuple[str, str]:
+    for phase in _PHASES:
+        if opcode.endswith(f"-{phase}"):
+            return opcode.removesuffix(f"-{phase}"), phase
+    return opcode, ""
+
+
+def _rows() -> Iterator[OpcodeTraits]:
+    for line in _TABLE.strip().splitlines():
+        opcode, *words = line.split()
+        base, phase = _split_phase(opcode)
+        traits = {f"is_{word}": True for word in words}
+        yield OpcodeTraits(opcode=opcode, base=base, phase=phase, is_known=True, **traits)
+
+
+OPCODES: Mapping[str, OpcodeTraits] = {row.opcode: row for row in _rows()}
+"""The rows of the table by opcode; sugar is not among them."""
+
+COLLECTIVE_KINDS = tuple(row.opcode for row in OPCODES.values() if row.is_collective)
+"""Opcodes that move data between devices, or between a device and its host (send, recv)."""
+
+_COLLECTIVE_WORDS = (
+    "all-",
+    "collective",
+    "reduce-scatter",
+    "permute",
+    "broadcast-start",
+    "send",
+    "recv",
+    "exchange",
+)
+
+
+@functools.cache
+def opcode_traits(opcode: str) -> OpcodeTraits:
+    """Return the traits of an opcode as written.
+
+    >>> opcode_traits("reduce-scatter-start").base
+    'reduce-scatter'
+    >>> opcode_traits("made-up").is_known
+    False
+    """
+    if opcode in OPCODES:
+        return OPCODES[opcode]
+    base, phase = _split_phase(opcode)
+    row = OPCODES.get(base) if phase else None
+    if row is None:
+        return OpcodeTraits(opcode=opcode, base=base, phase=phase)
+    return OpcodeTraits(
+        opcode=opcode, base=base, phase=phase, is_known=True, is_caller=row.is_caller
+    )
+
+
+def opcodes_where(predicate: Callable[[OpcodeTraits], bool]) -> frozenset[str]:
+    """Return the opcodes of the table that satisfy a predicate; sugar is not among them."""
+    return frozenset(row.opcode for row in OPCODES.values() if predicate(row))
+
+
+def is_collective_like(opcode: str) -> bool:
+    """Return whether an opcode that XLA did not have in August 2026 sounds like a collective."""
+    return not opcode_traits(opcode).is_known and any(word in opcode for word in _COLLECTIVE_WORDS)
