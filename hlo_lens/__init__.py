@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from hlo_lens.api.capture import Capture, capture
     from hlo_lens.api.changes import Diff, diff
     from hlo_lens.api.check import Checked, check
+    from hlo_lens.api.collectives import collectives, loops
     from hlo_lens.api.modules import modules_of
-    from hlo_lens.api.questions import collectives, loops, memory, shardings, signature
+    from hlo_lens.api.questions import memory, shardings, signature
     from hlo_lens.api.report import report_on
     from hlo_lens.api.sides import snapshot
     from hlo_lens.jax_bridge import from_compiled, from_lowered
@@ -144,7 +145,8 @@ __all__ = [
 _HOMES = {
     "hlo_lens.api.capture": ("Capture", "capture"),
     "hlo_lens.api.modules": ("modules_of",),
-    "hlo_lens.api.questions": ("collectives", "loops", "memory", "shardings", "signature"),
+    "hlo_lens.api.collectives": ("collectives", "loops"),
+    "hlo_lens.api.questions": ("memory", "shardings", "signature"),
     "hlo_lens.api.report": ("report_on",),
     "hlo_lens.api.changes": ("Diff", "diff"),
     "hlo_lens.api.check": ("Checked", "check"),

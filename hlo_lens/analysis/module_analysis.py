@@ -15,6 +15,8 @@ from hlo_lens.text.errors import MissingDumpError
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.collectives.collectives import Collectives
+    from hlo_lens.analysis.collectives.explanation import Why
+    from hlo_lens.analysis.collectives.grouping import CollectivesBy
     from hlo_lens.analysis.collectives.loops import Loops
     from hlo_lens.analysis.memory.results import MemoryResults
     from hlo_lens.analysis.program.entry_signature import EntrySignature
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.mesh import Mesh
 
 NO_HLO = "no HLO text; XLA writes it with --xla_dump_to=DIR --xla_dump_hlo_as_text"
+
+KIND_AND_AXIS = "kind and axis"
+"""Grouping of collectives where the user names none."""
 
 MOST_ESTIMATED = 20_000
 """Instructions of the largest module whose memory is estimated where nobody asked for memory."""
@@ -63,6 +68,7 @@ class ModuleAnalysis:
         self.mesh = mesh
         self.most_estimated = most_estimated
         self._is_quick = is_quick
+        self._groups: dict[tuple[str, bool], CollectivesBy] = {}
 
     @property
     def has_hlo(self) -> bool:
@@ -139,6 +145,28 @@ class ModuleAnalysis:
         from hlo_lens.analysis.collectives.collectives import collectives
 
         return collectives(self.table, mesh=self.mesh, before=self.read_before)
+
+    def collectives_by(self, by: str = KIND_AND_AXIS, *, is_dynamic: bool = True) -> CollectivesBy:
+        """Return groups of collectives, with the bytes of one run or of the text."""
+        from hlo_lens.analysis.collectives.grouping import collectives_by
+
+        key = (by, is_dynamic)
+        if key not in self._groups:
+            self._groups[key] = collectives_by(
+                self.collectives.collectives, by, is_dynamic=is_dynamic
+            )
+        return self._groups[key]
+
+    def explain_collectives(self, name: str) -> tuple[Why, ...]:
+        """Return explanations of the collectives of a name; none without HLO text."""
+        if not self.has_hlo:
+            return ()
+        from hlo_lens.analysis.collectives.explanation import find_collectives, why
+
+        found = self.collectives
+        chosen = find_collectives(found, name)
+        before = self.read_before() if chosen else None
+        return tuple(why(self.module, one, found, before) for one in chosen)
 
     @cached_property
     def loops(self) -> Loops:

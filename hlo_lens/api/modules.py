@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
 
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.load import load
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Program: TypeAlias = str | Path | Dump | ModuleDump | HloModule
 """A path, HLO text (more than one line), or what was read from either."""
+
+T = TypeVar("T")
 
 _NAMES_SHOWN = 8
 
@@ -48,6 +50,18 @@ def modules_of(program: Program, *, module: str | None = None) -> tuple[ModuleDu
         message = f"not a regular expression: {error}"
         raise UsageError(message) from error
     return select_modules(found, pattern)
+
+
+def read_modules(path: str, *, progress: Progress | None = None) -> tuple[ModuleDump, ...]:
+    """Return the modules of a file, a folder or an archive; ``-`` is standard input."""
+    return load(path, progress=progress).modules
+
+
+def read_log(path: str) -> ModuleDump:
+    """Return the log in a file."""
+    from hlo_lens.load import load_log
+
+    return load_log(path)
 
 
 def select_modules(
@@ -94,7 +108,7 @@ def analysis_of(
     return ModuleAnalysis(one_module(program, module), mesh=named)
 
 
-def with_progress(modules: Sequence[ModuleDump], progress: Progress | None) -> Iterator[ModuleDump]:
+def with_progress(modules: Sequence[T], progress: Progress | None) -> Iterator[T]:
     """Yield modules; where there are several, report before each how many are done."""
     for done, module in enumerate(modules):
         if progress is not None and len(modules) > 1:

@@ -14,8 +14,6 @@ from hlo_lens.api.modules import analysis_of
 from hlo_lens.text.errors import MissingDumpError
 
 if TYPE_CHECKING:
-    from hlo_lens.analysis.collectives.loops import Loops
-    from hlo_lens.analysis.collectives.results import Collectives
     from hlo_lens.analysis.memory.results import MemoryResults
     from hlo_lens.analysis.program.entry_signature import EntrySignature
     from hlo_lens.analysis.sharding.table import ShardingTable
@@ -45,36 +43,6 @@ def memory(program: Program, *, module: str | None = None) -> MemoryResults:
         )
         raise MissingDumpError(message)
     return known.memory
-
-
-def collectives(
-    program: Program, *, module: str | None = None, mesh: MeshLike | None = None
-) -> Collectives:
-    """Return the collectives of a module, each logical operation once.
-
-    >>> import hlo_lens
-    >>> found = hlo_lens.collectives("sample_dumps/tpu/tp_mlp")
-    >>> found.to_frame()[["name", "kind", "axes"]].iloc[0].tolist()
-    ['all-reduce.11', 'all-reduce', ('model',)]
-    >>> found.collectives[0].dynamic_count, found.collectives[0].payload_bytes
-    (4, 16777216)
-
-    Args:
-        program: What there is.
-        module: Which module, where there are several.
-        mesh: Names the axes, where no text does: ``{"data": 2, "model": 4}``.
-    """
-    return analysis_of(program, module, mesh).collectives
-
-
-def loops(program: Program, *, module: str | None = None) -> Loops:
-    """Return the loops and branches of a module with what they communicate.
-
-    >>> import hlo_lens
-    >>> hlo_lens.loops("sample_dumps/cpu/tp_mlp/compiled.txt").to_frame()["loop"].tolist()
-    ['main.10_spmd', 'while.30', 'while.35']
-    """
-    return analysis_of(program, module).loops
 
 
 def shardings(

@@ -45,13 +45,8 @@ def report_modules(
         log: Log of the same compile or run, reported after them.
         progress: Called with modules done and modules in all.
     """
-    report = report_of_pages(
-        "report",
-        (
-            module_page(ModuleAnalysis(one, most_estimated=MOST_ESTIMATED, is_quick=True))
-            for one in with_progress(modules, progress)
-        ),
-    )
+    known = [ModuleAnalysis(one, most_estimated=MOST_ESTIMATED, is_quick=True) for one in modules]
+    report = report_of_pages("report", map(module_page, with_progress(known, progress)))
     if log is None or log.log is None:
         return report
     from hlo_lens.report.logs.objects import log_object

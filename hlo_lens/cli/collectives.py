@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-import hlo_lens
-from hlo_lens.cli.options import output_options, reading_options
-from hlo_lens.cli.progress import progress_bar
+from hlo_lens.cli.options import answer, mesh_option, output_options, reading_options
 
 if TYPE_CHECKING:
     from hlo_lens.cli.options import Output, Reading
+    from hlo_lens.model.shapes.mesh import Mesh
 
 _BY = ("kind", "axis", "source", "loop", "op")
 
@@ -32,7 +32,7 @@ Example:
     "is_static",
     help="Bytes of the text, each collective once, or of one run (the default).",
 )
-@click.option("--mesh", "mesh_text", metavar="AXES", help="Name the mesh: data=4,model=2.")
+@mesh_option
 @click.option("--why", metavar="NAME", help="Explain one collective: what it stands between.")
 @reading_options
 @output_options
@@ -40,7 +40,7 @@ def collectives(
     path: str,
     by: str | None,
     is_static: bool,
-    mesh_text: str | None,
+    mesh: Mesh | None,
     why: str | None,
     reading: Reading,
     output: Output,
@@ -51,16 +51,8 @@ def collectives(
     Meshes that the optimized text does not name are read from the before_optimizations text
     beside it.
     """
-    from hlo_lens.load import load
-    from hlo_lens.model.shapes.mesh import Mesh
-    from hlo_lens.report.collectives.page import CollectivesView, collectives_report
+    from hlo_lens.api.collectives import collectives_report
+    from hlo_lens.report.collectives.page import CollectivesView
 
-    mesh = None if mesh_text is None else Mesh.from_sizes_text(mesh_text)
-    view = CollectivesView(by=by, is_dynamic=not is_static, mesh=mesh, why=why)
-    with progress_bar("reading") as progress:
-        modules = reading.select(load(path, progress=progress).modules)
-        report = collectives_report(
-            modules, view, tool_version=hlo_lens.__version__, progress=progress
-        )
-    output.write(report)
-    reading.judge(modules)
+    view = CollectivesView(by=by, is_dynamic=not is_static, why=why)
+    answer(path, reading, output, partial(collectives_report, view=view, mesh=mesh))

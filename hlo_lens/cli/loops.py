@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-import hlo_lens
-from hlo_lens.cli.options import output_options, reading_options
-from hlo_lens.cli.progress import progress_bar
+from hlo_lens.cli.options import answer, mesh_option, output_options, reading_options
 
 if TYPE_CHECKING:
     from hlo_lens.cli.options import Output, Reading
+    from hlo_lens.model.shapes.mesh import Mesh
 
 _EXAMPLE = """\b
 Example:
@@ -23,24 +23,15 @@ Example:
 
 @click.command(epilog=_EXAMPLE)
 @click.argument("path", type=click.Path(allow_dash=True, readable=False))
-@click.option("--mesh", "mesh_text", metavar="AXES", help="Name the mesh: data=4,model=2.")
+@mesh_option
 @reading_options
 @output_options
-def loops(path: str, mesh_text: str | None, reading: Reading, output: Output) -> None:
+def loops(path: str, mesh: Mesh | None, reading: Reading, output: Output) -> None:
     """Show the loops of a program: how often each runs, and what is communicated at each level.
 
     PATH is a file, a folder or archive of dumps, compressed or not, or - for standard input.
     Trip counts are XLA's where it prints them, else derived from condition, start and step.
     """
-    from hlo_lens.load import load
-    from hlo_lens.model.shapes.mesh import Mesh
-    from hlo_lens.report.collectives.loops import loops_report
+    from hlo_lens.api.collectives import loops_report
 
-    mesh = None if mesh_text is None else Mesh.from_sizes_text(mesh_text)
-    with progress_bar("reading") as progress:
-        modules = reading.select(load(path, progress=progress).modules)
-        report = loops_report(
-            modules, mesh=mesh, tool_version=hlo_lens.__version__, progress=progress
-        )
-    output.write(report)
-    reading.judge(modules)
+    answer(path, reading, output, partial(loops_report, mesh=mesh))

@@ -7,10 +7,11 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, TypeVar
+from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
 import click
 
+from hlo_lens.cli.progress import progress_bar
 from hlo_lens.report import RENDERERS
 from hlo_lens.report.render.table import RenderOptions
 from hlo_lens.text.errors import HloLensError, UnknownNameError, UsageError, show_gaps
@@ -19,12 +20,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hlo_lens.analysis.dumps.listing_facts import ModuleFacts
+    from hlo_lens.api.modules import Progress
     from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.shapes.mesh import Mesh
     from hlo_lens.report.render.table import Report
 
 R = TypeVar("R")
 
-_NAMES_SHOWN = 8
+
+class Question(Protocol):
+    """A function of the API that makes the report on some modules."""
+
+    def __call__(
+        self, modules: Sequence[ModuleDump], /, *, progress: Progress | None = None
+    ) -> Report:
+        """Return the report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +88,9 @@ class Reading:
         Raises:
             UnknownNameError: If there are none.
         """
-        chosen = self._named(modules)
+        from hlo_lens.api.modules import select_modules
+
+        chosen = select_modules(modules, self.module)
         return chosen if self.stage is None else self._at_stage(chosen, self.stage)
 
     def _at_stage(self, modules: Sequence[ModuleDump], stage: str) -> tuple[ModuleDump, ...]:
@@ -95,24 +107,6 @@ class Reading:
         if errors:
             click.echo(f"left out {len(errors)} without this stage: {errors[0]}", err=True)
         return tuple(found)
-
-    def _named(self, modules: Sequence[ModuleDump]) -> tuple[ModuleDump, ...]:
-        if self.module is None:
-            return tuple(modules)
-        chosen = tuple(
-            module
-            for module in modules
-            if self.module.search(module.name) or self.module.search(module.title)
-        )
-        if not chosen:
-            names = [module.name for module in modules[:_NAMES_SHOWN]]
-            more = len(modules) - len(names)
-            rest = f" and {more} more" if more else ""
-            message = (
-                f"no module matches {self.module.pattern!r}; there is {', '.join(names)}{rest}"
-            )
-            raise UnknownNameError(message)
-        return chosen
 
     def judge(self, modules: Sequence[ModuleDump]) -> None:
         """Show the gaps on standard error; raises HloLensError where there are too many."""
@@ -153,6 +147,19 @@ def _writable(out: TextIO) -> TextIO:
     return out
 
 
+def answer(
+    path: str, reading: Reading, output: Output, ask: Question, *, log: ModuleDump | None = None
+) -> None:
+    """Read modules, write the report on them, and judge how much of them was understood."""
+    from hlo_lens.api.modules import read_modules
+
+    with progress_bar("reading") as progress:
+        modules = reading.select(read_modules(path, progress=progress))
+        report = ask(modules, progress=progress)
+    output.write(report)
+    reading.judge(modules if log is None else (*modules, log))
+
+
 def regular_expression(
     ctx: click.Context, parameter: click.Parameter, value: str | None
 ) -> re.Pattern[str] | None:
@@ -163,6 +170,23 @@ def regular_expression(
     except re.error as error:
         message = f"not a regular expression: {error}"
         raise click.BadParameter(message, param=parameter) from error
+
+
+def _mesh(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Mesh | None:
+    """Return an option's value as a mesh."""
+    del ctx, parameter
+    from hlo_lens.model.shapes.mesh import Mesh
+
+    return None if value is None else Mesh.from_sizes_text(value)
+
+
+mesh_option = click.option(
+    "--mesh",
+    metavar="AXES",
+    callback=_mesh,
+    help="Axes of the mesh, most major first: data=2,model=4.",
+)
+"""The option that names the mesh; the command gets it as ``mesh``."""
 
 
 def output_options(command: Callable[..., R]) -> Callable[..., R]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from hlo_lens.cli.options import output_options, reading_options
-from hlo_lens.cli.progress import progress_bar
+from hlo_lens.cli.options import answer, output_options, reading_options
 
 if TYPE_CHECKING:
     from hlo_lens.cli.options import Output, Reading
@@ -33,12 +33,8 @@ def report(path: str, log_path: str | None, reading: Reading, output: Output) ->
     PATH is a file, a folder or archive of dumps, compressed or not, or - for standard input.
     Numbers are those of the text: one device's after partitioning, loops not multiplied.
     """
+    from hlo_lens.api.modules import read_log
     from hlo_lens.api.report import report_modules
-    from hlo_lens.load import load, load_log
 
-    with progress_bar("reading") as progress:
-        modules = reading.select(load(path, progress=progress).modules)
-        log = None if log_path is None else load_log(log_path)
-        built = report_modules(modules, log=log, progress=progress)
-    output.write(built)
-    reading.judge(modules if log is None else (*modules, log))
+    log = None if log_path is None else read_log(log_path)
+    answer(path, reading, output, partial(report_modules, log=log), log=log)

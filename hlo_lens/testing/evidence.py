@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
+from hlo_lens.api.collectives import collectives
 from hlo_lens.api.modules import modules_of
-from hlo_lens.api.questions import collectives
 from hlo_lens.report.render.units import format_bytes, plural
 from hlo_lens.text.errors import UsageError
 

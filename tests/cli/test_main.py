@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -84,7 +83,7 @@ def _fails_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> tuple[
     def load(path: object, **options: object) -> None:
         raise error
 
-    monkeypatch.setattr(importlib.import_module("hlo_lens.load"), "load", load)
+    monkeypatch.setattr("hlo_lens.api.modules.load", load)
     return _run("report", "x.txt")
 
 

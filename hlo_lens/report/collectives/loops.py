@@ -2,72 +2,34 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.collectives.collectives import collectives
-from hlo_lens.analysis.collectives.loops import loops
-from hlo_lens.model.hlo.query import tabulate
 from hlo_lens.report.collectives.objects import rows_of
-from hlo_lens.report.collectives.page import NO_HLO, collectives_text
-from hlo_lens.report.render.envelope import SCHEMA_VERSION
-from hlo_lens.report.render.table import Report, Section, Table
+from hlo_lens.report.collectives.page import collectives_text
+from hlo_lens.report.render.envelope import ModulePage, module_head, page_without_hlo
+from hlo_lens.report.render.table import Section, Table
 from hlo_lens.report.render.units import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.collectives.collectives import Collectives
     from hlo_lens.analysis.collectives.grouping import CollectiveGroup
     from hlo_lens.analysis.collectives.loops import LoopLevel, Loops
-    from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.shapes.mesh import Mesh
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
 
 
-def loops_report(
-    modules: Sequence[ModuleDump],
-    *,
-    mesh: Mesh | None,
-    tool_version: str,
-    progress: Callable[[int, int], None] | None = None,
-) -> Report:
-    """Return the report on the loops of some modules.
-
-    Args:
-        modules: In the order in which they are shown.
-        mesh: Mesh that the user names.
-        tool_version: Version of hlo-lens for the JSON.
-        progress: Called with modules done and modules in all.
-    """
-    sections: list[Section] = []
-    objects: list[Mapping[str, object]] = []
-    for done, dump in enumerate(modules):
-        if progress is not None and len(modules) > 1:
-            progress(done, len(modules))
-        head = {"name": dump.name, "stage": dump.stage, "files": list(dump.files)}
-        module = dump.hlo
-        if module is None:
-            sections.append(Section(title=dump.name, notes=(NO_HLO,)))
-            objects.append({**head, "loops": None})
-            continue
-        table = tabulate(module)
-        found = collectives(table, mesh=mesh, before=partial(_before, dump))
-        levels = loops(table, found)
-        sections.append(_section(dump, found, levels))
-        objects.append({**head, "loops": [_object(level) for level in levels.levels]})
-    data = {
-        "schema_version": SCHEMA_VERSION,
-        "kind": "loops",
-        "tool_version": tool_version,
-        "modules": objects,
-    }
-    return Report(kind="loops", sections=tuple(sections), data=data)
-
-
-def _before(dump: ModuleDump) -> HloModule | None:
-    """Return a module's text from before optimizations, read at this call."""
-    return dump.before
+def loops_page(known: ModuleAnalysis) -> ModulePage:
+    """Return the page on the loops of a module."""
+    if not known.has_hlo:
+        return page_without_hlo(known.dump, loops=None)
+    levels = known.loops.levels
+    return ModulePage(
+        sections=(_section(known),),
+        make_object=lambda: {
+            **module_head(known.dump),
+            "loops": [_object(level) for level in levels],
+        },
+    )
 
 
 def _object(level: LoopLevel) -> Mapping[str, object]:
@@ -92,12 +54,13 @@ def _object(level: LoopLevel) -> Mapping[str, object]:
     }
 
 
-def _section(dump: ModuleDump, found: Collectives, levels: Loops) -> Section:
+def _section(known: ModuleAnalysis) -> Section:
+    dump, found, levels = known.dump, known.collectives, known.loops
     facts = [("module", dump.stage or "stage not told by the file name")]
     if found.collectives:
         mesh = str(found.meshes[0]) if found.meshes else "not known; name it with --mesh"
         facts.append(("mesh", mesh))
-    facts.append(("collectives", collectives_text(found)))
+    facts.append(("collectives", collectives_text(known)))
     return Section(
         title=dump.name,
         facts=tuple(facts),

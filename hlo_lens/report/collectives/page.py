@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.collectives.collectives import collectives
-from hlo_lens.analysis.collectives.grouping import collectives_by, source_of, times_of
+from hlo_lens.analysis.collectives.grouping import source_of, times_of
+from hlo_lens.analysis.module_analysis import KIND_AND_AXIS
 from hlo_lens.analysis.result import Column, Unit
-from hlo_lens.model.hlo.query import tabulate
 from hlo_lens.report.collectives.objects import collectives_object, rows_of
-from hlo_lens.report.render.envelope import SCHEMA_VERSION
-from hlo_lens.report.render.table import Report, Section, Table
+from hlo_lens.report.render.envelope import ModulePage, module_head, page_without_hlo
+from hlo_lens.report.render.table import Section, Table
 from hlo_lens.report.render.units import format_bytes, plural
-from hlo_lens.text.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,16 +20,13 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.collectives.collectives import Collective, Collectives
     from hlo_lens.analysis.collectives.data_movement import DataMovement
     from hlo_lens.analysis.collectives.explanation import Why
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.result import Row
-    from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.shapes.mesh import Mesh
 
 CONVENTION = (
     "wire: bytes that leave each device in the ring algorithm; all-reduce 2(n-1)/n of the payload, "
     "all-gather, reduce-scatter and all-to-all (n-1)/n, collective-permute 1 x share of sources"
 )
-NO_HLO = "no HLO text; XLA writes it with --xla_dump_to=DIR --xla_dump_hlo_as_text"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,94 +36,35 @@ class CollectivesView:
     Attributes:
         by: What the collectives are grouped by; None for kind and axis.
         is_dynamic: Whether bytes are those of one run, not those of the text.
-        mesh: Mesh that the user names.
         why: Name of a collective to explain.
     """
 
     by: str | None = None
     is_dynamic: bool = True
-    mesh: Mesh | None = None
     why: str | None = None
 
 
-def collectives_report(
-    modules: Sequence[ModuleDump],
-    view: CollectivesView,
-    *,
-    tool_version: str,
-    progress: Callable[[int, int], None] | None = None,
-) -> Report:
-    """Return the report on the collectives of some modules.
-
-    Raises:
-        UnknownNameError: If no module has the collective that is to be explained.
-    """
-    sections: list[Section] = []
-    objects: list[Mapping[str, object]] = []
-    explained = 0
-    for done, dump in enumerate(modules):
-        if progress is not None and len(modules) > 1:
-            progress(done, len(modules))
-        module = dump.hlo
-        if module is None:
-            sections.append(Section(title=dump.name, notes=(NO_HLO,)))
-            objects.append({**_head(dump), "collectives": None})
-            continue
-        found = module_collectives(dump, module, mesh=view.mesh)
-        reasons = _reasons(dump, module, found, view.why)
-        explained += len(reasons)
-        sections.append(_section(dump, found, view, reasons))
-        objects.append(_object(dump, found, view, reasons))
-    if view.why is not None and not explained:
-        message = f"no collective is named {view.why!r}; see hlo-lens collectives PATH -n 0"
-        raise UnknownNameError(message)
-    data = {
-        "schema_version": SCHEMA_VERSION,
-        "kind": "collectives",
-        "tool_version": tool_version,
-        "modules": objects,
-    }
-    return Report(kind="collectives", sections=tuple(sections), data=data)
-
-
-def module_collectives(
-    dump: ModuleDump, module: HloModule, *, mesh: Mesh | None = None
-) -> Collectives:
-    """Return the collectives of a module, their axes named by its own texts if need be."""
-    return collectives(tabulate(module), mesh=mesh, before=lambda: dump.before)
-
-
-def _reasons(
-    dump: ModuleDump, module: HloModule, found: Collectives, name: str | None
-) -> list[Why]:
-    if name is None:
-        return []
-    from hlo_lens.analysis.collectives.explanation import (  # a report does not ask
-        find_collectives,
-        why,
+def collectives_page(known: ModuleAnalysis, view: CollectivesView) -> ModulePage:
+    """Return the page on the collectives of a module."""
+    if not known.has_hlo:
+        return page_without_hlo(known.dump, collectives=None)
+    reasons = () if view.why is None else known.explain_collectives(view.why)
+    return ModulePage(
+        sections=(_section(known, view, reasons),),
+        make_object=partial(_object, known, view, reasons),
     )
-
-    chosen = find_collectives(found, name)
-    before = dump.before if chosen else None
-    return [why(module, collective, found, before) for collective in chosen]
 
 
 # ---- for scripts -------------------------------------------------------------------------------
 
 
-def _head(dump: ModuleDump) -> Mapping[str, object]:
-    return {"name": dump.name, "stage": dump.stage, "files": list(dump.files)}
-
-
 def _object(
-    dump: ModuleDump, found: Collectives, view: CollectivesView, reasons: Sequence[Why]
+    known: ModuleAnalysis, view: CollectivesView, reasons: Sequence[Why]
 ) -> Mapping[str, object]:
-    groups = collectives_by(
-        found.collectives, view.by or "kind and axis", is_dynamic=view.is_dynamic
-    )
+    groups = known.collectives_by(view.by or KIND_AND_AXIS, is_dynamic=view.is_dynamic)
     made: dict[str, object] = {
-        **_head(dump),
-        "collectives": collectives_object(found),
+        **module_head(known.dump),
+        "collectives": collectives_object(known.collectives),
         "by": view.by,
         "bytes_of": "run" if view.is_dynamic else "text",
         "groups": rows_of(groups),
@@ -147,55 +84,55 @@ def _object(
 # ---- for people --------------------------------------------------------------------------------
 
 
-def _section(
-    dump: ModuleDump, found: Collectives, view: CollectivesView, reasons: Sequence[Why]
-) -> Section:
+def _section(known: ModuleAnalysis, view: CollectivesView, reasons: Sequence[Why]) -> Section:
+    dump, found = known.dump, known.collectives
     if reasons:
         facts = [fact for reason in reasons for fact in _why_facts(reason)]
         tables = tuple(_why_table(reason) for reason in reasons)
         return Section(title=dump.name, facts=tuple(facts), tables=tables)
-    listed = [groups_table(found, view.by or "kind and axis", is_dynamic=view.is_dynamic)]
+    listed = [groups_table(known, view.by or KIND_AND_AXIS, is_dynamic=view.is_dynamic)]
     if view.by is None:
         listed.append(collectives_table(found, is_dynamic=view.is_dynamic))
     return Section(
         title=dump.name,
-        facts=tuple(_facts(dump, found)),
+        facts=tuple(_facts(known)),
         tables=(*listed, *movement_tables(found.movement)),
         notes=tuple(collectives_notes(found)),
     )
 
 
-def _facts(dump: ModuleDump, found: Collectives) -> Iterator[tuple[str, str]]:
-    yield "module", dump.stage or "stage not told by the file name"
+def _facts(known: ModuleAnalysis) -> Iterator[tuple[str, str]]:
+    found = known.collectives
+    yield "module", known.dump.stage or "stage not told by the file name"
     mesh = str(found.meshes[0]) if found.meshes else "not known; name it with --mesh data=4,model=2"
     if found.collectives:
         yield "mesh", mesh
-    yield "collectives", collectives_text(found)
+    yield "collectives", collectives_text(known)
     loops = found.trips.loops
     if loops:
-        known = sum(loop.trip_count is not None for loop in loops)
-        yield "loops", f"{len(loops):,}, trip count of {known:,} known"
+        counted = sum(loop.trip_count is not None for loop in loops)
+        yield "loops", f"{len(loops):,}, trip count of {counted:,} known"
 
 
-def collectives_text(found: Collectives) -> str:
-    """Return how many there are in the text and in one run, what they move, what is exposed."""
+def collectives_text(known: ModuleAnalysis) -> str:
+    """Return the number of collectives in the text and in one run, their bytes, and exposure."""
+    found = known.collectives
     if not found.collectives:
         return "none"
     one = len(found.collectives)
-    parts = [f"{one:,} in the text", f"{_times_text(found)} in one run", _wire_text(found)]
-    known = [c for c in found.collectives if c.is_exposed is not None and not c.moves_nothing]
-    if known:
-        exposed = sum(c.is_exposed is True for c in known)
-        parts.append(f"{exposed:,} of {len(known):,} exposed")
+    parts = [f"{one:,} in the text", f"{_times_text(known)} in one run", _wire_text(found)]
+    judged = [c for c in found.collectives if c.is_exposed is not None and not c.moves_nothing]
+    if judged:
+        exposed = sum(c.is_exposed is True for c in judged)
+        parts.append(f"{exposed:,} of {len(judged):,} exposed")
     return ", ".join(parts)
 
 
-def _times_text(found: Collectives) -> str:
-    by = collectives_by(found.collectives, "kind")
-    known = sum(c.dynamic_count or 0 for c in found.collectives)
-    unknown = any(c.dynamic_count is None for c in found.collectives)
+def _times_text(known: ModuleAnalysis) -> str:
+    by = known.collectives_by("kind")
+    counts = [c.dynamic_count for c in known.collectives.collectives]
     bound = "at most " if any(g.times.startswith("<=") for g in by.groups) else ""
-    return f"{bound}{known:,}{' + x?' if unknown else ''}"
+    return f"{bound}{sum(filter(None, counts)):,}{' + x?' if None in counts else ''}"
 
 
 def _wire_text(found: Collectives) -> str:
@@ -245,17 +182,19 @@ _MARKS: tuple[tuple[Callable[[Collective], bool], str], ...] = (
 """What a collective may be, and what is said of those that are."""
 
 
-def groups_table(found: Collectives, by: str, *, is_dynamic: bool = True) -> Table:
+def groups_table(
+    known: ModuleAnalysis, by: str = KIND_AND_AXIS, *, is_dynamic: bool = True
+) -> Table:
     """Return the table of groups of collectives, those that move the most first."""
-    groups = collectives_by(found.collectives, by, is_dynamic=is_dynamic)
+    groups = known.collectives_by(by, is_dynamic=is_dynamic)
     times = "one run" if is_dynamic else "the text, loops not multiplied"
     shown = ["static", "times", "payload_bytes", "wire_bytes", "exposed"]
     first = {
         "kind": ["kind", "axis"],
         "axis": ["axis", "kind"],
-        "kind and axis": ["kind", "axis", "devices", "dtype"],
+        KIND_AND_AXIS: ["kind", "axis", "devices", "dtype"],
     }.get(by, ["group", "kind", "axis"])
-    if not found.is_scheduled:
+    if not known.collectives.is_scheduled:
         shown.remove("exposed")
     last = ["where"] if by != "source" and any(group.where for group in groups.groups) else []
     return replace(
@@ -264,7 +203,7 @@ def groups_table(found: Collectives, by: str, *, is_dynamic: bool = True) -> Tab
             title=f"Collectives by {by}, bytes of {times}",
             shown=(*first, *shown, *last),
         ),
-        name="collectives-by-kind" if by == "kind and axis" else "collectives-by",
+        name="collectives-by-kind" if by == KIND_AND_AXIS else "collectives-by",
     )
 
 

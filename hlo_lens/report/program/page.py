@@ -67,7 +67,7 @@ def _section(analysis: ModuleAnalysis) -> Section:
     tables = (
         Table.of(analysis.summary, title="Summary", is_data_only=True),
         *(() if parts is None else parts.tables),
-        groups_table(analysis.collectives, "kind and axis"),
+        groups_table(analysis),
         _largest_table(analysis.largest),
         _sources_table(analysis.sources),
         _values_table("parameters", "Parameters", analysis.signature.parameters),
@@ -201,7 +201,7 @@ def _collectives_text(analysis: ModuleAnalysis) -> str:
     if not counts:
         return "none in what was understood" if analysis.summary.gaps else "none"
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
-    return f"{collectives_text(found)}: {kinds}"
+    return f"{collectives_text(analysis)}: {kinds}"
 
 
 class _MemoryParts(NamedTuple):

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.module_analysis import NO_HLO
 from hlo_lens.report.render.table import Objects, Report, Section
 from hlo_lens.text.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from hlo_lens.model.dump import ModuleDump
 
 SCHEMA_VERSION = 1
 
@@ -44,4 +47,17 @@ def report_of_pages(kind: str, pages: Iterable[ModulePage]) -> Report:
         kind=kind,
         sections=tuple(section for page in made for section in page.sections),
         data=envelope(kind, modules=Objects([page.make_object for page in made])),
+    )
+
+
+def module_head(dump: ModuleDump) -> dict[str, object]:
+    """Return the keys that every JSON object of a module begins with."""
+    return {"name": dump.name, "stage": dump.stage, "files": list(dump.files)}
+
+
+def page_without_hlo(dump: ModuleDump, **parts: object) -> ModulePage:
+    """Return the page of a module without HLO text: a note, and a JSON object of these parts."""
+    return ModulePage(
+        sections=(Section(title=dump.name, notes=(NO_HLO,)),),
+        make_object=lambda: {**module_head(dump), **parts},
     )

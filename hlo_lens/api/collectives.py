@@ -1,0 +1,83 @@
+"""Collectives and loops of modules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.api.modules import analysis_of, with_progress
+from hlo_lens.report.render.envelope import report_of_pages
+from hlo_lens.text.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.analysis.collectives.loops import Loops
+    from hlo_lens.analysis.collectives.results import Collectives
+    from hlo_lens.api.modules import Program, Progress
+    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.shapes.mesh import Mesh, MeshLike
+    from hlo_lens.report.collectives.page import CollectivesView
+    from hlo_lens.report.render.table import Report
+
+
+def collectives(
+    program: Program, *, module: str | None = None, mesh: MeshLike | None = None
+) -> Collectives:
+    """Return the collectives of a module, each logical operation once.
+
+    >>> import hlo_lens
+    >>> found = hlo_lens.collectives("sample_dumps/tpu/tp_mlp")
+    >>> found.to_frame()[["name", "kind", "axes"]].iloc[0].tolist()
+    ['all-reduce.11', 'all-reduce', ('model',)]
+    >>> found.collectives[0].dynamic_count, found.collectives[0].payload_bytes
+    (4, 16777216)
+
+    Args:
+        program: What there is.
+        module: Which module, where there are several.
+        mesh: Names the axes, where no text does: ``{"data": 2, "model": 4}``.
+    """
+    return analysis_of(program, module, mesh).collectives
+
+
+def loops(program: Program, *, module: str | None = None) -> Loops:
+    """Return the loops and branches of a module with what they communicate.
+
+    >>> import hlo_lens
+    >>> hlo_lens.loops("sample_dumps/cpu/tp_mlp/compiled.txt").to_frame()["loop"].tolist()
+    ['main.10_spmd', 'while.30', 'while.35']
+    """
+    return analysis_of(program, module).loops
+
+
+def collectives_report(
+    modules: Sequence[ModuleDump],
+    view: CollectivesView,
+    *,
+    mesh: Mesh | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Return the report on the collectives of some modules.
+
+    Raises:
+        UnknownNameError: If no module has the collective to explain.
+    """
+    from hlo_lens.report.collectives.page import collectives_page
+
+    known = [ModuleAnalysis(one, mesh=mesh) for one in modules]
+    if view.why is not None and not any(one.explain_collectives(view.why) for one in known):
+        message = f"no collective is named {view.why!r}; see hlo-lens collectives PATH -n 0"
+        raise UnknownNameError(message)
+    pages = (collectives_page(one, view) for one in with_progress(known, progress))
+    return report_of_pages("collectives", pages)
+
+
+def loops_report(
+    modules: Sequence[ModuleDump], *, mesh: Mesh | None = None, progress: Progress | None = None
+) -> Report:
+    """Return the report on the loops of some modules."""
+    from hlo_lens.report.collectives.loops import loops_page
+
+    known = [ModuleAnalysis(one, mesh=mesh) for one in modules]
+    return report_of_pages("loops", map(loops_page, with_progress(known, progress)))
