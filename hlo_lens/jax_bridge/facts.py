@@ -1,4 +1,4 @@
-"""What jax knows of a program: arguments and results by name, their shardings, its meshes."""
+"""Facts that jax has about a program: names and shardings of arguments and results, meshes."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _BACKENDS = {"cuda": "gpu", "rocm": "gpu"}
 def facts_of(
     program: CompiledProgram, module: HloModule, arguments: Sequence[Any], results: Sequence[Any]
 ) -> Framework:
-    """Return what jax knows of a program.
+    """Return the facts that jax has about a program.
 
     Args:
         program: The program.
         module: Its text.
-        arguments: Sharding of each argument, in order; None for what is not used.
+        arguments: Sharding of each argument, in order; None for unused arguments.
         results: Sharding of each result, in order.
     """
     meshes = Meshes()
@@ -71,7 +71,7 @@ def _backend(shardings: Sequence[Any]) -> str | None:
 def _argument_leaves(
     program: CompiledProgram, module: HloModule, shardings: Sequence[Any]
 ) -> tuple[list[Leaf], tuple[str, ...]]:
-    """Return the arguments of a program, and what this version does not tell of them."""
+    """Return the arguments of a program, and notes on facts that this version of jax lacks."""
     names = _debug(program.executable, "arg_names")
     if program.stage is None:
         return _private_leaves(program, shardings, names)
@@ -81,7 +81,7 @@ def _argument_leaves(
         shardings = list(compress(shardings, there))
     tree = list(compress(tree, there))
     if len(tree) != len(shardings):
-        return [], ("this jax does not tell which arguments the program uses",)
+        return [], ("this version of jax does not report which arguments the program uses",)
     if len(names) != len(tree):
         names = _names_of_parameters(module, [one is not None for one in shardings])
     roots = root_names([path for path, _ in tree], names)
@@ -100,11 +100,13 @@ def _argument_leaves(
 def _private_leaves(
     program: CompiledProgram, shardings: Sequence[Any], names: Sequence[str | None]
 ) -> tuple[list[Leaf], tuple[str, ...]]:
-    """Return the arguments of a program that jit compiled on its own, flattened already."""
+    """Return the flattened arguments of a program that jit compiled without ``lower``."""
     info = getattr(program.executable, "_all_args_info", None)
     avals = list(getattr(info, "in_avals", ()))
     if not avals or len(avals) != len(shardings):
-        return [], ("this jax does not tell the arguments of a program that jit compiled",)
+        return [], (
+            "this version of jax does not report the arguments of a program that jit compiled",
+        )
     donated = iter(program.donated or ())
     leaves = []
     for number, (aval, sharding) in enumerate(zip(avals, shardings, strict=True)):
@@ -123,7 +125,7 @@ def _private_leaves(
 
 
 def _names_of_parameters(module: HloModule, used: Sequence[bool]) -> tuple[str | None, ...]:
-    """Return for each argument what its parameter is called; None for what has none."""
+    """Return the parameter name of each argument; None for arguments without a parameter."""
     parameters = module.entry.parameters
     if len(parameters) != sum(used):
         return (None,) * len(used)
@@ -133,7 +135,7 @@ def _names_of_parameters(module: HloModule, used: Sequence[bool]) -> tuple[str |
 
 
 def _result_leaves(program: CompiledProgram, shardings: Sequence[Any]) -> list[Leaf]:
-    """Return the results of a program; without names where this version has none."""
+    """Return the results of a program, numbered where this version has no names."""
     names = _debug(program.executable, "result_paths")
     avals = _private(program.executable, "out_avals", "global_out_avals") or ()
     return [
@@ -147,7 +149,7 @@ def _result_leaves(program: CompiledProgram, shardings: Sequence[Any]) -> list[L
 
 
 def _result_name(path: str | None) -> str:
-    """Return the path of a result as jax has had it since 0.5: with ``result`` before it."""
+    """Return the path of a result with the prefix ``result``, as jax 0.5 and later write it."""
     return path if path and path.startswith("result") else f"result{path or ''}"
 
 
@@ -159,7 +161,7 @@ def _debug(executable: Any, name: str) -> tuple[str | None, ...]:
 
 
 def _private(executable: Any, name: str, compile_argument: str) -> Any:
-    """Return an attribute of an executable, or of a lowering, which has it under another name."""
+    """Return an attribute of an executable, or the same compile argument of a lowering."""
     arguments: Mapping[str, Any] = getattr(executable, "compile_args", None) or {}
     return arguments.get(compile_argument, getattr(executable, name, None))
 
@@ -191,7 +193,7 @@ def _leaves_of(stage: Any, name: str) -> Iterator[Any]:
 
 
 def _spread(used: Sequence[Any], kept: Any, count: int) -> list[Any]:
-    """Return what belongs to each of all arguments, given it for those that are used."""
+    """Return one item per argument, given items of the used ones; None for the others."""
     if kept is None or len(kept) != len(used):
         return list(used)
     by_number = dict(zip(sorted(kept), used, strict=True))
@@ -199,7 +201,7 @@ def _spread(used: Sequence[Any], kept: Any, count: int) -> list[Any]:
 
 
 def lowered_shardings(lowering: Any) -> tuple[list[Any], list[Any]]:
-    """Return the shardings that a lowered program asks for; what it leaves to XLA has none."""
+    """Return the shardings that a lowered program requests; None where XLA chooses."""
     arguments: Mapping[str, Any] = getattr(lowering, "compile_args", None) or {}
     inputs, kept = list(arguments.get("in_shardings", ())), arguments.get("kept_var_idx")
     count = len(getattr(arguments.get("all_args_info"), "in_avals", ()))

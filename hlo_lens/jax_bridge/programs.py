@@ -1,7 +1,7 @@
-"""Programs of JAX as dumps: the text of a compile, with what jax knows of it.
+"""Programs of JAX as dumps: the text of a compile and the facts that jax has about it.
 
-The text is ``Compiled.as_text()``, which is what XLA compiled, printed anew: same instructions,
-stack frames numbered otherwise.
+The text is ``Compiled.as_text()``: the instructions of the compiled module, with stack frames
+numbered otherwise than in a dump.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ AFTER = "after_optimizations"
 def from_compiled(compiled: Any, *, lowered: Any = None) -> ModuleDump:
     """Return the program of ``jax.jit(f).lower(...).compile()`` as a dump of one module.
 
-    All passes and reports take it. Names of arguments and mesh axes are those of the program.
+    All passes and reports accept it. Arguments and mesh axes have the names that the program uses.
 
     Args:
         compiled: A ``jax.stages.Compiled``.
@@ -40,7 +40,7 @@ def from_compiled(compiled: Any, *, lowered: Any = None) -> ModuleDump:
             optimizations then belongs to the dump.
 
     Raises:
-        UsageError: If it is something else.
+        UsageError: If the argument has another type.
         MissingDumpError: If the backend does not give the text of its programs.
     """
     if hasattr(compiled, "compile") and hasattr(compiled, "compiler_ir"):
@@ -63,12 +63,12 @@ def from_compiled(compiled: Any, *, lowered: Any = None) -> ModuleDump:
 
 
 def from_lowered(lowered: Any) -> ModuleDump:
-    """Return the program of ``jax.jit(f).lower(...)`` as a dump: as it is before XLA optimizes it.
+    """Return the program of ``jax.jit(f).lower(...)``, before optimizations, as a dump.
 
     Nothing is compiled: shapes are global, and memory and most collectives are not known yet.
 
     Raises:
-        UsageError: If it is something else.
+        UsageError: If the argument has another type.
         MissingDumpError: If jax cannot give its HLO text.
     """
     if not hasattr(lowered, "compile") or not hasattr(lowered, "compiler_ir"):
@@ -133,7 +133,7 @@ def dump_of(program: CompiledProgram) -> ModuleDump:
     facts = facts_of(program, module, *compiled_shardings(program))
     notes = list(facts.notes)
     if others:
-        notes.append(f"the executable has {others} more modules, which are left out")
+        notes.append(f"the executable has {others} more modules, which are not read")
     facts = replace(facts, memory=memory_of(program.source), notes=tuple(notes))
     module.framework = facts
     prefix = {"cpu": "cpu_", "gpu": "gpu_"}.get(facts.backend or "", "")

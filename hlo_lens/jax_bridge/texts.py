@@ -1,4 +1,4 @@
-"""Texts, buffers and byte figures of a program of JAX, as its executable has them."""
+"""Texts, buffers and byte figures of a JAX executable."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 _BYTES = re.compile(r"(.+)_size_in_bytes|.+_in_bytes|.+_bytes|.+_allocations")
 
 FAILURES = (RuntimeError, NotImplementedError, ValueError, TypeError, AttributeError)
-"""What jax raises for what a version or backend does not have; XLA's own error is the first."""
+"""Errors of jax for features that a version or backend lacks; XLA's own is the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledProgram:
-    """A compiled program as jax has it.
+    """A compiled program: jax's objects.
 
     Attributes:
-        executable: The ``MeshExecutable`` inside of a ``Compiled``; None where there is none.
-        stage: The ``Compiled`` itself; None where jit compiled it on its own.
-        before: Gives its text from before optimizations; None where that is not at hand.
-        donated: Whether each used argument is donated, where `stage` does not tell.
+        executable: The ``MeshExecutable`` of a ``Compiled``; None where there is none.
+        stage: The ``Compiled`` itself; None where jit compiled without ``lower``.
+        before: Returns its text from before optimizations; None where there is none.
+        donated: Whether each used argument is donated; None where `stage` has that.
     """
 
     executable: Any
@@ -43,7 +43,7 @@ class CompiledProgram:
 
     @property
     def source(self) -> Any:
-        """What is asked for text and memory: public where it can be."""
+        """The object whose ``as_text`` and ``memory_analysis`` are called; public if possible."""
         return self.executable if self.stage is None else self.stage
 
 
@@ -55,17 +55,17 @@ def _parsed(text: str, path: str) -> list[HloModule]:
 
 
 def compiled_module(program: CompiledProgram) -> tuple[HloModule, int]:
-    """Return the first module of an executable, and how many more it has."""
+    """Return the first module of an executable and the number of further ones."""
     try:
         text = program.source.as_text()
     except FAILURES as error:
         message = (
-            f"this executable does not give its text ({_first_line(error)}); compile with "
+            f"this executable does not return its text ({_first_line(error)}); compile with "
             'XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text" and read the folder'
         )
         raise MissingDumpError(message) from error
     if not text:
-        message = "this executable has no text: the backend gives none"
+        message = "this executable has no text: the backend returns none"
         raise MissingDumpError(message)
     modules = _parsed(text, "<compiled>")
     return modules[0], len(modules) - 1
@@ -76,7 +76,7 @@ def lowered_text(lowered: Any) -> str:
     try:
         return str(lowered.as_text(dialect="hlo"))
     except FAILURES as error:
-        message = f"jax cannot give the HLO text of this program ({_first_line(error)})"
+        message = f"jax cannot return the HLO text of this program ({_first_line(error)})"
         raise MissingDumpError(message) from error
 
 
@@ -86,7 +86,7 @@ def lowered_module(lowered: Any) -> HloModule:
 
 
 def module_before(read: Callable[[], str], facts: Framework) -> HloModule:
-    """Return a program as it was before optimizations; an empty one where jax cannot give it."""
+    """Return a program from before optimizations; an empty one where jax has no text."""
     from hlo_lens.syntax.hlo.module import unread_module
 
     try:
@@ -108,11 +108,14 @@ _ASSIGNMENTS = (
     ("serialized_hlo_proto", "HloProto"),
     ("serialized_buffer_assignment", "BufferAssignmentProto"),
 )
-"""Where CompiledMemoryStats has had the buffer assignment, and as what; a TPU leaves it empty."""
+"""Attributes of CompiledMemoryStats, by version, that hold a buffer assignment, and their type.
+
+On TPU they are empty.
+"""
 
 
 def buffers_of(program: CompiledProgram) -> BufferTexts:
-    """Return readers of the buffer assignment that the executable carries, if it does."""
+    """Return lazy readers of the buffer assignment in an executable."""
     texts = Lazy(partial(_proto_texts, program))
 
     def assignment() -> BufferAssignment | None:
@@ -131,7 +134,7 @@ def buffers_of(program: CompiledProgram) -> BufferTexts:
 
 
 def _proto_texts(program: CompiledProgram) -> ProtoTexts | None:
-    """Return the texts of the executable's protos; None where it or protobuf is not there."""
+    """Return the texts of the executable's protos; None without protos or protobuf."""
     from hlo_lens.syntax.proto import assignment_texts
 
     try:

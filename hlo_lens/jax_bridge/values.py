@@ -1,9 +1,9 @@
 """Arguments and results of a jitted function, joined to the parameters and outputs of its program.
 
-What is used of jax is public as far as it goes: ``Compiled.args_info``, ``input_shardings`` (None
-for an argument that the program does not use), ``output_shardings``, ``NamedSharding``. Names of
-positional arguments are in no public place: they are taken from the debug information that every
-executable of jax 0.4.30 to 0.12.0 carries, else an argument is called ``args[0]``.
+Public API of jax where there is one: ``Compiled.args_info``, ``input_shardings`` (None for an
+argument that the program does not use), ``output_shardings``, ``NamedSharding``. Names of
+positional arguments have no public API: they come from the debug information of executables of
+jax 0.4.30 to 0.12.0; without it an argument is called ``args[0]``.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _LETTERS = (("uint", "u"), ("int", "s"), ("float", "f"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """One array of the arguments or of the result, with objects of jax's.
+    """One array of the arguments or of the result, with its jax objects.
 
     Attributes:
         name: Its path.
-        aval: Something with ``shape`` and ``dtype``; None where there is none.
+        aval: Object with ``shape`` and ``dtype``; None where there is none.
         sharding: A ``jax.sharding.Sharding``, or None.
         is_donated: None for results.
         is_used: Whether the program has a parameter for it.
@@ -56,10 +56,10 @@ class Leaf:
 
 
 class Meshes:
-    """The meshes of shardings, and the shardings over them.
+    """Converter of jax's meshes and shardings.
 
-    Device ids in a program's text are places in its device assignment, which is the order of the
-    devices in the first mesh; a mesh of the same devices in another order is one of these places.
+    Device ids in HLO text are positions in the device assignment, which is the order of the devices
+    in the first mesh; a mesh of the same devices in another order has a permutation of them.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Meshes:
         return tuple(found)
 
     def sharding_of(self, sharding: Any, rank: int) -> HloSharding | None:
-        """Return ours for a sharding of jax's; None where it has no counterpart that is known."""
+        """Return the HloSharding of a jax sharding; None for kinds without a known counterpart."""
         if sharding is None:
             return None
         try:
@@ -121,7 +121,7 @@ class Meshes:
 
 
 def element_type(dtype: object) -> str | None:
-    """Return XLA's name of a dtype; None for jax's own, such as keys, which have no such name."""
+    """Return XLA's name of a dtype; None for extended dtypes of jax, such as PRNG keys."""
     name = str(getattr(dtype, "name", dtype))
     if name in _TYPES:
         return _TYPES[name]
@@ -135,10 +135,10 @@ def element_type(dtype: object) -> str | None:
 def argument_values(
     leaves: Sequence[Leaf], module: HloModule, meshes: Meshes
 ) -> tuple[tuple[FrameworkValue, ...], tuple[str, ...]]:
-    """Return the arguments with the parameters they belong to, and what could not be joined.
+    """Return the arguments joined to their parameters, and notes on those that were not joined.
 
-    jit drops arguments that the program does not use, and numbers the others through. It may put
-    constants and tokens before them, or pass all as one tuple.
+    jit drops arguments that the program does not use and numbers the others consecutively. It may
+    put constants and tokens before them, or pass all as one tuple.
     """
     used = [leaf for leaf in leaves if leaf.is_used]
     places = _places(used, module)
@@ -146,7 +146,7 @@ def argument_values(
     if places is None and used:
         notes.append(
             f"{plural(len(used), 'used argument')}, but the program has "
-            f"{plural(len(module.entry.parameters), 'parameter')}: which is which is not known"
+            f"{plural(len(module.entry.parameters), 'parameter')}: they cannot be matched"
         )
     known = iter(places or ())
     values = []
@@ -160,7 +160,7 @@ def argument_values(
 
 
 def _places(used: Sequence[Leaf], module: HloModule) -> list[tuple[int, tuple[int, ...]]] | None:
-    """Return number and index of the parameter of each argument that is used; None if unclear."""
+    """Return parameter number and index of each used argument; None if they do not match."""
     parameters = module.entry.parameters
     if len(parameters) == 1 and len(used) != 1:
         shape = parameters[0].shape
@@ -176,7 +176,7 @@ def _places(used: Sequence[Leaf], module: HloModule) -> list[tuple[int, tuple[in
 def output_values(
     leaves: Sequence[Leaf], module: HloModule, meshes: Meshes
 ) -> tuple[tuple[FrameworkValue, ...], tuple[str, ...]]:
-    """Return the results with their places in the program's result, and what is not clear."""
+    """Return the results with their index in the root's shape, and notes on mismatches."""
     values = tuple(_value(leaf, meshes) for leaf in leaves)
     root = module.entry.root
     shape = None if root is None else root.shape
@@ -187,13 +187,13 @@ def output_values(
     parts = shape.tuple_shapes if shape.is_tuple else (shape,)
     before = len(parts) - len(values)
     if not shape.is_tuple or not _follow(leaves, [part.element_type for part in parts], before):
-        said = f"{plural(len(values), 'result')}, but the program has {len(parts)}"
-        return (), (f"{said}: which is which is not known",)
+        counts = f"{plural(len(values), 'result')}, but the program has {len(parts)}"
+        return (), (f"{counts}: they cannot be matched",)
     return tuple(replace(value, index=(before + k,)) for k, value in enumerate(values)), ()
 
 
 def _follow(leaves: Sequence[Leaf], types: Sequence[str | None], before: int) -> bool:
-    """Return whether arrays can be those behind the first so many, which are tokens."""
+    """Return whether the element types of arrays match, after the first `before` types."""
     if before < 0:
         return False
     named = [element_type(getattr(leaf.aval, "dtype", None)) for leaf in leaves]
@@ -217,7 +217,7 @@ def _value(leaf: Leaf, meshes: Meshes) -> FrameworkValue:
 
 
 def keyed_leaves(tree: Any) -> list[tuple[tuple[Any, ...], Any]]:
-    """Return path and leaf of a pytree in which None is a leaf."""
+    """Return path and leaf for each leaf of a pytree; None is a leaf."""
     import jax
 
     found = jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda leaf: leaf is None)[0]
@@ -225,7 +225,7 @@ def keyed_leaves(tree: Any) -> list[tuple[tuple[Any, ...], Any]]:
 
 
 def path_name(path: Sequence[Any], names: Mapping[int, str]) -> str:
-    """Return how jax would name a leaf of ``(args, kwargs)``: ``params['w']``, ``scale``."""
+    """Return jax's name of a leaf of ``(args, kwargs)``: ``params['w']``, ``scale``."""
     import jax
 
     if len(path) < 2:
@@ -237,7 +237,7 @@ def path_name(path: Sequence[Any], names: Mapping[int, str]) -> str:
 
 
 def root_names(paths: Sequence[tuple[Any, ...]], named: Iterable[str | None]) -> dict[int, str]:
-    """Return the names of positional arguments, by number, from the full names of all leaves."""
+    """Return the names of positional arguments by number, taken from the names of all leaves."""
     import jax
 
     found: dict[int, str] = {}

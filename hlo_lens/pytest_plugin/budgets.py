@@ -1,4 +1,4 @@
-"""What the marker and the session do: budgets of single tests, a snapshot of all of them."""
+"""Budgets of single tests (the marker), and snapshots of all tests of a run (the session)."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from hlo_lens.pytest_plugin.compiling import Compiling
 
 _BETWEEN = " :: "
-"""Between the name of a test and that of a module that it compiled."""
+"""Separator between the name of a test and that of a module that it compiled."""
 
 
 @contextmanager
 def captured() -> Iterator[Capture | None]:
-    """Take down what the block compiles; nothing where jax is not installed."""
+    """Capture what the block compiles; yield None where jax is not installed."""
     if find_spec("jax") is None:
         with nullcontext() as nothing:
             yield nothing
@@ -48,12 +48,12 @@ def captured() -> Iterator[Capture | None]:
 
 
 def breach_of(found: Capture | None, compiled: Sequence[Compiling], budget: Path) -> str | None:
-    """Return what is wrong with what a test has compiled by a budget file; None for nothing.
+    """Return how the programs of a test break a budget; None if they keep it.
 
     Args:
-        found: What jax compiled.
-        compiled: What fixtures have, also what they were given that had been compiled before.
-        budget: The file.
+        found: Programs that jax compiled during the test.
+        compiled: Fixtures of the test, with programs that were compiled before too.
+        budget: The TOML file.
     """
     dumps = [] if found is None else list(found.modules)
     texts = {_text(dump) for dump in dumps}
@@ -76,17 +76,17 @@ def breach_of(found: Capture | None, compiled: Sequence[Compiling], budget: Path
 
 
 def _text(dump: ModuleDump) -> str | int:
-    """Return the text of a program; what no other has where there is none."""
+    """Return the text of a program; a unique number where there is none."""
     return id(dump) if dump.hlo is None else dump.hlo.columns.source.text
 
 
 def judgement_text(checked: Checked) -> str:
-    """Return the report on rules, with who is behind the failures."""
+    """Return the verdicts as text, with the contributors of each failure."""
     return str(check_report(checked.judgement, facts=(), tool_version=__version__)).rstrip()
 
 
 def session_text(checked: Checked) -> str:
-    """Return what became of all programs of a run: what did not pass, by test, and why."""
+    """Return the verdicts of a run as text: those that did not pass, by test, with the reason."""
     report = check_report(checked.judgement, facts=(), tool_version=__version__)
     (section,) = report.sections
     wrong: dict[str, list[str]] = {}
@@ -101,7 +101,7 @@ def session_text(checked: Checked) -> str:
 
 
 def _verdict_text(verdict: Verdict) -> str:
-    """Return what became of one rule on one program: both values, and the limit or the reason."""
+    """Return the verdict of one rule on one program: both values, and the limit or reason."""
     base, head = (amount_text(verdict, value) for value in (verdict.base, verdict.head))
     values = " -> ".join(filter(None, (base, head)))
     if verdict.status == UNDECIDED:
@@ -113,12 +113,12 @@ def _verdict_text(verdict: Verdict) -> str:
 
 
 class Session:
-    """Snapshots of all programs that fixtures compiled, by test.
+    """Snapshots of the programs that fixtures compiled, by test.
 
     Args:
         save: File to write.
         compare: Snapshot to compare with.
-        rules: When the comparison fails, in short; nothing may grow if there are none.
+        rules: Rules of the comparison, in short form; without any, no metric may grow.
     """
 
     def __init__(
@@ -130,43 +130,43 @@ class Session:
         self._modules: list[ModuleSnapshot] = []
 
     def add(self, test: str, dumps: Sequence[ModuleDump]) -> None:
-        """Keep what a test has compiled, under its name."""
+        """Add the programs that a test compiled, under its name."""
         for dump in dumps:
             for module in snapshot(dump).modules:
                 name = f"{test}{_BETWEEN}{module.name}"
                 self._modules.append(dataclasses.replace(module, name=name))
 
     def to_dict(self) -> dict[str, object]:
-        """Return all of it for another process: pytest-xdist's workers send it home."""
+        """Return the snapshots as JSON, for the main process of pytest-xdist."""
         return Snapshot(path="", modules=tuple(self._modules)).to_dict(tool_version=__version__)
 
     def join(self, sent: Mapping[str, Any]) -> None:
-        """Add what another process has sent."""
+        """Add the snapshots that another process sent."""
         self._modules += read_snapshot(sent, "<worker>").modules
 
     def finish(self) -> tuple[bool, str]:
-        """Write and compare; return whether all is well, and what is to be said.
+        """Write and compare the snapshots; return whether all rules pass, and the summary.
 
         Raises:
-            HloLensError: If the baseline cannot be read, or a rule makes no sense.
+            HloLensError: If the baseline cannot be read, or a rule is invalid.
             OSError: If the snapshot cannot be written.
         """
         own = Snapshot(path="this session", modules=tuple(self._modules))
-        said: list[str] = []
+        summary: list[str] = []
         if self._save is not None:
             text = snapshot_text(own.to_dict(tool_version=__version__))
             Path(self._save).write_text(text, "ascii", newline="")
-            said.append(f"{plural(len(own.modules), 'program')} saved to {self._save}")
-        is_well = True
+            summary.append(f"{plural(len(own.modules), 'program')} saved to {self._save}")
+        passed = True
         if self._compare is not None:
             base = self._baseline(read_snapshot_file(self._compare))
             checked = check(own, baseline=base, rules=self._rules)
-            is_well = not (checked.judgement.is_failed or checked.judgement.is_undecided)
-            said.append(session_text(checked))
-        return is_well, "\n".join(said)
+            passed = not (checked.judgement.is_failed or checked.judgement.is_undecided)
+            summary.append(session_text(checked))
+        return passed, "\n".join(summary)
 
     def _baseline(self, whole: Snapshot) -> Snapshot:
-        """Return the baseline of the tests that have run, which may be few of them."""
+        """Return the part of the baseline that belongs to the tests that ran."""
         tests = {module.name.rpartition(_BETWEEN)[0] for module in self._modules}
         kept = (m for m in whole.modules if m.name.rpartition(_BETWEEN)[0] in tests)
         return dataclasses.replace(whole, modules=tuple(kept))

@@ -1,4 +1,4 @@
-"""What the fixture does: compile, remember, keep what a failed test has compiled."""
+"""The fixture ``hlo``: compiles functions, and keeps the dumps of failed tests."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _LONGEST_NAME = 120
 
 
 class Compiling:
-    """Compiles functions of a test with jax.
+    """Compiler of the functions of one test.
 
     Attributes:
-        dumps: What was compiled or added, in order.
+        dumps: Programs that were compiled or added, in order.
     """
 
     def __init__(self) -> None:
         self.dumps: list[ModuleDump] = []
 
     def __call__(self, function: Any, *args: Any, **kwargs: Any) -> ModuleDump:
-        """Return the program of a function for some arguments, which may be abstract.
+        """Return the program of a function for arguments, which may be abstract.
 
         Args:
-            function: A function, or what ``jax.jit`` made of one, with its shardings and donations.
-            args: Its arguments.
-            kwargs: Its arguments by name.
+            function: A function, or the result of ``jax.jit`` with its shardings and donations.
+            args: Positional arguments of the function.
+            kwargs: Keyword arguments of the function.
 
         Raises:
             MissingPackageError: If jax is not installed.
@@ -54,13 +54,13 @@ class Compiling:
         return dump
 
     def add(self, dump: ModuleDump) -> ModuleDump:
-        """Remember a dump, as if it had been compiled here: it is kept if the test fails."""
+        """Add a dump that was compiled elsewhere: it is kept too if the test fails."""
         self.dumps.append(dump)
         return dump
 
 
 def keep(compiled: Sequence[Compiling], folder: Path, test: str) -> str:
-    """Write the dumps of a test below a folder; return what to say of it, empty for nothing."""
+    """Write the dumps of a test below a folder; return a message, empty without dumps."""
     dumps = [dump for one in compiled for dump in one.dumps]
     if not dumps:
         return ""
@@ -75,11 +75,11 @@ def keep(compiled: Sequence[Compiling], folder: Path, test: str) -> str:
                 file.write_text(text, "utf-8")
     except OSError as error:
         return f"the dumps could not be kept in {place}: {error.strerror or error}"
-    return f"what was compiled is kept; look at it with: hlo-lens report {place}"
+    return f"the compiled programs are kept; look at them with: hlo-lens report {place}"
 
 
 def _folder_name(test: str) -> str:
-    """Return a name for the folder of a test: of tests that would share one, with a digest."""
+    """Return the folder name of a test, with a digest where names would collide."""
     name = _NOT_IN_NAMES.sub("_", test)
     parameters = test.partition("[")[2].removesuffix("]")
     if len(name) <= _LONGEST_NAME and not _NOT_IN_NAMES.search(parameters):
@@ -93,7 +93,7 @@ def _file_name(title: str) -> str:
 
 
 def _texts(dump: ModuleDump) -> Iterator[tuple[str, str]]:
-    """Yield the texts of a dump with the names that XLA would give their files."""
+    """Yield the texts of a dump with the file names that XLA uses."""
     stage = dump.stage or "after_optimizations"
     if dump.hlo is not None:
         yield stage, dump.hlo.columns.source.text

@@ -1,4 +1,4 @@
-"""Arguments by name or by pattern, and sizes as people write them."""
+"""Patterns of argument names, and sizes as people write them."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def steps_of(name: str) -> tuple[str, ...]:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Return whether a pattern names an argument, or something that it is in.
+    """Return whether a pattern matches an argument's path or a prefix of it.
 
-    ``*`` stands for (a part of) one step, ``**`` for any number of steps.
+    ``*`` matches one step or a part of it, ``**`` any number of steps.
 
     >>> matches("params", "params['a']['b']"), matches("params/*/b", "params['a']['b']")
     (True, True)
@@ -64,17 +64,17 @@ def matches(pattern: str, name: str) -> bool:
 
 def _fits(wanted: Sequence[str], steps: Sequence[str]) -> bool:
     if not wanted:
-        return True  # the rest is inside of what is named
+        return True  # the pattern matches a prefix of the path
     if wanted[0] == "**":
         return len(wanted) == 1 or any(_fits(wanted[1:], steps[k:]) for k in range(len(steps)))
     return bool(steps) and fnmatchcase(steps[0], wanted[0]) and _fits(wanted[1:], steps[1:])
 
 
 def find_arguments(dump: ModuleDump, pattern: str) -> tuple[list[ShardedValue], list[str]]:
-    """Return the parameters that a pattern names, and the names of arguments that are not used.
+    """Return the parameters that match a pattern, and the names of unused arguments that do.
 
     Raises:
-        AssertionError: If there are none.
+        AssertionError: If neither exists.
     """
     __tracebackhide__ = True
     results = sharding_results(dump)

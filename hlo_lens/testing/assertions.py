@@ -1,7 +1,7 @@
 """Assertions on compiled programs, for pytest and for anything that raises AssertionError.
 
-Each takes what `hlo_lens.modules_of` takes: a dump, a module, a path, a program of
-`hlo_lens.from_compiled`. What is not known is not right: an assertion about it fails and says so.
+Each takes what `hlo_lens.modules_of` takes. An assertion about something that is not known fails
+and says what is missing.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def assert_collectives(
     dynamic: bool = False,
     min_bytes: int | str = 0,
 ) -> None:
-    """Assert how many collectives of each kind a program has, each logical operation once.
+    """Assert the number of collectives of each kind, each logical operation counted once.
 
     >>> assert_collectives("sample_dumps/tpu/tp_mlp", {"all-reduce": 2}, axis="model")
     >>> assert_collectives("sample_dumps/tpu/tp_mlp", {"all-reduce": 8}, axis="model", dynamic=True)
@@ -60,13 +60,13 @@ def assert_collectives(
     Args:
         program: One module.
         expected: Kind (``all-reduce``) to number.
-        axis: Count only those along this mesh axis, or these together; None for all.
-        exact: Whether kinds that are not expected must not be there.
-        dynamic: Count how often they run, not how often they are in the text.
-        min_bytes: Count only those of at least this payload (``"1KiB"``).
+        axis: Count only collectives along this mesh axis, or along these together; None for all.
+        exact: Whether collectives of other kinds are an error.
+        dynamic: Count executions instead of instructions in the text.
+        min_bytes: Count only collectives with at least this payload (``"1KiB"``).
 
     Raises:
-        AssertionError: If the numbers are others, or not known.
+        AssertionError: If a number differs or is not known.
     """
     __tracebackhide__ = True
     dump = one_module(program)
@@ -82,8 +82,8 @@ def assert_collectives(
     wrong = {kind for kind in kinds if counts[kind] != expected.get(kind, 0)}
     if wrong:
         where = f" along {axis_text(axis)}" if axis is not None else ""
-        told, wanted = counts_text(counts, kinds), counts_text(expected, kinds)
-        head = f"{dump.title} has {told}{where}, expected {wanted}"
+        counted, wanted = counts_text(counts, kinds), counts_text(expected, kinds)
+        head = f"{dump.title} has {counted}{where}, expected {wanted}"
         fail(head, collective_lines([one for one in chosen if one.kind in wrong]))
 
 
@@ -94,18 +94,18 @@ def assert_no_collectives(
     axis: Axes | None = None,
     min_bytes: int | str = 0,
 ) -> None:
-    """Assert that a program does not communicate.
+    """Assert that a program has no collectives.
 
     >>> assert_no_collectives("sample_dumps/tpu/tp_mlp", inside_loops=True, min_bytes="1GiB")
 
     Args:
         program: One module.
-        inside_loops: Look only inside of loops, where each runs many times.
-        axis: Look only at those along this mesh axis, or these together; None for all.
-        min_bytes: Look only at those of at least this payload.
+        inside_loops: Consider only collectives inside loops, where each runs many times.
+        axis: Consider only collectives along this mesh axis, or along these together.
+        min_bytes: Consider only collectives with at least this payload.
 
     Raises:
-        AssertionError: If there is one, or if that is not known.
+        AssertionError: If there is one, or if it is not known whether there is.
     """
     __tracebackhide__ = True
     dump = one_module(program)
@@ -124,7 +124,7 @@ def assert_no_collectives(
 def assert_memory_below(
     program: Program, limit: int | str, *, space: str | None = None, of: str = "total"
 ) -> None:
-    """Assert that a program takes less memory on a device than a limit, or as much.
+    """Assert that a program takes at most this much memory on a device.
 
     >>> assert_memory_below("sample_dumps/tpu/tp_mlp", "160MiB", space="HBM")
 
@@ -136,7 +136,7 @@ def assert_memory_below(
             ``argument`` or ``output``.
 
     Raises:
-        AssertionError: If it takes more, or if that is not known.
+        AssertionError: If it takes more, or if it is not known how much it takes.
     """
     __tracebackhide__ = True
     if of not in _MEASURES:
@@ -173,11 +173,11 @@ def assert_donated(program: Program, arguments: Iterable[str]) -> None:
 
     Args:
         program: One module.
-        arguments: Names: of an argument with all in it (``state``), or patterns of paths
-            (``params/*/kernel``, where ``*`` is one step and ``**`` any number).
+        arguments: Patterns: the name of an argument with all its leaves (``state``), or a path
+            (``params/*/kernel``, where ``*`` is one step and ``**`` any number of steps).
 
     Raises:
-        AssertionError: If that of one is not, or if there is no such argument.
+        AssertionError: If one is not donated, or if no argument matches a pattern.
     """
     __tracebackhide__ = True
     dump = one_module(program)
@@ -201,18 +201,18 @@ def assert_donated(program: Program, arguments: Iterable[str]) -> None:
 def assert_sharded(
     program: Program, pattern: str, *, axis: Axes, dimension: int | None = None
 ) -> None:
-    """Assert that parameters are divided over a mesh axis.
+    """Assert that parameters are sharded over a mesh axis.
 
     >>> assert_sharded("sample_dumps/tpu/tp_mlp", "params/w_*", axis="model")
 
     Args:
         program: One module.
         pattern: As for `assert_donated`.
-        axis: Name of the axis; of several, all must divide it.
-        dimension: Which dimension it must divide; None for any.
+        axis: Name of the axis, or of several, all of which must shard it.
+        dimension: The dimension that must be sharded; None for any.
 
     Raises:
-        AssertionError: If one is not, if that is not known, or if there is no such parameter.
+        AssertionError: If one is not sharded so, if that is not known, or if no parameter matches.
     """
     __tracebackhide__ = True
     dump = one_module(program)
@@ -239,18 +239,18 @@ def assert_sharded(
 
 
 def assert_same_program(program: Program, golden: Program, *, heed: Iterable[str] = ()) -> None:
-    """Assert that a program is another one, up to names, order and other noise.
+    """Assert that two programs are equal up to names, order and other noise.
 
     >>> assert_same_program("sample_dumps/tpu/tp_mlp", "sample_dumps/tpu/tp_mlp")
 
     Args:
         program: One module.
-        golden: The module that it should be; a path is read.
-        heed: Kinds of noise that count as differences too, such as ``layout``; see
+        golden: The expected module, or its path.
+        heed: Noise kinds that count as differences too, such as ``layout``; see
             ``hlo-lens diff --help``.
 
     Raises:
-        AssertionError: If they differ, or if one is not understood in full.
+        AssertionError: If they differ, or if a text has parts that were not understood.
     """
     __tracebackhide__ = True
     from hlo_lens.analysis.program_diff.difference import program_diff
@@ -270,11 +270,11 @@ def assert_same_program(program: Program, golden: Program, *, heed: Iterable[str
     diff = program_diff(base.hlo, head.hlo, heed=[kinds[name] for name in named])
     if diff.identical:
         return
-    said = ", ".join(text for _, text in program_diff_facts(diff))
+    summary = ", ".join(text for _, text in program_diff_facts(diff))
     lines = [str(change) for change in diff.module_changes]
     lines += [
         f"{group.kind} {group.count} {group.opcode}  {'; '.join(group.changes) or group.shape}  "
         f"{group.source or group.op_name or group.where}"
         for group in diff.groups
     ]
-    fail(f"{head.title} is not the golden program: {said}", lines)
+    fail(f"{head.title} is not the golden program: {summary}", lines)

@@ -1,4 +1,7 @@
-"""What is known of a program, for assertions: what is not known fails, and failures show causes."""
+"""Facts for assertions, and failure messages with the instructions or values responsible.
+
+A fact that is not known makes the assertion fail.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,12 @@ if TYPE_CHECKING:
     from hlo_lens.model.dump import ModuleDump
 
 SHOWN = 5
-"""Contributors that a failure lists; the rest is counted."""
+"""Contributors that a failure lists; the others are counted."""
 
 Axes: TypeAlias = str | tuple[str, ...]
 """One mesh axis, or several."""
 
-# ---- what is known -----------------------------------------------------------------------------
+# ---- facts -------------------------------------------------------------------------------------
 
 
 def one_module(program: Program) -> ModuleDump:
@@ -39,7 +42,7 @@ def one_module(program: Program) -> ModuleDump:
 
 
 def understood(dump: ModuleDump) -> ModuleDump:
-    """Return a dump whose HLO text was understood in full; else fail."""
+    """Return a dump if its HLO text was understood in full; else fail."""
     __tracebackhide__ = True
     if dump.hlo is None:
         fail_unknown(f"the program of {dump.title}: there is no HLO text")
@@ -53,7 +56,7 @@ def understood(dump: ModuleDump) -> ModuleDump:
 
 
 def known_collectives(dump: ModuleDump) -> Collectives:
-    """Return the collectives of a dump; fail where not all of them are known."""
+    """Return the collectives of a dump; fail if not all of them are known."""
     __tracebackhide__ = True
     found = collectives(understood(dump))
     if found.unknown_opcodes:
@@ -65,7 +68,7 @@ def known_collectives(dump: ModuleDump) -> Collectives:
 def chosen_collectives(
     found: Collectives, dump: ModuleDump, axis: Axes | None, min_bytes: int
 ) -> Iterator[Collective]:
-    """Yield the collectives of an axis and size; fail where an axis or size is not known."""
+    """Yield the collectives of an axis and size; fail if an axis or size is not known."""
     __tracebackhide__ = True
     wanted = None if axis is None else {axis} if isinstance(axis, str) else set(axis)
     if wanted and found.collectives:
@@ -87,7 +90,7 @@ def chosen_collectives(
 
 
 def _check_axes(found: Collectives, wanted: set[str]) -> None:
-    """Fail where no mesh of the program has an axis: a misspelt one would have no collectives."""
+    """Fail if no mesh of the program has an axis: a misspelt axis has no collectives."""
     __tracebackhide__ = True
     known = {name for mesh in found.meshes for name in mesh.mesh.axis_names}
     if missing := sorted(wanted - known):
@@ -107,7 +110,7 @@ def memory_space(results: MemoryResults, name: str | None) -> SpaceMemory:
 
 
 def bytes_of(results: MemoryResults, space: SpaceMemory, of: str) -> tuple[int, int]:
-    """Return the least and the most that a figure may be; fail where it is not known."""
+    """Return the lower and upper bound of a figure; fail if it is not known."""
     __tracebackhide__ = True
     layout = results.layout
     if not layout.is_complete:
@@ -124,7 +127,7 @@ def bytes_of(results: MemoryResults, space: SpaceMemory, of: str) -> tuple[int, 
 
 
 def axes_of(value: ShardedValue, dimension: int | None) -> set[str]:
-    """Return the mesh axes that divide a value, in one dimension or in any."""
+    """Return the mesh axes that shard a value, in one dimension or in any."""
     spec = value.spec or ()
     entries = spec if dimension is None else spec[dimension : dimension + 1]
     found: set[str] = set()
@@ -134,7 +137,7 @@ def axes_of(value: ShardedValue, dimension: int | None) -> set[str]:
 
 
 def not_donated(dump: ModuleDump, value: ShardedValue) -> str:
-    """Return why an argument's memory is not reused."""
+    """Return a line with the reason why an argument's memory is not reused."""
     from hlo_lens.analysis.sharding.results import sharding_results
 
     results = sharding_results(dump)
@@ -143,18 +146,18 @@ def not_donated(dump: ModuleDump, value: ShardedValue) -> str:
     reason = next(
         (d.reason for d in listed if (d.value.value.number, d.value.value.index) == key), ""
     )
-    told = None if dump.framework is None else dump.framework.argument(value.value.number)
-    if told is not None and told.is_donated is False:
+    given = None if dump.framework is None else dump.framework.argument(value.value.number)
+    if given is not None and given.is_donated is False:
         reason = "it is not donated (donate_argnums)"
     size = format_bytes(value.device_bytes or 0)
     return f"{size:>10}  {value.value.name}  {shape_text(value)}  {reason or 'not donated'}"
 
 
-# ---- words -------------------------------------------------------------------------------------
+# ---- messages ----------------------------------------------------------------------------------
 
 
 def fail(head: str, lines: Sequence[str]) -> NoReturn:
-    """Fail with what is wrong and the first lines of what causes it."""
+    """Raise AssertionError with a headline and the first contributors."""
     __tracebackhide__ = True
     rest = len(lines) - SHOWN
     tail = [f"    [{rest} more]"] if rest > 0 else []
@@ -162,31 +165,31 @@ def fail(head: str, lines: Sequence[str]) -> NoReturn:
 
 
 def fail_unknown(what: str) -> NoReturn:
-    """Fail because something is not known."""
+    """Raise AssertionError because a fact is not known."""
     __tracebackhide__ = True
     message = f"not known: {what}"
     raise AssertionError(message)
 
 
 def counts_text(counts: Mapping[str, int], kinds: Iterable[str]) -> str:
-    """Return counts of kinds in words."""
+    """Return counts by kind as text."""
     return ", ".join(f"{counts.get(kind, 0)} {kind}" for kind in sorted(kinds)) or "nothing"
 
 
 def axis_text(axis: Axes) -> str:
-    """Return axes in words."""
+    """Return axes as text."""
     return axis if isinstance(axis, str) else ",".join(axis)
 
 
 def place_of(one: Collective) -> str:
-    """Return the source line of a collective, else the next best thing."""
+    """Return the source line of a collective, else its op_name, else its computation."""
     if one.source_file:
         return f"{one.source_file}:{one.source_line}" if one.source_line else one.source_file
     return one.op_name or one.near_op_name or one.computation
 
 
 def collective_lines(found: Iterable[Collective]) -> list[str]:
-    """Return the collectives that move the most first, with their source lines."""
+    """Return a line per collective, largest payload first, with its source line."""
     ordered = sorted(found, key=lambda one: (-(one.payload_bytes or 0), one.name))
     return [
         f"{size_text(one.payload_bytes):>10}  {one.kind} {','.join(one.axes or ('axis ?',))}  "
@@ -196,7 +199,7 @@ def collective_lines(found: Iterable[Collective]) -> list[str]:
 
 
 def loop_text(one: Collective) -> str:
-    """Return the loops around a collective, and how often it runs."""
+    """Return the loops around a collective and its dynamic count, as text."""
     if not one.loop_path:
         return ""
     times = "?" if one.dynamic_count is None else one.dynamic_count
@@ -204,18 +207,18 @@ def loop_text(one: Collective) -> str:
 
 
 def size_text(size: int | None) -> str:
-    """Return bytes in words."""
+    """Return bytes as text."""
     return "? bytes" if size is None else format_bytes(size)
 
 
 def shape_text(value: ShardedValue) -> str:
-    """Return the shape of one device's part."""
+    """Return the shape of one device's shard as text."""
     shape = value.device_shape
     return "?" if shape is None else shape.to_text(layout=False)
 
 
 def memory_lines(results: MemoryResults, space: SpaceMemory) -> list[str]:
-    """Return what is alive at the peak, largest first, with source lines."""
+    """Return a line per value alive at the peak, largest first, with its source line."""
     from hlo_lens.analysis.memory.grouping import makers_of, op_name_of
     from hlo_lens.analysis.memory.peak import peak_memory
 

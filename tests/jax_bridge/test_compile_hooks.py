@@ -1,4 +1,4 @@
-"""Captures: which compiles they see, and that jax is as before when they end."""
+"""Captures: the compiles that they see, and that they restore jax."""
 
 from __future__ import annotations
 

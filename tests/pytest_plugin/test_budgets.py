@@ -1,4 +1,4 @@
-"""Budgets of tests, and snapshots of a session: what fails, what is said, what is not known."""
+"""Budgets of tests and snapshots of a session: failures, messages, unknown facts."""
 
 from __future__ import annotations
 

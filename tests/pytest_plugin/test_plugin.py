@@ -1,4 +1,4 @@
-"""The plugin in a project of its own: the fixture, what is kept, what it costs."""
+"""The plugin in a project: the fixture, kept dumps, imports at start."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_fixture_compiles_and_a_failure_says_where_the_dump_is(
             "E*AssertionError: jit_step takes *KiB of memory (total), limit 1.0KiB, *",
             "E*16.0KiB*argument*params*",
             "*- hlo-lens -*",
-            "what was compiled is kept; look at it with: hlo-lens report *test_bad*",
+            "the compiled programs are kept; look at them with: hlo-lens report *test_bad*",
         ]
     )
     result.stdout.no_fnmatch_line("*raise AssertionError*")

@@ -1,4 +1,4 @@
-"""Assertions on real programs: what they accept, what they say, what they refuse to know."""
+"""Assertions on compiled programs: what passes, failure messages, unknown facts."""
 
 from __future__ import annotations
 
