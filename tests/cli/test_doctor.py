@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import hlo_lens
+from hlo_lens.api.doctor import examine
 from hlo_lens.cli import main
 from hlo_lens.load import environment as environment_module
 from tests.corpus import ROOT, SAMPLES
@@ -98,7 +99,7 @@ def test_flags_that_the_jaxlib_here_does_not_have_are_told(
     monkeypatch.setattr(environment_module, "_LIBRARY", 1)
     flags = "--xla_dump_to=/d --xla_gpu_autotune_levl=0 --xla_cpu_fast=1 --xla_no"
     monkeypatch.setenv("XLA_FLAGS", flags)
-    found = environment_module.environment("1").findings
+    found = examine(None).variables
     assert [(f.level, f.what.split(":")[0], f.remedy) for f in found] == [
         (
             "warning",
@@ -114,7 +115,7 @@ def test_flags_that_nobody_here_knows_are_not_called_right(
 ) -> None:
     monkeypatch.setattr(environment_module, "_library", lambda: None)
     monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=/d --xla_gpu_autotune_levl=0")
-    found = environment_module.environment("1").findings
+    found = examine(None).variables
     assert found[0].what == "not checked, since no jaxlib is here: --xla_gpu_autotune_levl"
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 ERROR = "error"
 WARNING = "warning"
@@ -145,6 +145,38 @@ def unknown_flags(names: Sequence[str], known: Iterable[str], owner: str) -> lis
         near = difflib.get_close_matches(name, listed, n=1, cutoff=0.8)
         what = f"--{name} is not in {owner}: an unknown flag ends the process"
         found.append(Finding(WARNING, what, f"did you mean --{near[0]}?" if near else "remove it"))
+    return found
+
+
+def unchecked_flags(names: Sequence[str]) -> list[Finding]:
+    """Return what is to be said of flags where there is no jaxlib to compare them with."""
+    listed = ", ".join(f"--{name}" for name in names)
+    return [Finding(NOTE, f"not checked, since no jaxlib is here: {listed}")] if names else []
+
+
+def check_variables(
+    variables: Mapping[str, str], others: Sequence[Finding], *, is_jax_imported: bool
+) -> list[Finding]:
+    """Return what is to be said of all variables of a process that matter for dumps.
+
+    Args:
+        variables: Name to text.
+        others: What is to be said of the flags in XLA_FLAGS that have nothing to do with dumps.
+        is_jax_imported: Whether the process has imported jax already.
+    """
+    text = variables.get("XLA_FLAGS")
+    found = [*others, *check_flags(text)]
+    if any(finding.level == WARNING for finding in found):
+        found = [finding for finding in found if finding.level != FINE]
+    if "xla_dump_to" in variables.get("LIBTPU_INIT_ARGS", ""):
+        what = "LIBTPU_INIT_ARGS has --xla_dump_to: libtpu alone then dumps"
+        found.append(Finding(NOTE, what, "XLA_FLAGS reaches jaxlib and libtpu both"))
+    if variables.get("JAX_COMPILATION_CACHE_DIR"):
+        what = "JAX_COMPILATION_CACHE_DIR is set: what is in that cache is not compiled, nor dumped"
+        found.append(Finding(WARNING, what, "JAX_ENABLE_COMPILATION_CACHE=false for this run"))
+    if is_jax_imported and text:
+        what = "jax is imported in this process; XLA_FLAGS set after its first use does nothing"
+        found.append(Finding(NOTE, what))
     return found
 
 
@@ -324,7 +356,9 @@ def _repeated(flags: list[tuple[str, str]]) -> list[Finding]:
     ]
 
 
-def flags_of_debug_options(text: str) -> str:
-    """Return the dump flags that a ``debug_options`` file says were set, as XLA_FLAGS has them."""
+def check_debug_options(text: str) -> list[Finding]:
+    """Return what was lost by the flags that a dump was made with, of its ``debug_options``."""
     found = re.findall(r"^(xla_dump_\w+): (.*)$", text, re.MULTILINE)
-    return " ".join(f"--{name}={value.strip().strip(chr(34))}" for name, value in found)
+    flags = " ".join(f"--{name}={value.strip().strip(chr(34))}" for name, value in found)
+    losses = [f for f in check_flags(flags) if f.level == WARNING] if flags else []
+    return [Finding(f.level, f"made with {f.what}", f.remedy) for f in losses]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.analysis.dumps.xla_flags import check_flags, flags_of_debug_options
+from hlo_lens.analysis.dumps.xla_flags import check_debug_options, check_flags, check_variables
 
 GOOD = "--xla_dump_to=/tmp/d --xla_dump_hlo_as_text"
 
@@ -83,6 +83,20 @@ def test_worst_is_told_first() -> None:
     assert levels == ["error", "warning", "note"]
 
 
-def test_debug_options_are_flags() -> None:
+def test_losses_by_the_options_of_a_dump_are_found() -> None:
     text = 'xla_dump_to: "/tmp/d"\nxla_cpu_x: true\nxla_dump_max_hlo_modules: 3\n'
-    assert flags_of_debug_options(text) == "--xla_dump_to=/tmp/d --xla_dump_max_hlo_modules=3"
+    (found,) = check_debug_options(text)
+    assert found.level == "warning"
+    assert found.what.startswith("made with --xla_dump_max_hlo_modules=3: XLA stops to dump")
+    assert check_debug_options("xla_cpu_x: true\n") == []
+
+
+def test_variables_beside_xla_flags_are_checked() -> None:
+    variables = {
+        "XLA_FLAGS": GOOD,
+        "LIBTPU_INIT_ARGS": "--xla_dump_to=/x",
+        "JAX_COMPILATION_CACHE_DIR": "/c",
+    }
+    levels = [one.level for one in check_variables(variables, [], is_jax_imported=True)]
+    assert levels == ["fine", "note", "warning", "note"]
+    assert [one.level for one in check_variables({}, [], is_jax_imported=True)] == ["note"]

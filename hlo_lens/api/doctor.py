@@ -1,0 +1,68 @@
+"""Examine this machine and a dump: installed versions, variables, what the dump lacks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from hlo_lens.analysis.dumps.health import dump_health, empty_findings
+from hlo_lens.analysis.dumps.xla_flags import (
+    ERROR,
+    Finding,
+    check_debug_options,
+    check_variables,
+    other_flags,
+    unchecked_flags,
+    unknown_flags,
+)
+from hlo_lens.load import EmptyDumpError, load
+from hlo_lens.load.environment import debug_options, installed_versions, jaxlib_flags
+from hlo_lens.report.dumps.page import Examination
+from hlo_lens.text.errors import HloLensError
+from hlo_lens.text.version import __version__
+
+
+def examine(path: str | None) -> Examination:
+    """Return what is to be said of this machine and, if there is one, of a dump.
+
+    Args:
+        path: File, folder or archive; None for the machine alone.
+    """
+    versions, variables = installed_versions(__version__), _variables()
+    if path is None:
+        return Examination(versions=versions, variables=variables)
+    options = check_debug_options(debug_options(path) or "")
+    try:
+        dump = load(path)
+    except HloLensError as error:
+        found = [*_reasons(path, error), *options]
+        return Examination(versions=versions, variables=variables, path=path, findings=found)
+    return Examination(
+        versions=versions,
+        variables=variables,
+        path=path,
+        dump=dump,
+        health=dump_health(dump),
+        findings=options,
+    )
+
+
+def _variables() -> list[Finding]:
+    """Return what is to be said of the variables of this process."""
+    names = other_flags(os.environ.get("XLA_FLAGS"))
+    flags = jaxlib_flags(names) if names else None
+    if flags is None:
+        others = unchecked_flags(names)
+    else:
+        others = unknown_flags(flags.missing, flags.known, f"jaxlib {flags.version}, as here")
+    return check_variables(os.environ, others, is_jax_imported="jax" in sys.modules)
+
+
+def _reasons(path: str, error: HloLensError) -> list[Finding]:
+    """Return why nothing could be read."""
+    exists = path == "-" or Path(path).exists()
+    if exists and not isinstance(error, EmptyDumpError):
+        return [Finding(ERROR, str(error).splitlines()[0])]
+    asides = error.left_aside if isinstance(error, EmptyDumpError) else ()
+    return empty_findings(asides, exists=exists)
