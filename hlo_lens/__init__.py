@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from hlo_lens.api.changes import Diff, diff
     from hlo_lens.api.check import Checked, check
     from hlo_lens.api.collectives import collectives, loops
+    from hlo_lens.api.memory import memory
     from hlo_lens.api.modules import modules_of
-    from hlo_lens.api.questions import memory, shardings, signature
     from hlo_lens.api.report import report_on
+    from hlo_lens.api.sharding import shardings, signature
     from hlo_lens.api.sides import snapshot
     from hlo_lens.jax_bridge import from_compiled, from_lowered
     from hlo_lens.load import load
@@ -146,7 +147,8 @@ _HOMES = {
     "hlo_lens.api.capture": ("Capture", "capture"),
     "hlo_lens.api.modules": ("modules_of",),
     "hlo_lens.api.collectives": ("collectives", "loops"),
-    "hlo_lens.api.questions": ("memory", "shardings", "signature"),
+    "hlo_lens.api.memory": ("memory",),
+    "hlo_lens.api.sharding": ("shardings", "signature"),
     "hlo_lens.api.report": ("report_on",),
     "hlo_lens.api.changes": ("Diff", "diff"),
     "hlo_lens.api.check": ("Checked", "check"),

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-import hlo_lens
-from hlo_lens.cli.options import output_options, reading_options
-from hlo_lens.cli.progress import progress_bar
+from hlo_lens.cli.options import answer, mesh_option, output_options, reading_options
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
     from hlo_lens.cli.options import Output, Reading
+    from hlo_lens.model.shapes.mesh import Mesh
 
 _EXAMPLE = """\b
 Example:
@@ -27,33 +27,24 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGTPE]?)(i?)B?\s*", re.IGNORECASE)
 
 @click.command(epilog=_EXAMPLE)
 @click.argument("path", type=click.Path(allow_dash=True, readable=False))
-@click.option("--mesh", help="Axes of the mesh, most major first: data=2,model=4.")
+@mesh_option
 @click.option("--min-size", default="0", help="Hide values smaller than this on a device: 1MiB.")
 @click.option("--params", is_flag=True, help="Show the parameters alone.")
 @reading_options
 @output_options
 def sharding(
-    path: str, mesh: str | None, min_size: str, params: bool, reading: Reading, output: Output
+    path: str, mesh: Mesh | None, min_size: str, params: bool, reading: Reading, output: Output
 ) -> None:
     """Show how parameters and outputs lie over the devices, what is held twice, what is donated.
 
     PATH is an HLO text or a folder of dumps. Global shapes, and the shardings that newer XLA leaves
     out of its final text, are taken from the before_optimizations text beside it.
     """
-    from hlo_lens.load import load
-    from hlo_lens.model.shapes.mesh import Mesh
-    from hlo_lens.report.sharding.page import ShardingView, sharding_report
+    from hlo_lens.api.sharding import sharding_report
+    from hlo_lens.report.sharding.page import ShardingView
 
-    view = ShardingView(
-        mesh=None if mesh is None else Mesh.from_sizes_text(mesh),
-        min_bytes=_size_bytes(min_size),
-        is_parameters_only=params,
-    )
-    with progress_bar("reading") as progress:
-        modules = reading.select(load(path, progress=progress).modules)
-        built = sharding_report(modules, view, tool_version=hlo_lens.__version__, progress=progress)
-    output.write(built)
-    reading.judge(modules)
+    view = ShardingView(min_bytes=_size_bytes(min_size), is_parameters_only=params)
+    answer(path, reading, output, partial(sharding_report, view=view, mesh=mesh))
 
 
 def _size_bytes(text: str) -> int:

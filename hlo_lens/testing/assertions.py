@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.api.questions import memory
+from hlo_lens.api.memory import memory
 from hlo_lens.report.render.units import format_bytes, plural
 from hlo_lens.testing.argument_patterns import find_arguments, parse_size
 from hlo_lens.testing.evidence import (

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.sharding.device_slices import device_slices, slice_text
-from hlo_lens.analysis.sharding.spellings import sharding_spellings
+from hlo_lens.analysis.sharding.device_slices import slice_text
 from hlo_lens.model.shapes.partition_spec import partition_spec_text
-from hlo_lens.report.render.envelope import SCHEMA_VERSION
+from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table
 from hlo_lens.report.render.units import format_bytes, plural
 from hlo_lens.report.sharding.boxes import draw_boxes
@@ -42,16 +41,8 @@ class ShardView:
     width: int = 80
 
 
-def shard_report(view: ShardView, *, tool_version: str) -> Report:
-    """Return the report on one sharding.
-
-    Raises:
-        DumpMismatchError: If the sharding is for another number of dimensions.
-        UsageError: If there is nothing to divide.
-    """
-    devices = view.mesh.device_ids if view.mesh is not None else None
-    slices = device_slices(view.sharding, view.shape, devices=devices)
-    spellings = sharding_spellings(view.sharding, view.mesh, rank=view.shape.rank)
+def shard_page(view: ShardView, slices: DeviceSlices, spellings: ShardingSpellings) -> Report:
+    """Return the report on one sharding."""
     section = Section(
         title=f"{view.shape.to_text(layout=False)} as {view.sharding.text}",
         facts=tuple(_facts(slices, spellings)),
@@ -62,12 +53,7 @@ def shard_report(view: ShardView, *, tool_version: str) -> Report:
         ),
         notes=tuple(_notes(slices, spellings)),
     )
-    data = {
-        "schema_version": SCHEMA_VERSION,
-        "kind": "shard",
-        "tool_version": tool_version,
-        **_object(view, slices, spellings),
-    }
+    data = envelope("shard", **_object(view, slices, spellings))
     return Report(kind="shard", sections=(section,), data=data)
 
 

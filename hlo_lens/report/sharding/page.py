@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.module_analysis import NO_HLO
 from hlo_lens.analysis.result import Column, Unit
-from hlo_lens.analysis.sharding.results import sharding_results
 from hlo_lens.analysis.sharding.table import ALIAS, SHAPES, ShardingTable, sharded_row
-from hlo_lens.report.render.envelope import SCHEMA_VERSION
-from hlo_lens.report.render.table import Report, Section, Table
+from hlo_lens.report.render.envelope import ModulePage
+from hlo_lens.report.render.table import Section, Table
 from hlo_lens.report.render.units import format_bytes, plural
 from hlo_lens.report.sharding.facts import (
     donation_text,
@@ -20,13 +21,13 @@ from hlo_lens.report.sharding.facts import (
 from hlo_lens.report.sharding.objects import sharding_object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.result import Result, Row
     from hlo_lens.analysis.sharding.results import ShardingResults
     from hlo_lens.analysis.sharding.table import ShardedValue
     from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.model.shapes.mesh import Mesh
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,43 +35,23 @@ class ShardingView:
     """What ``hlo-lens sharding`` shows.
 
     Attributes:
-        mesh: The mesh that the user names; None for the one that the texts name.
         min_bytes: Values of which one device holds less are hidden, and counted.
         is_parameters_only: Whether to show the parameters alone.
     """
 
-    mesh: Mesh | None = None
     min_bytes: int = 0
     is_parameters_only: bool = False
 
 
-def sharding_report(
-    modules: Sequence[ModuleDump],
-    view: ShardingView,
-    *,
-    tool_version: str,
-    progress: Callable[[int, int], None] | None = None,
-) -> Report:
-    """Return the report on the sharding of some modules."""
-    sections: list[Section] = []
-    objects: list[Mapping[str, object]] = []
-    for done, dump in enumerate(modules):
-        if progress is not None and len(modules) > 1:
-            progress(done, len(modules))
-        results = sharding_results(dump, view.mesh)
-        if results is None:
-            note = "no HLO text; XLA writes it with --xla_dump_to=DIR --xla_dump_hlo_as_text"
-            sections.append(Section(title=dump.name, notes=(note,)))
-        else:
-            sections.append(_section(dump, results, view))
-        objects.append(sharding_object(dump, results))
-    data = {
-        "schema_version": SCHEMA_VERSION,
-        "kind": "sharding",
-        "tool_version": tool_version,
-        "modules": objects,
-    }
-    return Report(kind="sharding", sections=tuple(sections), data=data)
+def sharding_page(known: ModuleAnalysis, view: ShardingView) -> ModulePage:
+    """Return the page on the sharding of a module."""
+    dump, results = known.dump, known.shardings
+    section = (
+        Section(title=dump.name, notes=(NO_HLO,))
+        if results is None
+        else _section(dump, results, view)
+    )
+    return ModulePage(sections=(section,), make_object=partial(sharding_object, dump, results))
 
 
 # ---- for people --------------------------------------------------------------------------------

@@ -1,0 +1,69 @@
+"""Shardings of parameters and outputs, and their signature."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.module_analysis import NO_HLO, ModuleAnalysis
+from hlo_lens.api.modules import analysis_of, with_progress
+from hlo_lens.report.render.envelope import report_of_pages
+from hlo_lens.text.errors import MissingDumpError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.analysis.program.entry_signature import EntrySignature
+    from hlo_lens.analysis.sharding.table import ShardingTable
+    from hlo_lens.api.modules import Program, Progress
+    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.shapes.mesh import Mesh, MeshLike
+    from hlo_lens.report.render.table import Report
+    from hlo_lens.report.sharding.page import ShardingView
+
+
+def shardings(
+    program: Program, *, module: str | None = None, mesh: MeshLike | None = None
+) -> ShardingTable:
+    """Return how the parameters and outputs of a module lie over the devices.
+
+    >>> import hlo_lens
+    >>> table = hlo_lens.shardings("sample_dumps/tpu/tp_mlp")
+    >>> table.to_frame()[["name", "spec"]].iloc[2].tolist()
+    ["params['w_in']", "P(None, None, 'model')"]
+
+    Args:
+        program: What there is.
+        module: Which module, where there are several.
+        mesh: Names the axes; else the mesh that arguments or texts name.
+    """
+    known = analysis_of(program, module, mesh)
+    if known.sharding_table is None:
+        message = f"{known.dump.name}: {NO_HLO}"
+        raise MissingDumpError(message)
+    return known.sharding_table
+
+
+def signature(program: Program, *, module: str | None = None) -> EntrySignature:
+    """Return the parameters and outputs of a module, on one device where it is partitioned.
+
+    >>> import hlo_lens
+    >>> first = hlo_lens.signature("sample_dumps/tpu/tp_mlp").parameters[0]
+    >>> first.name, first.shape, first.aliased_with
+    ("params['b_in']", 'f32[4,1024]', '{0}')
+    """
+    return analysis_of(program, module).signature
+
+
+def sharding_report(
+    modules: Sequence[ModuleDump],
+    view: ShardingView,
+    *,
+    mesh: Mesh | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Return the report on the sharding of some modules."""
+    from hlo_lens.report.sharding.page import sharding_page
+
+    known = [ModuleAnalysis(one, mesh=mesh) for one in modules]
+    pages = (sharding_page(one, view) for one in with_progress(known, progress))
+    return report_of_pages("sharding", pages)
