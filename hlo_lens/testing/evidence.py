@@ -219,19 +219,18 @@ def shape_text(value: ShardedValue) -> str:
 
 def memory_lines(results: MemoryResults, space: SpaceMemory) -> list[str]:
     """Return a line per value alive at the peak, largest first, with its source line."""
-    from hlo_lens.analysis.memory.grouping import makers_of, op_name_of
+    from hlo_lens.analysis.memory.makers import op_name_of
     from hlo_lens.analysis.memory.peak import peak_memory
 
-    peak = peak_memory(results.layout, color=space.color)
+    peak = peak_memory(results.layout, color=space.color, module=results.module)
     if peak is None:
         sizes = sorted(
             (a for a in results.layout.allocations if a.color == space.color), key=lambda a: -a.size
         )
         return [f"{format_bytes(a.size):>10}  allocation {a.index}  {a.category}" for a in sizes]
-    makers = makers_of(results.module, peak.live)
     lines = []
     for value in peak.live:
-        maker = makers.get(value.value)
+        maker = peak.makers.get(value.value)
         place = None if maker is None else maker.source_location
         name = op_name_of(maker) or ""
         words = [value.value, value.category, str(place or ""), name]

@@ -105,14 +105,14 @@ class _Draft:
         )
 
 
-def memory_call_tree(results: MemoryResults, peak: PeakMemory) -> CallTree:
+def memory_call_tree(peak: PeakMemory) -> CallTree:
     """Return the bytes that are alive at an instant, by the stack that made them.
 
     Each byte counts once, for the value that was defined last; they sum to the occupied bytes.
     """
     draft = _Draft()
     for value in peak.live:
-        maker = results.makers.get(value.value)
+        maker = peak.makers.get(value.value)
         if value.category == "argument":
             draft.add((), value.owned_bytes, PARAMETERS)
         else:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.collectives.grouping import UNKNOWN_TIMES
-from hlo_lens.analysis.memory.grouping import instructions_by_name, makers_of, op_name_of
+from hlo_lens.analysis.memory.makers import instructions_by_name, makers_of, op_name_of
 from hlo_lens.analysis.memory.occupancy import owned_bytes
 from hlo_lens.analysis.memory.peak import LiveValue, peak_memory
 from hlo_lens.model.snapshot.facts import (
@@ -115,7 +115,7 @@ def _peaks(memory: MemoryResults) -> Iterator[SpacePeak]:
 def _peak(memory: MemoryResults, space: SpaceMemory) -> SpacePeak:
     """Return what is alive at a space's peak; without live ranges what its allocations hold."""
     layout, module = memory.layout, memory.module
-    peak = peak_memory(layout, color=space.color)
+    peak = peak_memory(layout, color=space.color, module=module)
     if peak is None:
         return SpacePeak(
             color=space.color,
@@ -127,7 +127,6 @@ def _peak(memory: MemoryResults, space: SpaceMemory) -> SpacePeak:
             opcode=None,
             groups=_allocated(layout, space.color, module),
         )
-    makers = makers_of(module, peak.live)
     at = _running(module, peak.instruction)
     return SpacePeak(
         color=space.color,
@@ -139,7 +138,7 @@ def _peak(memory: MemoryResults, space: SpaceMemory) -> SpacePeak:
         opcode=None if at is None else at.opcode,
         groups=_groups(
             [
-                (value.category, value.shape, size, makers.get(value.value))
+                (value.category, value.shape, size, peak.makers.get(value.value))
                 for value, size in _owned(peak.live)
             ]
         ),
@@ -228,7 +227,7 @@ def _allocated(
     held: dict[int, list[LaidValue]] = defaultdict(list)
     for value in layout.values:
         held[value.allocation].append(value)
-    makers = makers_of(module, tuple(map(_as_live, layout.values)))
+    makers = makers_of(module, (value.name for value in layout.values))
     parts: list[_Part] = []
     for allocation in layout.allocations:
         if allocation.color != color:
@@ -243,22 +242,6 @@ def _allocated(
         if free:
             parts.append((category, FRAGMENTATION, free, None))
     return _groups(parts)
-
-
-def _as_live(value: LaidValue) -> LiveValue:
-    return LiveValue(
-        value=value.name,
-        size_bytes=value.size,
-        category="",
-        shape=value.shape_text,
-        offset=value.offset,
-        allocation=value.allocation,
-        start=None,
-        end=None,
-        instruction_name=value.instruction_name,
-        parameter_number=None,
-        owned_bytes=0,
-    )
 
 
 # ---- collectives -------------------------------------------------------------------------------

@@ -127,7 +127,7 @@ def _groups(module: OomModule) -> Iterator[MemoryGroup]:
             if size:
                 yield MemoryGroup(kind=kind, what=what, buffers=None, size=_exactly(size))
     if module.memory.peak is not None:
-        yield from _peak_groups(module.memory, module.memory.peak)
+        yield from _peak_groups(module.memory.peak)
 
 
 def _sharding_groups(shardings: ShardingResults | None) -> Iterator[MemoryGroup]:
@@ -151,16 +151,16 @@ def _sharding_groups(shardings: ShardingResults | None) -> Iterator[MemoryGroup]
             yield MemoryGroup(kind="donation", what=what, buffers=len(values), size=_exactly(size))
 
 
-def _peak_groups(memory: MemoryResults, peak: PeakMemory) -> Iterator[MemoryGroup]:
+def _peak_groups(peak: PeakMemory) -> Iterator[MemoryGroup]:
     """Yield what is alive at the peak, equal values together."""
     found: dict[tuple[str, str | None, str, str | None], list[LiveValue]] = {}
     for value in peak.live:
-        maker = memory.makers.get(value.value)
+        maker = peak.makers.get(value.value)
         opcode = None if maker is None else maker.opcode
         op_name = None if maker is None or maker.metadata is None else maker.metadata.op_name
         found.setdefault((value.category, opcode, value.shape, op_name), []).append(value)
     for (category, opcode, shape, op_name), same in found.items():
-        maker = memory.makers.get(same[0].value)
+        maker = peak.makers.get(same[0].value)
         place = None if maker is None else maker.source_location
         paddings = [_padding(value) for value in same]
         known = sum(padding for padding in paddings if padding is not None)

@@ -1,8 +1,8 @@
-"""The bytes alive at one instant, grouped: by opcode, operation path, source line, and so on.
+"""Bytes alive at one instant, grouped by opcode, operation path, source line, and so on.
 
-Each byte counts once: where values share bytes at that instant, they belong to the value that was
-defined last. Groups sum to the occupied bytes; what cannot be told apart stands in a bracketed row.
-A loop's carried value belongs to the instruction that made its first version.
+Each byte counts once: bytes that several values share at that instant belong to the value defined
+last. Groups sum to the occupied bytes; values without a label are a bracketed group. A value
+carried by a loop belongs to the instruction that made its first version.
 """
 
 from __future__ import annotations
@@ -12,25 +12,21 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from hlo_lens.analysis.memory.makers import op_name_of
 from hlo_lens.analysis.result import Column, Result, Unit
-from hlo_lens.model.hlo.instruction import HloInstruction
-from hlo_lens.model.hlo.query import row_owners, rows_named, rows_of_opcode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from hlo_lens.analysis.memory.peak import LiveValue, PeakMemory
     from hlo_lens.analysis.result import Row
-    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.hlo.instruction import HloInstruction
 
 UNATTRIBUTED = "[unattributed]"
 PARAMETERS = "[parameters]"
 
 _PATH = re.compile(r"/(?![^\[]*\])")
 """A slash that is not inside ``['a/b']``: pytree keys stay whole."""
-
-_STEPS = 64
-"""How far a carried value is followed back to its maker."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,19 +72,18 @@ class MemoryBy(Result):
         return size / self.total_bytes if self.total_bytes else None
 
 
-def memory_by(peak: PeakMemory, by: str, makers: Mapping[str, HloInstruction]) -> MemoryBy:
+def memory_by(peak: PeakMemory, by: str) -> MemoryBy:
     """Return the bytes of an instant in groups.
 
     Args:
-        peak: What is alive.
-        by: ``opcode``, ``op``, ``source``, ``stack``, ``param``, ``category`` or ``buffer``.
-        makers: Value to the instruction that made it, from `makers_of`; empty without HLO text.
+        peak: The values alive at the instant.
+        by: A key of `LABELS`.
     """
     label = LABELS[by]
     sizes: dict[str, int] = defaultdict(int)
     counts: dict[str, int] = defaultdict(int)
     for value in peak.live:
-        name = label(value, makers.get(value.value))
+        name = label(value, peak.makers.get(value.value))
         sizes[name] += value.owned_bytes
         counts[name] += 1
     groups = sorted(sizes, key=lambda name: (-sizes[name], name))
@@ -103,12 +98,6 @@ def _by_opcode(value: LiveValue, maker: HloInstruction | None) -> str:
     if value.category == "argument":
         return "parameter"
     return UNATTRIBUTED if maker is None else maker.opcode
-
-
-def op_name_of(maker: HloInstruction | None) -> str | None:
-    """Return the operation path of an instruction, or None."""
-    metadata = None if maker is None else maker.metadata
-    return metadata.op_name if metadata is not None and metadata.op_name else None
 
 
 def _by_op(value: LiveValue, maker: HloInstruction | None) -> str:
@@ -168,85 +157,3 @@ LABELS: Mapping[str, Callable[[LiveValue, HloInstruction | None], str]] = {
 def split_op_name(op_name: str) -> tuple[str, ...]:
     """Return the scopes of an operation path, outermost first; ``params['a/b']`` stays whole."""
     return tuple(part for part in _PATH.split(op_name) if part)
-
-
-def makers_of(module: HloModule | None, values: tuple[LiveValue, ...]) -> dict[str, HloInstruction]:
-    """Return for each value the instruction that made it, as far as the module has it."""
-    if module is None:
-        return {}
-    found = instructions_by_name(module, {value.instruction_name for value in values})
-    loops = loop_of_body(module)
-    makers: dict[str, HloInstruction] = {}
-    for value in values:
-        instruction = found.get(value.instruction_name)
-        if instruction is not None:
-            index = value.value[len(value.instruction_name) :]
-            makers[value.value] = _maker(instruction, index, loops)
-    return makers
-
-
-def instructions_by_name(module: HloModule, names: set[str]) -> dict[str, HloInstruction]:
-    """Return the instructions of some names, of several the one in the first computation."""
-    owners = row_owners(module)
-    found: dict[str, tuple[int, int]] = {}
-    for row, name in rows_named(module, names):
-        place = (owners[row], row)
-        found[name] = min(found.get(name, place), place)
-    computations = module.computations
-    return {name: HloInstruction(computations[k], row) for name, (k, row) in found.items()}
-
-
-_DIGITS = re.compile(r"\d+")
-
-
-def loop_of_body(module: HloModule) -> dict[str, HloInstruction]:
-    """Return for each body and condition of a while loop the loop (one of them, if shared)."""
-    found: dict[str, HloInstruction] = {}
-    rows = rows_of_opcode(module, "while")
-    owners = row_owners(module) if rows else ()
-    for row in rows:
-        loop = HloInstruction(module.computations[owners[row]], row)
-        for name in loop.called_computations:
-            found[name] = loop
-    return found
-
-
-def loop_path(instruction: HloInstruction, loops: Mapping[str, HloInstruction]) -> tuple[str, ...]:
-    """Return the names of the loops that an instruction is in, outermost first."""
-    path: list[str] = []
-    name = instruction.computation.name
-    while name in loops and len(path) < _STEPS:
-        loop = loops[name]
-        path.append(loop.name)
-        name = loop.computation.name
-    return tuple(reversed(path))
-
-
-def _maker(
-    instruction: HloInstruction, index_text: str, loops: Mapping[str, HloInstruction]
-) -> HloInstruction:
-    """Follow a carried or passed-on value back to the instruction that made it."""
-    index = [int(digits) for digits in _DIGITS.findall(index_text)]
-    for _ in range(_STEPS):
-        if instruction.opcode == "tuple" and index:
-            position, *index = index
-            step = position
-        elif instruction.opcode == "get-tuple-element":
-            index = [int(instruction.attributes.get("index", 0)), *index]
-            step = 0
-        elif instruction.opcode in ("while", "bitcast", "optimization-barrier", "opt-barrier"):
-            step = 0
-        elif instruction.opcode == "parameter" and instruction.computation.name in loops:
-            instruction = loops[instruction.computation.name]
-            continue
-        else:
-            return instruction
-        operands = instruction.operands
-        if step >= len(operands):
-            return instruction
-        before = instruction.computation.instruction(operands[step].name)
-        if before is None:
-            return instruction
-        index = [*operands[step].index, *index]
-        instruction = before
-    return instruction

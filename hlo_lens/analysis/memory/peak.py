@@ -1,17 +1,19 @@
-"""What is alive at one instant of the schedule, at the peak above all.
+"""Values alive at one instant of the schedule, by default at the peak.
 
 The peak is the first instant at which the union of occupied bytes is largest; the one that XLA
-prints adds up sizes of whole instructions and is often elsewhere. Rows are values, largest first,
-and sum, with the residual ``[bytes counted twice]`` of values that share bytes at that instant, to
+prints adds up sizes of whole instructions and is often elsewhere. Rows are values, largest first;
+with the residual ``[bytes counted twice]`` of values that share bytes at that instant they sum to
 the occupied bytes. Source of the ranges: HloLiveRange, both ends inclusive.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
+from hlo_lens.analysis.memory.makers import makers_of, op_name_of
 from hlo_lens.analysis.memory.occupancy import owned_bytes
 from hlo_lens.analysis.result import Column, Result, Unit
 
@@ -20,23 +22,24 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.memory.layout import MemoryLayout
     from hlo_lens.analysis.result import Row
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.module import HloModule
 
 SHARED = "[bytes counted twice]"
 
 
 class LiveValue(NamedTuple):
-    """A value that is alive: what it is, where it lies, how long it lives, and whose it is.
+    """A live value: its place in memory, its live range and its owner.
 
     Attributes:
         value: Instruction and index.
         size_bytes: Bytes, padding of tiles included.
-        category: What its allocation is for.
+        category: Use of its allocation: argument, output, temp, ...
         shape: Its shape with layout.
+        start: First instant of its live range.
+        end: Last instant, inclusive.
         offset: First byte in its allocation.
         allocation: Index of the allocation.
-        start: First instant at which it lives.
-        end: Last one, inclusive.
-        instruction_name: Who defines it.
         parameter_number: Entry parameter whose memory it is, or None.
         owned_bytes: Its bytes that no later value of the same instant holds; these sum to the
             union.
@@ -46,11 +49,10 @@ class LiveValue(NamedTuple):
     size_bytes: int
     category: str
     shape: str
-    offset: int
-    allocation: int
     start: int | None
     end: int | None
-    instruction_name: str
+    offset: int
+    allocation: int
     parameter_number: int | None
     owned_bytes: int
 
@@ -67,18 +69,22 @@ class PeakMemory(Result):
         total_bytes: Union of their bytes.
         live: The values.
         is_peak: Whether it is the peak, or another instant that was asked for.
+        module: HLO text that has the instructions; None without one.
     """
 
     KIND: ClassVar[str] = "peak-memory"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
         Column("value", Unit.NONE, "instruction and shape index"),
         Column("size_bytes", Unit.BYTES, "bytes it holds, padding included"),
-        Column("category", Unit.NONE, "what its allocation is for"),
+        Column("category", Unit.NONE, "use of its allocation: argument, output, temp, ..."),
+        Column("source", Unit.NONE, "source line of the instruction that made it"),
+        Column("opcode", Unit.NONE, "opcode of that instruction"),
         Column("shape", Unit.NONE, "its shape with layout"),
+        Column("op_name", Unit.NONE, "operation path, or name of the argument"),
+        Column("start", Unit.NONE, "first instant of its live range"),
+        Column("end", Unit.NONE, "last instant, inclusive"),
         Column("offset", Unit.NONE, "first byte in its allocation"),
         Column("allocation", Unit.NONE, "index of the allocation"),
-        Column("start", Unit.NONE, "first instant at which it lives"),
-        Column("end", Unit.NONE, "last instant, inclusive"),
     )
     source: str
     color: int
@@ -87,19 +93,44 @@ class PeakMemory(Result):
     total_bytes: int
     live: tuple[LiveValue, ...]
     is_peak: bool = True
+    module: HloModule | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def makers(self) -> Mapping[str, HloInstruction]:
+        """Instructions that made the values, by value; empty without HLO text."""
+        return makers_of(self.module, (value.value for value in self.live))
 
     def rows(self) -> Iterator[Row]:
         """Yield the values, largest first."""
         for value in self.live:
-            yield tuple(value[: len(self.COLUMNS)])
+            maker = self.makers.get(value.value)
+            place = None if maker is None else maker.source_location
+            yield (
+                value.value,
+                value.size_bytes,
+                value.category,
+                None if place is None else str(place),
+                None if maker is None else maker.opcode,
+                value.shape,
+                op_name_of(maker),
+                value.start,
+                value.end,
+                value.offset,
+                value.allocation,
+            )
+
+    @property
+    def row_count(self) -> int:
+        """Number of values."""
+        return len(self.live)
 
     @property
     def shared_bytes(self) -> int:
-        """How many bytes the rows count too often: sum of sizes minus their union."""
+        """Bytes that the rows count more than once: sum of sizes minus their union."""
         return sum(value.size_bytes for value in self.live) - self.total_bytes
 
     def residual_rows(self) -> tuple[Row, ...]:
-        """Return what values share, as a negative number."""
+        """Return the bytes that values share, as a negative number."""
         if not self.shared_bytes:
             return ()
         return ((SHARED, -self.shared_bytes, *(None,) * (len(self.COLUMNS) - 2)),)
@@ -110,14 +141,19 @@ class PeakMemory(Result):
 
 
 def peak_memory(
-    layout: MemoryLayout, *, color: int = DEFAULT_SPACE, at: int | None = None
+    layout: MemoryLayout,
+    *,
+    color: int = DEFAULT_SPACE,
+    at: int | None = None,
+    module: HloModule | None = None,
 ) -> PeakMemory | None:
-    """Return what is alive at the peak of a memory space, or at another instant.
+    """Return the values alive at the peak of a memory space, or at another instant.
 
     Args:
         layout: Allocations and values with their live ranges.
         color: Memory space.
         at: Instant; None for the peak.
+        module: HLO text, for opcode, operation path and source line of each value.
 
     Returns:
         None where no live ranges are known.
@@ -137,6 +173,7 @@ def peak_memory(
         total_bytes=sum(value.owned_bytes for value in live),
         live=tuple(live),
         is_peak=position == peak,
+        module=module,
     )
 
 
@@ -167,7 +204,6 @@ def _live(layout: MemoryLayout, color: int, position: int) -> list[LiveValue]:
                 allocation=value.allocation,
                 start=occupant.start,
                 end=occupant.end,
-                instruction_name=value.instruction_name,
                 parameter_number=allocation.parameter_number,
                 owned_bytes=part,
             )

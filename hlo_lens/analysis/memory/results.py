@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.memory.grouping import makers_of
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, MemoryLayout, layout_of_dump
 from hlo_lens.analysis.memory.peak import PeakMemory, peak_memory
 from hlo_lens.analysis.memory.statement import MemoryStatement, is_integer_scalar, memory_statement
@@ -47,7 +46,6 @@ class MemoryResults:
         layout: Allocations and values.
         statement: Sums per memory space.
         peak: What is alive at the peak of the default space; None without live ranges.
-        makers: Value alive at the peak to the instruction that made it.
         backend: ``cpu``, ``gpu``, ``tpu`` or None.
         module: The HLO text; None where there is none.
         unknown_values: Values of instructions that the HLO text does not have.
@@ -59,7 +57,6 @@ class MemoryResults:
     layout: MemoryLayout
     statement: MemoryStatement
     peak: PeakMemory | None
-    makers: Mapping[str, HloInstruction] = field(repr=False)
     backend: str | None
     module: HloModule | None = field(default=None, repr=False)
     unknown_values: int = 0
@@ -68,8 +65,12 @@ class MemoryResults:
     mismatches: tuple[tuple[str, int, int], ...] = ()
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the statement, a row for each memory space, as a pandas frame."""
-        return self.statement.to_frame()
+        """Return the values alive at the peak as a pandas frame; no rows where it is not known."""
+        import pandas as pd
+
+        if self.peak is None:
+            return pd.DataFrame(columns=[column.name for column in PeakMemory.COLUMNS])
+        return self.peak.to_frame()
 
     def to_dict(self) -> dict[str, object]:
         """Return statement and peak, each as a dictionary; None for a peak that is not known."""
@@ -158,12 +159,11 @@ def _results(
     )
     if found is not None:
         statement = replace(statement, notes=(*statement.notes, found.source))
-    peak = peak_memory(layout)
+    peak = peak_memory(layout, module=module)
     return MemoryResults(
         layout=layout,
         statement=statement,
         peak=peak,
-        makers={} if peak is None else makers_of(module, peak.live),
         backend=backend,
         module=module,
         unknown_values=unknown,
@@ -208,12 +208,11 @@ def _estimated(
         temp_range=(estimate.temp_bytes, estimate.temp_bytes),
         notes=(ESTIMATE, *estimate.notes),
     )
-    peak = peak_memory(layout)
+    peak = peak_memory(layout, module=module)
     return MemoryResults(
         layout=layout,
         statement=statement,
         peak=peak,
-        makers={} if peak is None else makers_of(module, peak.live),
         backend=estimate.backend,
         module=module,
         missing=_missing(dump),
@@ -251,13 +250,13 @@ def at_instant(results: MemoryResults, at: str, *, color: int = DEFAULT_SPACE) -
     """
     layout = results.layout
     if at == "peak" or layout.schedule is None:
-        return peak_memory(layout, color=color)
+        return peak_memory(layout, color=color, module=results.module)
     if at.isdecimal():
         position = int(at)
         if position > len(layout.schedule):
             message = f"the schedule ends at {len(layout.schedule)}, there is no instant {at}"
             raise UnknownNameError(message)
-        return peak_memory(layout, color=color, at=position)
+        return peak_memory(layout, color=color, at=position, module=results.module)
     name = at.removeprefix("%")
     if name not in layout.schedule:
         import difflib
@@ -266,7 +265,8 @@ def at_instant(results: MemoryResults, at: str, *, color: int = DEFAULT_SPACE) -
         hint = f"; near: {', '.join(near)}" if near else ""
         message = f"no instruction {name} in the schedule{hint}"
         raise UnknownNameError(message)
-    return peak_memory(layout, color=color, at=list(layout.schedule).index(name))
+    position = list(layout.schedule).index(name)
+    return peak_memory(layout, color=color, at=position, module=results.module)
 
 
 def _temps(layout: MemoryLayout) -> int:

@@ -1,4 +1,4 @@
-"""The memory statement of a module: what is allocated in each memory space, and what for.
+"""The memory statement of a module: bytes allocated in each memory space, by their use.
 
 Figures are sums of allocation sizes, as XLA's CompiledMemoryStats counts them
 (xla/pjrt/compiled_memory_stats.cc, PopulateBufferStatsFromAllocations):
@@ -10,10 +10,10 @@ Figures are sums of allocation sizes, as XLA's CompiledMemoryStats counts them
 - constants and thread-local scalars are in none of these.
 
 What a program needs is arguments + outputs - aliased + temp + constants, per device. Host memory is
-colour 5 and apart. Of a TPU's temporaries only those in HBM count, rounded up to 16 KiB; they are 0
-when nothing but index tables and integer scalars would lie there, which never exist in HBM. That
+colour 5 and is counted apart. Of a TPU's temporaries only those in HBM count, rounded up to 16 KiB;
+they are 0 when all of them are index tables and integer scalars, which never exist in HBM. That
 rule was fitted on 499 compiles of libtpu 0.0.51 and holds for 498; older ones count fragmentation
-once more, so that temp then is between that sum and its double.
+once more, so that temp is between that sum and its double.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, HOST_SPACE
 from hlo_lens.analysis.memory.peak import peak_memory
-from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.analysis.result import Column, Result, Unit, row_of
 from hlo_lens.model.shapes.shape import Shape
 from hlo_lens.text.errors import DumpSyntaxError
 
@@ -52,24 +52,24 @@ SPACE_NAMES: Mapping[str, Mapping[int, str]] = {
 
 
 def space_name(color: int, backend: str | None) -> str:
-    """Return what users call a memory space; ``color N`` where that is not known."""
+    """Return the users' name of a memory space; ``color N`` where it has none."""
     names = SPACE_NAMES.get(backend or "", {0: "default", 5: "host"})
     return names.get(color, f"color {color}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpaceMemory:
-    """The statement of one memory space; bytes, None for what is not known.
+    """The statement of one memory space; bytes, None where not known.
 
     Attributes:
         color: Number of the space.
-        name: What users call it.
+        name: Users' name of it.
         argument_bytes: Entry parameters.
-        alias_bytes: Of these, what is reused for results.
-        output_bytes: What may live out, aliased parameters included.
+        alias_bytes: Entry parameters whose memory is reused for results.
+        output_bytes: Allocations that may live out, aliased parameters included.
         temp_bytes: Preallocated temporaries.
         constant_bytes: Constants that are not results.
-        thread_local_bytes: Scalars that lie on no heap.
+        thread_local_bytes: Scalars that are on no heap.
         other_bytes: Allocations that are none of these.
         total_bytes: All allocations.
         peak_bytes: Largest union of occupied bytes over the schedule.
@@ -94,38 +94,39 @@ class SpaceMemory:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryStatement(Result):
-    """What is allocated, per memory space, and the figures of one device.
+    """Allocated bytes per memory space, and the figures of one device.
 
     Attributes:
         source: ``buffer-assignment``, or ``estimate``.
         spaces: By colour.
-        argument_bytes: Device memory of arguments, as CompiledMemoryStats counts it; so the next.
-        output_bytes: Of results, aliased arguments included.
-        alias_bytes: Of arguments that are results.
-        temp_bytes: Of temporaries.
-        temp_range: Least and most that temporaries may be; equal to temp_bytes where it is exact.
-        constant_bytes: Of constants.
-        thread_local_bytes: Of thread-local scalars.
+        argument_bytes: Device memory of arguments; this and the next three as CompiledMemoryStats
+            counts them.
+        output_bytes: Device memory of results, aliased arguments included.
+        alias_bytes: Device memory of arguments that are results.
+        temp_bytes: Device memory of temporaries.
+        temp_range: Lower and upper bound of temp_bytes; both equal to it where it is exact.
+        constant_bytes: Device memory of constants.
+        thread_local_bytes: Bytes of thread-local scalars.
         host_bytes: Arguments, outputs, aliased and temp in host memory.
         total_bytes: All allocations of all spaces.
-        notes: What weakens the numbers.
+        notes: Limits of the numbers, as sentences.
     """
 
     KIND: ClassVar[str] = "memory"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("space", Unit.NONE, "memory space"),
+        Column("name", Unit.NONE, "memory space"),
         Column("color", Unit.NONE, "its number in XLA's texts"),
         Column("argument_bytes", Unit.BYTES, "entry parameters"),
-        Column("alias_bytes", Unit.BYTES, "of these, reused for results"),
-        Column("output_bytes", Unit.BYTES, "results, the reused parameters included"),
+        Column("alias_bytes", Unit.BYTES, "of these, donated and the memory of a result"),
+        Column("output_bytes", Unit.BYTES, "results, aliased arguments included"),
         Column("temp_bytes", Unit.BYTES, "preallocated temporaries"),
-        Column("constant_bytes", Unit.BYTES, "constants"),
-        Column("thread_local_bytes", Unit.BYTES, "scalars that lie on no heap"),
+        Column("constant_bytes", Unit.BYTES, "constants of the program"),
+        Column("thread_local_bytes", Unit.BYTES, "scalars that are on no heap"),
         Column("other_bytes", Unit.BYTES, "allocations that are none of these"),
         Column("total_bytes", Unit.BYTES, "all allocations"),
-        Column("peak_bytes", Unit.BYTES, "largest union of occupied bytes over the schedule"),
-        Column("fragmentation_bytes", Unit.BYTES, "allocated on heaps, minus the peak"),
-        Column("padding_bytes", Unit.BYTES, "bytes beyond the elements of what is alive then"),
+        Column("peak_bytes", Unit.BYTES, "most bytes in use at one instant"),
+        Column("fragmentation_bytes", Unit.BYTES, "total without thread-local, minus peak"),
+        Column("padding_bytes", Unit.BYTES, "bytes beyond the elements, at the peak"),
     )
     source: str
     spaces: tuple[SpaceMemory, ...]
@@ -141,10 +142,8 @@ class MemoryStatement(Result):
     notes: tuple[str, ...] = ()
 
     def rows(self) -> Iterator[Row]:
-        """Yield one row per memory space."""
-        for space in self.spaces:
-            cells = (getattr(space, column.name) for column in self.COLUMNS[1:])
-            yield (space.name, *cells)
+        """Return one row per memory space."""
+        return (row_of(space, self.COLUMNS) for space in self.spaces)
 
     def totals(self) -> Mapping[str, int]:
         """Return the sums over all spaces."""
@@ -163,8 +162,8 @@ def memory_statement(
     Args:
         layout: Allocations and values.
         backend: ``cpu``, ``gpu``, ``tpu`` or None.
-        opcodes: Opcode of instructions by name, to tell a TPU's scalars; None without HLO text.
-        is_exact_tpu: Whether the text is of a libtpu whose rule for temporaries is known.
+        opcodes: Opcode of instructions by name, to find a TPU's scalars; None without HLO text.
+        is_exact_tpu: Whether the rule for temporaries of the libtpu that wrote the text is known.
     """
     spaces = tuple(_space(layout, color, backend) for color in layout.colors)
     device = [space for space in spaces if space.color != HOST_SPACE]
@@ -227,7 +226,7 @@ def _space(layout: MemoryLayout, color: int, backend: str | None) -> SpaceMemory
 
 
 def _padding(peak: PeakMemory) -> int | None:
-    """Return the bytes beyond the elements of what is alive; tuple tables have none."""
+    """Return the bytes of live values beyond their elements; tuple tables have none."""
     total = 0
     for value in peak.live:
         if value.shape.startswith("("):
@@ -245,7 +244,7 @@ def _padding(peak: PeakMemory) -> int | None:
 def _tpu_temp(
     layout: MemoryLayout, opcodes: Mapping[str, str] | None, *, is_exact: bool
 ) -> tuple[int, tuple[int, int]]:
-    """Return what a TPU's temporaries take in HBM, and the range it is in."""
+    """Return the bytes of a TPU's temporaries in HBM, and their lower and upper bound."""
     temps = {
         a.index: a.size
         for a in layout.allocations
@@ -259,18 +258,18 @@ def _tpu_temp(
     }
     if not most or verdicts <= {False}:
         return 0, (0, 0 if is_exact else most)
-    if True not in verdicts:  # without HLO text nobody knows who made the scalars
+    if True not in verdicts:  # without HLO text the makers of the scalars are not known
         return most, (0, most if is_exact else 2 * most)
     return most, (most, most if is_exact else 2 * most)
 
 
 def is_integer_scalar(shape_text: str) -> bool:
-    """Whether a shape text is that of an integer scalar, which a TPU may keep outside of HBM."""
+    """Return whether a shape is an integer scalar, which a TPU may keep outside of HBM."""
     return _INTEGER_SCALAR.match(shape_text) is not None
 
 
 def _exists(shape_text: str, opcode: str | None, *, known: bool) -> bool | None:
-    """Whether a value really lies in HBM; None where the text does not tell."""
+    """Return whether a value really is in HBM; None where the text does not show it."""
     if shape_text.startswith("("):
         return False
     if not is_integer_scalar(shape_text):

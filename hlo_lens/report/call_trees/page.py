@@ -117,7 +117,7 @@ def _module_tree(dump: ModuleDump, module: HloModule, measure: str | None) -> Na
         if results is not None and results.peak is not None:
             if results.layout.source == "estimate":
                 notes.append(ESTIMATE)
-            return NamedTree(dump.title, memory_call_tree(results, results.peak), notes)
+            return NamedTree(dump.title, memory_call_tree(results.peak), notes)
         if measure == "memory":
             message = (
                 f"{dump.title}: memory not known: no buffer assignment and live ranges beside this "

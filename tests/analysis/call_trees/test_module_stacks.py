@@ -53,9 +53,9 @@ def test_trees_sum_to_what_other_commands_say(folder: Path) -> None:
     memory = memory_results(dump, backend=None, table=table)
     assert memory is not None
     assert memory.peak is not None
-    tree = memory_call_tree(memory, memory.peak)
+    tree = memory_call_tree(memory.peak)
     assert tree.total == memory.peak.total_bytes
-    groups = memory_by(memory.peak, "stack", memory.makers).groups
+    groups = memory_by(memory.peak, "stack").groups
     by_stack = {label: size for label, size, _ in groups if size}
     if any(" < " in label for label in by_stack):
         assert stacks(tree) == {k: v for k, v in by_stack.items() if k[0] != "["}

@@ -1,0 +1,111 @@
+"""Instructions that made the values in memory, and the loops around an instruction.
+
+The maker of a value that a loop carries, or that a tuple or bitcast passes on, is the instruction
+that computed its first version.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.hlo.instruction import HloInstruction
+from hlo_lens.model.hlo.query import row_owners, rows_named, rows_of_opcode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from hlo_lens.model.hlo.module import HloModule
+
+_STEPS = 64
+"""Steps by which a carried value is followed back to its maker, at most."""
+
+
+def op_name_of(maker: HloInstruction | None) -> str | None:
+    """Return the operation path of an instruction, or None."""
+    metadata = None if maker is None else maker.metadata
+    return metadata.op_name if metadata is not None and metadata.op_name else None
+
+
+def makers_of(module: HloModule | None, values: Iterable[str]) -> dict[str, HloInstruction]:
+    """Return the instruction that made each value, for values whose instruction the module has.
+
+    Args:
+        module: The HLO text; None for none, which gives no makers.
+        values: Instruction name and shape index: ``fusion.3{1}``.
+    """
+    if module is None:
+        return {}
+    parts = [(value, *value.partition("{")[::2]) for value in values]
+    found = instructions_by_name(module, {name for _, name, _ in parts})
+    loops = loop_of_body(module)
+    return {
+        value: _maker(found[name], index, loops) for value, name, index in parts if name in found
+    }
+
+
+def instructions_by_name(module: HloModule, names: set[str]) -> dict[str, HloInstruction]:
+    """Return the instructions of some names, of several the one in the first computation."""
+    owners = row_owners(module)
+    found: dict[str, tuple[int, int]] = {}
+    for row, name in rows_named(module, names):
+        place = (owners[row], row)
+        found[name] = min(found.get(name, place), place)
+    computations = module.computations
+    return {name: HloInstruction(computations[k], row) for name, (k, row) in found.items()}
+
+
+_DIGITS = re.compile(r"\d+")
+
+
+def loop_of_body(module: HloModule) -> dict[str, HloInstruction]:
+    """Return for each body and condition of a while loop the loop (one of them, if shared)."""
+    found: dict[str, HloInstruction] = {}
+    rows = rows_of_opcode(module, "while")
+    owners = row_owners(module) if rows else ()
+    for row in rows:
+        loop = HloInstruction(module.computations[owners[row]], row)
+        for name in loop.called_computations:
+            found[name] = loop
+    return found
+
+
+def loop_path(instruction: HloInstruction, loops: Mapping[str, HloInstruction]) -> tuple[str, ...]:
+    """Return the names of the loops that an instruction is in, outermost first."""
+    path: list[str] = []
+    name = instruction.computation.name
+    while name in loops and len(path) < _STEPS:
+        loop = loops[name]
+        path.append(loop.name)
+        name = loop.computation.name
+    return tuple(reversed(path))
+
+
+def _maker(
+    instruction: HloInstruction, index_text: str, loops: Mapping[str, HloInstruction]
+) -> HloInstruction:
+    """Follow a carried or passed-on value back to the instruction that made it."""
+    index = [int(digits) for digits in _DIGITS.findall(index_text)]
+    for _ in range(_STEPS):
+        if instruction.opcode == "tuple" and index:
+            position, *index = index
+            step = position
+        elif instruction.opcode == "get-tuple-element":
+            index = [int(instruction.attributes.get("index", 0)), *index]
+            step = 0
+        elif instruction.opcode in ("while", "bitcast", "optimization-barrier", "opt-barrier"):
+            step = 0
+        elif instruction.opcode == "parameter" and instruction.computation.name in loops:
+            instruction = loops[instruction.computation.name]
+            continue
+        else:
+            return instruction
+        operands = instruction.operands
+        if step >= len(operands):
+            return instruction
+        before = instruction.computation.instruction(operands[step].name)
+        if before is None:
+            return instruction
+        index = [*operands[step].index, *index]
+        instruction = before
+    return instruction
