@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from html.parser import HTMLParser
@@ -125,12 +126,22 @@ def test_results_have_frames_dictionaries_and_html(
 def test_memory_and_reports_are_shown_in_notebooks() -> None:
     memory = hlo_lens.memory(TPU)
     assert {"table", "b"} <= tags_of(memory)
-    assert memory.to_frame()["space"].tolist()[0] == "HBM"
+    assert memory.statement.to_frame()["name"].tolist()[0] == "HBM"
     assert json.dumps(memory.to_dict())
     assert {"h3", "h4", "table"} <= tags_of(hlo_lens.report_on(TPU))
     dump = hlo_lens.load(TPU)
     assert "table" in tags_of(dump)
     assert "table" in tags_of(dump.modules[0].hlo)
+
+
+def test_frame_of_memory_has_the_values_at_the_peak() -> None:
+    memory = hlo_lens.memory(TPU)
+    assert memory.peak is not None
+    frame = memory.to_frame()
+    assert frame["value"].tolist() == [value.value for value in memory.peak.live]
+    assert list(frame) == [column.name for column in memory.peak.COLUMNS]
+    without = dataclasses.replace(memory, peak=None).to_frame()
+    assert (len(without), list(without)) == (0, list(frame))
 
 
 def test_no_html_of_a_dump_reaches_the_page() -> None:

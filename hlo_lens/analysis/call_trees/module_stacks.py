@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.collectives.collectives import Collective, Collectives
     from hlo_lens.analysis.memory.peak import PeakMemory
-    from hlo_lens.analysis.memory.results import MemoryResults
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.hlo.query import InstructionTable

@@ -50,26 +50,22 @@ class MemoryBy(Result):
     groups: tuple[tuple[str, int, int], ...]
     total_bytes: int
 
-    def rows(self) -> Iterator[Row]:
-        """Yield the groups, bracketed ones apart."""
+    def all_rows(self) -> Iterator[Row]:
+        """Yield the groups, bracketed ones too."""
         for label, size, count in self.groups:
-            if not label.startswith("["):
-                yield label, size, self._share(size), count
+            yield label, size, size / self.total_bytes if self.total_bytes else None, count
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the groups without brackets."""
+        return (row for row in self.all_rows() if not str(row[0]).startswith("["))
 
     def residual_rows(self) -> tuple[Row, ...]:
         """Return the bracketed groups."""
-        return tuple(
-            (label, size, self._share(size), count)
-            for label, size, count in self.groups
-            if label.startswith("[")
-        )
+        return tuple(row for row in self.all_rows() if str(row[0]).startswith("["))
 
     def totals(self) -> Mapping[str, int]:
         """Return the occupied bytes and the number of values."""
         return {"size_bytes": self.total_bytes, "values": sum(g[2] for g in self.groups)}
-
-    def _share(self, size: int) -> float | None:
-        return size / self.total_bytes if self.total_bytes else None
 
 
 def memory_by(peak: PeakMemory, by: str) -> MemoryBy:

@@ -39,7 +39,7 @@ class MemoryTree(Result):
 
     KIND: ClassVar[str] = "memory-tree"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("op_name", Unit.NONE, "scope, indented by its depth"),
+        Column("scope", Unit.NONE, "part of the operation path"),
         Column("size_bytes", Unit.BYTES, "bytes of all values below it"),
         Column("share", Unit.RATIO, "part of all occupied bytes, 0 to 1"),
         Column("values", Unit.COUNT, "how many values"),
@@ -47,10 +47,9 @@ class MemoryTree(Result):
     )
     root: Branch
 
-    def rows(self) -> Iterator[Row]:
-        """Yield the branches, depth first, larger ones first."""
+    def branches(self) -> Iterator[tuple[str, int, Branch]]:
+        """Yield scope, depth and branch, depth first, larger branches first."""
         stack = [(branch, 0) for branch in reversed(_ordered(self.root))]
-        whole = self.root.size_bytes
         while stack:
             branch, depth = stack.pop()
             name, last = branch.name, branch
@@ -59,9 +58,15 @@ class MemoryTree(Result):
                 if only.size_bytes != last.size_bytes:
                     break
                 name, last = f"{name}/{only.name}", only
-            share = branch.size_bytes / whole if whole else None
-            yield "  " * depth + name, branch.size_bytes, share, branch.values, depth
+            yield name, depth, branch
             stack.extend((child, depth + 1) for child in reversed(_ordered(last)))
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the branches, depth first, larger ones first."""
+        whole = self.root.size_bytes
+        for name, depth, branch in self.branches():
+            share = branch.size_bytes / whole if whole else None
+            yield name, branch.size_bytes, share, branch.values, depth
 
     def totals(self) -> Mapping[str, int]:
         """Return nothing: a branch counts what its children count."""

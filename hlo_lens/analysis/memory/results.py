@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from hlo_lens.model.buffers.live_range import LiveRanges
     from hlo_lens.model.buffers.memory_usage_report import MemoryUsageReport
     from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.hlo.query import InstructionTable
 

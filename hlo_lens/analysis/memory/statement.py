@@ -117,7 +117,7 @@ class MemoryStatement(Result):
         Column("name", Unit.NONE, "memory space"),
         Column("color", Unit.NONE, "its number in XLA's texts"),
         Column("argument_bytes", Unit.BYTES, "entry parameters"),
-        Column("alias_bytes", Unit.BYTES, "of these, donated and the memory of a result"),
+        Column("alias_bytes", Unit.BYTES, "of these, reused for results"),
         Column("output_bytes", Unit.BYTES, "results, aliased arguments included"),
         Column("temp_bytes", Unit.BYTES, "preallocated temporaries"),
         Column("constant_bytes", Unit.BYTES, "constants of the program"),

@@ -215,7 +215,8 @@ class _MemoryParts(NamedTuple):
 def _memory_parts(memory: MemoryResults | None) -> _MemoryParts | None:
     if memory is None:
         return None
-    from hlo_lens.report.memory.page import memory_facts, memory_notes, memory_tables
+    from hlo_lens.report.memory.facts import memory_facts, memory_notes
+    from hlo_lens.report.memory.page import memory_tables
 
     return _MemoryParts(
         facts=tuple(memory_facts(memory)),

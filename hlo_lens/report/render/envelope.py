@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.model.dump import ModuleDump
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

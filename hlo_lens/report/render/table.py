@@ -49,7 +49,9 @@ class Table:
         totals: Column name to sum over rows and residuals.
         shown: Names of the columns that text and Markdown show, in this order.
         notes: Sentences that belong under it.
-        is_data_only: Whether only CSV has it, because the head of the report says the same.
+        is_data_only: Whether only CSV has it, because the head of the report has the same.
+        is_text_only: Whether CSV leaves it out, because another table has the same.
+        read_shown: Yields the rows as people read them; None where they are those of `read_rows`.
         is_whole: Whether it is never cut.
     """
 
@@ -63,7 +65,9 @@ class Table:
     shown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     is_data_only: bool = False
+    is_text_only: bool = False
     is_whole: bool = False
+    read_shown: Callable[[], Iterable[Row]] | None = None
 
     @classmethod
     def of(
@@ -230,7 +234,7 @@ def cut_table(table: Table, rows: int) -> CutTable:
     places = [table.columns.index(column) for column in columns]
     is_whole = table.is_whole or not rows or table.row_count == rows + 1
     limit = table.row_count if is_whole else rows
-    shown = list(islice(iter(table.read_rows()), limit))
+    shown = list(islice(iter((table.read_shown or table.read_rows)()), limit))
     tail: list[Row] = []
     rest = table.row_count - len(shown)
     if rest > 0:

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 
 def render_csv(report: Report, out: TextIO, options: RenderOptions) -> None:
-    """Write all tables of a report with all rows and residual rows, without totals."""
+    """Write the tables of a report with all rows and residual rows, without totals."""
     writer = csv.writer(out, lineterminator="\n")
     is_first = True
     for section in report.sections:
         for table in section.tables:
+            if table.is_text_only:
+                continue
             if not is_first:
                 out.write("\n")
             is_first = False

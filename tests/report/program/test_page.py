@@ -62,7 +62,7 @@ def test_json_has_the_contract_keys_in_order() -> None:
     data = _report(COLLECTIVE).data
     assert list(data) == ["schema_version", "kind", "tool_version", "modules"]
     assert (data["schema_version"], data["kind"], data["tool_version"]) == (
-        1,
+        2,
         "report",
         hlo_lens.__version__,
     )

@@ -1,0 +1,128 @@
+"""Facts and notes on the memory of a module."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.memory.makers import instructions_by_name, loop_of_body, loop_path
+from hlo_lens.analysis.memory.statement import space_name
+from hlo_lens.report.render.units import format_bytes, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.analysis.memory.peak import PeakMemory
+    from hlo_lens.analysis.memory.results import MemoryResults
+
+
+def memory_facts(
+    results: MemoryResults, instant: PeakMemory | None = None
+) -> Iterator[tuple[str, str]]:
+    """Yield the lines on the memory of a module and on the bytes in use at an instant.
+
+    Args:
+        results: The memory of the module.
+        instant: An instant or memory space other than the peak of the default one.
+    """
+    statement = results.statement
+    layout = results.layout
+    word = "" if statement.source == "buffer-assignment" else "estimated: "
+    if not layout.is_complete:
+        word = "of a text that is not complete: "
+    arguments = format_bytes(statement.argument_bytes)
+    temp = format_bytes(statement.temp_bytes)
+    least, most = statement.temp_range
+    if least != most:
+        temp = f"{format_bytes(least)} to {format_bytes(most)}"
+    yield (
+        "memory",
+        f"{word}arguments {arguments} ({format_bytes(statement.alias_bytes)} reused for outputs), "
+        f"outputs {format_bytes(statement.output_bytes)}, temp {temp}, "
+        f"constants {format_bytes(statement.constant_bytes)}",
+    )
+    peak = results.peak
+    if peak is not None:
+        bound = "" if layout.is_complete and layout.are_ranges_complete else "at least "
+        yield "peak", f"{word}{bound}{format_bytes(peak.total_bytes)} {where_text(results, peak)}"
+    if instant is not None and instant is not peak:
+        space = space_name(instant.color, results.backend)
+        what = "peak" if instant.is_peak else "in use"
+        text = f"{format_bytes(instant.total_bytes)} {where_text(results, instant)}"
+        yield f"{what} {space}", f"{word}{text}"
+
+
+def where_text(results: MemoryResults, peak: PeakMemory) -> str:
+    """Return the place of an instant in the program: position, instruction, loop, source line."""
+    length = len(results.layout.schedule or ())
+    if peak.instruction is None:
+        return f"at the end of the schedule ({peak.position} of {length})"
+    text = f"at {peak.instruction} ({peak.position} of {length})"
+    if results.module is None:
+        return text
+    instruction = instructions_by_name(results.module, {peak.instruction}).get(peak.instruction)
+    if instruction is None:
+        return text
+    loops = loop_path(instruction, loop_of_body(results.module))
+    if loops:
+        text += f" in {' > '.join(loops)}"
+    elif not instruction.computation.is_entry:
+        text += f" in {instruction.computation.name}"
+    place = instruction.source_location
+    return text if place is None else f"{text}, {place}"
+
+
+def memory_notes(results: MemoryResults) -> Iterator[str]:
+    """Yield the limits of the numbers, the missing dumps, and the figures of other tools."""
+    yield from results.statement.notes
+    yield from _framework_notes(results)
+    layout = results.layout
+    if not layout.is_complete:
+        lost = f": {plural(layout.unassigned, 'value')} without memory" if layout.unassigned else ""
+        yield f"the buffer assignment is not complete{lost}; sums are of what is there"
+    if results.unknown_values:
+        yield (
+            f"{plural(results.unknown_values, 'value')} of instructions that the HLO text does "
+            "not have"
+        )
+    if not layout.are_ranges_complete:
+        yield "the live ranges are not complete: the peak is at least what is found"
+    if layout.schedule is not None and layout.unplaced:
+        yield f"{plural(layout.unplaced, 'temporary value')} without a live range, in no instant"
+    for name, flag in results.missing:
+        yield f"not there: {name}; XLA writes it with {flag}"
+    yield from _other_tools(results)
+
+
+def _framework_notes(results: MemoryResults) -> Iterator[str]:
+    for name, ours, theirs in results.mismatches:
+        yield (
+            f"memory_analysis() says {name} {theirs:,}, this says {ours:,}: trust neither before "
+            "you know why"
+        )
+    if results.stated and not results.mismatches:
+        is_told = any(value for name, value in results.stated.items() if "size_in" in name)
+        yield (
+            "equal to memory_analysis()"
+            if is_told
+            else "memory_analysis() is all zeros here, which tells nothing"
+        )
+
+
+def _other_tools(results: MemoryResults) -> Iterator[str]:
+    layout = results.layout
+    if layout.source != "buffer-assignment":
+        return
+    parts = []
+    if layout.printed_peak is not None:
+        position, size = layout.printed_peak
+        parts.append(
+            f"XLA's live-range text says {format_bytes(size)} at {position} (whole instructions, "
+            "no padding, all spaces)"
+        )
+    static = sum(a.size for a in layout.allocations if a.category not in ("temp", "thread-local"))
+    if results.backend == "cpu":
+        parts.append(f"peak_memory_in_bytes {format_bytes(static)} (leaves temporaries out)")
+    elif results.backend == "tpu":
+        parts.append("peak_memory_in_bytes more (adds VMEM)")
+    if parts:
+        yield f"other tools will show: {'; '.join(parts)}"

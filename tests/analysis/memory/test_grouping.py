@@ -1,0 +1,28 @@
+"""Bytes alive at one instant in groups."""
+
+from __future__ import annotations
+
+import pytest
+
+from hlo_lens.analysis.memory.grouping import memory_by, split_op_name
+from tests.analysis.memory.layouts import peak_of_program
+
+
+@pytest.mark.parametrize(
+    ("by", "groups"),
+    [
+        ("source", {"f.py:3": 8, "f.py:7": 8, "[parameters]": 8, "[unattributed]": 8}),
+        ("opcode", {"exponential": 8, "negate": 8, "parameter": 8, "[unattributed]": 8}),
+        ("category", {"temp": 24, "argument": 8}),
+        ("param", {"0: params['a/b']": 8, "[not an argument]": 24}),
+    ],
+)
+def test_groups_sum_to_the_peak(by: str, groups: dict[str, int]) -> None:
+    peak = peak_of_program()
+    found = memory_by(peak, by)
+    assert {name: size for name, size, _ in found.groups} == groups
+    assert sum(groups.values()) == found.total_bytes == peak.total_bytes
+
+
+def test_paths_keep_pytree_keys_whole() -> None:
+    assert split_op_name("jit(f)/params['a/b']/add") == ("jit(f)", "params['a/b']", "add")

@@ -1,0 +1,74 @@
+"""The memory statement: bytes per memory space, by their use."""
+
+from __future__ import annotations
+
+import pytest
+
+from hlo_lens.analysis.memory.layout import LaidAllocation, LaidValue, MemoryLayout
+from hlo_lens.analysis.memory.statement import memory_statement, space_name
+from tests.analysis.memory.layouts import layout
+
+
+def test_statement_keeps_host_memory_apart() -> None:
+    statement = memory_statement(layout(), backend="gpu")
+    assert statement.argument_bytes == 100
+    assert statement.output_bytes == 8
+    assert statement.temp_bytes == 64
+    assert statement.host_bytes == (0, 0, 0, 1000)
+    assert [space.name for space in statement.spaces] == ["device", "host"]
+    assert statement.spaces[0].fragmentation_bytes == 0
+    assert statement.total_bytes == 1176
+
+
+def test_a_donated_argument_is_in_arguments_and_outputs() -> None:
+    donated = MemoryLayout(
+        source="buffer-assignment",
+        allocations=(
+            LaidAllocation(
+                index=0, size=9, color=0, category="argument", is_output=True, parameter_number=0
+            ),
+        ),
+        values=(),
+    )
+    statement = memory_statement(donated, backend="cpu")
+    assert (statement.argument_bytes, statement.alias_bytes, statement.output_bytes) == (9, 9, 9)
+
+
+def tpu(shape: str, name: str = "v") -> MemoryLayout:
+    return MemoryLayout(
+        source="buffer-assignment",
+        allocations=(LaidAllocation(index=0, size=512, color=0, category="temp"),),
+        values=(LaidValue(f"{name}{{}}", name, (), 0, 0, 512, None, None, shape),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "opcode", "temp"),
+    [
+        ("f32[8]{0:T(128)}", "fusion", 16384),
+        ("(f32[8]{0:T(128)})", "tuple", 0),
+        ("s32[]{:T(128)}", "copy", 0),
+        ("s32[]{:T(128)}", "fusion", 16384),
+        ("pred[]{:T(512)}", "compare", 0),
+        ("f32[]{:T(128)}", "copy", 16384),
+    ],
+)
+def test_tables_and_integer_scalars_are_never_in_hbm(shape: str, opcode: str, temp: int) -> None:
+    statement = memory_statement(
+        tpu(shape), backend="tpu", opcodes={"v": opcode}, is_exact_tpu=True
+    )
+    assert statement.temp_bytes == temp
+    assert statement.temp_range == (temp, temp)
+
+
+def test_older_libtpu_gives_a_range() -> None:
+    statement = memory_statement(tpu("f32[8]{0}"), backend="tpu", opcodes={"v": "fusion"})
+    assert statement.temp_range == (16384, 32768)
+    assert any("least" in note for note in statement.notes)
+
+
+def test_spaces_have_the_names_of_their_backend() -> None:
+    assert space_name(1, "tpu") == "VMEM"
+    assert space_name(1, "gpu") == "collective"
+    assert space_name(5, None) == "host"
+    assert space_name(77, "tpu") == "color 77"

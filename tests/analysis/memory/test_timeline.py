@@ -1,0 +1,17 @@
+"""Occupied bytes over the schedule."""
+
+from __future__ import annotations
+
+from hlo_lens.analysis.memory.timeline import memory_timeline
+from tests.analysis.memory.layouts import layout
+
+
+def test_without_a_schedule_there_is_no_timeline() -> None:
+    assert memory_timeline(layout(schedule=None)) is None
+
+
+def test_timeline_has_one_instant_more_than_the_schedule() -> None:
+    timeline = memory_timeline(layout())
+    assert timeline is not None
+    assert timeline.series == (100, 140, 164, 172, 108)
+    assert list(timeline.rows())[-1] == (4, None, 108)
