@@ -1,22 +1,56 @@
-"""The facts of many modules, read on all cores."""
+"""Listing of the modules of a dump, read on all cores."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.dumps.across_processes import across_processes
 from hlo_lens.analysis.dumps.listing_facts import ModuleFacts, module_facts
+from hlo_lens.analysis.dumps.module_groups import module_groups
+from hlo_lens.analysis.dumps.process_difference import process_difference
 from hlo_lens.load.workers import map_modules
+from hlo_lens.report.program.listing import Listing
 from hlo_lens.text.dump_files import title_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from hlo_lens.model.dump import ModuleDump
-
-    Progress = Callable[[int, int], None]
+    from hlo_lens.api.modules import Progress
+    from hlo_lens.model.dump import Dump, ModuleDump
 
 _DIED = "the process that read it died; it may have run out of memory"
+
+
+def list_modules(
+    dump: Dump,
+    modules: Sequence[ModuleDump],
+    *,
+    sort: str = "peak",
+    is_grouped: bool = True,
+    progress: Progress | None = None,
+) -> Listing:
+    """Return the listing of some modules of a dump.
+
+    Args:
+        dump: The dump.
+        modules: Those of its modules to list.
+        sort: Order of the groups: ``peak``, ``size``, ``flops`` or ``name``.
+        is_grouped: Whether the compiles of one function are one row.
+        progress: Called with modules done and modules in all.
+    """
+    facts = facts_of(modules, progress=progress)
+    groups = module_groups(facts, sort=sort, is_grouped=is_grouped)
+    across = across_processes(facts) if len(groups.processes) > 1 else None
+    return Listing(
+        dump=dump,
+        facts=facts,
+        sort=sort,
+        is_grouped=is_grouped,
+        groups=groups,
+        across=across,
+        difference=None if across is None else process_difference(across, modules),
+    )
 
 
 def facts_of(
@@ -28,9 +62,9 @@ def facts_of(
     """Return the facts of modules, in their order; of one that cannot be read, the problem.
 
     Args:
-        modules: Of one dump.
+        modules: Modules of one dump.
         progress: Called with modules done and modules in all.
-        processes: How many to use; None for as many as help.
+        processes: Number of worker processes; None for as many as help.
     """
     folders = {module.folder for module in modules}
     function = partial(module_facts, with_fingerprint=len(folders) > 1)

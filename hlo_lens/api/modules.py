@@ -52,9 +52,9 @@ def modules_of(program: Program, *, module: str | None = None) -> tuple[ModuleDu
     return select_modules(found, pattern)
 
 
-def read_modules(path: str, *, progress: Progress | None = None) -> tuple[ModuleDump, ...]:
-    """Return the modules of a file, a folder or an archive; ``-`` is standard input."""
-    return load(path, progress=progress).modules
+def read_dump(path: str, *, progress: Progress | None = None) -> Dump:
+    """Return the dump in a file, a folder or an archive; ``-`` is standard input."""
+    return load(path, progress=progress)
 
 
 def read_log(path: str) -> ModuleDump:

@@ -1,28 +1,53 @@
-"""Measures the texts of many passes, on all cores."""
+"""Changes of a subject over the texts of the compiler's passes, read on all cores."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.dumps.pass_track import NAME, measure, pass_track, tracked_stages
+from hlo_lens.analysis.dumps.pass_track import NAME, measure, pass_track, subject_of, tracked_stages
 from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.load.workers import map_modules
+from hlo_lens.report.program.passes import passes_page
+from hlo_lens.report.render.envelope import report_of_pages
 from hlo_lens.text.errors import MissingDumpError, UnknownNameError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from hlo_lens.analysis.dumps.pass_track import PassTrack, Subject
+    from hlo_lens.api.modules import Progress
     from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.report.render.table import Report
 
-    Progress = Callable[[int, int], None]
+_FLAG = "--xla_dump_to=DIR --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=.*"
 
-FLAG = "--xla_dump_to=DIR --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=.*"
+
+def passes_report(
+    modules: Sequence[ModuleDump], words: Sequence[str], *, progress: Progress | None = None
+) -> Report:
+    """Return the report on the pass after which each subject appears or disappears.
+
+    Args:
+        modules: Modules, of which those with texts of passes are read.
+        words: Subjects: a kind of collective, an opcode, ``temp``, ``alias``, or the name of an
+            instruction.
+        progress: Called with texts done and texts in all, for each module.
+
+    Raises:
+        MissingDumpError: If no module has texts of passes.
+        UnknownNameError: If a name is in no text.
+    """
+    subjects = [subject_of(word) for word in dict.fromkeys(words)]
+    pages = (
+        passes_page(module, track(module, subjects, progress=progress))
+        for module in modules_with_passes(modules)
+    )
+    return report_of_pages("passes", pages)
 
 
 def modules_with_passes(modules: Sequence[ModuleDump]) -> list[ModuleDump]:
-    """Return the modules that have texts of passes; of these, whole modules rather than parts.
+    """Return the modules that have texts of passes, whole modules rather than parts.
 
     Raises:
         MissingDumpError: If there are none; the message names the flag.
@@ -34,7 +59,7 @@ def modules_with_passes(modules: Sequence[ModuleDump]) -> list[ModuleDump]:
         there = f"there is {', '.join(names[:8])}" if names else "its names tell no stage"
         message = (
             f"no texts of single passes in this dump ({there}); compile again with "
-            f'XLA_FLAGS="{FLAG}"'
+            f'XLA_FLAGS="{_FLAG}"'
         )
         raise MissingDumpError(message)
     return whole or found

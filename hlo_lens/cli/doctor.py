@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-import hlo_lens
 from hlo_lens.cli.options import output_options
 from hlo_lens.text.errors import UnreadableError
 
@@ -31,10 +30,10 @@ def doctor(path: str | None, output: Output) -> None:
     is imported, nothing is compiled. Exit code 3 if PATH has nothing to read.
     """
     from hlo_lens.api.doctor import examine
-    from hlo_lens.report.dumps.page import doctor_report
+    from hlo_lens.report.dumps.page import doctor_page
 
     examination = examine(path)
-    output.write(doctor_report(examination, tool_version=hlo_lens.__version__))
+    output.write(doctor_page(examination))
     if path is not None and examination.dump is None:
         message = f"{path}: nothing to read"
         raise UnreadableError(message)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-import hlo_lens
 from hlo_lens.cli.options import output_options, reading_options
 from hlo_lens.cli.progress import progress_bar
 
@@ -39,15 +38,14 @@ def ls(path: str, sort: str, each: bool, reading: Reading, output: Output) -> No
     The likely training step is marked. Modules are read on all cores; folders of several processes
     are compared. PATH is a folder, an archive (zip, tar, compressed or not), a file or -.
     """
-    from hlo_lens.api.listing import facts_of
-    from hlo_lens.load import load
-    from hlo_lens.report.program.listing import Listing, ls_report
+    from hlo_lens.api.listing import list_modules
+    from hlo_lens.api.modules import read_dump
+    from hlo_lens.report.program.listing import ls_page
 
     with progress_bar("listing files") as progress:
-        dump = load(path, progress=progress)
+        dump = read_dump(path, progress=progress)
         modules = reading.select(dump.modules)
     with progress_bar("reading modules") as progress:
-        facts = facts_of(modules, progress=progress)
-    listing = Listing(dump=dump, modules=modules, facts=facts, sort=sort, is_grouped=not each)
-    output.write(ls_report(listing, tool_version=hlo_lens.__version__))
-    reading.judge_facts(facts)
+        listing = list_modules(dump, modules, sort=sort, is_grouped=not each, progress=progress)
+    output.write(ls_page(listing))
+    reading.judge_facts(listing.facts)

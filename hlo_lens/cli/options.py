@@ -151,10 +151,10 @@ def answer(
     path: str, reading: Reading, output: Output, ask: Question, *, log: ModuleDump | None = None
 ) -> None:
     """Read modules, write the report on them, and judge how much of them was understood."""
-    from hlo_lens.api.modules import read_modules
+    from hlo_lens.api.modules import read_dump
 
     with progress_bar("reading") as progress:
-        modules = reading.select(read_modules(path, progress=progress))
+        modules = reading.select(read_dump(path, progress=progress).modules)
         report = ask(modules, progress=progress)
     output.write(report)
     reading.judge(modules if log is None else (*modules, log))

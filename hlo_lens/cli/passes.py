@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-import hlo_lens
 from hlo_lens.cli.options import output_options, reading_options
 from hlo_lens.cli.progress import progress_bar
 
@@ -40,16 +39,10 @@ def passes(path: str, words: tuple[str, ...], reading: Reading, output: Output) 
     PATH is a folder or archive with the texts that XLA writes after each pass, with
     XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=.*".
     """
-    from hlo_lens.analysis.dumps.pass_track import subject_of
-    from hlo_lens.api.passes import modules_with_passes, track
-    from hlo_lens.load import load
-    from hlo_lens.report.program.passes import TrackedModule, passes_report
+    from hlo_lens.api.modules import read_dump
+    from hlo_lens.api.passes import passes_report
 
-    subjects = [subject_of(word) for word in dict.fromkeys(words)]
-    modules = modules_with_passes(reading.select(load(path).modules))
+    modules = reading.select(read_dump(path).modules)
     with progress_bar("reading passes") as progress:
-        tracked = [
-            TrackedModule(dump=module, tracks=track(module, subjects, progress=progress))
-            for module in modules
-        ]
-    output.write(passes_report(tracked, tool_version=hlo_lens.__version__))
+        report = passes_report(modules, words, progress=progress)
+    output.write(report)

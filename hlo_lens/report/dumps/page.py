@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.result import Column, Unit
-from hlo_lens.report.render.envelope import SCHEMA_VERSION
+from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table
 
 if TYPE_CHECKING:
@@ -55,27 +55,25 @@ class Examination:
     findings: Sequence[Finding] = ()
 
 
-def doctor_report(examination: Examination, *, tool_version: str) -> Report:
+def doctor_page(examination: Examination) -> Report:
     """Return the report of an examination."""
     all_findings = [*examination.findings]
     if examination.health is not None:
         all_findings += examination.health.findings
-    data = {
-        "schema_version": SCHEMA_VERSION,
-        "kind": "doctor",
-        "tool_version": tool_version,
-        "versions": dict(examination.versions),
-        "variables": [asdict(finding) for finding in examination.variables],
-        "recipes": [{"for": name, "how": how} for name, how in RECIPES],
-        "path": examination.path,
-        "files": None if examination.dump is None else examination.dump.files,
-        "modules": None if examination.dump is None else len(examination.dump.modules),
-        "left_aside": []
+    data = envelope(
+        "doctor",
+        versions=dict(examination.versions),
+        variables=[asdict(finding) for finding in examination.variables],
+        recipes=[{"for": name, "how": how} for name, how in RECIPES],
+        path=examination.path,
+        files=None if examination.dump is None else examination.dump.files,
+        modules=None if examination.dump is None else len(examination.dump.modules),
+        left_aside=[]
         if examination.dump is None
         else [asdict(aside) for aside in examination.dump.left_aside],
-        "texts": None if examination.health is None else examination.health.to_dict()["rows"],
-        "findings": [asdict(finding) for finding in all_findings],
-    }
+        texts=None if examination.health is None else examination.health.to_dict()["rows"],
+        findings=[asdict(finding) for finding in all_findings],
+    )
     return Report(kind="doctor", sections=tuple(_sections(examination, all_findings)), data=data)
 
 

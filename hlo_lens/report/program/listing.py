@@ -11,70 +11,72 @@ from hlo_lens.analysis.dumps.across_processes import (
     SAME,
     SAME_BUT_NAMES,
     UNKNOWN,
-    across_processes,
 )
-from hlo_lens.analysis.dumps.module_groups import STEP, ModuleGroups, module_groups
+from hlo_lens.analysis.dumps.module_groups import STEP
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.program.process_differences import difference_lines
-from hlo_lens.report.render.envelope import SCHEMA_VERSION
+from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table
-from hlo_lens.report.render.units import format_bytes, format_count, format_flops, plural
+from hlo_lens.report.render.units import format_bytes, format_count, format_flops, listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.dumps.across_processes import AcrossProcesses
     from hlo_lens.analysis.dumps.listing_facts import ModuleFacts
-    from hlo_lens.analysis.dumps.module_groups import ModuleGroup
+    from hlo_lens.analysis.dumps.module_groups import ModuleGroup, ModuleGroups
+    from hlo_lens.analysis.dumps.process_difference import ProcessDifference
     from hlo_lens.analysis.result import Row
-    from hlo_lens.model.dump import Dump, ModuleDump
+    from hlo_lens.model.dump import Dump
 
 _PROBLEMS_SHOWN = 5
+_PROCESSES_SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """What is listed.
+    """Modules of a dump with their facts, grouped and compared.
 
     Attributes:
-        dump: Where it comes from.
-        modules: Those that are listed.
-        facts: Of each of them.
+        dump: The dump.
+        facts: Facts of each module listed.
         sort: Order of the groups.
         is_grouped: Whether the compiles of one function are one row.
+        groups: The modules in groups.
+        across: Comparison of several processes; None for one process.
+        difference: First difference between processes; None where there is none.
     """
 
     dump: Dump
-    modules: Sequence[ModuleDump]
     facts: Sequence[ModuleFacts]
     sort: str
     is_grouped: bool
+    groups: ModuleGroups
+    across: AcrossProcesses | None = None
+    difference: ProcessDifference | None = None
 
 
-def ls_report(listing: Listing, *, tool_version: str) -> Report:
+def ls_page(listing: Listing) -> Report:
     """Return the report that lists modules."""
-    groups = module_groups(listing.facts, sort=listing.sort, is_grouped=listing.is_grouped)
-    across = across_processes(listing.facts) if len(groups.processes) > 1 else None
-    odd = () if across is None else difference_lines(across, listing.modules)
+    groups, across = listing.groups, listing.across
+    odd = () if listing.difference is None else tuple(difference_lines(listing.difference))
     section = Section(
         title=listing.dump.path,
-        facts=tuple(_facts(listing, groups, across)),
-        tables=tuple(_tables(listing, groups, across)),
+        facts=tuple(_facts(listing)),
+        tables=tuple(_tables(listing)),
         notes=(*odd, *_notes(listing.facts, groups)),
     )
-    data = {
-        "schema_version": SCHEMA_VERSION,
-        "kind": "ls",
-        "tool_version": tool_version,
-        "path": listing.dump.path,
-        "files": listing.dump.files,
-        "left_aside": [asdict(aside) for aside in listing.dump.left_aside],
-        "groups": groups.to_dict()["rows"],
-        "modules": [_object(facts, groups) for facts in listing.facts],
-        "across_processes": None
+    data = envelope(
+        "ls",
+        path=listing.dump.path,
+        files=listing.dump.files,
+        left_aside=[asdict(aside) for aside in listing.dump.left_aside],
+        groups=groups.to_dict()["rows"],
+        modules=[_object(facts, groups) for facts in listing.facts],
+        across_processes=None
         if across is None
         else {**across.to_dict(), "are_processes": across.are_told, "notes": list(odd)},
-    }
+    )
     return Report(kind="ls", sections=(section,), data=data)
 
 
@@ -88,10 +90,8 @@ def _object(facts: ModuleFacts, groups: ModuleGroups) -> Mapping[str, object]:
 # ---- the head -----------------------------------------------------------------------------------
 
 
-def _facts(
-    listing: Listing, groups: ModuleGroups, across: AcrossProcesses | None
-) -> Iterator[tuple[str, str]]:
-    dump = listing.dump
+def _facts(listing: Listing) -> Iterator[tuple[str, str]]:
+    dump, groups, across = listing.dump, listing.groups, listing.across
     names = len({group.name for group in groups.groups})
     yield "modules", f"{plural(len(listing.facts), 'module')} of {plural(names, 'name')}"
     aside = ", ".join(f"{format_count(a.count)} {a.kind}" for a in dump.left_aside)
@@ -103,7 +103,7 @@ def _facts(
         whole = "of all" if len(groups.processes) == 1 else f"in {step.process or 'its folder'}"
         yield "step", f"{_called(step)}{_measures(step)}: the most {whole}"
     if across is not None:
-        folders = f"{len(across.processes)}: {', '.join(across.processes[:4])}{_more(across)}"
+        folders = f"{len(across.processes)}: {listed(across.processes, _PROCESSES_SHOWN)}"
         if across.are_told:
             yield "processes", folders
         else:
@@ -128,10 +128,6 @@ def _measures(group: ModuleGroup) -> str:
     return f", {', '.join(parts)}" if parts else ""
 
 
-def _more(across: AcrossProcesses) -> str:
-    return f" and {len(across.processes) - 4} more" if len(across.processes) > 4 else ""
-
-
 def _verdicts(across: AcrossProcesses) -> Iterator[str]:
     """Yield how many programs are the same in all processes, and what is wrong with the others."""
     words = {
@@ -152,9 +148,8 @@ def _verdicts(across: AcrossProcesses) -> Iterator[str]:
 # ---- tables -------------------------------------------------------------------------------------
 
 
-def _tables(
-    listing: Listing, groups: ModuleGroups, across: AcrossProcesses | None
-) -> Iterator[Table]:
+def _tables(listing: Listing) -> Iterator[Table]:
+    groups, across = listing.groups, listing.across
     has_processes = len(groups.processes) > 1
     has_passes = any(facts.passes for facts in listing.facts)
     needs_total = any(f.peak_bytes is None and f.total_bytes for f in listing.facts)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.dumps.pass_track import ALIAS, COLLECTIVE, NAME, OPCODE, TEMP, tracked_stages
 from hlo_lens.analysis.result import Unit
-from hlo_lens.report.render.envelope import SCHEMA_VERSION
-from hlo_lens.report.render.table import Report, Section, Table
-from hlo_lens.report.render.units import format_bytes, format_count, plural
+from hlo_lens.report.render.envelope import ModulePage
+from hlo_lens.report.render.table import Section, Table
+from hlo_lens.report.render.units import format_bytes, format_count, listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -20,36 +20,14 @@ if TYPE_CHECKING:
 _NAMES_SHOWN = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrackedModule:
-    """What was tracked in one module.
-
-    Attributes:
-        dump: The module.
-        tracks: One for each subject.
-    """
-
-    dump: ModuleDump
-    tracks: tuple[PassTrack, ...]
-
-
-def passes_report(modules: Sequence[TrackedModule], *, tool_version: str) -> Report:
-    """Return the report on what was tracked."""
-    return Report(
-        kind="passes",
-        sections=tuple(_section(one.dump, track) for one in modules for track in one.tracks),
-        data={
-            "schema_version": SCHEMA_VERSION,
-            "kind": "passes",
-            "tool_version": tool_version,
-            "modules": [
-                {
-                    "name": one.dump.name,
-                    "left_out": _left_out(one.dump),
-                    "tracks": [_object(track) for track in one.tracks],
-                }
-                for one in modules
-            ],
+def passes_page(dump: ModuleDump, tracks: Sequence[PassTrack]) -> ModulePage:
+    """Return the page on the subjects tracked in one module."""
+    return ModulePage(
+        sections=tuple(_section(dump, track) for track in tracks),
+        make_object=lambda: {
+            "name": dump.name,
+            "left_out": _left_out(dump),
+            "tracks": [_object(track) for track in tracks],
         },
     )
 
@@ -173,9 +151,7 @@ def _growth(change: PassChange) -> int:
 
 def _change(track: PassTrack, change: PassChange, names: Sequence[str]) -> str:
     amounts = " -> ".join(_amount(track, n) for n in (change.before_count, change.after_count))
-    listed = ", ".join(names[:_NAMES_SHOWN])
-    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-    what = f": {listed}{more}" if listed else ""
+    what = f": {listed(names, _NAMES_SHOWN)}" if names else ""
     return f"{change.where} ({amounts}, {change.stage.partition('.')[0]}){what}"
 
 

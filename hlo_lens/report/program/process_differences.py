@@ -1,8 +1,7 @@
-"""Where the programs of two processes differ first, in words, with both values.
+"""First difference between the programs of two processes, in words, with both values.
 
-That is the header, then the first instruction of the entry computation that is not the same in
-both, then one of another computation. Programs too large to be matched instruction by instruction
-are compared line by line.
+The order is: the header, the first instruction of the entry computation that differs, one of
+another computation, the first line that differs.
 """
 
 from __future__ import annotations
@@ -11,64 +10,41 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.dumps.across_processes import SAME_BUT_NAMES
-from hlo_lens.analysis.dumps.text_comparison import first_difference
 from hlo_lens.analysis.program_diff.edits import Added, Moved, Removed
 from hlo_lens.report.render.units import format_count, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from hlo_lens.analysis.dumps.across_processes import AcrossProcesses, SharedProgram
+    from hlo_lens.analysis.dumps.process_difference import ProcessDifference
     from hlo_lens.analysis.program_diff.difference import ProgramDiff
     from hlo_lens.analysis.program_diff.edits import Edit
-    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.instruction import HloInstruction
-    from hlo_lens.model.hlo.module import HloModule
 
 _LINE = 80
 _VALUE = 60
-_MOST_DIFFED = 100_000
-"""Instructions of the largest program that is matched instruction by instruction."""
 
 
-def difference_lines(across: AcrossProcesses, modules: Sequence[ModuleDump]) -> tuple[str, ...]:
-    """Return where the first program that is not the same in all processes differs first.
-
-    Args:
-        across: The programs.
-        modules: The modules, in the order of the facts that they were compared by.
-    """
-    odd = next((p for p in across.programs if p.modules), None)
-    if odd is None or odd.modules is None:
-        return ()
-    ours, theirs = (modules[k].hlo for k in odd.modules)
-    if ours is None or theirs is None:
-        return ()
-    return tuple(_lines(odd, ours, theirs))
-
-
-def _lines(odd: SharedProgram, ours: HloModule, theirs: HloModule) -> Iterator[str]:
+def difference_lines(found: ProcessDifference) -> Iterator[str]:
+    """Yield the lines on the first difference of a program between two processes."""
+    odd, diff = found.program, found.diff
     names = odd.processes[0], odd.odd or ""
     start = f"{odd.name}: {names[0]} and {names[1]} differ first"
+    words = None if diff is None else _first(diff, names)
+    if diff is not None and words is not None:
+        yield f"{start} {words}"
+        yield f"  in all: {_counts(diff, found.instructions)}"
+        return
     if odd.verdict == SAME_BUT_NAMES:
-        yield from _in_text(f"{start} in what things are called,", names, ours, theirs)
-    elif max(ours.instruction_count, theirs.instruction_count) > _MOST_DIFFED:
-        yield from _in_text(start, names, ours, theirs)
-    else:
-        from hlo_lens.analysis.program_diff.difference import program_diff
-
-        found = program_diff(ours, theirs)
-        words = _first(found, names)
-        if words is None:
-            noise = " and ".join(kind.meaning for kind in found.ignored) or "the text alone"
-            yield from _in_text(f"{start} in {noise},", names, ours, theirs)
-        else:
-            yield f"{start} {words}"
-            yield f"  in all: {_counts(found, ours.instruction_count)}"
+        start += " in what things are called,"
+    elif diff is not None:
+        noise = " and ".join(kind.meaning for kind in diff.ignored) or "the text alone"
+        start += f" in {noise},"
+    yield from _in_text(start, names, found)
 
 
 def _first(found: ProgramDiff, names: tuple[str, str]) -> str | None:
-    """Return the first difference in words; None where there is none but order and the like."""
+    """Return the first difference in words; None where only the order differs."""
     if found.module_changes:
         change = found.module_changes[0]
         return f"in the header: {change.what} is {_values(change.base, change.head, names)}"
@@ -140,16 +116,13 @@ def _counts(found: ProgramDiff, whole: int) -> str:
     return f"{', '.join(texts) or 'none'} of {plural(whole, 'instruction')}"
 
 
-def _in_text(
-    start: str, names: tuple[str, str], ours: HloModule, theirs: HloModule
-) -> Iterator[str]:
+def _in_text(start: str, names: tuple[str, str], found: ProcessDifference) -> Iterator[str]:
     """Yield the first lines of two texts that are not the same."""
-    found = first_difference(ours, theirs, up_to_names=False)
-    if found is None:
+    if found.lines is None:
         return
-    place = next((line.place for line in found if line is not None), "")
+    place = next((line.place for line in found.lines if line is not None), "")
     yield f"{start} at {place}:"
-    texts = ["the module ends" if line is None else line.exact for line in found]
+    texts = ["the module ends" if line is None else line.exact for line in found.lines]
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
     begin = max(0, same - _LINE // 2)
     for process, text in zip(names, texts, strict=True):
