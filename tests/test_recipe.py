@@ -14,6 +14,7 @@ import pytest
 from hlo_lens import load
 from hlo_lens.analysis.dumps.listing_facts import module_facts
 from tests.corpus import ROOT, SAMPLES
+from tests.timing import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +43,7 @@ def run_recipe(backend: str, folder: Path) -> Path:
             env=inherited,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=PATIENCE_SECONDS,
         )
         if done.returncode == 0 or "lockfile" not in done.stderr:
             break

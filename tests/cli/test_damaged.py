@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from hlo_lens.cli import main
 from tests.corpus import SAMPLES
+from tests.timing import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -216,7 +217,7 @@ def test_strange_call_graphs_end(tmp_path: Path, command: str, text: str) -> Non
     done = subprocess.run(
         [sys.executable, "-m", "hlo_lens", command, str(file)],
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-500:]

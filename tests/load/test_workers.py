@@ -17,6 +17,7 @@ from hlo_lens.api.listing import facts_of
 from hlo_lens.load.workers import map_modules
 from tests.corpus import ROOT
 from tests.load.test_load import hlo, write
+from tests.timing import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from hlo_lens.model.dump import ModuleDump
@@ -43,7 +44,17 @@ def size_or_death(module: ModuleDump) -> int:
 
 
 def process(module: ModuleDump) -> int:
-    time.sleep(0.05)
+    return os.getpid()
+
+
+def process_among_three(module: ModuleDump) -> int:
+    """Return the number of this process once three processes are at work."""
+    folder = Path(module.files[0]).parent / "processes"
+    folder.mkdir(exist_ok=True)
+    (folder / str(os.getpid())).touch()
+    end = time.monotonic() + PATIENCE_SECONDS
+    while len(list(folder.iterdir())) < 3 and time.monotonic() < end:
+        time.sleep(0.01)
     return os.getpid()
 
 
@@ -64,7 +75,7 @@ def test_results_are_in_the_order_of_the_modules(tmp_path: Path, processes: int)
 
 
 def test_several_processes_work(tmp_path: Path) -> None:
-    assert len(set(map_modules(process, many(tmp_path), processes=3))) == 3
+    assert len(set(map_modules(process_among_three, many(tmp_path), processes=3))) == 3
 
 
 def test_little_work_stays_in_this_process(tmp_path: Path) -> None:
@@ -104,13 +115,16 @@ def test_facts_are_the_same_from_one_process_and_from_several(tmp_path: Path) ->
     assert facts_of(modules, processes=2) == facts_of(load(tmp_path).modules, processes=1)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals of a terminal")
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
 def test_control_c_ends_all_processes_without_a_word(tmp_path: Path) -> None:
     many(tmp_path, 20)
+    reading, writing = os.pipe()
     code = (
-        "import sys, time\n"
+        "import os, time\n"
         "import hlo_lens.analysis.dumps.listing_facts as facts\n"
-        "def slow(dump, **options):\n    time.sleep(30)\n"
+        "def slow(dump, **options):\n"
+        f"    os.write({writing}, b'.')\n"
+        f"    time.sleep({PATIENCE_SECONDS})\n"
         "slow.__module__, slow.__qualname__ = facts.__name__, 'module_facts'\n"
         "facts.module_facts = slow\n"
         "from hlo_lens.cli import main\n"
@@ -122,8 +136,12 @@ def test_control_c_ends_all_processes_without_a_word(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        pass_fds=(writing,),
     )
-    time.sleep(2)
+    os.close(writing)
+    for _ in range(min(20, len(os.sched_getaffinity(0)))):
+        assert os.read(reading, 1) == b"."  # a process has begun to work
+    os.close(reading)
     os.killpg(run.pid, signal.SIGINT)
-    out, err = run.communicate(timeout=10)
+    out, err = run.communicate(timeout=PATIENCE_SECONDS / 2)
     assert (run.returncode, out, err) == (130, b"", b"hlo-lens: interrupted\n")

@@ -20,6 +20,7 @@ from hlo_lens.syntax.buffers.assignment import (
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 from hlo_lens.text.source import clean, decode
 from tests import buffer_texts, corpus
+from tests.timing import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -642,7 +643,7 @@ def test_time_and_memory_of_many_values(kind: str) -> None:
         text=True,
         check=True,
         cwd=corpus.ROOT,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
     )
     times_the_text, megabytes_a_second = map(float, done.stdout.split())
     assert times_the_text < 2, "beside the bytes themselves"
