@@ -53,7 +53,7 @@ def test_json_has_the_names_that_scripts_rely_on() -> None:
     code, out, err = _run("diff", BASE, UPCAST, "-f", "json")
     assert (code, err) == (0, "")
     data = json.loads(out)
-    assert (data["schema_version"], data["kind"]) == (1, "diff")
+    assert (data["schema_version"], data["kind"]) == (2, "diff")
     (module,) = data["modules"]
     assert (module["name_base"], module["name_head"]) == ("jit_train_step", "jit_train_step")
     assert module["identical"] is False

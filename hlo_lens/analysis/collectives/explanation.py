@@ -177,7 +177,7 @@ def _dimension(instruction: HloInstruction) -> int | None:
 
 
 def _along(collective: Collective) -> str:
-    axis = collective.axis_label
+    axis = collective.axis
     if axis == "?":
         return f"among {collective.group_size or '?'} devices"
     return f"along {axis} ({collective.group_size or '?'} devices)"

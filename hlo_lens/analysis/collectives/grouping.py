@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.analysis.result import Column, Result, Unit, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ class CollectiveGroup:
         kind: Their kinds.
         axis: Mesh axes of their groups of devices.
         devices: Sizes of these groups; ``?`` where unknown or unequal.
-        dtype: Element types of what they move.
+        element_type: Element types of what they move.
         static: How many there are in the text.
         dynamic: How often one run performs them; None if not known for each.
         times: The same for people: ``24``, ``<=24``, ``24 + x?``.
@@ -47,7 +47,7 @@ class CollectiveGroup:
     kind: str
     axis: str
     devices: str
-    dtype: str
+    element_type: str
     static: int
     dynamic: int | None
     times: str
@@ -74,7 +74,7 @@ class CollectivesBy(Result):
         Column("kind", Unit.NONE, "kinds of collectives"),
         Column("axis", Unit.NONE, "mesh axes of the groups of devices"),
         Column("devices", Unit.NONE, "devices in a group"),
-        Column("dtype", Unit.NONE, "element types"),
+        Column("element_type", Unit.NONE, "element types"),
         Column("static", Unit.COUNT, "how many there are in the text"),
         Column("dynamic", Unit.COUNT, "how often one run performs them"),
         Column("times", Unit.NONE, "the same, with bounds and x? for what is not known"),
@@ -89,10 +89,8 @@ class CollectivesBy(Result):
     groups: tuple[CollectiveGroup, ...]
 
     def rows(self) -> Iterator[Row]:
-        """Yield the groups."""
-        names = [column.name for column in self.COLUMNS]
-        for group in self.groups:
-            yield tuple(getattr(group, name) for name in names)
+        """Return the groups."""
+        return (row_of(group, self.COLUMNS) for group in self.groups)
 
     def totals(self) -> Mapping[str, int]:
         """Return the sums of the columns that are known in all groups."""
@@ -132,9 +130,9 @@ def _group(name: str, members: list[Collective], is_dynamic: bool) -> Collective
     return CollectiveGroup(
         group=name,
         kind=_joined(c.kind for c in members),
-        axis=_joined(c.axis_label for c in members),
+        axis=_joined(c.axis for c in members),
         devices=_joined(str(c.group_size or "?") for c in members),
-        dtype=_joined(t for c in members for t in (c.element_type or "?").split(",")),
+        element_type=_joined(t for c in members for t in (c.element_type or "?").split(",")),
         static=len(members),
         dynamic=_sum(counts),
         times=_times(members),
@@ -185,22 +183,11 @@ def _times(members: list[Collective]) -> str:
     return f"{bound}{known:,}{f' + {UNKNOWN_TIMES}' if unknown else ''}"
 
 
-def source_of(collective: Collective) -> str | None:
-    """Return the innermost place in the user's program, ``file:line``, or None.
-
-    Of a collective that has none, the place of its operand: ``~file:line``.
-    """
-    file, line = collective.source_file, collective.source_line
-    if file is None and collective.near_source is not None:
-        return f"~{collective.near_source}"
-    return file if file is None or line is None else f"{file}:{line}"
-
-
 def _where(members: list[Collective]) -> str | None:
     """Return the source line of the collective that moves the most, and how many others."""
     largest = max(members, key=lambda c: c.wire_bytes_per_run or c.wire_bytes_per_device or 0)
-    places = {place for c in members if (place := source_of(c)) is not None}
-    first = source_of(largest)
+    places = {place for c in members if (place := c.source) is not None}
+    first = largest.source
     if first is None:
         first = min(places, default=None)
     more = len(places - {first})
@@ -209,11 +196,11 @@ def _where(members: list[Collective]) -> str | None:
 
 LABELS: Mapping[str, Callable[[Collective], str]] = {
     "kind": lambda c: c.kind,
-    "axis": lambda c: c.axis_label,
-    "source": lambda c: source_of(c) or NO_SOURCE,
+    "axis": lambda c: c.axis,
+    "source": lambda c: c.source or NO_SOURCE,
     "loop": lambda c: " > ".join(c.loop_path) or NO_LOOP,
     "op": lambda c: c.op_name or NO_OP,
-    "kind and axis": lambda c: f"{c.kind} {c.axis_label}",
+    "kind and axis": lambda c: f"{c.kind} {c.axis}",
 }
 """What collectives can be grouped by."""
 

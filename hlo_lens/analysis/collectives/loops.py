@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.collectives.grouping import collectives_by
 from hlo_lens.analysis.program.call_counts import CallCounts
-from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.analysis.result import Column, Result, Unit, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,7 @@ class LoopLevel:
     Attributes:
         depth: 0 for the entry.
         kind: ``entry``, ``loop`` or ``branch``.
-        name: Name of the while or conditional instruction; of the entry its own.
+        loop: Name of the while or conditional instruction; of the entry computation for the entry.
         branch: Number of the branch; None for others.
         computation: What runs: the body, the branch, the entry.
         trip_count: Of a loop: runs of its body per run of the loop; None if unknown.
@@ -53,7 +53,7 @@ class LoopLevel:
 
     depth: int
     kind: str
-    name: str
+    loop: str
     branch: int | None
     computation: str
     trip_count: int | None
@@ -70,6 +70,11 @@ class LoopLevel:
     def groups(self) -> CollectivesBy:
         """What it communicates in one run of the program, by kind and axis."""
         return collectives_by(self.collectives, "kind and axis")
+
+    @property
+    def static(self) -> int:
+        """Number of collectives of this level itself in the text."""
+        return len(self.collectives)
 
     @property
     def wire_bytes_per_trip(self) -> int | None:
@@ -108,7 +113,7 @@ class Loops(Result):
         Column("times", Unit.COUNT, "runs of this level in one run of the program"),
         Column("is_at_most", Unit.NONE, "whether a conditional decides"),
         Column("instructions", Unit.COUNT, "instructions of the computation"),
-        Column("collectives", Unit.COUNT, "collectives of this level itself"),
+        Column("static", Unit.COUNT, "collectives of this level itself, in the text"),
         Column("wire_bytes_per_trip", Unit.BYTES, "bytes that leave each device each time"),
         Column("wire_bytes", Unit.BYTES, "bytes that leave each device in one run"),
         Column("op_name", Unit.NONE, "scope path of the framework"),
@@ -117,26 +122,8 @@ class Loops(Result):
     levels: tuple[LoopLevel, ...]
 
     def rows(self) -> Iterator[Row]:
-        """Yield the levels."""
-        for level in self.levels:
-            yield (
-                level.depth,
-                level.kind,
-                level.name,
-                level.branch,
-                level.computation,
-                level.trip_count,
-                level.trip_source,
-                level.reason,
-                level.times,
-                level.is_at_most,
-                level.instructions,
-                len(level.collectives),
-                level.wire_bytes_per_trip,
-                level.wire_bytes,
-                level.op_name,
-                level.source,
-            )
+        """Return the levels."""
+        return (row_of(level, self.COLUMNS) for level in self.levels)
 
 
 def loops(table: InstructionTable, found: Collectives) -> Loops:
@@ -228,7 +215,7 @@ class _Levels:
         return LoopLevel(
             depth=depth,
             kind=kind,
-            name=computation.name if instruction is None else instruction.name,
+            loop=computation.name if instruction is None else instruction.name,
             branch=branch,
             computation=computation.name,
             trip_count=None if trip is None else trip.trip_count,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.collectives.data_movement import DataMovement
 from hlo_lens.analysis.collectives.operations import CUSTOM_CALL
 from hlo_lens.analysis.program.trip_counts import TripCounts
-from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.analysis.result import Column, Result, Row, Unit, row_of
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
 
 if TYPE_CHECKING:
@@ -115,11 +115,18 @@ class Collective:
         return None if self.overlap_instructions is None else not self.overlap_instructions
 
     @property
-    def axis_label(self) -> str:
+    def axis(self) -> str:
         """The axes as people read them: ``data,model``; ``?`` if unknown, ``-`` for none."""
         if self.axes is None:
             return "?"
         return ",".join(self.axes if self.axis_parts is None else self.axis_parts) or "-"
+
+    @property
+    def source(self) -> str | None:
+        """Innermost place in the user's program, ``file:line``; ``~`` marks `near_source`."""
+        if self.source_file is None:
+            return None if self.near_source is None else f"~{self.near_source}"
+        return f"{self.source_file}:{self.source_line}" if self.source_line else self.source_file
 
     @property
     def wire_bytes_per_run(self) -> int | None:
@@ -184,6 +191,9 @@ class Collectives(Result):
         Column("stack", Unit.NONE, "Python call stack, innermost first"),
         Column("near_op_name", Unit.NONE, "scope path of its operand, where it has none itself"),
         Column("near_source", Unit.NONE, "place that its operand comes from, likewise"),
+        Column("axis", Unit.NONE, "axes or parts of them as one text"),
+        Column("source", Unit.NONE, "source_file:source_line; ~ marks near_source"),
+        Column("wire_bytes_per_run", Unit.BYTES, "bytes that leave each device in one run"),
     )
     collectives: tuple[Collective, ...]
     clones: int
@@ -194,10 +204,8 @@ class Collectives(Result):
     is_scheduled: bool = False
 
     def rows(self) -> Iterator[Row]:
-        """Yield the collectives in text order."""
-        names = [one.name for one in fields(Collective)]
-        for collective in self.collectives:
-            yield tuple(getattr(collective, name) for name in names)
+        """Return the collectives in text order."""
+        return (row_of(collective, self.COLUMNS) for collective in self.collectives)
 
     @property
     def row_count(self) -> int:

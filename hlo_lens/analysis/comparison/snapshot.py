@@ -261,7 +261,7 @@ def _collective(one: Collective, labels: Mapping[str, str], named: set[str]) -> 
     file, line = _split_place(one.near_source) if near else (one.source_file, one.source_line)
     return CollectiveFact(
         kind=one.kind,
-        axis=one.axis_label,
+        axis=one.axis,
         axes=one.axes,
         are_axes_named=one.axes is not None and named.issuperset(one.axes),
         groups=None if devices is None else digest(repr(devices)),

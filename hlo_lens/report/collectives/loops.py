@@ -1,17 +1,16 @@
-"""The loops of modules for people and for scripts: a tree of levels with their communication."""
+"""Page of ``hlo-lens loops``: the loops as a tree, with the communication of each level."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.report.collectives.objects import rows_of
 from hlo_lens.report.collectives.page import collectives_text
 from hlo_lens.report.render.envelope import ModulePage, module_head, page_without_hlo
 from hlo_lens.report.render.table import Section, Table
 from hlo_lens.report.render.units import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from hlo_lens.analysis.collectives.grouping import CollectiveGroup
     from hlo_lens.analysis.collectives.loops import LoopLevel, Loops
@@ -22,36 +21,17 @@ def loops_page(known: ModuleAnalysis) -> ModulePage:
     """Return the page on the loops of a module."""
     if not known.has_hlo:
         return page_without_hlo(known.dump, loops=None)
-    levels = known.loops.levels
+    levels = known.loops
     return ModulePage(
         sections=(_section(known),),
         make_object=lambda: {
             **module_head(known.dump),
-            "loops": [_object(level) for level in levels],
+            "loops": [
+                {**row, "collectives": level.groups.objects()}
+                for row, level in zip(levels.objects(), levels.levels, strict=True)
+            ],
         },
     )
-
-
-def _object(level: LoopLevel) -> Mapping[str, object]:
-    """Return one level with what it communicates."""
-    return {
-        "depth": level.depth,
-        "kind": level.kind,
-        "loop": level.name,
-        "branch": level.branch,
-        "computation": level.computation,
-        "trip_count": level.trip_count,
-        "trip_source": level.trip_source,
-        "reason": level.reason,
-        "times": level.times,
-        "is_at_most": level.is_at_most,
-        "instructions": level.instructions,
-        "wire_bytes_per_trip": level.wire_bytes_per_trip,
-        "wire_bytes": level.wire_bytes,
-        "op_name": level.op_name,
-        "source": level.source,
-        "collectives": rows_of(level.groups),
-    }
 
 
 def _section(known: ModuleAnalysis) -> Section:
@@ -75,11 +55,11 @@ def _notes(levels: Loops) -> Iterator[str]:
         yield "no loops and no conditionals"
     unknown = [level for level in levels.levels if level.kind == "loop" and level.reason]
     for level in unknown:
-        yield f"{level.name} x?: {level.reason}"
+        yield f"{level.loop} x?: {level.reason}"
 
 
 def tree_lines(levels: Loops) -> Iterator[str]:
-    """Yield the levels as a tree: each loop with its trip count, under it what it communicates."""
+    """Yield the levels as a tree: each loop with its trip count, below it its communication."""
     listed = levels.levels
     for place, level in enumerate(listed):
         later = [other.depth for other in listed[place + 1 :]]
@@ -107,14 +87,14 @@ def _has_more(depth: int, later: Sequence[int]) -> bool:
 
 def _title(level: LoopLevel) -> str:
     if level.kind == "entry":
-        return f"{level.name}  {plural(level.instructions, 'instruction')}"
+        return f"{level.loop}  {plural(level.instructions, 'instruction')}"
     if level.kind == "branch":
-        return f"{level.name} branch {level.branch}, at most {_times(level.times)}"
+        return f"{level.loop} branch {level.branch}, at most {_times(level.times)}"
     trips = "x?" if level.trip_count is None else f"x{format_count(level.trip_count)}"
     nested = level.depth > 1 and level.times not in (None, level.trip_count)
     total = f" ({_times(level.times)} in one run)" if nested else ""
     origin = " ".join(part for part in (level.op_name, level.source) if part)
-    return f"{level.name}  {trips}{total}  {origin}"
+    return f"{level.loop}  {trips}{total}  {origin}"
 
 
 def _times(times: int | None) -> str:

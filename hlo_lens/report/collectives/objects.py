@@ -1,4 +1,4 @@
-"""The JSON object of a module's collectives, whose names scripts rely on."""
+"""JSON object of a module's collectives; scripts rely on its names."""
 
 from __future__ import annotations
 
@@ -8,25 +8,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hlo_lens.analysis.collectives.collectives import Collectives
-    from hlo_lens.analysis.result import Result
 
 
 def collectives_object(found: Collectives) -> Mapping[str, object]:
-    """Return counts per kind, bytes of one run, and every collective with its loops and mesh."""
+    """Return counts per kind, bytes of one run, all collectives, loops and the mesh."""
     mesh = found.meshes[0] if found.meshes else None
     return {
         "static": found.static_counts(),
         "dynamic": found.dynamic_counts(),
         "wire_bytes_per_device": found.wire_bytes_per_device,
-        "rows": rows_of(found),
+        "rows": found.objects(),
         "unknown_opcodes": dict(found.unknown_opcodes),
         "mesh": None if mesh is None else {"axes": mesh.sizes, "source": mesh.source},
-        "loops": rows_of(found.trips),
-        "data_movement": rows_of(found.movement),
+        "loops": found.trips.objects(),
+        "data_movement": found.movement.objects(),
     }
-
-
-def rows_of(result: Result) -> list[Mapping[str, object]]:
-    """Return the rows of a result as objects."""
-    names = [column.name for column in result.COLUMNS]
-    return [dict(zip(names, row, strict=True)) for row in result.rows()]

@@ -1,4 +1,4 @@
-"""Collectives of modules for people and for scripts: facts, groups, single ones, loops, why."""
+"""Page of ``hlo-lens collectives``: facts, groups, single collectives, explanations."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.collectives.grouping import source_of, times_of
+from hlo_lens.analysis.collectives.grouping import times_of
+from hlo_lens.analysis.collectives.results import Collectives
 from hlo_lens.analysis.module_analysis import KIND_AND_AXIS
-from hlo_lens.analysis.result import Column, Unit
-from hlo_lens.report.collectives.objects import collectives_object, rows_of
+from hlo_lens.report.collectives.objects import collectives_object
 from hlo_lens.report.render.envelope import ModulePage, module_head, page_without_hlo
 from hlo_lens.report.render.table import Section, Table
 from hlo_lens.report.render.units import format_bytes, plural
@@ -17,7 +17,7 @@ from hlo_lens.report.render.units import format_bytes, plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.collectives.collectives import Collective, Collectives
+    from hlo_lens.analysis.collectives.collectives import Collective
     from hlo_lens.analysis.collectives.data_movement import DataMovement
     from hlo_lens.analysis.collectives.explanation import Why
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
@@ -67,14 +67,14 @@ def _object(
         "collectives": collectives_object(known.collectives),
         "by": view.by,
         "bytes_of": "run" if view.is_dynamic else "text",
-        "groups": rows_of(groups),
+        "groups": groups.objects(),
     }
     if reasons:
         made["why"] = [
             {
                 "name": reason.collective.name,
                 "because": list(reason.sentences),
-                "neighbours": rows_of(reason),
+                "neighbours": reason.objects(),
             }
             for reason in reasons
         ]
@@ -143,7 +143,7 @@ def _wire_text(found: Collectives) -> str:
 
 
 def collectives_notes(found: Collectives) -> Iterator[str]:
-    """Yield what a reader must know that no number shows."""
+    """Yield the notes on the numbers."""
     listed = found.collectives
     if not listed:
         return
@@ -179,7 +179,7 @@ _MARKS: tuple[tuple[Callable[[Collective], bool], str], ...] = (
         "{} without a source line: ~ marks that of the first operand",
     ),
 )
-"""What a collective may be, and what is said of those that are."""
+"""Flags of a collective and the note printed for each."""
 
 
 def groups_table(
@@ -192,7 +192,7 @@ def groups_table(
     first = {
         "kind": ["kind", "axis"],
         "axis": ["axis", "kind"],
-        KIND_AND_AXIS: ["kind", "axis", "devices", "dtype"],
+        KIND_AND_AXIS: ["kind", "axis", "devices", "element_type"],
     }.get(by, ["group", "kind", "axis"])
     if not known.collectives.is_scheduled:
         shown.remove("exposed")
@@ -207,17 +207,6 @@ def groups_table(
     )
 
 
-_EXTRA = (
-    Column("dtype", Unit.NONE, "element type of the payload"),
-    Column("axis", Unit.NONE, "mesh axes of the groups of devices"),
-    Column("times", Unit.NONE, "how often one run performs it, with bounds and x?"),
-    Column("run_wire_bytes", Unit.BYTES, "bytes that leave each device in one run"),
-    Column("meanwhile", Unit.NONE, "what runs between start and end"),
-    Column("loops", Unit.NONE, "enclosing loops"),
-    Column("source", Unit.NONE, "innermost place in the user's program, file:line"),
-)
-
-
 def collectives_table(found: Collectives, *, is_dynamic: bool = True) -> Table:
     """Return the table of single collectives, those that move the most first."""
 
@@ -228,41 +217,33 @@ def collectives_table(found: Collectives, *, is_dynamic: bool = True) -> Table:
     order = sorted(found.collectives, key=measure)
     ordered = replace(found, collectives=tuple(order))
 
-    def rows() -> Iterator[Row]:
-        for collective, row in zip(order, ordered.rows(), strict=True):
-            yield (*row, *_extra(collective))
-
-    shown = ["kind", "axis", "dtype", "times", "payload_bytes", "run_wire_bytes"]
-    if not is_dynamic:
-        shown[-1] = "wire_bytes_per_device"
+    shown = ["kind", "axis", "element_type", "dynamic_count", "payload_bytes"]
+    shown.append("wire_bytes_per_run" if is_dynamic else "wire_bytes_per_device")
     if found.is_scheduled:
-        shown.append("meanwhile")
+        shown.append("overlap_instructions")
     if any(collective.loop_path for collective in order):
-        shown.append("loops")
-    return Table(
-        name=found.KIND,
+        shown.append("loop_path")
+    table = Table.of(
+        ordered,
         title="Single collectives, those that move the most first",
-        columns=(*found.COLUMNS, *_EXTRA),
-        read_rows=rows,
-        row_count=len(order),
         shown=(*shown, "name", "source"),
     )
+    return replace(table, read_shown=lambda: map(_shown_row, order))
 
 
-def _extra(collective: Collective) -> Row:
-    return (
-        collective.element_type,
-        collective.axis_label,
-        times_of(collective),
-        collective.wire_bytes_per_run,
-        _meanwhile(collective),
-        " > ".join(collective.loop_path),
-        source_of(collective),
-    )
+def _shown_row(collective: Collective) -> Row:
+    """Return the row of a collective as people read it."""
+    texts = {
+        "dynamic_count": times_of(collective),
+        "overlap_instructions": _overlap_text(collective),
+        "loop_path": " > ".join(collective.loop_path),
+    }
+    names = (column.name for column in Collectives.COLUMNS)
+    return tuple(texts[name] if name in texts else getattr(collective, name) for name in names)
 
 
-def _meanwhile(collective: Collective) -> str | None:
-    """Return what runs meanwhile in a few words."""
+def _overlap_text(collective: Collective) -> str | None:
+    """Return the number of overlapping instructions and their arithmetic."""
     if collective.moves_nothing:
         return "moves nothing"
     count = collective.overlap_instructions
@@ -271,8 +252,7 @@ def _meanwhile(collective: Collective) -> str | None:
     if not count:
         return "exposed"
     flops = collective.overlap_flops
-    work = f", {flops / 1e6:,.1f} MFLOP" if flops else ""
-    return f"{count:,} instr{work}"
+    return f"{count:,}, {flops / 1e6:,.1f} MFLOP" if flops else f"{count:,}"
 
 
 def movement_tables(movement: DataMovement) -> Iterator[Table]:
@@ -291,7 +271,7 @@ def movement_tables(movement: DataMovement) -> Iterator[Table]:
 def _why_facts(reason: Why) -> Iterator[tuple[str, str]]:
     collective = reason.collective
     wire = collective.wire_bytes_per_device
-    yield "collective", f"{collective.name}: {collective.kind} over {collective.axis_label}"
+    yield "collective", f"{collective.name}: {collective.kind} over {collective.axis}"
     size = "payload not known"
     if collective.payload_bytes is not None:
         size = f"{collective.element_type} {format_bytes(collective.payload_bytes)}"
@@ -301,7 +281,7 @@ def _why_facts(reason: Why) -> Iterator[tuple[str, str]]:
         yield "loops", " > ".join(collective.loop_path)
     if collective.op_name:
         yield "op_name", collective.op_name
-    place = source_of(collective)
+    place = collective.source
     if place:
         yield "source", place
     if len(collective.stack) > 1:

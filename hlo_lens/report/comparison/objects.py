@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from hlo_lens.report.collectives.objects import rows_of
 from hlo_lens.report.comparison.program import program_diff_json, program_diff_rows
 
 if TYPE_CHECKING:
@@ -85,9 +84,9 @@ def module_object(diff: ModuleDiff) -> dict[str, object]:
         "memory_unexplained": [] if memory is None else list(memory.unexplained),
         "memory_rows": []
         if memory is None
-        else [row for peak in memory.peaks for row in rows_of(peak)],
+        else [row for peak in memory.peaks for row in peak.objects()],
         "peaks": [] if memory is None else [_peak(peak) for peak in memory.peaks],
-        "donation_rows": [] if diff.donations is None else rows_of(diff.donations),
+        "donation_rows": [] if diff.donations is None else diff.donations.objects(),
         "collectives": None
         if collectives is None
         else {name: _count(delta.to_dict()) for name, delta in collectives.counts.items()},
@@ -95,8 +94,8 @@ def module_object(diff: ModuleDiff) -> dict[str, object]:
         if collectives is None
         else {name: _count(delta.to_dict()) for name, delta in collectives.dynamic_counts.items()},
         "wire_bytes_per_device": None if collectives is None else collectives.wire_bytes.to_dict(),
-        "collective_rows": [] if collectives is None else rows_of(collectives),
-        "sharding_rows": [] if shardings is None else rows_of(shardings),
+        "collective_rows": [] if collectives is None else collectives.objects(),
+        "sharding_rows": [] if shardings is None else shardings.objects(),
         "sharding_unknown": None if shardings is None else shardings.unknown,
         "sharding_problem": None if shardings is None else shardings.problem or None,
         "program": _program(diff),

@@ -1,14 +1,17 @@
 """Report to text for a terminal.
 
-Lines fit the terminal's width: numbers keep theirs, text is shortened, and where that is not enough
-the last columns are left out, which a line says. Rich colours; it is imported only for that.
+Lines fit the terminal's width: numbers keep theirs, text is shortened; where that is not enough,
+headings are broken at underscores, and last columns are left out, which a note counts. Rich is
+imported for colours only.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import textwrap
+from itertools import zip_longest
 from typing import TYPE_CHECKING, TextIO
 
 from hlo_lens.analysis.result import Unit
@@ -98,7 +101,7 @@ def _table(table: Table, rows: int, width: int) -> Iterator[Line]:
     for line in textwrap.wrap(table.title, width):
         yield _BOLD, line
     cut = cut_table(table, rows)
-    widths = _fit(cut, width)
+    headings, widths = _fitted(cut, width)
     is_text = [column.unit is Unit.NONE for column in cut.columns]
 
     def joined(cells: Sequence[str]) -> str:
@@ -110,7 +113,8 @@ def _table(table: Table, rows: int, width: int) -> Iterator[Line]:
         return _GAP.join(parts).rstrip()
 
     if cut.rows or cut.tail:
-        yield _DIM, joined([column.name for column in cut.columns])
+        heads = zip_longest(*headings[: len(widths)], fillvalue="")
+        yield from ((_DIM, joined(names)) for names in heads)
     for row in cut.rows:
         yield _PLAIN, joined(row)
     for row in cut.tail:
@@ -123,14 +127,48 @@ def _table(table: Table, rows: int, width: int) -> Iterator[Line]:
         yield from _wrapped("", note, width)
 
 
-def _fit(cut: CutTable, width: int) -> list[int]:
+def _fitted(cut: CutTable, width: int) -> tuple[list[list[str]], list[int]]:
+    """Return lines of each heading, and width of each column that fits, from the first on.
+
+    Headings take several lines only where that makes room for more columns.
+    """
+    whole = [[column.name] for column in cut.columns]
+    widths = _fit(cut, whole, width)
+    if len(widths) == len(whole):
+        return whole, widths
+    cells = [*cut.rows, *cut.tail]
+    folded = [
+        _folded(column.name, max((cell_width(row[k]) for row in cells), default=0))
+        for k, column in enumerate(cut.columns)
+    ]
+    more = _fit(cut, folded, width)
+    return (folded, more) if len(more) > len(widths) else (whole, widths)
+
+
+def _folded(name: str, width: int) -> list[str]:
+    """Return a name broken after underscores into lines of a width; single words may be wider."""
+    lines: list[str] = []
+    for part in _WORD.findall(name):
+        if lines and len(lines[-1]) + len(part) <= width:
+            lines[-1] += part
+        else:
+            lines.append(part)
+    return lines
+
+
+_WORD = re.compile(r"[^_]*_|[^_]+")
+
+
+def _fit(cut: CutTable, headings: Sequence[Sequence[str]], width: int) -> list[int]:
     """Return the width of each column that fits, from the first on; at least one column."""
-    lines = [[column.name for column in cut.columns], *cut.rows, *cut.tail]
-    widest = [max(cell_width(line[k]) for line in lines) for k in range(len(cut.columns))]
+    rows = [*cut.rows, *cut.tail]
+    headed = [max(map(len, lines)) for lines in headings]
+    widest = [
+        max(heading, *(cell_width(row[k]) for row in rows)) if rows else heading
+        for k, heading in enumerate(headed)
+    ]
     least = [
-        widest[k]
-        if column.unit is not Unit.NONE
-        else min(widest[k], max(_SHORTEST, len(column.name)))
+        widest[k] if column.unit is not Unit.NONE else min(widest[k], max(_SHORTEST, headed[k]))
         for k, column in enumerate(cut.columns)
     ]
     count = len(least)

@@ -353,7 +353,7 @@ def test_groups_of_one_device_move_nothing() -> None:
         "use_global_device_ids=true, to_apply=add"
     )
     assert (found.moves_nothing, found.wire_bytes_per_device, found.axes) == (True, 0, ())
-    assert (found.axis_label, found.is_exposed) == ("-", False)
+    assert (found.axis, found.is_exposed) == ("-", False)
 
 
 def test_all_reduce_of_all_partitions_that_looks_like_groups_of_one() -> None:
@@ -461,7 +461,7 @@ def test_mesh_of_devices_in_another_order() -> None:
 
 def test_axes_of_a_mesh_that_is_too_small_are_unknown() -> None:
     found = _axes("[2,4]<=[8]", Mesh.of({"x": 4}))
-    assert (found.axes, found.axis_parts, found.axis_label) == (None, None, "?")
+    assert (found.axes, found.axis_parts, found.axis) == (None, None, "?")
 
 
 @pytest.mark.parametrize(

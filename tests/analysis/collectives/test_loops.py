@@ -16,7 +16,7 @@ def _loops(text: str) -> Loops:
 
 def test_levels_are_nested_as_the_program_is() -> None:
     levels = _loops(NESTED).levels
-    assert [(level.depth, level.kind, level.name, level.branch) for level in levels] == [
+    assert [(level.depth, level.kind, level.loop, level.branch) for level in levels] == [
         (0, "entry", "main", None),
         (1, "loop", "loop", None),
         (2, "loop", "loop.1", None),

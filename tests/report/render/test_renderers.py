@@ -59,6 +59,16 @@ def test_columns_that_do_not_fit_are_named() -> None:
     assert lines[-1] == "1 column left out for width: count"
 
 
+def test_headings_are_broken_where_more_columns_fit_then() -> None:
+    row = (1, "n" * 16, 1 << 60)
+    lines = rendered("text", table((row,)), width=50).splitlines()
+    assert lines[-3:] == [
+        "size_  name                                  count",
+        "bytes",
+        "   1B  nnnnnnnnnnnnnnnn  1,152,921,504,606,846,976",
+    ]
+
+
 class _Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
