@@ -7,7 +7,7 @@ SAMPLE := sample_dumps/tpu/tp_mlp
 RUN := $(BIN)/hlo-lens
 
 .DEFAULT_GOAL := help
-.PHONY: help install fmt lint type imports unit test golden oracle samples bench jax-versions wheel-test check-check report clean
+.PHONY: help install fmt lint type imports unit test golden docs oracle samples bench jax-versions wheel-test check-check report clean
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -50,6 +50,9 @@ test: lint type imports unit jax-versions wheel-test ## all checks, as CI runs t
 
 golden: $(VENV)/.dev ## rewrite the expected texts in tests/golden; read each hunk
 	HLO_LENS_GOLDEN=write $(BIN)/python -m pytest -q tests/golden
+
+docs: $(VENV)/.dev ## rewrite the outputs in README and handbook; read each hunk
+	HLO_LENS_GOLDEN=write $(BIN)/python -m pytest -q tests/docs tests/jax_bridge/test_manual.py
 
 oracle: $(VENV)/.dev ## the tests against XLA's own parser and the corpus
 	$(BIN)/python -m pytest -q -n 2 tests/oracle

@@ -1,4 +1,4 @@
-"""Running commands of the tool as a user does, for golden texts and the README."""
+"""Running commands of the tool as a user does, for golden texts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from click.testing import CliRunner
 
 from hlo_lens.cli import main
 from tests.corpus import ROOT
-
-WRITE = os.environ.get("HLO_LENS_GOLDEN") == "write"
 
 
 def output_of(arguments: list[str], *, columns: int = 100) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,9 @@ ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "sample_dumps"
 SHARED = ROOT.parent / "shared"
 CORPUS = SHARED / "corpus"
+
+WRITE = os.environ.get("HLO_LENS_GOLDEN") == "write"
+"""Whether expected outputs are rewritten, in golden files and documents."""
 
 needs_corpus = pytest.mark.skipif(
     not CORPUS.is_dir(), reason="the corpus of real inputs is not beside this checkout"

@@ -31,10 +31,11 @@ def build(folder: Path) -> Path:
 
 
 def check_contents(wheel: Path) -> None:
-    """Fail unless the wheel holds every grammar and module of the checkout, and no tests."""
+    """Fail unless the wheel holds each grammar, module and topic of the checkout, and no tests."""
     names = set(zipfile.ZipFile(wheel).namelist())
     wanted = {f"hlo_lens/_grammars/{p.name}" for p in (ROOT / "grammars").glob("*.lark")}
     wanted |= {str(p.relative_to(ROOT)) for p in (ROOT / "hlo_lens").rglob("*.py")}
+    wanted |= {f"hlo_lens/manual/{p.name}" for p in (ROOT / "hlo_lens" / "manual").glob("*.md")}
     wanted.add("hlo_lens/py.typed")
     missing = sorted(wanted - names)
     if missing:
@@ -53,6 +54,9 @@ def check_use(wheel: Path, folder: Path) -> None:
     again = run(python, "-m", "hlo_lens", "report", SAMPLE, cwd=folder)
     if "jit_train_step" not in out or out != again:
         sys.exit(f"unexpected report:\n{out}")
+    topic = run(folder / "venv" / "bin" / "hlo-lens", "help", "memory", cwd=folder)
+    if not topic.startswith("# memory: "):
+        sys.exit(f"unexpected topic of the handbook:\n{topic}")
     zipped = (
         f"import sys; sys.path.insert(0, {str(wheel)!r}); import hlo_lens; "
         "assert '.whl' in hlo_lens.__file__, hlo_lens.__file__; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import gc
 import importlib
@@ -34,6 +35,7 @@ COMMANDS: Mapping[str, str] = {
     "save": "A small file to compare later compiles with.",
     "shard": "Which device holds which slice, drawn, in all spellings.",
     "doctor": "Which flags to set, why a folder is empty, what a dump lacks.",
+    "help": "The handbook: a topic for each command, the glossary, the limits.",
 }
 """Name of each command, which is that of its module in this package, and what it is for."""
 
@@ -50,7 +52,7 @@ class _Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command = getattr(importlib.import_module(f"hlo_lens.cli.{cmd_name}"), cmd_name)
-        return command if isinstance(command, click.Command) else None
+        return _with_topic(command) if isinstance(command, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -61,6 +63,14 @@ class _Commands(click.Group):
             result: object = super().invoke(ctx)
             sys.stdout.flush()
             return result
+
+
+def _with_topic(command: click.Command) -> click.Command:
+    """Return a command whose help ends with its topic of the handbook."""
+    topic = f"Topic: hlo-lens help {command.name}"
+    described = copy.copy(command)
+    described.epilog = f"{command.epilog or ''}\n\n{topic}"
+    return described
 
 
 @contextmanager
@@ -116,7 +126,8 @@ def _no_collections() -> Iterator[None]:
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Example: hlo-lens report module_0001.jit_step.cpu_after_optimizations.txt",
+    epilog="Example: hlo-lens report module_0001.jit_step.cpu_after_optimizations.txt\n\n"
+    "Handbook: hlo-lens help",
 )
 @click.version_option(hlo_lens.__version__, prog_name="hlo-lens")
 def main() -> None:

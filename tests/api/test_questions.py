@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ import pytest
 
 import hlo_lens
 from tests.commands import output_of
-from tests.corpus import ROOT, SAMPLES
+from tests.corpus import SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,14 +172,6 @@ def test_every_public_name_is_there_and_has_a_docstring() -> None:
     for name in public_names():
         assert getattr(hlo_lens, name).__doc__, name
     assert set(hlo_lens.__all__) <= set(dir(hlo_lens))
-
-
-def test_every_public_name_is_in_the_readme_and_no_other() -> None:
-    section = (ROOT / "README.md").read_text("utf-8").partition("## Python\n")[2]
-    table = section.partition("\n## ")[0]
-    cells = re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE)
-    listed = {name for cell in cells for name in re.findall(r"`([A-Za-z_]\w*)", cell)}
-    assert listed == set(public_names())
 
 
 @pytest.mark.parametrize(

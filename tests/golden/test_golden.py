@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import WRITE, output_of
+from tests.commands import output_of
+from tests.corpus import WRITE
 
 HERE = Path(__file__).parent
 

@@ -1,4 +1,4 @@
-"""The recipes of README.md compile for hardware that is not there, and their dumps can be read."""
+"""The recipes of the handbook compile without the hardware, and their dumps can be read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 
 from hlo_lens import load
 from hlo_lens.analysis.dumps.listing_facts import module_facts
-from tests.corpus import ROOT, SAMPLES
+from tests.corpus import SAMPLES
+from tests.docs.documents import MANUAL
 from tests.timing import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ _TOPOLOGY = re.compile(
 
 
 def recipes() -> dict[str, str]:
-    """Return the scripts of README.md, that for GPU with the lines it changes in their place."""
-    found = dict(_BLOCK.findall((ROOT / "README.md").read_text("utf-8")))
+    """Return the scripts of the handbook, that for GPU with the lines it changes in their place."""
+    found = dict(_BLOCK.findall((MANUAL / "dumping.md").read_text("utf-8")))
     tpu, gpu = found["compile_for_tpu.py"], found["compile_for_gpu.py"]
     return {"tpu": tpu, "gpu": _TOPOLOGY.sub(lambda _: gpu.strip(), tpu, count=1)}
 
@@ -60,7 +61,7 @@ def has(package: str) -> bool:
     return True
 
 
-def test_recipes_are_in_the_readme() -> None:
+def test_recipes_are_in_the_handbook() -> None:
     assert set(recipes()) == {"tpu", "gpu"}
     assert 'platform="cuda"' in recipes()["gpu"]
     assert 'platform="tpu"' not in recipes()["gpu"]

@@ -1,0 +1,91 @@
+"""``hlo-lens help``: the handbook, one topic at a time."""
+
+from __future__ import annotations
+
+import re
+import sys
+from difflib import get_close_matches
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+import click
+
+from hlo_lens.text.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+_EXAMPLE = """\b
+Example:
+  hlo-lens help memory
+  hlo-lens help glossary | grep -i wire
+"""
+
+_WIDEST = 100
+_LINK = re.compile(r"\[([^\]\n]+)\]\([\w./-]+\.md(?:#[\w-]*)?\)")
+
+
+@click.command(epilog=_EXAMPLE)
+@click.argument("topic", required=False)
+def help(topic: str | None) -> None:  # noqa: A001 # the command's name
+    """Print a topic of the handbook; without TOPIC, the list of topics.
+
+    Topics are Markdown: rendered in a terminal, printed as they are into a pipe or file.
+    """
+    topics = _topics()
+    if topic is None:
+        _print_list(topics)
+    else:
+        _print_topic(_text_of(topic, topics))
+
+
+def _topics() -> dict[str, Traversable]:
+    """Return the files of the handbook by topic, sorted by name."""
+    found = {
+        file.name.removesuffix(".md"): file
+        for file in (files("hlo_lens") / "manual").iterdir()
+        if file.name.endswith(".md")
+    }
+    return dict(sorted(found.items()))
+
+
+def _text_of(topic: str, topics: dict[str, Traversable]) -> str:
+    """Return the text of a topic; raises UnknownNameError with the nearest topics."""
+    if topic in topics:
+        return topics[topic].read_text("utf-8")
+    near = get_close_matches(topic, topics) or _topics_with(topic, topics)
+    hint = f"nearest topics: {', '.join(near[:4])}" if near else "hlo-lens help lists the topics"
+    message = f"no topic {topic!r} in the handbook; {hint}"
+    raise UnknownNameError(message)
+
+
+def _topics_with(word: str, topics: dict[str, Traversable]) -> list[str]:
+    """Return the topics in which a word occurs, those with most occurrences first."""
+    counts = {name: file.read_text("utf-8").count(word) for name, file in topics.items()}
+    return sorted((name for name, count in counts.items() if count), key=lambda n: -counts[n])
+
+
+def _print_list(topics: dict[str, Traversable]) -> None:
+    """Print a line for each topic: its name, and its title without the name."""
+    width = max(map(len, topics))
+    for name, file in topics.items():
+        title = file.read_text("utf-8").partition("\n")[0].partition(": ")[2]
+        click.echo(f"{name:{width}}  {title}")
+    click.echo("\nhlo-lens help TOPIC prints one; hlo-lens COMMAND --help lists the options.")
+
+
+def _print_topic(text: str) -> None:
+    """Render Markdown in a terminal; print it as it is anywhere else."""
+    if not _is_terminal():
+        click.echo(text, nl=False)
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console()
+    console.width = min(console.width, _WIDEST)
+    console.print(Markdown(_LINK.sub(r"**\1**", text), code_theme="ansi_dark"))
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()

@@ -1,0 +1,1 @@
+"""Documents are what the program does: outputs, examples, command lines, links."""
