@@ -18,8 +18,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hlo_lens.model.hlo.links import NOTHING
 from hlo_lens.model.hlo.opcodes import opcode_traits
-from hlo_lens.model.hlo.query import called_closure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -226,24 +226,22 @@ class _Pairing:
         instructions: Sequence[HloInstruction],
         roles: Mapping[str, str],
     ) -> None:
+        self._table = table
         self._roles = roles
         self._calls = calls
-        wrappers: dict[str, HloInstruction] = {}
-        for row in table.rows_where(lambda traits: traits.phase == "start"):
-            start = table.instruction(row)
-            wrappers.update(dict.fromkeys(start.called_computations, start))
-        self._wrappers = called_closure(table.module, _without_reducers(wrappers))
+        self._wrappers = _wrapped(table)
         self._ends = self._ends_of_starts(table)
         self._ends.update(self._ends_of_fusions(instructions))
 
     def op(self, instruction: HloInstruction, kind: str) -> CollectiveOp:
         """Return one collective with its start and end."""
-        start = self._wrappers.get(instruction.computation.name)
-        if start is None:
-            start = instruction
-            if self._roles.get(instruction.computation.name) == "start":
-                sites = self._calls.sites(instruction.computation.name)
-                start = sites[0].caller if sites else instruction
+        row = self._wrappers.get(instruction.computation.place)
+        start = instruction
+        if row is not None:
+            start = self._table.instruction(row)
+        elif self._roles.get(instruction.computation.name) == "start":
+            sites = self._calls.sites(instruction.computation.name)
+            start = sites[0].caller if sites else instruction
         is_async = self._is_async(instruction, start) and not _is_marked_sync(instruction, start)
         done = self._ends.get((start.computation.name, start.name)) if is_async else None
         return CollectiveOp(
@@ -292,13 +290,17 @@ class _Pairing:
         return found
 
 
-def _without_reducers(wrappers: Mapping[str, HloInstruction]) -> dict[str, HloInstruction]:
-    """Leave out what ``all-reduce-start`` and its like apply to elements."""
-    return {
-        name: start
-        for name, start in wrappers.items()
-        if (start.attribute("to_apply") or "").lstrip("%") != name
-    }
+def _wrapped(table: InstructionTable) -> dict[int, int]:
+    """Return the computations that async starts run, and those below, each with the start's row.
+
+    Without those that ``all-reduce-start`` and its like apply to elements.
+    """
+    links = table.module.links
+    starts = table.rows_where(lambda traits: traits.phase == "start")
+    calls = [call for row in starts for call in links.calls.of_row(row)]
+    roots = {call.place: call.row for call in calls if call.role != "to_apply"}
+    roots.pop(NOTHING, None)
+    return links.below(roots)
 
 
 def _is_start(instruction: HloInstruction) -> bool:

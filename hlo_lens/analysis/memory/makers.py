@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.instruction import HloInstruction
-from hlo_lens.model.hlo.query import row_owners, rows_named, rows_of_opcode
+from hlo_lens.model.hlo.query import rows_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -46,7 +46,7 @@ def makers_of(module: HloModule | None, values: Iterable[str]) -> dict[str, HloI
 
 def instructions_by_name(module: HloModule, names: set[str]) -> dict[str, HloInstruction]:
     """Return the instructions of some names, of several the one in the first computation."""
-    owners = row_owners(module)
+    owners = module.links.owners
     found: dict[str, tuple[int, int]] = {}
     for row, name in rows_named(module, names):
         place = (owners[row], row)
@@ -61,12 +61,9 @@ _DIGITS = re.compile(r"\d+")
 def loop_of_body(module: HloModule) -> dict[str, HloInstruction]:
     """Return for each body and condition of a while loop the loop (one of them, if shared)."""
     found: dict[str, HloInstruction] = {}
-    rows = rows_of_opcode(module, "while")
-    owners = row_owners(module) if rows else ()
-    for row in rows:
-        loop = HloInstruction(module.computations[owners[row]], row)
-        for name in loop.called_computations:
-            found[name] = loop
+    for row in [row for row, opcode in enumerate(module.opcodes) if opcode == "while"]:
+        loop = module.instruction(row)
+        found.update(dict.fromkeys(loop.called_computations, loop))
     return found
 
 

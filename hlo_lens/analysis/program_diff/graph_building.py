@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from array import array
 from itertools import repeat
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.attribute_columns import AttributeColumns
 from hlo_lens.analysis.program_diff.graph import ProgramGraph
-from hlo_lens.analysis.program_diff.graph_operands import Linking, as_key
+from hlo_lens.analysis.program_diff.graph_operands import GraphOperands, numbers_key
 from hlo_lens.analysis.program_diff.labels import LabelParts
 from hlo_lens.model.hlo.columns import OPERANDS, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo.instruction import CALLING_ATTRIBUTES, HloInstruction
@@ -17,10 +16,8 @@ from hlo_lens.model.hlo.opcodes import opcode_traits
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.program_diff.graph_operands import Link
     from hlo_lens.analysis.program_diff.labels import AttributeText, Labels
     from hlo_lens.analysis.program_diff.numbered_texts import TextColumns
-    from hlo_lens.model.hlo.columns import Overlay
 
 _ROLES = dict.fromkeys(("to_apply", "calls", "called_computations"), "region")
 """Attributes that name what an instruction applies; styles of printing take one for another."""
@@ -84,11 +81,11 @@ class _Builder:
         self._names: tuple[int, dict[str, int]] = (-1, {})
         if with_sugar:
             self._wrapped = dict(self._find_wrapped())
-        linking = Linking(self.graph, columns, self._wrapped)
-        self._views = linking.views
-        self._describe(AttributeColumns(labels, module, self._resolved, linking.view_rows))
+        self._operands = GraphOperands(self.graph, self._wrapped.keys())
+        views = self._operands.view_rows
+        self._describe(AttributeColumns(labels, module, self._resolved, views))
         self._describe_computations()
-        self._number_bodies(linking.links)
+        self._number_bodies()
         if module.computations:
             self.graph.entry = module.entry.place
 
@@ -99,8 +96,8 @@ class _Builder:
         graph, columns = self.graph, self._columns
         size = len(columns.opcode)
         is_whole = graph.rows == list(range(size))
-        node_of: Sequence[int] = range(size) if is_whole else _inverse(graph.rows, size)
-        details = self._details(node_of)
+        node_of = self._operands.node_of
+        details = self._details()
         configs: Sequence[int] | Iterator[int] = repeat(-1)
         if attributes.configs:
             configs = [-1] * size
@@ -120,7 +117,7 @@ class _Builder:
                 naming = attributes.naming[row]
                 self._note(node, naming.attributes, naming.callees)
 
-    def _details(self, node_of: Sequence[int]) -> list[Hashable]:
+    def _details(self) -> list[Hashable]:
         """Return number or literal of each row that is a parameter or constant; note the former."""
         columns, module = self._columns, self._module
         text, spans = module.columns.source.text, module.columns.spans
@@ -138,7 +135,7 @@ class _Builder:
                     literals[inside] = self._labels.literal(inside)
                 found[row] = literals[inside]
                 continue
-            parameters.append(node_of[row])
+            parameters.append(self._operands.node_of[row])
             if inside not in numbers:
                 numbers[inside] = HloInstruction(module.entry, row).parameter_number
             found[row] = numbers[inside]
@@ -168,7 +165,7 @@ class _Builder:
             if overlay.called:
                 pairs = tuple((k, v) for k, v in pairs if k not in CALLING_ATTRIBUTES)
             attributes, config = self._labels.attribute_list(pairs, self._reader)
-            called = _inline_calls(overlay) or attributes.callees
+            called = instruction.calls if overlay.called else attributes.callees
         else:
             attributes, config = self._labels.attribute_text(
                 columns.attributes_text(row), self._reader
@@ -249,16 +246,16 @@ class _Builder:
         if self._names[0] != computation:
             graph, name = self.graph, self._module.columns.name
             found = {name(graph.rows[node]): node for node in graph.nodes[computation]}
-            for place in self._views[computation]:
+            for place in self._operands.views[computation]:
                 found[name(graph.views[place].row)] = graph.views[place].node
             self._names = (computation, found)
         return self._names[1]
 
-    def _number_bodies(self, links: Sequence[Link]) -> None:
+    def _number_bodies(self) -> None:
         """Give equal computations one number, whatever they call."""
         graph, bodies = self.graph, self._labels.bodies
-        for nodes, link in zip(graph.nodes, links, strict=True):
-            labels = as_key(array("i", graph.label[nodes.start : nodes.stop]))
+        for nodes, link in zip(graph.nodes, self._operands.links, strict=True):
+            labels = numbers_key(graph.label[nodes.start : nodes.stop])
             graph.bodies.append(bodies.setdefault((labels, link), len(bodies)))
 
     # ---- async sugar ---------------------------------------------------------------------------
@@ -301,22 +298,6 @@ class _Builder:
                             root.attribute_list, self._reader
                         )
                         yield position, (root.opcode, attributes)
-
-
-def _inverse(rows: Sequence[int], size: int) -> list[int]:
-    """Return the node of each row; -1 for none."""
-    found = [-1] * size
-    for node, row in enumerate(rows):
-        found[row] = node
-    return found
-
-
-def _inline_calls(overlay: Overlay) -> tuple[tuple[str, str], ...]:
-    """Return what is called whose bodies the text prints in place, with the role of each."""
-    roles = [name for name, _ in overlay.attributes or () if name in CALLING_ATTRIBUTES]
-    if len(roles) != len(overlay.called):  # a list of branches
-        roles = (roles or ["calls"])[:1] * len(overlay.called)
-    return tuple(zip(roles, overlay.called, strict=True))
 
 
 def _starts(opcode: str) -> bool:

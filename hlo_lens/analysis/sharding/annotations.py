@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, ClassVar
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.analysis.sharding.sources import custom_call_target
 from hlo_lens.model.hlo.columns import END, OPERANDS_END, STRIDE
-from hlo_lens.model.hlo.query import rows_with_attribute_text
 from hlo_lens.model.shapes import shardy
 from hlo_lens.model.shapes.partition_spec import partition_spec_text
 from hlo_lens.text.errors import DumpSyntaxError
@@ -134,7 +133,7 @@ def _rows(table: InstructionTable) -> Iterator[int]:
     text, spans = columns.source.text, columns.spans
     found: set[int] = set()
     if table.module.mentions_shardy:
-        found.update(rows_with_attribute_text(table.module, _SHARDY))
+        found.update(table.module.columns.rows_with_attribute_text(_SHARDY))
     for row in table.rows_of({"custom-call"}):
         start, end = spans[row * STRIDE + OPERANDS_END], spans[row * STRIDE + END]
         if any(text.find(word, start, end) >= 0 for word in _TARGET_WORDS):
@@ -148,7 +147,7 @@ def _bodies(table: InstructionTable) -> Iterator[Annotation]:
     for computation in module.computations:
         if not computation.name.startswith(_BODIES):
             continue
-        call = next(iter(module.callers.get(computation.name, ())), None)
+        call = next(iter(computation.callers), None)
         root = computation.root
         yield Annotation(
             annotation=BODY,

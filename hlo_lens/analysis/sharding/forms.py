@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.model.hlo.columns import END, OPERANDS_END
-from hlo_lens.model.hlo.query import rows_with_attribute_text
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ def _sharding_texts(table: InstructionTable) -> Iterator[tuple[int, str]]:
     columns = table.module.columns
     text = columns.source.text
     starts, ends = columns.column(OPERANDS_END), columns.column(END)
-    for row in rows_with_attribute_text(table.module, _KEY):
+    for row in table.module.columns.rows_with_attribute_text(_KEY):
         start, end = starts[row], ends[row]
         place = text.find(_KEY, start, end)
         match = _BRACES.match(text, place + len(_KEY), end)

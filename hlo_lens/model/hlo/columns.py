@@ -86,6 +86,28 @@ class InstructionColumns:
                 return root
         return default
 
+    def rows_with_attribute_text(self, word: str) -> Iterator[int]:
+        """Yield the rows whose attributes contain a word, in text order.
+
+        Rows are in the order of the text but where it nests instructions; then each is looked at.
+        """
+        text = self.source.text
+        if not len(self):
+            return
+        starts, ends = self.column(OPERANDS_END), self.column(END)
+        if self.overlays:
+            for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
+                if text.find(word, start, end) >= 0:
+                    yield row
+            return
+        place = text.find(word, starts[0])
+        while place >= 0:
+            row = bisect.bisect_right(starts, place) - 1
+            if place + len(word) <= ends[row]:
+                yield row
+            following = starts[row + 1] if row + 1 < len(starts) else len(text)
+            place = text.find(word, following)
+
     def attributes_text(self, row: int) -> str:
         """Return all that stands after the operand list, with its leading comma."""
         base = row * STRIDE

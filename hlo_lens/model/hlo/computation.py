@@ -187,4 +187,7 @@ class HloComputation:
     @property
     def callers(self) -> tuple[HloInstruction, ...]:
         """Instructions that call it, in text order."""
-        return self.module.callers.get(self.name, ())
+        module = self.module
+        named = module.computation(self.name)
+        calls = () if named is None else module.links.calls.of_computation(named.place)
+        return tuple(map(module.instruction, dict.fromkeys(call.row for call in calls)))

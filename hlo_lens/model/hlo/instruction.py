@@ -209,15 +209,23 @@ class HloInstruction:
 
         Two branches of a conditional may be one computation, which then is named twice.
         """
+        return tuple(name for _, name in self.calls)
+
+    @property
+    def calls(self) -> tuple[tuple[str, str], ...]:
+        """The computations it calls: attribute and name of each, in order of the attributes."""
         overlay = self._overlay
         if overlay is not None and overlay.called:
-            return overlay.called
+            roles = [name for name, _ in self.attribute_list if name in CALLING_ATTRIBUTES]
+            if len(roles) != len(overlay.called):  # a list of branches
+                roles = (roles or ["calls"])[:1] * len(overlay.called)
+            return tuple(zip(roles, overlay.called, strict=True))
         text = self._columns.attributes_text(self._row)
         if not any(f"{name}=" in text for name in CALLING_ATTRIBUTES):
             return ()
         reader = self.computation.module.reader
         return tuple(
-            name
+            (key, name)
             for key, value in self.attribute_list
             if key in CALLING_ATTRIBUTES
             for name in reader.names(value)

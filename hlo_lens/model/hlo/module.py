@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.columns import OPCODE, OPCODE_END, ComputationColumns, ComputationParts
 from hlo_lens.model.hlo.computation import HloComputation
+from hlo_lens.model.hlo.instruction import HloInstruction
+from hlo_lens.model.hlo.links import Links
 from hlo_lens.model.hlo.metadata import OpMetadata, SourceLocation, StackFrames
 from hlo_lens.model.hlo.name_index import NameIndex
-from hlo_lens.model.rows import Rows
+from hlo_lens.model.rows import FewTexts, Rows
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
@@ -24,13 +26,14 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.columns import InstructionColumns
     from hlo_lens.model.hlo.framework import Framework
     from hlo_lens.model.hlo.input_output_alias import InputOutputAlias
-    from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.shapes.shape import ProgramShape, ShapeIndex
     from hlo_lens.model.text_reader import HloReader
     from hlo_lens.text.errors import Gap
 
 _HTML_OPCODES = 10
-_INDEX = "_places_by_name"
+_MADE_AGAIN = frozenset({"_places_by_name", "links", "opcodes"})
+"""What is made again after pickling: an index, which is of the hashes of one process, and columns
+that follow from the text."""
 
 
 @dataclass(eq=False)
@@ -82,8 +85,8 @@ class HloModule:
     __hash__ = object.__hash__
 
     def __getstate__(self) -> dict[str, object]:
-        """Return what is pickled and copied: no index, which is of the hashes of one process."""
-        return {name: value for name, value in vars(self).items() if name != _INDEX}
+        """Return what is pickled and copied."""
+        return {name: value for name, value in vars(self).items() if name not in _MADE_AGAIN}
 
     def _repr_html_(self) -> str:
         """Return the module for a notebook: its name, what it is, its opcodes."""
@@ -134,8 +137,8 @@ class HloModule:
             if computation.is_entry:
                 return computation
         if self.is_truncated:
-            called = self.callers
-            free = [c for c in self.computations if c.name not in called]
+            called = set(self.links.calls.places)
+            free = [c for c in self.computations if c.place not in called]
             return max(free or self.computations, key=lambda c: len(c.rows))
         return self.computations[-1]
 
@@ -151,8 +154,8 @@ class HloModule:
         return len(self.columns)
 
     def opcode_counts(self) -> Counter[str]:
-        """Return how often each opcode stands in the text, as written."""
-        return Counter(self.columns.texts(OPCODE, OPCODE_END))
+        """Return how often the text has each opcode, as written."""
+        return Counter(self.opcodes)
 
     @functools.cached_property
     def _places_by_name(self) -> NameIndex:
@@ -165,13 +168,18 @@ class HloModule:
         return None if place is None else HloComputation(self, place)
 
     @functools.cached_property
-    def callers(self) -> Mapping[str, tuple[HloInstruction, ...]]:
-        """Name of each called computation to the instructions that call it, in text order."""
-        found: dict[str, list[HloInstruction]] = {}
-        for instruction in self.instructions:
-            for name in dict.fromkeys(instruction.called_computations):
-                found.setdefault(name, []).append(instruction)
-        return {name: tuple(sites) for name, sites in found.items()}
+    def opcodes(self) -> FewTexts:
+        """Opcode of each row, as written."""
+        return FewTexts(self.columns.texts(OPCODE, OPCODE_END))
+
+    @functools.cached_property
+    def links(self) -> Links:
+        """Operands, users, calls and callers."""
+        return Links(self)
+
+    def instruction(self, row: int) -> HloInstruction:
+        """Return the instruction of a row, with the computation that holds it."""
+        return HloInstruction(HloComputation(self, self.links.owners[row]), row)
 
     @functools.cached_property
     def mentions_shardy(self) -> bool:

@@ -6,7 +6,6 @@ for each row, its opcode and the bytes of its result; a shape is read once per d
 
 from __future__ import annotations
 
-import bisect
 import functools
 from array import array
 from collections import Counter
@@ -15,27 +14,22 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.columns import (
-    END,
     NAME,
     NAME_END,
-    OPCODE,
-    OPCODE_END,
-    OPERANDS_END,
     SHAPE,
     SHAPE_END,
     STRIDE,
 )
-from hlo_lens.model.hlo.computation import HloComputation
-from hlo_lens.model.hlo.instruction import HloInstruction
 from hlo_lens.model.hlo.opcodes import Produced, opcode_traits
-from hlo_lens.model.rows import FewTexts
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.hlo.opcodes import OpcodeTraits
+    from hlo_lens.model.rows import FewTexts
     from hlo_lens.model.shapes.shape import Shape
     from hlo_lens.model.text_reader import HloReader
 
@@ -108,13 +102,13 @@ class InstructionTable:
 
     def instruction(self, row: int) -> HloInstruction:
         """Return the instruction of a row, with the computation that holds it."""
-        return HloInstruction(HloComputation(self.module, self.owners[row]), row)
+        return self.module.instruction(row)
 
 
 def tabulate(module: HloModule) -> InstructionTable:
     """Return the instruction table of a module; costs about a microsecond per instruction."""
     text, spans = module.columns.source.text, module.columns.spans
-    opcodes = FewTexts(module.columns.texts(OPCODE, OPCODE_END))
+    opcodes = module.opcodes
     sizes = _Sizes(module.reader)
     shapes = module.columns.texts(SHAPE, SHAPE_END)
     opcode_sizes: Counter[tuple[str, int | None]] = Counter()
@@ -124,7 +118,10 @@ def tabulate(module: HloModule) -> InstructionTable:
     produced: list[int | None] = []
     parts = [opcode_traits(opcode).produced for opcode in opcodes.different]
     numbers = opcodes.numbers
-    reached = control_flow_computations(module, opcodes)
+    places: Sequence[int] = ()
+    if module.computations:
+        places = module.links.reached(module.entry.place, lambda traits: traits.is_control_flow)
+    reached = [module.computations[place] for place in places]
     for computation in reached:
         is_entry = computation.is_entry
         for row in computation.rows:
@@ -146,7 +143,7 @@ def tabulate(module: HloModule) -> InstructionTable:
         produced_bytes=produced,
         left_out_views=shown - len(producers),
         left_out_embedded=len(opcodes) - shown,
-        owners=row_owners(module),
+        owners=module.links.owners,
         _sizes=sizes,
         _rows=_rows_by_opcode(opcodes),
     )
@@ -178,79 +175,6 @@ def unknown_names(module: HloModule, names: Collection[str]) -> set[str]:
     unknown.difference_update(columns.texts(NAME, NAME_END))
     unknown.difference_update(o.name for o in columns.overlays.values() if o.name is not None)
     return unknown
-
-
-def rows_with_attribute_text(module: HloModule, word: str) -> Iterator[int]:
-    """Yield the rows whose attributes have a word in them, in text order.
-
-    Rows stand in the order of the text but where it nests instructions; then each is looked at.
-    """
-    columns = module.columns
-    text = columns.source.text
-    if not len(columns):
-        return
-    starts, ends = columns.column(OPERANDS_END), columns.column(END)
-    if columns.overlays:
-        for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
-            if text.find(word, start, end) >= 0:
-                yield row
-        return
-    place = text.find(word, starts[0])
-    while place >= 0:
-        row = bisect.bisect_right(starts, place) - 1
-        if place + len(word) <= ends[row]:
-            yield row
-        following = starts[row + 1] if row + 1 < len(starts) else len(text)
-        place = text.find(word, following)
-
-
-def rows_of_opcode(module: HloModule, opcode: str) -> list[int]:
-    """Return the rows of one opcode, in text order, without a table of the module."""
-    opcodes = module.columns.texts(OPCODE, OPCODE_END)
-    return [row for row, found in enumerate(opcodes) if found == opcode]
-
-
-def row_owners(module: HloModule) -> array[int]:
-    """Return for each row the position, in the module's list, of its computation."""
-    owners = array("I", bytes(4 * len(module.columns)))
-    for position, computation in enumerate(module.computations):
-        rows = computation.rows
-        if isinstance(rows, range):
-            owners[rows.start : rows.stop] = array("I", [position]) * len(rows)
-        else:
-            for row in rows:
-                owners[row] = position
-    return owners
-
-
-def control_flow_computations(module: HloModule, opcodes: FewTexts) -> list[HloComputation]:
-    """Return the computations, in text order, that have buffers of their own.
-
-    They are the entry and what it reaches through control flow alone (see `OpcodeTraits`).
-
-    Args:
-        module: The module; one without computations has none of these either.
-        opcodes: Opcode of each row.
-    """
-    if not module.computations:
-        return []
-    numbers = opcodes.numbers
-    traits = map(opcode_traits, opcodes.different)
-    wanted = {number for number, one in enumerate(traits) if one.is_control_flow}
-    entry = module.entry
-    found = {entry.place}
-    waiting = [entry]
-    while waiting:
-        computation = waiting.pop()
-        for row in computation.rows:
-            if numbers[row] not in wanted:
-                continue
-            for name in HloInstruction(computation, row).called_computations:
-                called = module.computation(name)
-                if called is not None and called.place not in found:
-                    found.add(called.place)
-                    waiting.append(called)
-    return [HloComputation(module, place) for place in sorted(found)]
 
 
 def evident_partitions(table: InstructionTable) -> int | None:
@@ -322,25 +246,3 @@ class _Sizes(dict[str, "int | None"]):
             return self._reader.shape(text)
         except DumpSyntaxError:
             return None
-
-
-def called_closure(
-    module: HloModule, roots: Mapping[str, HloInstruction]
-) -> dict[str, HloInstruction]:
-    """Return every computation below some roots, with the instruction its root came with.
-
-    Args:
-        module: The module.
-        roots: Name of a computation to any instruction of interest, say the one that starts it.
-    """
-    found = dict(roots)
-    waiting = list(roots)
-    while waiting:
-        name = waiting.pop()
-        computation = module.computation(name)
-        for instruction in computation.instructions if computation is not None else ():
-            for called in instruction.called_computations:
-                if called not in found:
-                    found[called] = found[name]
-                    waiting.append(called)
-    return found

@@ -139,7 +139,7 @@ def test_called_computations_come_from_every_calling_attribute(
     root = module.entry.root
     assert root is not None
     assert root.called_computations == called
-    assert {name for name in "fg" if module.callers.get(name)} == set(called)
+    assert {c.name for c in module.computations if c.callers} == set(called)
 
 
 def test_every_calling_attribute_is_tested() -> None:

@@ -6,13 +6,14 @@ import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.columns import OPERANDS, OPERANDS_END, STRIDE
+from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.analysis.program_diff.numbered_texts import TextColumns
+    from hlo_lens.model.hlo.module import HloModule
 
-CHUNK = 4096
+_CHUNK = 4096
 """Rows looked at together; their operands are held as text meanwhile."""
 
 _PARTS = 16
@@ -27,29 +28,30 @@ class OperandNames:
     """The operands of all rows of a module, in order.
 
     Args:
-        columns: Opcodes of the module.
+        module: The module.
 
     Attributes:
         counts: How many operands each row has; 0 for a row in `odd`.
         odd: Rows whose operands need to be read one by one.
     """
 
-    def __init__(self, columns: TextColumns) -> None:
+    def __init__(self, module: HloModule) -> None:
         self.counts: list[int] = []
         self.odd: list[int] = []
-        self._columns = columns
+        self._module = module
 
     def __iter__(self) -> Iterator[list[str]]:
         """Yield names, many rows at a time; `counts` and `odd` are filled before each yield."""
-        columns = self._columns.module.columns
+        columns, opcodes = self._module.columns, self._module.opcodes
         text, spans = columns.source.text, columns.spans
-        without = {self._columns.opcodes.get(opcode, -1) for opcode in ("constant", "parameter")}
-        for start in range(0, len(columns), CHUNK):
-            part = spans[start * STRIDE : (start + CHUNK) * STRIDE]
+        traits = map(opcode_traits, opcodes.different)
+        without = {number for number, one in enumerate(traits) if one.is_printed_value}
+        for start in range(0, len(columns), _CHUNK):
+            part = spans[start * STRIDE : (start + _CHUNK) * STRIDE]
             slices = map(slice, part[OPERANDS::STRIDE], part[OPERANDS_END::STRIDE])
             lists = list(map(text.__getitem__, slices))
-            for row, opcode in enumerate(self._columns.opcode[start : start + CHUNK]):
-                if opcode in without:
+            for row, number in enumerate(opcodes.numbers[start : start + _CHUNK]):
+                if number in without:
                     lists[row] = ""
             yield self._names(start, lists)
 

@@ -1,0 +1,419 @@
+"""Edges of a module: operands, users, calls and callers, made once per module when asked for.
+
+Edges are columns of numbers, one list of targets for all rows and the offset at which each row's
+begin, because a module has up to a million. They are columns of the standard library, not of
+numpy, which takes longer to import than the edges of most modules take to read; `memoryview` and
+`numpy.asarray` read them without a copy.
+
+Hand-written text may give several instructions of a computation one name: a name means the last.
+A name that the text does not define has no target.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import Counter, deque
+from itertools import accumulate, chain, islice, repeat
+from operator import sub
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from hlo_lens.model.hlo.columns import END, NAME, NAME_END, OPERANDS_END, STRIDE
+from hlo_lens.model.hlo.computation import HloComputation
+from hlo_lens.model.hlo.instruction import CALLING_ATTRIBUTES, HloInstruction
+from hlo_lens.model.hlo.opcodes import opcode_traits
+from hlo_lens.model.hlo.operand_names import OperandNames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.hlo.opcodes import OpcodeTraits
+    from hlo_lens.model.shapes.shape import ShapeIndex
+
+_Mark = TypeVar("_Mark")
+
+NOTHING = -1
+"""Target of a name that the text does not define."""
+
+_CALLED = re.compile(rf",\s*({'|'.join(CALLING_ATTRIBUTES)})=(\{{[^{{}}]*\}}|%?[\w.-]+)")
+_NAME = re.compile(r"[\w.-]+")
+_OPAQUE = re.compile(r"[\"/]")
+"""Marks of strings and comments, in which text may look like an attribute."""
+
+_ROLES = {role: number for number, role in enumerate(CALLING_ATTRIBUTES)}
+
+
+class Call(NamedTuple):
+    """A computation that an instruction calls.
+
+    Attributes:
+        row: Row of the instruction.
+        place: Position of the computation among the module's; `NOTHING` where it is not in the
+            text.
+        role: Attribute that names it: ``body``, ``condition``, ``to_apply``, ``calls``, ...
+        number: Its position among those that the instruction calls.
+    """
+
+    row: int
+    place: int
+    role: str
+    number: int
+
+
+class Calls:
+    """The calls of a module, in text order.
+
+    Attributes:
+        rows: Row of the caller of each call.
+        places: Position of each called computation; `NOTHING` where it is not in the text.
+        undefined: Names of called computations that the text does not define.
+    """
+
+    def __init__(self, module: HloModule) -> None:
+        self.rows = array("I")
+        self.places = array("i")
+        self.undefined: set[str] = set()
+        self._roles = array("B")
+        self._computations = len(module.computations)
+        places = {computation.name: place for place, computation in enumerate(module.computations)}
+        for row, role, name in _calls(module):
+            place = places.get(name, NOTHING)
+            if place == NOTHING:
+                self.undefined.add(name)
+            self.rows.append(row)
+            self.places.append(place)
+            self._roles.append(_ROLES[role])
+
+    @functools.cached_property
+    def _by_place(self) -> tuple[Sequence[int], Sequence[int]]:
+        return _inverted(self.places, self._computations)
+
+    def of_row(self, row: int) -> list[Call]:
+        """Return what an instruction calls, in the order of its attributes."""
+        return list(self.of_rows(range(row, row + 1)))
+
+    def of_rows(self, rows: Sequence[int]) -> Iterator[Call]:
+        """Yield what the instructions of some ascending rows call."""
+        if not isinstance(rows, range):
+            for row in rows:
+                yield from self.of_row(row)
+            return
+        first, last = bisect_left(self.rows, rows.start), bisect_left(self.rows, rows.stop)
+        yield from map(self._call, range(first, last))
+
+    def of_computation(self, place: int) -> list[Call]:
+        """Return the calls of a computation by others, in text order."""
+        offsets, order = self._by_place
+        return [self._call(number) for number in order[offsets[place] : offsets[place + 1]]]
+
+    def _call(self, number: int) -> Call:
+        row = self.rows[number]
+        role = CALLING_ATTRIBUTES[self._roles[number]]
+        return Call(row, self.places[number], role, number - bisect_left(self.rows, row))
+
+
+class Links:
+    """The edges of a module.
+
+    Args:
+        module: The module.
+    """
+
+    def __init__(self, module: HloModule) -> None:
+        self._module = module
+
+    # ---- operands and users --------------------------------------------------------------------
+
+    @functools.cached_property
+    def _operands(self) -> _Operands:
+        return _Operands(self._module)
+
+    @property
+    def operand_offsets(self) -> Sequence[int]:
+        """For each row the offset of its first operand in `operand_rows`, and one offset more."""
+        return self._operands.offsets
+
+    @property
+    def operand_rows(self) -> array[int]:
+        """Row of each operand of each row; `NOTHING` for a name that its computation lacks."""
+        return self._operands.rows
+
+    @property
+    def operand_elements(self) -> Mapping[int, tuple[ShapeIndex, ...]]:
+        """Row to the element that each operand is of a tuple (``%w#1``), where any is one."""
+        return self._operands.elements
+
+    def operands_of(self, row: int) -> Sequence[int]:
+        """Return the rows of a row's operands, in order; `NOTHING` for one without definition."""
+        offsets = self._operands.offsets
+        return self._operands.rows[offsets[row] : offsets[row + 1]]
+
+    @functools.cached_property
+    def _users(self) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+        offsets = self._operands.offsets
+        counts = map(sub, islice(offsets, 1, None), offsets)
+        rows = array("I", chain.from_iterable(map(repeat, range(len(offsets) - 1), counts)))
+        return *_inverted(self._operands.rows, len(offsets) - 1), rows
+
+    def users_of(self, row: int) -> list[tuple[int, int]]:
+        """Return row and operand number of each use of a row, in text order."""
+        places, order, rows = self._users
+        offsets = self._operands.offsets
+        edges = order[places[row] : places[row + 1]]
+        return [(rows[edge], edge - offsets[rows[edge]]) for edge in edges]
+
+    @functools.cached_property
+    def control_predecessors(self) -> Mapping[int, tuple[int, ...]]:
+        """Row to the rows that must run before it, where the text says so and defines any."""
+        module = self._module
+        found: dict[int, tuple[int, ...]] = {}
+        computation: HloComputation | None = None
+        rows: dict[str, int] = {}
+        for row in module.columns.rows_with_attribute_text("control-predecessors="):
+            if computation is None or row not in computation.rows:
+                computation = HloComputation(module, self.owners[row])
+                rows = _rows_by_name(computation)
+            names = HloInstruction(computation, row).control_predecessors
+            before = tuple(rows[name] for name in names if name in rows)
+            if before:
+                found[row] = before
+        return found
+
+    def post_order(self, rows: Sequence[int]) -> list[int]:
+        """Return the rows of a computation in XLA's order: operands first, the first one's first.
+
+        Control predecessors come before operands, the last one first. Rows of a circle of operands
+        that nothing outside uses come last, in text order. Source:
+        HloComputation::MakeInstructionPostOrder.
+        """
+        controls = self.control_predecessors
+        offsets, targets = self._operands.offsets, self._operands.rows
+        if isinstance(rows, range) and rows:
+            used = set(targets[offsets[rows[0]] : offsets[rows[-1] + 1]])
+        else:
+            used = {target for row in rows for target in self.operands_of(row)}
+        for row in rows if controls else ():
+            used.update(controls.get(row, ()))
+        order: dict[int, None] = {}
+        visiting: set[int] = set()
+        for root in rows:
+            if root in used:
+                continue
+            stack = [root]
+            while stack:
+                row = stack[-1]
+                if row in order:
+                    stack.pop()
+                elif row in visiting:
+                    stack.pop()
+                    order[row] = None
+                else:
+                    visiting.add(row)
+                    operands = targets[offsets[row] : offsets[row + 1]]
+                    stack.extend(target for target in reversed(operands) if target != NOTHING)
+                    stack.extend(controls.get(row, ()))
+        order.update(dict.fromkeys(rows))
+        return list(order)
+
+    # ---- computations --------------------------------------------------------------------------
+
+    @functools.cached_property
+    def owners(self) -> array[int]:
+        """For each row the position of its computation among the module's."""
+        module = self._module
+        owners = array("I", bytes(4 * len(module.columns)))
+        for position, computation in enumerate(module.computations):
+            rows = computation.rows
+            if isinstance(rows, range):
+                owners[rows.start : rows.stop] = array("I", [position]) * len(rows)
+            else:
+                for row in rows:
+                    owners[row] = position
+        return owners
+
+    @functools.cached_property
+    def calls(self) -> Calls:
+        """Who calls which computation."""
+        return Calls(self._module)
+
+    def reached(self, start: int, through: Callable[[OpcodeTraits], bool]) -> list[int]:
+        """Return the positions of a computation and of those it reaches, ascending.
+
+        Args:
+            start: Position of the computation.
+            through: Which instructions are followed, by their opcode.
+        """
+        module = self._module
+        found, waiting = {start}, [start]
+        while waiting:
+            computation = module.computations[waiting.pop()]
+            for call in self.calls.of_rows(computation.rows):
+                is_new = call.place != NOTHING and call.place not in found
+                if is_new and through(opcode_traits(module.opcodes[call.row])):
+                    found.add(call.place)
+                    waiting.append(call.place)
+        return sorted(found)
+
+    def below(self, roots: Mapping[int, _Mark]) -> dict[int, _Mark]:
+        """Return the positions of some computations and of all below them, with marks.
+
+        Args:
+            roots: Position of a computation to the mark that those below it get too; of several
+                that reach a computation, the last one counts.
+        """
+        found = dict(roots)
+        waiting = list(roots)
+        while waiting:
+            place = waiting.pop()
+            for call in self.calls.of_rows(self._module.computations[place].rows):
+                if call.place != NOTHING and call.place not in found:
+                    found[call.place] = found[place]
+                    waiting.append(call.place)
+        return found
+
+
+class _Operands:
+    """The operands of all rows, as columns.
+
+    Names are cut out of many rows at once. Read one by one are the operands of rows whose list is
+    not plain, of those that name an element (``%w#1``) or nothing, and of all rows where bodies of
+    computations are printed inside others.
+
+    Attributes:
+        offsets: Offset of the first operand of each row, and one offset more.
+        rows: Rows of the operands.
+        elements: Row to the element that each operand is of a tuple, where any is one.
+    """
+
+    def __init__(self, module: HloModule) -> None:
+        self._module = module
+        self._names = OperandNames(module)
+        self._parts = iter(self._names)
+        self._part: Iterator[str] = iter(())
+        self.rows = array("i")
+        self.elements: dict[int, tuple[ShapeIndex, ...]] = {}
+        self._reread: dict[int, array[int]] = {}
+        if _are_in_order(module):
+            for computation in module.computations:
+                self._add(computation)
+        else:
+            deque(self._parts, 0)
+            self._names.counts = [0] * len(module.columns)
+            for computation in module.computations:
+                self._read(computation, computation.rows, _rows_by_name(computation))
+        counts = self._names.counts
+        if self._reread:
+            counts = self._put_in(counts)
+        self.offsets = array("I", accumulate(counts, initial=0))
+        del self._names, self._parts, self._part, self._reread
+
+    def _add(self, computation: HloComputation) -> None:
+        """Add the operands of a computation, whose rows follow those of the one before."""
+        rows = computation.rows
+        if not rows:
+            return
+        places = _rows_by_name(computation)
+        counts, first = self._names.counts, len(self.rows)
+        start, stop = rows[0], rows[-1] + 1
+        while start < stop:
+            if start == len(counts):
+                self._part = iter(next(self._parts))
+            end = min(stop, len(counts))
+            names = islice(self._part, sum(counts[start:end]))
+            self.rows.extend(map(places.get, names, repeat(NOTHING)))
+            start = end
+        again = self._odd(rows[0], stop)
+        if NOTHING in memoryview(self.rows)[first:]:
+            offsets = list(accumulate(counts[rows[0] : stop], initial=0))
+            unknown = (at for at, row in enumerate(self.rows[first:]) if row == NOTHING)
+            again.update(rows[0] + bisect_right(offsets, at) - 1 for at in unknown)
+        if again:
+            self._read(computation, sorted(again), places)
+
+    def _odd(self, start: int, stop: int) -> set[int]:
+        """Return the rows of a range that are read one by one."""
+        odd = self._names.odd
+        found = set(odd[bisect_left(odd, start) : bisect_left(odd, stop)]) if odd else set()
+        overlays = self._module.columns.overlays
+        found.update(row for row in overlays if start <= row < stop)
+        return found
+
+    def _read(
+        self, computation: HloComputation, rows: Iterable[int], places: Mapping[str, int]
+    ) -> None:
+        """Read the operands of some rows one by one."""
+        for row in rows:
+            operands = HloInstruction(computation, row).operands
+            self._reread[row] = array("i", [places.get(o.name, NOTHING) for o in operands])
+            if any(operand.index for operand in operands):
+                self.elements[row] = tuple(operand.index for operand in operands)
+
+    def _put_in(self, counts: list[int]) -> list[int]:
+        """Replace the operands of rows that were read one by one; return the new counts."""
+        offsets = list(accumulate(counts, initial=0))
+        new = list(counts)
+        found, done = array("i"), 0
+        for row in sorted(self._reread):
+            operands = self._reread[row]
+            found.extend(self.rows[done : offsets[row]])
+            found.extend(operands)
+            new[row], done = len(operands), offsets[row + 1]
+        found.extend(self.rows[done:])
+        self.rows = found
+        return new
+
+
+def _are_in_order(module: HloModule) -> bool:
+    """Return whether the rows of each computation follow those of the one before."""
+    row = 0
+    for computation in module.computations:
+        rows = computation.rows
+        if not rows:
+            continue
+        if not isinstance(rows, range) or rows.start != row:
+            return False
+        row = rows.stop
+    return row == len(module.columns)
+
+
+def _rows_by_name(computation: HloComputation) -> dict[str, int]:
+    """Return the row of each name in a computation."""
+    rows, columns = computation.rows, computation.module.columns
+    if columns.overlays or not isinstance(rows, range):
+        return dict(zip(map(columns.name, rows), rows, strict=True))
+    spans = columns.spans[rows.start * STRIDE : rows.stop * STRIDE]
+    places = map(slice, spans[NAME::STRIDE], spans[NAME_END::STRIDE])
+    return dict(zip(map(columns.source.text.__getitem__, places), rows, strict=True))
+
+
+def _calls(module: HloModule) -> Iterator[tuple[int, str, str]]:
+    """Yield row, role and name of each called computation, in text order."""
+    opcodes, columns = module.opcodes, module.columns
+    text, spans = columns.source.text, columns.spans
+    traits = map(opcode_traits, opcodes.different)
+    wanted = {k for k, one in enumerate(traits) if one.is_caller or not one.is_known}
+    calling = {row for row, overlay in columns.overlays.items() if overlay.called}
+    for row, number in enumerate(opcodes.numbers):
+        if number not in wanted and row not in calling:
+            continue
+        start, end = spans[row * STRIDE + OPERANDS_END], spans[row * STRIDE + END]
+        matches = () if row in columns.overlays else tuple(_CALLED.finditer(text, start, end))
+        if matches and _OPAQUE.search(text, start, matches[-1].end()) is None:
+            for match in matches:
+                yield from ((row, match[1], name) for name in _NAME.findall(match[2]))
+            continue
+        yield from ((row, role, name) for role, name in module.instruction(row).calls)
+
+
+def _inverted(targets: Sequence[int], size: int) -> tuple[Sequence[int], Sequence[int]]:
+    """Return offsets and edges by target: those of target t are ``edges[offsets[t]:offsets[t+1]]``.
+
+    Edges are positions among the targets, ascending for each target. `NOTHING` is left out.
+    """
+    counts = Counter(targets)
+    offsets = array("I", accumulate((counts[target] for target in range(size)), initial=0))
+    edges = array("I", sorted(range(len(targets)), key=targets.__getitem__))
+    return offsets, edges[counts[NOTHING] :]
