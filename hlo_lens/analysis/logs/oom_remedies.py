@@ -134,7 +134,7 @@ def _sharding_groups(shardings: ShardingResults | None) -> Iterator[MemoryGroup]
     """Yield what dividing and donating arguments and results would save."""
     if shardings is None:
         return
-    for axis, (count, _, saved) in shardings.replicated.by_axis().items():
+    for axis, count, _, saved in shardings.replicated.by_axis.axes:
         yield MemoryGroup(
             kind="replicated",
             what=f"replicated along {axis}",

@@ -1,15 +1,16 @@
-"""What is held more than once, and what dividing it over a free mesh axis would save.
+"""Values held by several devices, and the bytes saved by dividing them over a free mesh axis.
 
 A mesh axis is free for a value that is not divided along it: all devices along it hold the same. If
 the axis, of n devices, divides a dimension of one device's part evenly, dividing that dimension
-over it too leaves each device 1/n of its bytes; the rest is saved, at the price of communication
-where the whole is needed. An output in a donated argument's memory is not counted again.
+over it too leaves each device 1/n of its bytes; the rest is saved, at the cost of communication
+where the whole value is needed. An output in a donated argument's memory is not counted again.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saving:
-    """What dividing one value over one more axis would save.
+    """Bytes saved by dividing one value over one more axis.
 
     Attributes:
         value: The value.
@@ -44,13 +45,37 @@ class Saving:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AxisSavings(Result):
+    """Savings of each axis if it divided all values it can divide, largest first.
+
+    Savings of two axes do not add up: they divide the same values.
+
+    Attributes:
+        axes: Axis, values, bytes of them on each device, bytes saved.
+    """
+
+    KIND: ClassVar[str] = "replicated-by-axis"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("axis", Unit.NONE, "mesh axis along which all devices hold the same"),
+        Column("values", Unit.COUNT, "values that it could divide"),
+        Column("device_bytes", Unit.BYTES, "bytes of them on each device"),
+        Column("saved_bytes", Unit.BYTES, "bytes of each device that dividing all would save"),
+    )
+    axes: tuple[tuple[str, int, int, int], ...]
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the axes."""
+        yield from self.axes
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReplicatedBytes(Result):
     """Savings by value and axis, largest first.
 
     Attributes:
         savings: One for each value and free axis that divides one of its dimensions.
         replicated: Values that several devices hold the same part of, aliased outputs left out.
-        no_axes: How many of them have no known axes, so that nothing can be said.
+        no_axes: Number of these whose axes are unknown, so that savings are unknown too.
     """
 
     KIND: ClassVar[str] = "replicated-bytes"
@@ -58,11 +83,11 @@ class ReplicatedBytes(Result):
         Column("kind", Unit.NONE, "parameter or output"),
         Column("number", Unit.NONE, "parameter number"),
         Column("index", Unit.NONE, "shape index of the leaf"),
-        Column("name", Unit.NONE, "argument name, or the instruction that gives the value"),
+        Column("name", Unit.NONE, "argument name, or the instruction that computes the value"),
         Column("device_shape", Unit.NONE, "shape of one device's part"),
         Column("spec", Unit.NONE, "partition spec now"),
         Column("device_bytes", Unit.BYTES, "bytes of one device's part"),
-        Column("replication_factor", Unit.COUNT, "how many devices hold each element"),
+        Column("replication_factor", Unit.COUNT, "devices that hold each element"),
         Column("axis", Unit.NONE, "mesh axis along which all hold the same"),
         Column("axis_size", Unit.COUNT, "devices along it"),
         Column("dimension", Unit.NONE, "longest dimension that it divides"),
@@ -98,21 +123,20 @@ class ReplicatedBytes(Result):
         """Number of savings."""
         return len(self.savings)
 
-    def by_axis(self) -> dict[str, tuple[int, int, int]]:
-        """Return for each axis: values, bytes of one device, and bytes saved if all were divided.
-
-        Largest saving first. The sums of two axes do not add up: they divide the same values.
-        """
+    @cached_property
+    def by_axis(self) -> AxisSavings:
+        """Savings of each axis."""
         found: dict[str, tuple[int, int, int]] = {}
         for saving in self.savings:
             count, size, saved = found.get(saving.axis, (0, 0, 0))
             size += saving.value.device_bytes or 0
             found[saving.axis] = (count + 1, size, saved + saving.saved_bytes)
-        return dict(sorted(found.items(), key=lambda item: (-item[1][2], item[0])))
+        sums = ((axis, *cells) for axis, cells in found.items())
+        return AxisSavings(axes=tuple(sorted(sums, key=lambda row: (-row[3], row[0]))))
 
 
 def replicated_bytes(table: ShardingTable) -> ReplicatedBytes:
-    """Return what is replicated, and what each free axis would save."""
+    """Return the replicated values and the bytes that each free axis would save."""
     replicated = tuple(
         value
         for value in table.values
@@ -130,7 +154,7 @@ def replicated_bytes(table: ShardingTable) -> ReplicatedBytes:
 
 
 def _savings(value: ShardedValue) -> Iterator[Saving]:
-    """Yield what each free axis would save of a value."""
+    """Yield the saving of each free axis for a value."""
     shape = value.device_shape
     if value.mesh is None or shape is None or value.device_bytes is None:
         return

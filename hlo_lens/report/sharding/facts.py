@@ -63,7 +63,7 @@ def replicated_text(results: ShardingResults) -> str:
     text = f"{plural(len(found.replicated), 'value')} of {size} on each device"
     savings = [
         f"{axis} would save {format_bytes(saved)} ({plural(count, 'value')})"
-        for axis, (count, _, saved) in found.by_axis().items()
+        for axis, count, _, saved in found.by_axis.axes
     ]
     return "; dividing over ".join([text, *savings])
 

@@ -1,57 +1,39 @@
-"""Shardings of a module as JSON objects, whose names scripts rely on."""
+"""JSON objects of a module's shardings; scripts rely on their names."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.sharding.table import ShardingTable, sharded_row
+from hlo_lens.report.render.envelope import module_head
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hlo_lens.analysis.result import Result
     from hlo_lens.analysis.sharding.results import ShardingResults
     from hlo_lens.model.dump import ModuleDump
 
+_KEYS = """
+    num_devices meshes values replicated replicated_by_axis donation annotations
+"""
+
 
 def sharding_rows(results: ShardingResults | None) -> list[Mapping[str, object]]:
-    """Return the objects of parameters and outputs; their ``kind`` says which."""
+    """Return the objects of parameters and outputs, which ``kind`` tells apart."""
     if results is None:
         return []
-    names = [column.name for column in ShardingTable.COLUMNS]
+    table = results.table
     return [
-        {
-            **dict(zip(names, sharded_row(value), strict=True)),
-            "partition_spec": None if value.spec is None else list(value.spec),
-        }
-        for value in results.table.values
+        {**row, "partition_spec": None if value.spec is None else list(value.spec)}
+        for row, value in zip(table.objects(), table.values, strict=True)
     ]
-
-
-def _objects(result: Result) -> list[Mapping[str, object]]:
-    names = [column.name for column in result.COLUMNS]
-    return [dict(zip(names, row, strict=True)) for row in result.rows()]
 
 
 def sharding_object(dump: ModuleDump, results: ShardingResults | None) -> Mapping[str, object]:
     """Return the object of a module; all its keys, null where there is no HLO text."""
-    found: dict[str, object] = {
-        "name": dump.name,
-        "stage": dump.stage,
-        "files": list(dump.files),
-        "num_devices": None,
-        "meshes": None,
-        "values": None,
-        "replicated": None,
-        "replicated_by_axis": None,
-        "donation": None,
-        "annotations": None,
-    }
     if results is None:
-        return found
-    by_axis = results.replicated.by_axis()
+        return {**module_head(dump), **dict.fromkeys(_KEYS.split())}
     return {
-        **found,
+        **module_head(dump),
         "num_devices": results.table.num_devices,
         "meshes": [
             {
@@ -61,11 +43,8 @@ def sharding_object(dump: ModuleDump, results: ShardingResults | None) -> Mappin
             for mesh in results.table.meshes
         ],
         "values": sharding_rows(results),
-        "replicated": _objects(results.replicated),
-        "replicated_by_axis": [
-            {"axis": axis, "values": count, "device_bytes": size, "saved_bytes": saved}
-            for axis, (count, size, saved) in by_axis.items()
-        ],
-        "donation": _objects(results.donations),
-        "annotations": _objects(results.annotations),
+        "replicated": results.replicated.objects(),
+        "replicated_by_axis": results.replicated.by_axis.objects(),
+        "donation": results.donations.objects(),
+        "annotations": results.annotations.objects(),
     }

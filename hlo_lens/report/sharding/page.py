@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.module_analysis import NO_HLO
-from hlo_lens.analysis.result import Column, Unit
-from hlo_lens.analysis.sharding.table import ALIAS, SHAPES, ShardingTable, sharded_row
+from hlo_lens.analysis.sharding.placement import ALIAS, SHAPES
+from hlo_lens.analysis.sharding.table import ShardingTable, sharded_row
 from hlo_lens.report.render.envelope import ModulePage
 from hlo_lens.report.render.table import Section, Table
 from hlo_lens.report.render.units import format_bytes, plural
@@ -111,17 +111,6 @@ _HINT = "the *.before_optimizations.txt beside this text would tell"
 
 def _values_table(name: str, values: Sequence[ShardedValue], view: ShardingView) -> Table:
     kept = [v for v in values if _is_large((v.device_bytes, v.global_bytes), view)]
-    columns = [c for c in ShardingTable.COLUMNS if c.name != "kind"]
-    if name == "outputs":
-        columns = [c for c in columns if c.name != "number"]
-    names = [c.name for c in ShardingTable.COLUMNS]
-    places = [names.index(c.name) for c in columns]
-
-    def rows() -> Iterator[Row]:
-        for value in kept:
-            row = sharded_row(value)
-            yield tuple(row[place] for place in places)
-
     totals = {
         "global_bytes": sum(value.global_bytes or 0 for value in kept),
         "device_bytes": sum(value.device_bytes or 0 for value in kept),
@@ -129,8 +118,8 @@ def _values_table(name: str, values: Sequence[ShardedValue], view: ShardingView)
     return Table(
         name=name,
         title="Parameters" if name == "parameters" else "Outputs",
-        columns=tuple(columns),
-        read_rows=rows,
+        columns=ShardingTable.COLUMNS,
+        read_rows=lambda: map(sharded_row, kept),
         row_count=len(kept),
         totals=totals,
         shown=_shown(name, kept),
@@ -174,24 +163,9 @@ def _hidden(
     return (f"hidden: {plural(count, 'value')} under {least}, {format_bytes(size)} together",)
 
 
-_AXIS_COLUMNS = (
-    Column("axis", Unit.NONE, "mesh axis along which all devices hold the same"),
-    Column("values", Unit.COUNT, "values that it could divide"),
-    Column("device_bytes", Unit.BYTES, "bytes of them on each device"),
-    Column("saved_bytes", Unit.BYTES, "bytes of each device that dividing all would save"),
-)
-
-
 def _other_tables(results: ShardingResults, view: ShardingView) -> Iterator[Table]:
-    by_axis = results.replicated.by_axis()
-    yield Table(
-        name="replicated-by-axis",
-        title="Replicated along an axis",
-        columns=_AXIS_COLUMNS,
-        read_rows=lambda: ((axis, *sums) for axis, sums in by_axis.items()),
-        row_count=len(by_axis),
-        is_data_only=True,
-    )
+    by_axis = results.replicated.by_axis
+    yield Table.of(by_axis, title="Replicated along an axis", is_data_only=True)
     yield _filtered(
         results.replicated,
         "device_bytes",
@@ -229,7 +203,7 @@ def _filtered(
     result: Result, measure: str, view: ShardingView, *, title: str, shown: tuple[str, ...]
 ) -> Table:
     """Return the table of a result without rows that are too small."""
-    place = [column.name for column in result.COLUMNS].index(measure)
+    place = result.place_of(measure)
 
     def is_kept(row: Row) -> bool:
         size = row[place]
@@ -238,12 +212,5 @@ def _filtered(
     rows = [row for row in result.rows() if is_kept(row)]
     hidden = result.row_count - len(rows)
     note = f"hidden: {plural(hidden, 'row')} under {format_bytes(view.min_bytes)}"
-    return Table(
-        name=result.KIND,
-        title=title,
-        columns=result.COLUMNS,
-        read_rows=lambda: rows,
-        row_count=len(rows),
-        shown=shown,
-        notes=(note,) if hidden else (),
-    )
+    table = Table.of(result, title=title, shown=shown, notes=(note,) if hidden else ())
+    return replace(table, read_rows=lambda: rows, row_count=len(rows))

@@ -68,7 +68,7 @@ def test_groups_are_what_replication_donation_and_the_peak_cost(
     assert shardings is not None
     assert memory is not None
     assert memory.peak is not None
-    axes = {axis: saved for axis, (_, _, saved) in shardings.replicated.by_axis().items()}
+    axes = {axis: saved for axis, _, _, saved in shardings.replicated.by_axis.axes}
     assert set(axes) == {"data", "model"}
     by_kind = {kind: [g for g in groups if g["kind"] == kind] for kind in map(kind_of, groups)}
     assert {g["what"]: g["at_least_bytes"] for g in by_kind["replicated"]} == {

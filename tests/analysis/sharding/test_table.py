@@ -142,9 +142,9 @@ def test_longest_dimension_is_named_first() -> None:
 
 def test_savings_by_axis() -> None:
     found = results_of(AFTER, BEFORE).replicated
-    assert list(found.by_axis()) == ["model", "data"]
-    count, size, saved = found.by_axis()["model"]
-    assert (count, size, saved) == (2, 2 * 1536, 2 * 1152)  # x in and out
+    model, data = found.by_axis.axes
+    assert data[0] == "data"
+    assert model == ("model", 2, 2 * 1536, 2 * 1152)  # x in and out
 
 
 # ---- donation ----------------------------------------------------------------------------------
