@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.collectives.explanation import Why
     from hlo_lens.analysis.collectives.grouping import CollectivesBy
     from hlo_lens.analysis.collectives.loops import Loops
+    from hlo_lens.analysis.memory.grouping import MemoryBy
     from hlo_lens.analysis.memory.results import MemoryResults
     from hlo_lens.analysis.program.entry_signature import EntrySignature
     from hlo_lens.analysis.program.flops import Flops
@@ -227,3 +228,12 @@ class ModuleAnalysis:
             table=None if self.dump.hlo is None else self.table,
             most_estimated=self.most_estimated,
         )
+
+    @cached_property
+    def peak_by_source(self) -> MemoryBy | None:
+        """Bytes at the peak by source line; None where the peak is not known."""
+        if self.memory is None or self.memory.peak is None:
+            return None
+        from hlo_lens.analysis.memory.grouping import memory_by
+
+        return memory_by(self.memory.peak, "source")

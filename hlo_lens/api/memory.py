@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.api.modules import analysis_of
-from hlo_lens.text.errors import MissingDumpError
+from hlo_lens.analysis.memory.grouping import memory_by
+from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
+from hlo_lens.analysis.memory.op_tree import memory_tree
+from hlo_lens.analysis.memory.results import at_instant
+from hlo_lens.analysis.memory.statement import space_name
+from hlo_lens.analysis.memory.timeline import memory_timeline
+from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.api.modules import analysis_of, with_progress
+from hlo_lens.api.single_texts import SingleTexts
+from hlo_lens.report.memory.page import MemoryView, ViewedMemory, memory_page
+from hlo_lens.report.render.envelope import report_of_pages
+from hlo_lens.text.errors import MissingDumpError, UnknownNameError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hlo_lens.analysis.memory.results import MemoryResults
-    from hlo_lens.api.modules import Program
+    from hlo_lens.api.modules import Program, Progress
+    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.report.render.envelope import ModulePage
+    from hlo_lens.report.render.table import Report
 
 
 def memory(program: Program, *, module: str | None = None) -> MemoryResults:
@@ -34,3 +49,62 @@ def memory(program: Program, *, module: str | None = None) -> MemoryResults:
         )
         raise MissingDumpError(message)
     return known.memory
+
+
+def memory_report(
+    modules: Sequence[ModuleDump],
+    view: MemoryView,
+    *,
+    plot: str | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Return the report on the memory of some modules.
+
+    Args:
+        modules: Modules in the order in which they are shown.
+        view: What is shown.
+        plot: File to draw the timelines to; None for none.
+        progress: Called with modules done and modules in all.
+
+    Raises:
+        DumpMismatchError: If texts of one module contradict one another.
+        UnknownNameError: If the schedule does not have what `view.at` names.
+        UsageError: If the timelines cannot be drawn.
+    """
+    known = [ModuleAnalysis(one) for one in modules]
+    pages = (_page(one, view) for one in with_progress(known, progress))
+    report = report_of_pages("memory", pages)
+    if plot is not None:
+        from hlo_lens.report.memory.plot import plot_timelines
+
+        plot_timelines([(one.dump.name, one.memory) for one in known], plot, color=view.color)
+    return report
+
+
+def _page(known: ModuleAnalysis, view: MemoryView) -> ModulePage:
+    if known.memory is not None:
+        return memory_page(known.dump, _viewed(known.memory, view))
+    return memory_page(known.dump, None, tuple(SingleTexts(known.dump).sections()))
+
+
+def _viewed(results: MemoryResults, view: MemoryView) -> ViewedMemory:
+    """Return the memory of a module as a view shows it.
+
+    Raises:
+        UnknownNameError: If the module has nothing in the memory space.
+    """
+    colors = results.layout.colors
+    if view.color not in colors:
+        there = ", ".join(f"{c} ({space_name(c, results.backend)})" for c in colors)
+        message = f"no memory space {view.color}; there is {there}"
+        raise UnknownNameError(message)
+    is_peak = view.at == "peak" and view.color == DEFAULT_SPACE
+    instant = results.peak if is_peak else at_instant(results, view.at, color=view.color)
+    groups = None if instant is None or view.by is None else memory_by(instant, view.by)
+    return ViewedMemory(
+        results=results,
+        instant=instant,
+        groups=groups,
+        tree=memory_tree(groups) if groups is not None and view.by == "op" else None,
+        timeline=memory_timeline(results.layout, color=view.color) if view.timeline else None,
+    )

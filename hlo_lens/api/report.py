@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.module_analysis import MOST_ESTIMATED, ModuleAnalysis
 from hlo_lens.api.modules import modules_of, with_progress
-from hlo_lens.report.program.page import module_page
+from hlo_lens.report.program.page import module_page, page_of_texts
 from hlo_lens.report.render.envelope import report_of_pages
 from hlo_lens.report.render.table import Report
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.api.modules import Program, Progress
     from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.report.render.envelope import ModulePage
 
 
 def report_on(program: Program, *, module: str | None = None) -> Report:
@@ -46,14 +47,26 @@ def report_modules(
         progress: Called with modules done and modules in all.
     """
     known = [ModuleAnalysis(one, most_estimated=MOST_ESTIMATED, is_quick=True) for one in modules]
-    report = report_of_pages("report", map(module_page, with_progress(known, progress)))
+    report = report_of_pages("report", map(_page, with_progress(known, progress)))
     if log is None or log.log is None:
         return report
+    from hlo_lens.analysis.logs.log_analysis import LogAnalysis
     from hlo_lens.report.logs.objects import log_object
     from hlo_lens.report.logs.page import log_sections
 
+    logged = LogAnalysis(log.name, log.log, modules)
     return Report(
         kind=report.kind,
-        sections=(*report.sections, *log_sections(log.name, log.log, modules)),
-        data={**report.data, "log": log_object(log.log, modules)},
+        sections=(*report.sections, *log_sections(logged)),
+        data={**report.data, "log": log_object(logged)},
     )
+
+
+def _page(known: ModuleAnalysis) -> ModulePage:
+    if known.has_hlo:
+        return module_page(known)
+    from hlo_lens.api.single_texts import SingleTexts
+
+    texts = SingleTexts(known.dump)
+    sections = () if known.memory is not None else tuple(texts.sections())
+    return page_of_texts(known, sections, texts.objects)

@@ -8,14 +8,15 @@ import click
 
 import hlo_lens
 from hlo_lens.cli.ci import ci_options
-from hlo_lens.cli.options import output_options, regular_expression
+from hlo_lens.cli.options import regular_expression
+from hlo_lens.cli.output import output_options
 from hlo_lens.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     import re
 
     from hlo_lens.cli.ci import CiOutput
-    from hlo_lens.cli.options import Output
+    from hlo_lens.cli.output import Output
 
 _EXAMPLE = """\b
 Example:

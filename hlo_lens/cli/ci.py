@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import functools
-import io
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from hlo_lens.cli.output import open_output
 from hlo_lens.report.render.table import RenderOptions
-from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hlo_lens.cli.options import Output
+    from hlo_lens.cli.output import Output
     from hlo_lens.report.render.table import Report
     from hlo_lens.report.render.to_github import Annotation
 
@@ -61,14 +59,8 @@ class CiOutput:
         if not path:
             click.echo(f"hlo-lens: {_VARIABLE} is not set: no summary written", err=True)
             return
-        text = io.StringIO()
-        render_markdown(report, text, RenderOptions())
-        try:
-            with Path(path).open("a", encoding="utf-8", newline="") as out:
-                out.write(text.getvalue())
-        except OSError as error:
-            message = f"{path}: cannot be written: {error.strerror or error}"
-            raise UsageError(message) from error
+        with open_output(path, "a") as out:
+            render_markdown(report, out, RenderOptions())
 
 
 def ci_options(command: Callable[..., R]) -> Callable[..., R]:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlo_lens.cli.options import output_options
+from hlo_lens.cli.output import output_options
 from hlo_lens.text.errors import UnreadableError
 
 if TYPE_CHECKING:
-    from hlo_lens.cli.options import Output
+    from hlo_lens.cli.output import Output
 
 _EXAMPLE = """\b
 Example:

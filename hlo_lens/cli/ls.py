@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlo_lens.cli.options import output_options, reading_options
+from hlo_lens.cli.options import reading_options
+from hlo_lens.cli.output import output_options
 from hlo_lens.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from hlo_lens.cli.options import Output, Reading
+    from hlo_lens.cli.options import Reading
+    from hlo_lens.cli.output import Output
 
 _EXAMPLE = """\b
 Example:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-import hlo_lens
-from hlo_lens.cli.options import output_options, reading_options
-from hlo_lens.cli.progress import progress_bar
+from hlo_lens.cli.options import answer, reading_options
+from hlo_lens.cli.output import output_options
 
 if TYPE_CHECKING:
-    from hlo_lens.cli.options import Output, Reading
+    from hlo_lens.cli.options import Reading
+    from hlo_lens.cli.output import Output
 
 _BY = ("buffer", "opcode", "op", "source", "stack", "param", "category")
 
@@ -50,16 +51,8 @@ def memory(
     PATH is any dump of a module: its HLO text or a buffer-side text; the others are found beside
     it. Without a buffer assignment the figures are an estimate, and say so.
     """
-    from hlo_lens.load import load
-    from hlo_lens.report.memory.page import MemoryView, memory_report
+    from hlo_lens.api.memory import memory_report
+    from hlo_lens.report.memory.page import MemoryView
 
     view = MemoryView(by=by, at=at, color=space, timeline=timeline)
-    with progress_bar("reading") as progress:
-        modules = reading.select(load(path, progress=progress).modules)
-        built = memory_report(modules, view, tool_version=hlo_lens.__version__, progress=progress)
-    if plot is not None:
-        from hlo_lens.report.memory.plot import plot_timelines
-
-        plot_timelines(modules, plot, color=space)
-    output.write(built)
-    reading.judge(modules)
+    answer(path, reading, output, partial(memory_report, view=view, plot=plot))

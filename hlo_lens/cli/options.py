@@ -1,26 +1,23 @@
-"""Options that commands share, what they hold, and what is done with them."""
+"""Input of commands: its options, the modules that are read, and whether enough was understood."""
 
 from __future__ import annotations
 
 import functools
 import re
-import sys
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import click
 
 from hlo_lens.cli.progress import progress_bar
-from hlo_lens.report import RENDERERS
-from hlo_lens.report.render.table import RenderOptions
-from hlo_lens.text.errors import HloLensError, UnknownNameError, UsageError, show_gaps
+from hlo_lens.text.errors import HloLensError, UnknownNameError, show_gaps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hlo_lens.analysis.dumps.listing_facts import ModuleFacts
     from hlo_lens.api.modules import Progress
+    from hlo_lens.cli.output import Output
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.shapes.mesh import Mesh
     from hlo_lens.report.render.table import Report
@@ -35,34 +32,6 @@ class Question(Protocol):
         self, modules: Sequence[ModuleDump], /, *, progress: Progress | None = None
     ) -> Report:
         """Return the report."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    """Where a report goes and how it looks.
-
-    Attributes:
-        format: One of `RENDERERS`.
-        path: File to write; None for standard output.
-        options: Rows and colour.
-    """
-
-    format: str
-    path: str | None
-    options: RenderOptions
-
-    def write(self, report: Report) -> None:
-        """Write a report; raises UsageError where the file cannot be written."""
-        render = RENDERERS[self.format]
-        if self.path is None or self.path == "-":
-            render(report, _writable(sys.stdout), self.options)
-            return
-        try:
-            with Path(self.path).open("w", encoding="utf-8", newline="") as out:
-                render(report, out, self.options)
-        except OSError as error:
-            message = f"{self.path}: cannot be written: {error.strerror or error}"
-            raise UsageError(message) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +50,12 @@ class Reading:
     strict: bool
     min_coverage: float
     stage: str | None = None
+
+    def read(self, path: str, progress: Progress | None = None) -> tuple[ModuleDump, ...]:
+        """Return the modules of a path that are asked for, at the stage asked for."""
+        from hlo_lens.api.modules import read_dump
+
+        return self.select(read_dump(path, progress=progress).modules)
 
     def select(self, modules: Sequence[ModuleDump]) -> tuple[ModuleDump, ...]:
         """Return the modules asked for, at the stage asked for.
@@ -139,22 +114,12 @@ class Reading:
             raise HloLensError(message)
 
 
-def _writable(out: TextIO) -> TextIO:
-    """Return a stream that escapes what its encoding does not have, such as a name in Greek."""
-    reconfigure = getattr(out, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(errors="backslashreplace")
-    return out
-
-
 def answer(
     path: str, reading: Reading, output: Output, ask: Question, *, log: ModuleDump | None = None
 ) -> None:
     """Read modules, write the report on them, and judge how much of them was understood."""
-    from hlo_lens.api.modules import read_dump
-
     with progress_bar("reading") as progress:
-        modules = reading.select(read_dump(path, progress=progress).modules)
+        modules = reading.read(path, progress)
         report = ask(modules, progress=progress)
     output.write(report)
     reading.judge(modules if log is None else (*modules, log))
@@ -187,51 +152,6 @@ mesh_option = click.option(
     help="Axes of the mesh, most major first: data=2,model=4.",
 )
 """The option that names the mesh; the command gets it as ``mesh``."""
-
-
-def output_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Add the options about output; the command gets them as ``output``."""
-
-    @click.option(
-        "-f",
-        "--format",
-        "format_name",
-        type=click.Choice(list(RENDERERS)),
-        default="text",
-        show_default=True,
-        help="Output format.",
-    )
-    @click.option(
-        "-o", "--output", "path_out", metavar="FILE", help="Write here instead of standard output."
-    )
-    @click.option(
-        "-n",
-        "--rows",
-        type=click.IntRange(min=0),
-        help="Rows of each table in text (10 if not given) and md (20); 0 for all. "
-        "The rest is counted, and csv and json have it.",
-    )
-    @click.option(
-        "--color",
-        type=click.Choice(["auto", "always", "never"]),
-        default="auto",
-        show_default=True,
-        help="Colour in text; auto is on a terminal, unless NO_COLOR is set.",
-    )
-    @functools.wraps(command)
-    def with_output(
-        *args: object,
-        format_name: str,
-        path_out: str | None,
-        rows: int | None,
-        color: str,
-        **kwargs: object,
-    ) -> R:
-        options = RenderOptions(rows=rows, color=color)
-        output = Output(format=format_name, path=path_out, options=options)
-        return command(*args, output=output, **kwargs)
-
-    return with_output
 
 
 def reading_options(command: Callable[..., R]) -> Callable[..., R]:

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlo_lens.cli.options import output_options, reading_options
+from hlo_lens.cli.options import reading_options
+from hlo_lens.cli.output import output_options
 from hlo_lens.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from hlo_lens.cli.options import Output, Reading
+    from hlo_lens.cli.options import Reading
+    from hlo_lens.cli.output import Output
 
 _EXAMPLE = """\b
 Example:
@@ -39,10 +41,8 @@ def passes(path: str, words: tuple[str, ...], reading: Reading, output: Output) 
     PATH is a folder or archive with the texts that XLA writes after each pass, with
     XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=.*".
     """
-    from hlo_lens.api.modules import read_dump
     from hlo_lens.api.passes import passes_report
 
-    modules = reading.select(read_dump(path).modules)
     with progress_bar("reading passes") as progress:
-        report = passes_report(modules, words, progress=progress)
+        report = passes_report(reading.read(path), words, progress=progress)
     output.write(report)

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-import hlo_lens
 from hlo_lens.cli import exit_codes
-from hlo_lens.cli.options import output_options, reading_options, regular_expression
+from hlo_lens.cli.options import reading_options, regular_expression
+from hlo_lens.cli.output import open_output, output_options
 from hlo_lens.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable
 
-    from hlo_lens.cli.options import Output, Reading
+    from hlo_lens.cli.options import Reading
+    from hlo_lens.cli.output import Output
     from hlo_lens.report.call_trees.objects_and_tables import TreeView
 
 R = TypeVar("R")
@@ -107,20 +108,20 @@ def tree(
     PATH is a trace that draws its calls with branches, or a log with such in it; or any dump of a
     module, whose Python call stacks are the tree then.
     """
-    from hlo_lens.load import load
-    from hlo_lens.report.call_trees import page as reports
+    from hlo_lens.api.tree import call_trees, folded_lines, tree_diff_report
+    from hlo_lens.report.call_trees.page import has_changes, tree_page
 
     with progress_bar("reading") as progress:
-        modules = reading.select(load(path, progress=progress).modules)
-        trees = reports.named_trees(modules, measure)
-        if folded is not None:
-            reports.write_folded(trees, folded, depth=view.depth)
-        elif against is None:
-            output.write(reports.tree_report(trees, view, tool_version=hlo_lens.__version__))
-        else:
-            base = reports.named_trees(reading.select(load(against).modules), measure)
-            built = reports.tree_diff_report(base, trees, tool_version=hlo_lens.__version__)
-            output.write(built)
-            if exit_code and reports.has_changes(built):
-                click.get_current_context().exit(exit_codes.RULE_FAILED)
+        modules = reading.read(path, progress)
+    trees = call_trees(modules, measure, view)
+    if folded is not None:
+        with open_output(folded) as out:
+            out.writelines(f"{line}\n" for line in folded_lines(trees, view.depth))
+    elif against is None:
+        output.write(tree_page(trees, view))
+    else:
+        report = tree_diff_report(call_trees(reading.read(against), measure, view), trees)
+        output.write(report)
+        if exit_code and has_changes(report):
+            click.get_current_context().exit(exit_codes.RULE_FAILED)
     reading.judge(modules)

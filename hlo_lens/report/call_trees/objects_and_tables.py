@@ -9,11 +9,7 @@ from hlo_lens.analysis.call_trees.communication_paths import (
     COLLECTIVE,
     FOUND,
     REDISTRIBUTION,
-    communication_paths,
 )
-from hlo_lens.analysis.call_trees.grouping import call_tree_by
-from hlo_lens.analysis.call_trees.outline import call_tree_outline
-from hlo_lens.analysis.call_trees.repeats import call_tree_repeats, subtree_shapes
 from hlo_lens.analysis.call_trees.source_files import Places
 from hlo_lens.report.call_trees.drawing import amount_text, outline_drawing
 from hlo_lens.report.render.table import Section, Table
@@ -21,12 +17,11 @@ from hlo_lens.report.render.units import format_count, plural
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from hlo_lens.analysis.call_trees.communication_paths import CommunicationPaths
-    from hlo_lens.analysis.result import Result
+    from hlo_lens.analysis.call_trees.tree_analysis import CallTreeAnalysis
     from hlo_lens.model.call_tree import CallTree, CallTrees
-    from hlo_lens.model.dump import ModuleDump
 
 OUTLINE_LINES = 30
 """Nodes of the outline where nobody says how many."""
@@ -59,69 +54,35 @@ class TreeView:
 PAGE = TreeView()
 
 
-def texts_drawn(dump: ModuleDump) -> Iterator[Section]:
-    """Yield a section for each call tree that a text draws."""
-    found = dump.call_trees
-    if found is None:
-        return
-    for number, tree in enumerate(found.trees):
-        notes = tuple(text_notes(found)) if number == 0 else ()
-        yield tree_section(tree, tree_name(dump.name, found.trees, number), PAGE, notes=notes)
-
-
-def tree_name(name: str, trees: Sequence[CallTree], number: int) -> str:
-    """Return the name of one of the trees of a text."""
-    title = trees[number].title
-    which = f", tree {number + 1} of {len(trees)}" if len(trees) > 1 else ""
-    return f"{name}{which}{f': {title}' if title else ''}"
-
-
-def tree_section(
-    tree: CallTree,
-    name: str,
-    view: TreeView,
-    *,
-    facts: Sequence[tuple[str, str]] = (),
-    notes: Sequence[str] = (),
-) -> Section:
-    """Return the section of one tree.
-
-    Args:
-        tree: The tree.
-        name: Its title.
-        view: What is shown.
-        facts: Lines at the head, after those on the tree.
-        notes: Sentences at the end, after those on the tree.
-    """
-    shapes = subtree_shapes(tree)
+def tree_section(known: CallTreeAnalysis, view: TreeView = PAGE) -> Section:
+    """Return the section of one tree."""
     lines = OUTLINE_LINES if view.lines is None else view.lines
-    outline = call_tree_outline(tree, shapes, lines=lines, depth=view.depth)
-    paths = communication_paths(tree, find=view.find, program=view.program)
-    is_trace = tree.measure == "calls"
+    drawn = () if view.by else outline_drawing(known.outline(lines=lines, depth=view.depth))
     return Section(
-        title=name,
-        facts=(*_facts(tree, paths if is_trace else None), *facts),
-        drawing=() if view.by else tuple(outline_drawing(outline)),
-        tables=tuple(_tables(tree, shapes, paths, view)),
-        notes=(*_notes(tree, paths if is_trace else None), *notes),
+        title=known.name,
+        facts=tuple(_facts(known)),
+        drawing=tuple(drawn),
+        tables=tuple(_tables(known, view)),
+        notes=(*_notes(known), *known.notes),
     )
 
 
-def _facts(tree: CallTree, paths: CommunicationPaths | None) -> Iterator[tuple[str, str]]:
+def _facts(known: CallTreeAnalysis) -> Iterator[tuple[str, str]]:
     """Yield the lines at the head of a tree."""
+    tree = known.tree
     files = {frame.file for frame in tree.frames} - {None}
     size = (
         f"{plural(len(tree.frames), 'function')} in {plural(len(files), 'file')}, "
         f"{plural(1 + max(tree.depths, default=-1), 'level')} deep"
     )
-    if paths is None:
+    if not known.is_trace:
         yield tree.measure, amount_text(tree.total, tree.unknown_total, tree.measure)
         yield "stacks", f"{plural(len(tree), 'node')} of {size}"
         return
     repeated = "" if tree.total == len(tree) else f", drawn in {plural(len(tree), 'line')}"
     yield "calls", f"{format_count(tree.total)} of {size}{repeated}"
     yield "outermost", _roots_text(tree)
-    yield "communication", _communication_text(paths)
+    yield "communication", _communication_text(known.paths)
 
 
 def _roots_text(tree: CallTree) -> str:
@@ -150,13 +111,11 @@ def _communication_text(paths: CommunicationPaths) -> str:
     return "; ".join(parts) or "none by the names that are known; --find REGEX adds some"
 
 
-def _tables(
-    tree: CallTree, shapes: Sequence[int], paths: CommunicationPaths, view: TreeView
-) -> Iterator[Table]:
+def _tables(known: CallTreeAnalysis, view: TreeView) -> Iterator[Table]:
     """Yield the tables of a tree, or the one that is asked for."""
-    is_trace = tree.measure == "calls"
-    by = view.by
+    by, is_trace = view.by, known.is_trace
     if is_trace and by in (None, "communication"):
+        paths = known.paths
         yield Table.of(paths.functions, title="Functions that communicate")
         shown = ["calls", "collectives", "function", "caller", "model", "operator", "line"]
         if not any(one.operator for one in paths.found):
@@ -164,15 +123,14 @@ def _tables(
         title = "What triggers communication: calls inside no other that communicates"
         yield Table.of(paths, title=title, shown=shown)
     if by in (None, "function"):
-        yield _groups(tree, "function", view.sort)
+        yield _groups(known, "function", view.sort)
     if by == "file":
-        yield _groups(tree, "file", view.sort)
-    has_files = any(frame.file is not None for frame in tree.frames)
+        yield _groups(known, "file", view.sort)
+    has_files = any(frame.file is not None for frame in known.tree.frames)
     if by == "package" or (by is None and is_trace and has_files):
-        yield _groups(tree, "package", view.sort)
+        yield _groups(known, "package", view.sort)
     if is_trace and by in (None, "repeats"):
-        repeats = call_tree_repeats(tree, shapes)
-        yield Table.of(repeats, title="Equal subtrees, wherever they are")
+        yield Table.of(known.repeats, title="Equal subtrees, wherever they are")
 
 
 _SHOWN = {
@@ -182,19 +140,18 @@ _SHOWN = {
 }
 
 
-def _groups(tree: CallTree, by: str, sort: str) -> Table:
+def _groups(known: CallTreeAnalysis, by: str, sort: str) -> Table:
     what = {"function": "Functions", "file": "Files", "package": "Packages"}[by]
     order = "what they count themselves" if sort == "own" else "what is at and below them"
     shown = list(_SHOWN[by])
-    if tree.unknown:
+    if known.tree.unknown:
         shown.insert(2, "unknown")
-    return Table.of(
-        call_tree_by(tree, by, sort=sort), title=f"{what} by {order}", shown=tuple(shown)
-    )
+    return Table.of(known.by(by, sort), title=f"{what} by {order}", shown=tuple(shown))
 
 
-def _notes(tree: CallTree, paths: CommunicationPaths | None) -> Iterator[str]:
-    """Yield what a reader must know of a tree."""
+def _notes(known: CallTreeAnalysis) -> Iterator[str]:
+    """Yield the notes on a tree: missing parts and limits of its counts."""
+    tree = known.tree
     if tree.is_cut:
         yield "the tree is not complete: its text begins late or ends early"
     if tree.missing_calls:
@@ -204,14 +161,14 @@ def _notes(tree: CallTree, paths: CommunicationPaths | None) -> Iterator[str]:
         ).replace("branchs", "branches")
     if tree.unknown_total:
         yield f"{plural(tree.unknown_total, 'amount')} not known (x?), not in the sums"
-    if paths is None:
+    if not known.is_trace:
         return
     if _draws_once(tree):
         yield (
             "below no caller is a function drawn twice: the tracer drew each once, so that counts "
             "are of what it drew, and a later call may stand below another function than its caller"
         )
-    if any(one.operator for one in paths.found):
+    if any(one.operator for one in known.paths.found):
         yield (
             "operator: the sharding rules that are drawn before the calls; a rule that came from a "
             "cache is not drawn"
@@ -233,28 +190,18 @@ def _draws_once(tree: CallTree) -> bool:
     return True
 
 
-def text_notes(found: CallTrees) -> Iterator[str]:
-    """Yield what a text holds beside its trees."""
-    if found.passed_over:
-        yield (
-            f"{plural(found.passed_lines, 'line')} of no tree passed over, the first is line "
-            f"{found.passed_over[0][0]}"
-        )
-    if found.gaps:
-        yield f"{plural(len(found.gaps), 'gap')} inside the trees, the first: {found.gaps[0]}"
-
-
 # ---- for scripts -------------------------------------------------------------------------------
 
 
-def tree_object(tree: CallTree, view: TreeView, *, with_nodes: bool) -> Mapping[str, object]:
+def tree_object(known: CallTreeAnalysis, view: TreeView, *, with_nodes: bool) -> dict[str, object]:
     """Return the JSON object of a tree.
 
     Args:
-        tree: The tree.
-        view: What counts as communication, and the order of groups.
+        known: The tree.
+        view: Order of groups.
         with_nodes: Whether all nodes are in it, as columns in preorder.
     """
+    tree = known.tree
     found: dict[str, object] = {
         "title": tree.title,
         "measure": tree.measure,
@@ -268,14 +215,13 @@ def tree_object(tree: CallTree, view: TreeView, *, with_nodes: bool) -> Mapping[
         "residuals": dict(tree.residuals),
     }
     for by in ("function", "file", "package"):
-        found[f"by_{by}"] = _objects(call_tree_by(tree, by, sort=view.sort))
-    if tree.measure == "calls":
-        paths = communication_paths(tree, find=view.find, program=view.program)
+        found[f"by_{by}"] = known.by(by, view.sort).objects()
+    if known.is_trace:
         found["communication"] = {
-            "functions": _objects(paths.functions),
-            "triggers": _objects(paths),
+            "functions": known.paths.functions.objects(),
+            "triggers": known.paths.objects(),
         }
-        found["repeats"] = _objects(call_tree_repeats(tree, subtree_shapes(tree)))
+        found["repeats"] = known.repeats.objects()
     if with_nodes:
         found["frames"] = [[f.function, f.file, f.line] for f in tree.frames]
         found["node_columns"] = {
@@ -288,18 +234,10 @@ def tree_object(tree: CallTree, view: TreeView, *, with_nodes: bool) -> Mapping[
     return found
 
 
-def trees_object(
-    found: CallTrees, *, with_nodes: bool = False, view: TreeView = PAGE
-) -> Mapping[str, object]:
-    """Return the JSON objects of all trees of a text, and what was passed over."""
+def trees_object(text: CallTrees, known: Sequence[CallTreeAnalysis]) -> dict[str, object]:
+    """Return the JSON objects of all trees of a text, without nodes, and its other lines."""
     return {
-        "trees": [tree_object(tree, view, with_nodes=with_nodes) for tree in found.trees],
-        "passed_over": [list(stretch) for stretch in found.passed_over],
-        "gaps": [[gap.line, gap.column, gap.message, gap.lines] for gap in found.gaps],
+        "trees": [tree_object(tree, PAGE, with_nodes=False) for tree in known],
+        "passed_over": [list(stretch) for stretch in text.passed_over],
+        "gaps": [[gap.line, gap.column, gap.message, gap.lines] for gap in text.gaps],
     }
-
-
-def _objects(result: Result) -> list[Mapping[str, object]]:
-    """Return the rows of a result as objects."""
-    names = [column.name for column in result.COLUMNS]
-    return [dict(zip(names, row, strict=True)) for row in result.rows()]

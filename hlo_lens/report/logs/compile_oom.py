@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.logs.oom_message import (
-    memory_shortage,
     missing_bytes,
     size_bounds,
     sum_bounds,
@@ -22,41 +21,34 @@ from hlo_lens.report.logs.tables import (
 )
 from hlo_lens.report.render.table import Section, Table
 from hlo_lens.report.render.units import format_bytes
-from hlo_lens.text.dump_files import title_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
+    from hlo_lens.analysis.logs.log_analysis import LogAnalysis
     from hlo_lens.analysis.logs.oom_message import MemoryShortage
-    from hlo_lens.analysis.logs.oom_remedies import OomModule
+    from hlo_lens.analysis.logs.oom_remedies import DumpShortage
     from hlo_lens.analysis.result import Row
-    from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.model.logs.log import LogText
     from hlo_lens.model.logs.out_of_memory import (
         CompileOutOfMemory,
     )
 
 
-def memory_sections(
-    name: str, log: LogText, modules: Sequence[ModuleDump] = ()
-) -> Iterator[Section]:
-    """Yield the sections on what a log says of memory, apart from its buffer statistics.
-
-    Args:
-        name: Name of the log.
-        log: What was read of it.
-        modules: Modules of the dump that belongs to it, which say more of a program too large.
-    """
-    dumped = oom_modules(log.compile_ooms, modules) if log.compile_ooms and modules else ()
-    for number, message in enumerate(log.compile_ooms, 1):
-        place = f", {number} of {len(log.compile_ooms)}" if len(log.compile_ooms) > 1 else ""
+def memory_sections(known: LogAnalysis) -> Iterator[Section]:
+    """Yield the sections on memory in a log, apart from its buffer statistics."""
+    name, log = known.name, known.log
+    for number, (message, shortage) in enumerate(
+        zip(log.compile_ooms, known.shortages, strict=True)
+    ):
+        place = f", {number + 1} of {len(log.compile_ooms)}" if len(log.compile_ooms) > 1 else ""
         yield _compile_section(
             f"{name}: out of {message.memory_space} at compile time{place}",
             message,
-            has_dump=bool(modules),
+            shortage,
+            has_dump=bool(known.modules),
         )
-        if modules:
-            yield _dump_section(f"{name}: what the dump says of it{place}", message, dumped)
+        for said in known.dump_shortages[number : number + 1]:
+            yield _dump_section(f"{name}: what the dump says of it{place}", said)
     if log.failures or log.limits:
         yield runtime_section(name, log)
     for number, state in enumerate(log.allocators, 1):
@@ -64,32 +56,8 @@ def memory_sections(
         yield allocator_section(f"{name}: allocator {state.name}{place}", state, log.failures)
 
 
-def oom_modules(
-    messages: Sequence[CompileOutOfMemory], modules: Sequence[ModuleDump]
-) -> tuple[OomModule, ...]:
-    """Return the modules of a dump that messages may be of, with their memory."""
-    from hlo_lens.analysis.logs.oom_remedies import OomModule
-    from hlo_lens.analysis.memory.results import memory_results
-    from hlo_lens.analysis.program.backend import backend_of_dump
-    from hlo_lens.analysis.sharding.results import sharding_results
-
-    wanted = {message.module for message in messages}
-    found = []
-    for dump in modules:
-        name = title_of(dump.name) if dump.hlo is None else dump.hlo.name
-        if dump.buffers.assignment is None or not {name, None} & wanted:
-            continue
-        memory = memory_results(dump, backend=backend_of_dump(dump))
-        if memory is not None:
-            found.append(OomModule(name=name, memory=memory, shardings=sharding_results(dump)))
-    return tuple(found)
-
-
-def _dump_section(title: str, message: CompileOutOfMemory, modules: Sequence[OomModule]) -> Section:
-    """Return what the dump of the same compile says of a message."""
-    from hlo_lens.analysis.logs.oom_remedies import dump_shortage
-
-    said = dump_shortage(message, modules)
+def _dump_section(title: str, said: DumpShortage) -> Section:
+    """Return the section on a message from the dump of the same compile."""
     if said.module is None or said.shortage is None:
         names = f" ({', '.join(said.candidates[:4])})" if said.candidates else ""
         why = f"{len(said.candidates)} may be{names}" if said.candidates else "none is"
@@ -115,8 +83,9 @@ _NO_DUMP = (
 )
 
 
-def _compile_section(title: str, message: CompileOutOfMemory, *, has_dump: bool) -> Section:
-    shortage = memory_shortage(message)
+def _compile_section(
+    title: str, message: CompileOutOfMemory, shortage: MemoryShortage, *, has_dump: bool
+) -> Section:
     notes = [] if message.is_complete else ["the message is not complete"]
     notes += [] if has_dump else [_NO_DUMP]
     return Section(

@@ -2,52 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.logs.drawn_shardings import drawn_shardings
-from hlo_lens.analysis.logs.logged_arrays import logged_arrays
-from hlo_lens.analysis.logs.oom_message import memory_shortage, missing_bytes, peak_buffer_groups
-from hlo_lens.analysis.logs.sharding_trail import sharding_trail, value_cells
-from hlo_lens.analysis.logs.warnings_in_dump import warning_joins
+from hlo_lens.analysis.logs.oom_message import missing_bytes
+from hlo_lens.analysis.logs.sharding_trail import value_cells
 from hlo_lens.model.buffers.human_size import HumanSize
-from hlo_lens.report.logs.compile_oom import oom_modules
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+    from hlo_lens.analysis.logs.log_analysis import LogAnalysis, ShardingLogResults
     from hlo_lens.analysis.logs.oom_message import MemoryShortage
-    from hlo_lens.analysis.logs.oom_remedies import OomModule
-    from hlo_lens.analysis.result import Result
-    from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.model.logs.buffer_log import BufferLogEntry
-    from hlo_lens.model.logs.jax_values import ShardingLog
-    from hlo_lens.model.logs.log import LogText
+    from hlo_lens.analysis.logs.oom_remedies import DumpShortage
     from hlo_lens.model.logs.out_of_memory import CompileOutOfMemory
     from hlo_lens.model.shapes.shape import Shape
 
 
-def log_object(log: LogText, modules: Sequence[ModuleDump] = ()) -> Mapping[str, object]:
-    """Return the JSON object of a log: what was found, kind by kind, and its coverage.
-
-    Args:
-        log: What was read of it.
-        modules: Modules of the dump that belongs to it, with which its warnings are joined.
-    """
+def log_object(known: LogAnalysis) -> Mapping[str, object]:
+    """Return the JSON object of a log: its messages, kind by kind, and its coverage."""
+    log = known.log
     entries = log.buffers.entries if log.buffers is not None else ()
-    dumped = oom_modules(log.compile_ooms, modules) if modules else None
+    dumped = known.dump_shortages or (None,) * len(log.compile_ooms)
     return {
         "compile_out_of_memory": [
-            {**_compile_object(message), "dump": _dump_object(message, dumped)}
-            for message in log.compile_ooms
+            {**_compile_object(message, shortage), "dump": _dump_object(said)}
+            for message, shortage, said in zip(
+                log.compile_ooms, known.shortages, dumped, strict=True
+            )
         ],
         "failed_allocations": [as_json(failure) for failure in log.failures],
         "allocators": [as_json(state) for state in log.allocators],
         "rematerialization_limits": [as_json(limit) for limit in log.limits],
-        "buffer_statistics": [_buffers_object(entry) for entry in entries],
-        "warnings": _rows(warning_joins(log.warnings, modules)),
-        "shardings": None if log.shardings is None else _shardings_object(log.shardings),
+        "buffer_statistics": [
+            {**_fields(entry), "groups": groups.objects()}
+            for entry, groups in zip(entries, known.peak_buffers, strict=True)
+        ],
+        "warnings": known.warnings.objects(),
+        "shardings": None if known.shardings is None else _shardings_object(known.shardings),
         "coverage": {
             "lines": log.lines,
             "understood_lines": log.understood_lines,
@@ -81,7 +74,7 @@ def _fields(value: DataclassInstance) -> dict[str, object]:
     return {field.name: as_json(getattr(value, field.name)) for field in fields(value)}
 
 
-def _compile_object(message: CompileOutOfMemory) -> Mapping[str, object]:
+def _compile_object(message: CompileOutOfMemory, shortage: MemoryShortage) -> Mapping[str, object]:
     missing = missing_bytes(message)
     return {
         **_fields(message),
@@ -90,37 +83,28 @@ def _compile_object(message: CompileOutOfMemory) -> Mapping[str, object]:
             for one in message.allocations
         ],
         "missing": None if missing is None else _range(missing),
-        "groups": _groups(memory_shortage(message)),
+        "groups": shortage.objects(),
     }
 
 
-def _dump_object(
-    message: CompileOutOfMemory, modules: Sequence[OomModule] | None
-) -> Mapping[str, object] | None:
-    """Return what the dump of the same compile says of a message; None without a dump."""
-    if modules is None:
+def _dump_object(said: DumpShortage | None) -> Mapping[str, object] | None:
+    """Return the object on a message from the dump of the same compile; None without a dump."""
+    if said is None:
         return None
-    from hlo_lens.analysis.logs.oom_remedies import dump_shortage
-
-    said = dump_shortage(message, modules)
     return {
         "module": None if said.module is None else said.module.name,
         "candidates": list(said.candidates),
         "needed_bytes": None if said.module is None else said.module.needed_bytes,
         "agrees": said.agrees,
-        "groups": None if said.shortage is None else _groups(said.shortage),
+        "groups": None if said.shortage is None else said.shortage.objects(),
         "notes": list(said.notes),
     }
 
 
-def _buffers_object(entry: BufferLogEntry) -> Mapping[str, object]:
-    return {**_fields(entry), "groups": _groups(peak_buffer_groups(entry.peak_buffers))}
-
-
-def _shardings_object(log: ShardingLog) -> Mapping[str, object]:
-    trail = sharding_trail(log)
+def _shardings_object(known: ShardingLogResults) -> Mapping[str, object]:
+    log, trail = known.log, known.trail
     return {
-        "trail": _rows(trail),
+        "trail": trail.objects(),
         "changes": [
             {
                 "line": change.before.line,
@@ -150,9 +134,9 @@ def _shardings_object(log: ShardingLog) -> Mapping[str, object]:
                 "spec": drawing.spec,
                 "agrees_with_lines": [value.line for value in drawing.agrees_with],
             }
-            for drawing in drawn_shardings(log).drawings
+            for drawing in known.drawn.drawings
         ],
-        "arrays": _rows(logged_arrays(log)),
+        "arrays": known.arrays.objects(),
         "values": [
             {
                 "line": value.line,
@@ -172,15 +156,6 @@ _VALUE_KEYS = ("kind", "value", "shape", "device_shape", "sharding")
 
 def _shape_text(shape: Shape | None) -> str | None:
     return None if shape is None else shape.to_text(layout=False)
-
-
-def _rows(result: Result) -> list[Mapping[str, object]]:
-    names = [column.name for column in result.COLUMNS]
-    return [dict(zip(names, row, strict=True)) for row in result.rows()]
-
-
-def _groups(shortage: MemoryShortage) -> list[Mapping[str, object]]:
-    return _rows(shortage)
 
 
 def _range(bounds: tuple[int, int]) -> Mapping[str, int]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.logs.oom_message import peak_buffer_groups
-from hlo_lens.analysis.logs.warnings_in_dump import warning_joins
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.logs.compile_oom import memory_sections
-from hlo_lens.report.logs.shardings import sharding_log_sections
+from hlo_lens.report.logs.shardings import sharding_log_section
 from hlo_lens.report.logs.tables import table_of
 from hlo_lens.report.logs.warnings import warnings_section
 from hlo_lens.report.render.table import Section, Table
@@ -17,28 +15,23 @@ from hlo_lens.report.render.units import format_bytes, format_count, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from hlo_lens.analysis.logs.log_analysis import LogAnalysis
+    from hlo_lens.analysis.logs.oom_message import MemoryShortage
     from hlo_lens.analysis.result import Row
-    from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.model.logs.buffer_log import BufferLog, BufferLogEntry, BufferStats
+    from hlo_lens.model.logs.buffer_log import BufferLogEntry, BufferStats
     from hlo_lens.model.logs.log import LogText
 
 
-def log_sections(name: str, log: LogText, modules: Sequence[ModuleDump] = ()) -> Iterator[Section]:
-    """Yield the sections of a log: first what was read at all.
-
-    Args:
-        name: Name of the log.
-        log: What was read of it.
-        modules: Modules of the dump that belongs to it, with which its warnings are joined.
-    """
+def log_sections(known: LogAnalysis) -> Iterator[Section]:
+    """Yield the sections of a log: first an overview."""
+    name, log = known.name, known.log
     yield _head(name, log)
-    yield from memory_sections(name, log, modules)
-    if log.buffers is not None:
-        yield from buffer_log_sections(name, log.buffers)
+    yield from memory_sections(known)
+    yield from _buffer_log_sections(known)
     if log.warnings:
-        yield warnings_section(name, warning_joins(log.warnings, modules))
-    if log.shardings is not None:
-        yield from sharding_log_sections(name, log.shardings)
+        yield warnings_section(name, known.warnings)
+    if known.shardings is not None:
+        yield sharding_log_section(name, known.shardings)
 
 
 def _head(name: str, log: LogText) -> Section:
@@ -112,26 +105,31 @@ _STATS = (
 )
 
 
-def buffer_log_sections(name: str, log: BufferLog) -> Iterator[Section]:
+def _buffer_log_sections(known: LogAnalysis) -> Iterator[Section]:
     """Yield a section for each block on buffers."""
-    for number, entry in enumerate(log.entries, 1):
+    entries = () if known.log.buffers is None else known.log.buffers.entries
+    for number, (entry, groups) in enumerate(zip(entries, known.peak_buffers, strict=True), 1):
         what = "out of memory" if entry.is_oom else "buffer statistics"
         facts = [("line", str(entry.line))]
         if entry.requested_bytes is not None:
             facts.append(("requested", format_bytes(entry.requested_bytes)))
         yield Section(
-            title=f"{name}: {what}{_numbered(number, len(log.entries))}",
+            title=f"{known.name}: {what}{_numbered(number, len(entries))}",
             facts=tuple(facts),
-            tables=tuple(_buffer_tables(entry)),
+            tables=tuple(_buffer_tables(entry, groups)),
             notes=gap_notes((), entry.is_complete),
         )
 
 
-def _buffer_tables(entry: BufferLogEntry) -> Iterator[Table]:
+def _buffer_tables(entry: BufferLogEntry, groups: MemoryShortage) -> Iterator[Table]:
     if entry.stats is not None:
         yield _stats_table(entry.stats)
     if entry.peak_buffers:
-        yield _groups_table(entry)
+        yield Table.of(
+            groups,
+            title="Largest values at the peak, equal ones together",
+            shown=("what", "buffers", "at_most_bytes", "op_name", "source"),
+        )
         rows: list[Row] = [
             (
                 buffer.size.text,
@@ -176,15 +174,6 @@ def _stats_table(stats: BufferStats) -> Table:
             Column("size", Unit.NONE, "bytes as printed"),
         ),
         rows,
-    )
-
-
-def _groups_table(entry: BufferLogEntry) -> Table:
-    groups = peak_buffer_groups(entry.peak_buffers)
-    return Table.of(
-        groups,
-        title="Largest values at the peak, equal ones together",
-        shown=("what", "buffers", "at_most_bytes", "op_name", "source"),
     )
 
 

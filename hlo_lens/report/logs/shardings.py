@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.logs.drawn_shardings import drawn_shardings, sharding_words
-from hlo_lens.analysis.logs.logged_arrays import logged_arrays
-from hlo_lens.analysis.logs.sharding_trail import sharding_trail, value_cells
+from hlo_lens.analysis.logs.drawn_shardings import sharding_words
+from hlo_lens.analysis.logs.sharding_trail import value_cells
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.logs.tables import table_of
 from hlo_lens.report.render.table import Section, Table
@@ -16,30 +15,26 @@ from hlo_lens.report.render.units import plural
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.analysis.logs.drawn_shardings import DrawnShardings
-    from hlo_lens.analysis.logs.logged_arrays import LoggedArrays
+    from hlo_lens.analysis.logs.log_analysis import ShardingLogResults
     from hlo_lens.analysis.logs.sharding_trail import ShardingChange, ShardingTrail
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.logs.jax_values import JaxValue, ShardingLog
 
 
-def sharding_log_sections(name: str, log: ShardingLog) -> Iterator[Section]:
-    """Yield the section on shardings."""
-    trail, drawn, arrays = sharding_trail(log), drawn_shardings(log), logged_arrays(log)
-    notes = []
-    if log.code_calls:
-        notes.append(f"{plural(log.code_calls, 'call')} in source code passed over")
-    yield Section(
+def sharding_log_section(name: str, known: ShardingLogResults) -> Section:
+    """Return the section on shardings."""
+    calls = known.log.code_calls
+    notes = [f"{plural(calls, 'call')} in source code passed over"] if calls else []
+    return Section(
         title=f"{name}: shardings",
-        facts=tuple(_facts(log, trail, drawn, arrays)),
-        tables=tuple(_tables(log, trail, drawn, arrays)),
+        facts=tuple(_facts(known)),
+        tables=tuple(_tables(known)),
         notes=tuple(notes),
     )
 
 
-def _facts(
-    log: ShardingLog, trail: ShardingTrail, drawn: DrawnShardings, arrays: LoggedArrays
-) -> Iterator[tuple[str, str]]:
+def _facts(known: ShardingLogResults) -> Iterator[tuple[str, str]]:
+    log, trail, drawn, arrays = known.log, known.trail, known.drawn, known.arrays
     meshes = Counter(_mesh_words(v) for v in log.values if v.mesh is not None)
     for words, count in meshes.most_common():
         yield "mesh", f"{words}, {plural(count, 'time')}"
@@ -106,9 +101,8 @@ def _size_one_axes(changes: tuple[ShardingChange, ...]) -> str:
     return f"axes of size 1 divide nothing: {', '.join(found)}" if found else ""
 
 
-def _tables(
-    log: ShardingLog, trail: ShardingTrail, drawn: DrawnShardings, arrays: LoggedArrays
-) -> Iterator[Table]:
+def _tables(known: ShardingLogResults) -> Iterator[Table]:
+    log, trail, drawn, arrays = known.log, known.trail, known.drawn, known.arrays
     if trail.calls:
         yield Table.of(
             trail,

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.memory.grouping import memory_by
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
-from hlo_lens.analysis.memory.op_tree import memory_tree
-from hlo_lens.analysis.memory.results import at_instant, memory_results
 from hlo_lens.analysis.memory.statement import space_name
-from hlo_lens.analysis.memory.timeline import memory_timeline
-from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.analysis.result import row_objects
 from hlo_lens.report.memory.facts import memory_facts, memory_notes
 from hlo_lens.report.memory.objects import memory_object, peak_object, timeline_object
-from hlo_lens.report.memory.single_texts import texts_alone
 from hlo_lens.report.memory.tables import (
     groups_table,
     peak_table,
@@ -23,15 +18,17 @@ from hlo_lens.report.memory.tables import (
     timeline_tables,
     tree_table,
 )
-from hlo_lens.report.render.envelope import SCHEMA_VERSION
-from hlo_lens.report.render.table import Report, Section, Table
-from hlo_lens.text.errors import UnknownNameError
+from hlo_lens.report.render.envelope import ModulePage, module_head
+from hlo_lens.report.render.table import Section, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from hlo_lens.analysis.memory.grouping import MemoryBy
+    from hlo_lens.analysis.memory.op_tree import MemoryTree
     from hlo_lens.analysis.memory.peak import PeakMemory
     from hlo_lens.analysis.memory.results import MemoryResults
+    from hlo_lens.analysis.memory.timeline import MemoryTimeline
     from hlo_lens.model.dump import ModuleDump
 
 
@@ -52,97 +49,82 @@ class MemoryView:
     timeline: bool = False
 
 
-def memory_report(
-    modules: Sequence[ModuleDump],
-    view: MemoryView,
-    *,
-    tool_version: str,
-    progress: Callable[[int, int], None] | None = None,
-) -> Report:
-    """Return the report on the memory of some modules.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewedMemory:
+    """Memory of a module as a view shows it.
 
-    Raises:
-        DumpMismatchError: If texts of one module contradict one another.
-        UnknownNameError: If the schedule does not have what `view.at` names.
+    Attributes:
+        results: Memory of the module.
+        instant: Values alive at the instant; None without live ranges.
+        groups: The same in groups; None where the view has none.
+        tree: The groups as a tree of operation paths; None where they are not such paths.
+        timeline: Occupied bytes over the schedule; None where not shown or not known.
     """
-    sections: list[Section] = []
-    objects: list[Mapping[str, object]] = []
-    for done, dump in enumerate(modules):
-        if progress is not None and len(modules) > 1:
-            progress(done, len(modules))
-        results = memory_results(dump, backend=backend_of_dump(dump))
-        alone = tuple(texts_alone(dump)) if results is None else ()
-        sections.extend(alone or (_section(dump, results, view),))
-        objects.append(_object(dump, results, view))
-    data = {
-        "schema_version": SCHEMA_VERSION,
-        "kind": "memory",
-        "tool_version": tool_version,
-        "modules": objects,
-    }
-    return Report(kind="memory", sections=tuple(sections), data=data)
+
+    results: MemoryResults
+    instant: PeakMemory | None = None
+    groups: MemoryBy | None = None
+    tree: MemoryTree | None = None
+    timeline: MemoryTimeline | None = None
+
+
+def memory_page(
+    dump: ModuleDump, viewed: ViewedMemory | None, single_texts: Sequence[Section] = ()
+) -> ModulePage:
+    """Return the page on the memory of a module.
+
+    Args:
+        dump: The module.
+        viewed: Its memory; None where it is not known.
+        single_texts: Sections on the texts that there are where the memory is not known.
+    """
+    if viewed is None:
+        missing = (Section(title=dump.title, notes=_no_memory(dump)),)
+        sections = tuple(single_texts) or missing
+    else:
+        sections = (_section(dump, viewed),)
+    return ModulePage(sections=sections, make_object=partial(_object, dump, viewed))
 
 
 # ---- for scripts -------------------------------------------------------------------------------
 
 
-def _object(
-    dump: ModuleDump, results: MemoryResults | None, view: MemoryView
-) -> Mapping[str, object]:
-    found: dict[str, object] = {
-        "name": dump.title,
-        "stage": dump.stage,
-        "files": list(dump.files),
-        "memory": memory_object(results),
-    }
-    if results is None:
+def _object(dump: ModuleDump, viewed: ViewedMemory | None) -> Mapping[str, object]:
+    found = {**module_head(dump), "name": dump.title, "memory": None}
+    if viewed is None:
         return found
-    _check_space(results, view)
-    instant = _instant(results, view)
-    instant = _instant(results, view)
-    found["instant"] = None if instant is None else peak_object(instant)
-    if view.by is not None and instant is not None:
-        groups = memory_by(instant, view.by)
-        found["groups"] = row_objects(groups.COLUMNS, groups.all_rows())
-        if view.by == "op":
-            found["tree"] = memory_tree(groups).objects()
-    if view.timeline and (timeline := memory_timeline(results.layout, color=view.color)):
-        found["timeline"] = timeline_object(timeline)
+    found["memory"] = memory_object(viewed.results)
+    found["instant"] = None if viewed.instant is None else peak_object(viewed.instant)
+    if viewed.groups is not None:
+        found["groups"] = row_objects(viewed.groups.COLUMNS, viewed.groups.all_rows())
+    if viewed.tree is not None:
+        found["tree"] = viewed.tree.objects()
+    if viewed.timeline is not None:
+        found["timeline"] = timeline_object(viewed.timeline)
     return found
 
 
 # ---- for people --------------------------------------------------------------------------------
 
 
-def memory_tables(results: MemoryResults) -> Iterator[Table]:
+def memory_tables(results: MemoryResults, by_source: MemoryBy | None) -> Iterator[Table]:
     """Yield the tables of the first page: memory spaces, values at the peak, source lines."""
     yield from statement_tables(results)
     if results.peak is not None:
         yield peak_table(results, results.peak)
-        by = memory_by(results.peak, "source")
-        yield Table.of(by, title="Bytes at the peak by source line")
+    if by_source is not None:
+        yield Table.of(by_source, title="Bytes at the peak by source line")
 
 
-def _instant(results: MemoryResults, view: MemoryView) -> PeakMemory | None:
-    if view.at == "peak" and view.color == DEFAULT_SPACE:
-        return results.peak
-    return at_instant(results, view.at, color=view.color)
-
-
-def _section(dump: ModuleDump, results: MemoryResults | None, view: MemoryView) -> Section:
-    if results is None:
-        return Section(title=dump.title, notes=_no_memory(dump))
-    _check_space(results, view)
+def _section(dump: ModuleDump, viewed: ViewedMemory) -> Section:
+    results, peak, timeline = viewed.results, viewed.instant, viewed.timeline
     tables: list[Table] = [*statement_tables(results)]
-    peak = _instant(results, view)
-    if view.timeline:
-        timeline = memory_timeline(results.layout, color=view.color)
-        if timeline is not None:
-            tables.extend(timeline_tables(timeline, space_name(view.color, results.backend)))
-    if peak is not None and view.by == "op":
-        tables.append(tree_table(peak, memory_tree(memory_by(peak, "op"))))
-    elif peak is not None and view.by is not None:
-        tables.append(groups_table(peak, memory_by(peak, view.by)))
+    if timeline is not None:
+        tables.extend(timeline_tables(timeline, space_name(timeline.color, results.backend)))
+    if peak is not None and viewed.tree is not None:
+        tables.append(tree_table(peak, viewed.tree))
+    elif peak is not None and viewed.groups is not None:
+        tables.append(groups_table(peak, viewed.groups))
     elif peak is not None:
         tables.append(peak_table(results, peak))
     return Section(
@@ -151,15 +133,6 @@ def _section(dump: ModuleDump, results: MemoryResults | None, view: MemoryView) 
         tables=tuple(tables),
         notes=tuple(memory_notes(results)),
     )
-
-
-def _check_space(results: MemoryResults, view: MemoryView) -> None:
-    """Raise UnknownNameError if the module has nothing in the memory space that is asked for."""
-    colors = results.layout.colors
-    if view.color not in colors:
-        there = ", ".join(f"{c} ({space_name(c, results.backend)})" for c in colors)
-        message = f"no memory space {view.color}; there is {there}"
-        raise UnknownNameError(message)
 
 
 def _no_memory(dump: ModuleDump) -> tuple[str, ...]:

@@ -5,26 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.analysis.memory.statement import space_name
-from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.analysis.memory.results import MemoryResults
 
 FORMATS = (".svg", ".png", ".pdf")
 _MEBI = 1 << 20
 
 
-def plot_timelines(modules: Sequence[ModuleDump], path: str, *, color: int) -> None:
+def plot_timelines(
+    modules: Sequence[tuple[str, MemoryResults | None]], path: str, *, color: int
+) -> None:
     """Draw the occupied bytes of each module over its schedule, one panel a module.
 
+    Args:
+        modules: Name and memory of each module.
+        path: File to write; its ending is the format.
+        color: Memory space.
+
     Raises:
-        UsageError: If matplotlib is not there, the ending of the file is unknown, or no module has
-            live ranges.
+        UsageError: If matplotlib is missing, the format is unknown, or no module has live ranges.
     """
     if Path(path).suffix not in FORMATS:
         message = f"{path}: expected a name that ends in {', '.join(FORMATS)}"
@@ -35,12 +39,10 @@ def plot_timelines(modules: Sequence[ModuleDump], path: str, *, color: int) -> N
         message = "drawing needs matplotlib: pip install 'hlo-lens[plot]'"
         raise UsageError(message) from error
     found = []
-    for dump in modules:
-        backend = backend_of_dump(dump)
-        results = memory_results(dump, backend=backend)
+    for name, results in modules:
         series = None if results is None else results.layout.series(color)
-        if series:
-            found.append((dump.name, space_name(color, backend), series))
+        if results is not None and series:
+            found.append((name, space_name(color, results.backend), series))
     if not found:
         message = "no live ranges are known, so there is no timeline to draw"
         raise UsageError(message)

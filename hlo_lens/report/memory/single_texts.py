@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.result import Column, Unit
-from hlo_lens.report.logs.page import gap_notes, log_sections
+from hlo_lens.report.logs.page import gap_notes
 from hlo_lens.report.logs.tables import table_of
 from hlo_lens.report.render.table import Section
 from hlo_lens.report.render.units import format_bytes, plural
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.dump import ModuleDump
 
 
-def texts_alone(dump: ModuleDump) -> Iterator[Section]:
+def buffer_text_sections(dump: ModuleDump) -> Iterator[Section]:
     """Yield a section for each buffer-side text of a module without a buffer assignment."""
     usage, ranges, values = dump.memory_usage_report, dump.live_range, dump.buffer_values
     if usage is not None:
@@ -29,14 +29,6 @@ def texts_alone(dump: ModuleDump) -> Iterator[Section]:
         yield _live_range_section(dump.name, ranges)
     if values is not None:
         yield _values_section(dump.name, values)
-    if dump.log is not None:
-        yield from log_sections(dump.name, dump.log)
-    if dump.trees is not None:
-        from hlo_lens.report.call_trees.objects_and_tables import (
-            texts_drawn,  # a report on HLO needs it not
-        )
-
-        yield from texts_drawn(dump)
 
 
 def _usage_section(name: str, usage: MemoryUsageReport) -> Section:

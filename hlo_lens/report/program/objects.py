@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.program.entry_signature import EntrySignature
 from hlo_lens.report.collectives.objects import collectives_object
 from hlo_lens.report.memory.objects import memory_object
+from hlo_lens.report.render.envelope import module_head
 from hlo_lens.report.sharding.objects import sharding_rows
 
 if TYPE_CHECKING:
@@ -81,33 +82,19 @@ def module_numbers(analysis: ModuleAnalysis) -> Mapping[str, object]:
     }
 
 
-def object_without_hlo(analysis: ModuleAnalysis) -> Mapping[str, object]:
+def object_without_hlo(analysis: ModuleAnalysis) -> dict[str, object]:
     """Return the JSON object of a module without HLO text: its memory at most."""
-    dump = analysis.dump
-    log = None
-    if dump.log is not None:
-        from hlo_lens.report.logs.objects import log_object  # with all passes on logs
-
-        log = log_object(dump.log)
-    known = {
-        "name": dump.name,
-        "stage": dump.stage,
-        "files": list(dump.files),
-        "backend": analysis.backend,
-        "memory": memory_object(analysis.memory),
-        "log": log,
-    }
     keys = """
         name stage backend files is_scheduled num_partitions replica_count computations instructions
         opcodes unknown_opcodes unknown_attributes parameters coverage collectives memory sharding
         parameter_rows output_rows largest_instructions source_bytes log
     """
-    found: dict[str, object] = {key: known.get(key) for key in keys.split()}
-    if dump.call_trees is not None:
-        from hlo_lens.report.call_trees.objects_and_tables import trees_object
-
-        found["call_trees"] = trees_object(dump.call_trees)
-    return found
+    return {
+        **dict.fromkeys(keys.split()),
+        **module_head(analysis.dump),
+        "backend": analysis.backend,
+        "memory": memory_object(analysis.memory),
+    }
 
 
 def _objects(result: Result) -> list[Mapping[str, object]]:

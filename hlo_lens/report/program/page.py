@@ -25,9 +25,8 @@ from hlo_lens.report.render.units import format_bytes, format_ratio, plural
 from hlo_lens.report.sharding.facts import sharding_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.memory.results import MemoryResults
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.entry_values import EntryValue
     from hlo_lens.analysis.program.largest_instructions import LargestInstructions
@@ -41,19 +40,25 @@ if TYPE_CHECKING:
 
 
 def module_page(analysis: ModuleAnalysis) -> ModulePage:
-    """Return the page of one module."""
-    if analysis.has_hlo:
-        return ModulePage(
-            sections=(_section(analysis),), make_object=partial(module_object, analysis)
-        )
-    sections: tuple[Section, ...] = ()
-    if analysis.memory is None:
-        from hlo_lens.report.memory.single_texts import texts_alone
+    """Return the page of a module with HLO text."""
+    return ModulePage(sections=(_section(analysis),), make_object=partial(module_object, analysis))
 
-        sections = tuple(texts_alone(analysis.dump))
+
+def page_of_texts(
+    analysis: ModuleAnalysis,
+    sections: Sequence[Section],
+    make_objects: Callable[[], Mapping[str, object]],
+) -> ModulePage:
+    """Return the page of a module without HLO text.
+
+    Args:
+        analysis: The module.
+        sections: Sections on its other texts.
+        make_objects: Makes the JSON objects of these.
+    """
     return ModulePage(
-        sections=sections or (_section_without_hlo(analysis),),
-        make_object=partial(object_without_hlo, analysis),
+        sections=tuple(sections) or (_section_without_hlo(analysis),),
+        make_object=lambda: {**object_without_hlo(analysis), **make_objects()},
     )
 
 
@@ -63,7 +68,7 @@ def module_page(analysis: ModuleAnalysis) -> ModulePage:
 def _section(analysis: ModuleAnalysis) -> Section:
     """Return head and tables of a module with HLO text."""
     module, shardings = analysis.module, analysis.shardings
-    parts = _memory_parts(analysis.memory)
+    parts = _memory_parts(analysis)
     tables = (
         Table.of(analysis.summary, title="Summary", is_data_only=True),
         *(() if parts is None else parts.tables),
@@ -108,7 +113,7 @@ def _framework_notes(framework: Framework | None) -> Iterator[str]:
 def _section_without_hlo(analysis: ModuleAnalysis) -> Section:
     dump = analysis.dump
     facts: tuple[tuple[str, str], ...] = (("files", ", ".join(dump.files)),)
-    parts = _memory_parts(analysis.memory)
+    parts = _memory_parts(analysis)
     if parts is None:
         return Section(title=dump.name, facts=facts, notes=(NO_HLO,))
     return Section(
@@ -212,7 +217,8 @@ class _MemoryParts(NamedTuple):
     notes: tuple[str, ...]
 
 
-def _memory_parts(memory: MemoryResults | None) -> _MemoryParts | None:
+def _memory_parts(analysis: ModuleAnalysis) -> _MemoryParts | None:
+    memory = analysis.memory
     if memory is None:
         return None
     from hlo_lens.report.memory.facts import memory_facts, memory_notes
@@ -220,7 +226,7 @@ def _memory_parts(memory: MemoryResults | None) -> _MemoryParts | None:
 
     return _MemoryParts(
         facts=tuple(memory_facts(memory)),
-        tables=tuple(memory_tables(memory)),
+        tables=tuple(memory_tables(memory, analysis.peak_by_source)),
         notes=tuple(memory_notes(memory)),
     )
 

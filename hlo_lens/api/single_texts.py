@@ -1,0 +1,74 @@
+"""Texts that are no HLO and no buffer assignment: other buffer texts, logs, drawn call trees."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from hlo_lens.report.memory.single_texts import buffer_text_sections
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.analysis.call_trees.tree_analysis import CallTreeAnalysis
+    from hlo_lens.analysis.logs.log_analysis import LogAnalysis
+    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.report.render.table import Section
+
+
+class SingleTexts:
+    """The texts of a module without HLO text and buffer assignment.
+
+    Passes are imported with their first use, as most reports need none of them.
+
+    Args:
+        dump: The module.
+    """
+
+    def __init__(self, dump: ModuleDump) -> None:
+        self.dump = dump
+
+    @cached_property
+    def log(self) -> LogAnalysis | None:
+        """The log, None where the text is none."""
+        if self.dump.log is None:
+            return None
+        from hlo_lens.analysis.logs.log_analysis import LogAnalysis
+
+        return LogAnalysis(self.dump.name, self.dump.log)
+
+    @cached_property
+    def trees(self) -> tuple[CallTreeAnalysis, ...]:
+        """The call trees that the text draws."""
+        if self.dump.call_trees is None:
+            return ()
+        from hlo_lens.analysis.call_trees.tree_analysis import CallTreeAnalysis
+        from hlo_lens.api.tree import drawn_trees
+
+        drawn = drawn_trees(self.dump.name, self.dump.call_trees)
+        return tuple(CallTreeAnalysis(tree, name, notes) for tree, name, notes in drawn)
+
+    def sections(self) -> Iterator[Section]:
+        """Yield a section for each text."""
+        yield from buffer_text_sections(self.dump)
+        if self.log is not None:
+            from hlo_lens.report.logs.page import log_sections
+
+            yield from log_sections(self.log)
+        if self.trees:
+            from hlo_lens.report.call_trees.objects_and_tables import tree_section
+
+            yield from map(tree_section, self.trees)
+
+    def objects(self) -> dict[str, object]:
+        """Return the JSON objects of log and call trees."""
+        found: dict[str, object] = {"log": None}
+        if self.log is not None:
+            from hlo_lens.report.logs.objects import log_object
+
+            found["log"] = log_object(self.log)
+        if self.dump.call_trees is not None:
+            from hlo_lens.report.call_trees.objects_and_tables import trees_object
+
+            found["call_trees"] = trees_object(self.dump.call_trees, self.trees)
+        return found

@@ -1,0 +1,155 @@
+"""Call trees: drawn in texts, the Python stacks of modules, or two of either compared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.call_trees.difference import call_tree_diff
+from hlo_lens.analysis.call_trees.folded_stacks import folded_stacks
+from hlo_lens.analysis.call_trees.module_stacks import (
+    count_call_tree,
+    memory_call_tree,
+    wire_call_tree,
+)
+from hlo_lens.analysis.call_trees.tree_analysis import CallTreeAnalysis
+from hlo_lens.analysis.memory.results import ESTIMATE
+from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.report.call_trees.page import tree_diff_page
+from hlo_lens.report.render.units import plural
+from hlo_lens.text.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.model.call_tree import CallTree, CallTrees
+    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.report.call_trees.objects_and_tables import TreeView
+    from hlo_lens.report.render.table import Report
+
+CALLS = "calls"
+
+
+def call_trees(
+    modules: Sequence[ModuleDump], measure: str | None, view: TreeView
+) -> list[CallTreeAnalysis]:
+    """Return the trees of some modules and texts.
+
+    Modules that cannot be counted by the measure are left out where others can; the first tree has
+    a note on them.
+
+    Args:
+        modules: HLO modules, or texts that draw trees.
+        measure: Amount of a node: ``calls``, ``memory``, ``wire-bytes`` or ``count``; None for
+            calls in traces, and in modules for the bytes alive at the peak, or the instructions
+            where these are not known.
+        view: Functions that count as communication, and files of the program.
+
+    Raises:
+        UsageError: If there is no tree with this measure.
+    """
+    found: list[CallTreeAnalysis] = []
+    refused: list[UsageError] = []
+    for dump in modules:
+        try:
+            for tree, name, notes in _trees_of(dump, measure):
+                found.append(
+                    CallTreeAnalysis(tree, name, notes, find=view.find, program=view.program)
+                )
+        except UsageError as error:
+            refused.append(error)
+    if refused and not found:
+        raise refused[0]
+    if refused:
+        first = found[0]
+        more = f", and {len(refused) - 1} others" if len(refused) > 1 else ""
+        first.notes = (*first.notes, f"left out: {refused[0]}{more}")
+    if not found:
+        names = ", ".join(dump.name for dump in modules) or "the input"
+        message = f"{names}: no call tree, and no HLO text whose stacks could be one"
+        raise UsageError(message)
+    return found
+
+
+def drawn_trees(name: str, text: CallTrees) -> Iterator[tuple[CallTree, str, tuple[str, ...]]]:
+    """Yield the trees that a text draws, with their names and notes."""
+    for number, tree in enumerate(text.trees):
+        which = f", tree {number + 1} of {len(text.trees)}" if len(text.trees) > 1 else ""
+        title = f": {tree.title}" if tree.title else ""
+        yield tree, f"{name}{which}{title}", tuple(_text_notes(text)) if number == 0 else ()
+
+
+def _text_notes(text: CallTrees) -> Iterator[str]:
+    """Yield notes on the lines of a text that are in no tree."""
+    if text.passed_over:
+        yield (
+            f"{plural(text.passed_lines, 'line')} of no tree passed over, the first is line "
+            f"{text.passed_over[0][0]}"
+        )
+    if text.gaps:
+        yield f"{plural(len(text.gaps), 'gap')} inside the trees, the first: {text.gaps[0]}"
+
+
+def _trees_of(
+    dump: ModuleDump, measure: str | None
+) -> Iterator[tuple[CallTree, str, tuple[str, ...]]]:
+    if dump.call_trees is not None:
+        if measure not in (None, CALLS):
+            message = f"{dump.name}: a trace counts calls; --measure {measure} is for HLO modules"
+            raise UsageError(message)
+        yield from drawn_trees(dump.name, dump.call_trees)
+    elif dump.hlo is not None:
+        known = ModuleAnalysis(dump)
+        notes = ["no stack frame tables in this text: each stack is its source line alone"]
+        tree, more = _module_tree(known, measure)
+        has_frames = bool(known.module.stack_frames)
+        yield tree, dump.title, (*(() if has_frames else notes), *more)
+
+
+def _module_tree(known: ModuleAnalysis, measure: str | None) -> tuple[CallTree, tuple[str, ...]]:
+    """Return the tree of a module's stacks, with notes."""
+    if measure == CALLS:
+        message = (
+            f"{known.dump.title}: a module has no calls; --measure memory, wire-bytes or count"
+        )
+        raise UsageError(message)
+    if measure == "wire-bytes":
+        return wire_call_tree(known.module, known.collectives), ()
+    if measure == "count":
+        return count_call_tree(known.table), ()
+    if known.memory is not None and known.memory.peak is not None:
+        is_estimate = known.memory.layout.source == "estimate"
+        return memory_call_tree(known.memory.peak), (ESTIMATE,) if is_estimate else ()
+    if measure == "memory":
+        message = (
+            f"{known.dump.title}: memory not known: no buffer assignment and live ranges beside "
+            "this text, and no schedule in it; try --measure count"
+        )
+        raise UsageError(message)
+    return count_call_tree(known.table), ("memory not known: nodes count instructions",)
+
+
+def folded_lines(trees: Sequence[CallTreeAnalysis], depth: int | None) -> list[str]:
+    """Return the folded stacks of some trees, one stack on each line.
+
+    Raises:
+        UsageError: If a tree has too many.
+    """
+    return [line for known in trees for line in folded_stacks(known.tree, depth=depth)]
+
+
+def tree_diff_report(base: Sequence[CallTreeAnalysis], head: Sequence[CallTreeAnalysis]) -> Report:
+    """Return the report on the differences between the trees of two inputs, in their order.
+
+    Raises:
+        UsageError: If the numbers of trees differ, or trees have different measures.
+    """
+    if len(base) != len(head):
+        message = (
+            f"{plural(len(base), 'tree')} and {plural(len(head), 'tree')} cannot be compared one "
+            "by one; choose with --module"
+        )
+        raise UsageError(message)
+    pairs = zip(base, head, strict=True)
+    return tree_diff_page(
+        [(one, other, call_tree_diff(one.tree, other.tree)) for one, other in pairs]
+    )

@@ -1,0 +1,111 @@
+"""Output of commands: its options, and the file or stream that a report is written to."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
+
+import click
+
+from hlo_lens.report import RENDERERS
+from hlo_lens.report.render.table import RenderOptions
+from hlo_lens.text.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from hlo_lens.report.render.table import Report
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """Where a report goes and how it looks.
+
+    Attributes:
+        format: One of `RENDERERS`.
+        path: File to write; None for standard output.
+        options: Rows and colour.
+    """
+
+    format: str
+    path: str | None
+    options: RenderOptions
+
+    def write(self, report: Report) -> None:
+        """Write a report; raises UsageError where the file cannot be written."""
+        with open_output(self.path) as out:
+            RENDERERS[self.format](report, out, self.options)
+
+
+@contextmanager
+def open_output(path: str | None, mode: Literal["w", "a"] = "w") -> Iterator[TextIO]:
+    """Open a file for writing, or standard output for None and ``-``.
+
+    Characters that an encoding lacks are written as escapes.
+
+    Raises:
+        UsageError: If the file cannot be written.
+    """
+    if path is None or path == "-":
+        if isinstance(sys.stdout, TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")
+        yield sys.stdout
+        return
+    try:
+        with Path(path).open(mode, encoding="utf-8", errors="backslashreplace", newline="") as out:
+            yield out
+    except OSError as error:
+        message = f"{path}: cannot be written: {error.strerror or error}"
+        raise UsageError(message) from error
+
+
+def output_options(command: Callable[..., R]) -> Callable[..., R]:
+    """Add the options about output; the command gets them as ``output``."""
+
+    @click.option(
+        "-f",
+        "--format",
+        "format_name",
+        type=click.Choice(list(RENDERERS)),
+        default="text",
+        show_default=True,
+        help="Output format.",
+    )
+    @click.option(
+        "-o", "--output", "path_out", metavar="FILE", help="Write here instead of standard output."
+    )
+    @click.option(
+        "-n",
+        "--rows",
+        type=click.IntRange(min=0),
+        help="Rows of each table in text (10 if not given) and md (20); 0 for all. "
+        "The rest is counted, and csv and json have it.",
+    )
+    @click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        show_default=True,
+        help="Colour in text; auto is on a terminal, unless NO_COLOR is set.",
+    )
+    @functools.wraps(command)
+    def with_output(
+        *args: object,
+        format_name: str,
+        path_out: str | None,
+        rows: int | None,
+        color: str,
+        **kwargs: object,
+    ) -> R:
+        options = RenderOptions(rows=rows, color=color)
+        output = Output(format=format_name, path=path_out, options=options)
+        return command(*args, output=output, **kwargs)
+
+    return with_output
