@@ -1,4 +1,4 @@
-"""A path to the modules behind it: finds, reads and parses dumps in files, folders, archives."""
+"""Loading of dumps: finds, reads and parses the modules in files, folders and archives."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
     """Return the modules that a file, folder or archive holds.
 
     A file may be compressed, hold several modules, or be a log with modules in it; ``-`` is
-    standard input. A folder is what ``--xla_dump_to`` filled: one module for each module that
-    was compiled, read when it is asked for, from its latest stage. An archive (zip, tar,
-    compressed or not) is read as the folder that it was made from, without unpacking it to a disk;
-    so are archives in a folder, each as a folder of its name, but not archives in an archive.
+    standard input. A folder is one written by ``--xla_dump_to``: it gives one module for each
+    compiled module, from its latest stage, read on first access. An archive (zip, tar, compressed
+    or not) is read as the folder it was made from, without unpacking it to disk. So are archives
+    in a folder, each as a subfolder of its name, but not archives in an archive.
 
     Args:
         path: File, folder or ``-``.
         strict: Raise at the first part of a file that cannot be read.
-        progress: Called with characters done and characters in all; of a folder with files.
+        progress: Called with characters done and in all; of a folder with files done and in all.
 
     Raises:
         UnreadableError: If the path is missing or cannot be read or unpacked.
@@ -82,7 +82,7 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
 
 
 def _counted(files: Sequence[T], progress: Progress | None) -> Iterator[T]:
-    """Yield files, and tell how many have been looked at."""
+    """Yield files, and report how many were examined."""
     for done, file in enumerate(files):
         if progress is not None:
             progress(done, len(files))
@@ -90,7 +90,7 @@ def _counted(files: Sequence[T], progress: Progress | None) -> Iterator[T]:
 
 
 def _folder_dump(path: str, files: Iterable[StoredFile], left: LeftAsides, *, strict: bool) -> Dump:
-    """Return what the files of a folder or archive hold."""
+    """Return the modules in the files of a folder or archive."""
     from hlo_lens.load.folder import folder_modules, sort_files
 
     groups = sort_files(files, left, opens_archives=True)
@@ -114,7 +114,7 @@ class EmptyDumpError(UnreadableError):
     """A folder or archive holds no text of a module.
 
     Attributes:
-        left_aside: What it holds instead.
+        left_aside: Files that it holds instead, by kind.
     """
 
     def __init__(self, message: str, left_aside: tuple[LeftAside, ...]) -> None:
@@ -123,23 +123,23 @@ class EmptyDumpError(UnreadableError):
 
 
 def _nothing_in(path: str, left: LeftAsides) -> EmptyDumpError:
-    """Return the error for a folder or archive without a dump, with what is in it instead."""
+    """Return the error for a folder or archive without a dump; it lists the files by kind."""
     asides = left.all()
     kinds = [f"{aside.count} {aside.kind}" for aside in asides[:_ASIDES_SHOWN]]
     there = f"it holds {', '.join(kinds)}" if kinds else "it holds no file at all"
     archive = next((aside.example for aside in asides if aside.kind == "archive"), None)
     if archive is not None:
-        there += f" (as {archive}: no archive in an archive is opened, nor one without dumps)"
+        there += f" (such as {archive}; archives in archives, and those without dumps, are skipped)"
     message = (
         f"{path}: no HLO text in it; {there}; "
         'run the program with XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text", '
-        f"or ask hlo-lens doctor {path}"
+        f"or run hlo-lens doctor {path}"
     )
     return EmptyDumpError(message, asides)
 
 
 def load_log(path: str | Path) -> ModuleDump:
-    """Return what a log says, whatever dumps stand in it too; a log that says nothing is empty.
+    """Return the messages of a log, without the dumps in it; an empty log if it has none.
 
     Raises:
         UnreadableError: If it cannot be read.
@@ -165,10 +165,10 @@ def _is_folder(path: str | Path) -> bool:
 
 
 class _Callable(ModuleType):
-    """This package, which can be called as its function.
+    """This package, callable as its function `load`.
 
-    Importing it binds its name in `hlo_lens`, where the name is that of the function: whoever comes
-    first, `hlo_lens.load(path)` reads a dump, and nobody imports this before it is needed.
+    Importing the package binds the name `hlo_lens.load`, which is also that of the public function.
+    A callable package serves both, and needs not be imported before it is used.
     """
 
     def __call__(

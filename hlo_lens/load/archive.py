@@ -1,13 +1,13 @@
-"""Archives read where they are: zip and tar, the latter also compressed. Nothing goes to a disk.
+"""Files in zip and tar archives, the latter also compressed; nothing is written to disk.
 
-A member of a zip, or of a tar that is not compressed, is read from its place when it is asked for.
-A compressed tar can only be read in order: its dumps are kept in memory up to `MOST_KEPT` bytes,
-and what is beyond that is unpacked anew when it is asked for.
+Members of a zip, or of a tar that is not compressed, are read in place on first access. A
+compressed tar can only be read in order: its dumps are kept in memory up to `MOST_KEPT` bytes; the
+rest is unpacked again on access.
 
-An archive in a folder is read as a folder of its name; one in an archive is not opened.
+An archive in a folder is read as a folder of its name; archives in archives are not opened.
 
-Refused are names that point out of the archive, links that do, devices, members that are
-encrypted, and archives that grow more than `packed` allows. Links inside are left aside.
+Refused are member names and links that point out of the archive, devices, encrypted members, and
+archives that unpack to more than `compressed` allows. Links inside the archive are skipped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from hlo_lens.load import compressed as packed
+from hlo_lens.load import compressed
 from hlo_lens.load.stored import DiskFile, MemoryFile, chunks, head_kind
 from hlo_lens.text.dump_kinds import part_of
 from hlo_lens.text.errors import UnreadableError
@@ -36,26 +36,26 @@ if TYPE_CHECKING:
     from hlo_lens.load.stored import StoredFile
 
 MOST_KEPT = 1 << 30
-"""Bytes of a compressed tar's dumps that are kept in memory."""
+"""Most bytes of the dumps in compressed tars that are kept in memory."""
 
 _MOST_MEMBERS = 2_000_000
 _MOST_HEADER = 1 << 20
 _LOCAL_HEADER = 30
 _SMALL = (".debug_options", ".target_arguments.txt")
-"""Ends of the names of small files that are no dumps, and are looked at nevertheless."""
+"""Name endings of small files that are kept although they are no dumps."""
 _LINK = "link inside the archive"
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 class _Left(Protocol):
-    """Counts what is left aside, and keeps an example."""
+    """Counter of skipped files with an example of each kind."""
 
     def add(self, kind: str, path: str) -> None:
         """Count one file."""
 
 
 class Kept:
-    """Bytes of compressed tars that are kept in memory, of all archives of one folder together."""
+    """Bytes of compressed tars kept in memory, of all archives of one folder together."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -69,11 +69,11 @@ def archive_files(
     Args:
         file: The archive; compressed or not.
         form: ``zip`` or ``tar``.
-        left: Is told of links.
-        kept: What is kept already, where the archive is one of several.
+        left: Counts skipped links.
+        kept: Bytes kept already, if the archive is one of several.
 
     Raises:
-        UnreadableError: If it is damaged, or holds what is refused.
+        UnreadableError: If it is damaged, or has a member that is refused.
     """
     number = 0
     try:
@@ -96,7 +96,7 @@ def archive_files(
 
 
 def _checked(archive: str, name: str) -> str:
-    """Return a member's name without needless parts; raises UnreadableError for a trick."""
+    """Return a member's name, normalized; raises UnreadableError if it leaves the archive."""
     parts = [part for part in re.split(r"[/\\]", name) if part not in ("", ".")]
     if name.startswith(("/", "\\")) or _DRIVE.match(name) or ".." in parts or "\0" in name:
         message = f"{archive}: refused: {name!r} points out of the archive"
@@ -105,7 +105,7 @@ def _checked(archive: str, name: str) -> str:
 
 
 def _check_link(archive: str, name: str, target: str, *, is_hard: bool) -> None:
-    """Raise UnreadableError for a link that leaves the archive."""
+    """Raise UnreadableError for a link that points out of the archive."""
     base = "" if is_hard else posixpath.dirname(name)
     place = posixpath.normpath(posixpath.join(base, target))
     if target.startswith(("/", "\\")) or _DRIVE.match(target) or place.split("/")[0] == "..":
@@ -127,7 +127,7 @@ def _place(archive: str, name: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ZipMember:
-    """A file in a zip archive, by its place there: names may repeat."""
+    """A file in a zip archive, identified by its offset: names may repeat."""
 
     path: str
     folder: str
@@ -140,7 +140,7 @@ class ZipMember:
 
 
 class _Member(io.BufferedIOBase):
-    """The bytes of a zip's member; damage is an OSError."""
+    """Reader of the bytes of a zip member; raises OSError for damage."""
 
     def __init__(self, archive: StoredFile, info: zipfile.ZipInfo) -> None:
         self._file = archive.open()
@@ -172,9 +172,9 @@ def _zip_files(file: StoredFile, left: _Left) -> Iterator[StoredFile]:
     with file.open() as opened, zipfile.ZipFile(opened) as archive:
         infos = archive.infolist()
         whole = opened.seek(0, os.SEEK_END)
-    stated = sum(i.compress_size for i in infos)  # members may lie over each other
+    stated = sum(i.compress_size for i in infos)  # members may overlap
     methods = {i.compress_type for i in infos}
-    packed.check_growth(
+    compressed.check_growth(
         sum(i.file_size for i in infos),
         min(stated, whole),
         file.path,
@@ -202,7 +202,7 @@ def _zip_files(file: StoredFile, left: _Left) -> Iterator[StoredFile]:
 
 @dataclass(frozen=True, slots=True)
 class TarMember:
-    """A file in a tar archive that is not compressed, by its place there."""
+    """A file in a tar archive that is not compressed, identified by its offset."""
 
     path: str
     folder: str
@@ -218,7 +218,7 @@ class TarMember:
 
 
 class _Range(io.BufferedIOBase):
-    """So many bytes of an open file."""
+    """Reader of the next `size` bytes of an open file."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file = file
@@ -237,7 +237,7 @@ class _Range(io.BufferedIOBase):
 
 @dataclass(frozen=True, slots=True)
 class StreamedMember:
-    """A file in a compressed tar that is unpacked anew each time it is asked for."""
+    """A file in a compressed tar that is unpacked again on each access."""
 
     path: str
     folder: str
@@ -255,7 +255,7 @@ class StreamedMember:
 
 
 class _Stream(io.RawIOBase):
-    """What a compressed file holds, as a file; gives no more of a header than a header has."""
+    """A compressed file as an unpacked stream; the length of a member's header is bounded."""
 
     def __init__(self, file: StoredFile) -> None:
         self._chunks = chunks(file)
@@ -264,7 +264,7 @@ class _Stream(io.RawIOBase):
         self.allowed: int | None = _MOST_HEADER
 
     def read(self, size: int | None = -1, /) -> bytes:
-        wanted = packed.CHUNK if size is None or size < 0 else size
+        wanted = compressed.CHUNK if size is None or size < 0 else size
         while len(self._held) < wanted and (piece := next(self._chunks, None)) is not None:
             self._held += piece
         data, self._held = self._held[:wanted], self._held[wanted:]
@@ -283,7 +283,7 @@ def _streamed(stream: _Stream) -> tarfile.TarFile:
 def _members(
     stream: _Stream, tar: tarfile.TarFile
 ) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
-    """Yield the members of a stream and, of regular files, their bytes, to be read at once."""
+    """Yield the members of a stream; the bytes of regular files must be read before the next."""
     while True:
         stream.allowed = _MOST_HEADER
         member = tar.next()
@@ -292,14 +292,14 @@ def _members(
             return
         opened = tar.extractfile(member) if member.isreg() else None
         yield member, opened
-        while opened is not None and opened.read(packed.CHUNK):
+        while opened is not None and opened.read(compressed.CHUNK):
             pass
 
 
 def _tar_files(file: StoredFile, left: _Left, kept: Kept) -> Iterator[StoredFile]:
     if isinstance(file, DiskFile):
         with file.open() as opened:
-            is_packed = packed.is_packed(opened.read(packed.CHUNK))
+            is_packed = compressed.is_packed(opened.read(compressed.CHUNK))
         if not is_packed:
             with tarfile.open(file.path, "r:") as tar:
                 for member in tar:
@@ -314,13 +314,13 @@ def _tar_files(file: StoredFile, left: _Left, kept: Kept) -> Iterator[StoredFile
 def _kept_files(
     file: StoredFile, stream: _Stream, tar: tarfile.TarFile, left: _Left, kept: Kept
 ) -> Iterator[StoredFile]:
-    """Yield the files of a compressed tar, dumps with their bytes, others with their kind."""
+    """Yield the files of a compressed tar: dumps with their bytes, others with their kind."""
     for number, (member, opened) in enumerate(_members(stream, tar)):
         name = _regular(file.path, member, left)
         if name is None or opened is None:
             continue
         place = _place(file.path, name)
-        head = opened.read(packed.CHUNK)
+        head = opened.read(compressed.CHUNK)
         kind = head_kind(MemoryFile(*place, head))
         if part_of(kind) is None:
             is_kept = name.endswith(_SMALL)

@@ -1,8 +1,8 @@
-"""Compressed files, by content: gzip, xz, bzip2 and, where Python can read it, zstandard.
+"""Compressed files, recognized by content: gzip, xz, bzip2 and, from Python 3.14 on, zstandard.
 
-What is unpacked is bounded, so that no small file fills the memory: at most `MOST_UNPACKED` bytes,
-and at most `MOST_EXPANSION` times the packed size once it is more than 16 MiB; of gzip and zip, at
-most `MOST_DEFLATED` times once it is more than 256 MiB.
+The unpacked size is bounded, so that no small file fills the memory: at most `MOST_UNPACKED` bytes;
+above 16 MiB at most `MOST_EXPANSION` times the packed size; of gzip and zip above 256 MiB at most
+`MOST_DEFLATED` times.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 MOST_UNPACKED = 8 << 30
-"""Bytes to which a compressed file or an archive may grow."""
+"""Most bytes that a compressed file or an archive may unpack to."""
 
 MOST_EXPANSION = 2000
-"""How many times its size a compressed file may grow; xz finds that texts of passes repeat."""
+"""Largest ratio of unpacked to packed bytes; xz packs repeated texts of passes very small."""
 
 MOST_DEFLATED = 250
-"""The same for what deflate made of a large file: of dumps 5 to 60, of zeros 1030, its most."""
+"""The same for deflate (gzip, zip); dumps have 5 to 60, zeros 1030, the largest possible."""
 
 CHUNK = 1 << 16
 _UNPACKED_ANYWAY = 1 << 24
@@ -34,7 +34,7 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 class _Decompressor(Protocol):
-    """What unpacks one member of a compressed file, a piece at a time."""
+    """Decompressor of one member of a compressed file, piece by piece."""
 
     @property
     def eof(self) -> bool:
@@ -42,14 +42,14 @@ class _Decompressor(Protocol):
 
     @property
     def unused_data(self) -> bytes:
-        """What follows the end of the member."""
+        """Bytes after the end of the member."""
 
     def decompress(self, data: bytes, max_length: int, /) -> bytes:
-        """Return at most so many bytes, given more of the packed data."""
+        """Return at most `max_length` unpacked bytes, given more of the packed data."""
 
 
 class _Gunzip:
-    """zlib's decompressor with the manners of the others: it keeps what it has not yet used."""
+    """zlib's decompressor with the interface of the others: it keeps the input not yet used."""
 
     def __init__(self) -> None:
         self._zlib = zlib.decompressobj(wbits=31)
@@ -100,7 +100,7 @@ _MAGIC: tuple[tuple[bytes, Callable[[], _Decompressor]], ...] = (
 
 
 def _unpacker(head: bytes) -> tuple[bytes, Callable[[], _Decompressor]] | None:
-    """Return the first bytes of a form of compression, and what unpacks it; None for no such."""
+    """Return the magic bytes and the decompressor for a file that begins so; else None."""
     for magic, make in _MAGIC:
         if head.startswith(magic) and (magic != b"BZh" or head[4:7] in (b"1AY", b"\x17rE")):
             return magic, make
@@ -113,15 +113,15 @@ def is_packed(head: bytes) -> bool:
 
 
 def unpacked(file: BinaryIO, path: str, cut: list[bool] | None = None) -> Iterator[bytes]:
-    """Yield what a file holds, piece by piece; of a compressed file that is cut off, what is there.
+    """Yield the unpacked content of a file, piece by piece; of a cut file, what can be unpacked.
 
     Args:
-        file: Read from where it stands.
+        file: An open file, read from its current position.
         path: Name for messages.
         cut: Gets an item if a compressed file ends too early.
 
     Raises:
-        UnreadableError: If nothing of it can be unpacked, or if it grows too much.
+        UnreadableError: If nothing of it can be unpacked, or if it unpacks to too much.
     """
     head = file.read(CHUNK)
     if not is_packed(head):
@@ -133,7 +133,7 @@ def unpacked(file: BinaryIO, path: str, cut: list[bool] | None = None) -> Iterat
 
 
 def _unpack(file: BinaryIO, head: bytes, path: str, cut: list[bool] | None) -> Iterator[bytes]:
-    """Yield what a compressed file holds, of which `head` has been read."""
+    """Yield the unpacked content of a compressed file, of which `head` has been read."""
     total, packed = 0, len(head)
     found = _unpacker(head)
     while found is not None:
@@ -178,13 +178,13 @@ def _made(make: Callable[[], _Decompressor], path: str) -> _Decompressor:
 
 
 def check_growth(total: int, packed: int, path: str, *, is_deflated: bool = False) -> None:
-    """Raise UnreadableError where a file grows more than text does.
+    """Raise UnreadableError if a file unpacks to more than text does.
 
     Args:
         total: Bytes unpacked.
-        packed: Bytes that these were.
+        packed: Bytes before unpacking.
         path: Name for the message.
-        is_deflated: Whether it is gzip, or zip's usual way.
+        is_deflated: Whether it is compressed by deflate (gzip, zip).
     """
     most = max(_UNPACKED_ANYWAY, packed * MOST_EXPANSION)
     if is_deflated:
@@ -195,7 +195,7 @@ def check_growth(total: int, packed: int, path: str, *, is_deflated: bool = Fals
 
 
 def _refuse_or_note(error: Exception, path: str, cut: list[bool] | None, total: int) -> None:
-    """Raise UnreadableError where nothing could be unpacked; else note that the file is cut."""
+    """Raise UnreadableError if nothing could be unpacked; else note that the file is cut."""
     if not total:
         message = f"{path}: cannot be unpacked: {error}"
         raise UnreadableError(message) from error
@@ -203,6 +203,6 @@ def _refuse_or_note(error: Exception, path: str, cut: list[bool] | None, total: 
 
 
 def _note(cut: list[bool] | None) -> None:
-    """Note that a compressed file ends too early, for whoever wants to know."""
+    """Note that a compressed file ends too early, if the caller passed a list for it."""
     if cut is not None:
         cut.append(True)

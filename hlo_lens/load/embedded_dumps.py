@@ -1,8 +1,8 @@
-"""A text that holds dumps of several kinds, as a log does: the buffer-side texts cut out of it.
+"""Buffer-side texts inside another text, such as a log with several dumps.
 
-A buffer-side text ends where a line begins that none of its kind has. Each is put into a file of
-its own in memory, with as many line ends before it as there were, so that places stay those of the
-log. What is left is the HLO text. A buffer-side text belongs to the module before it.
+A buffer-side text ends at the first line that no buffer-side text has. Each becomes a file in
+memory, after as many empty lines as it has lines before it in the log, so that line numbers stay
+those of the log. The rest is the HLO text. A buffer-side text belongs to the module before it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from hlo_lens.text.source import Source
 
 _VALUES = re.compile(r"^(?:Total bytes used: [^\n]*\n\s*)?Used values:", re.MULTILINE)
-"""Header of the used values, which alone may begin a line earlier."""
+"""Header of the used values, the only one that may begin on an earlier line."""
 
 _OTHERS = re.compile(
     rf"^(?![ \t]|$|allocation \d|<\d|\d|-{{4}}|{'|'.join(map(re.escape, BUFFER_HEADERS))}"
     r"|cumulative_size;|The rest )",
     re.MULTILINE,
 )
-"""Where a line begins that no buffer-side text has."""
+"""Start of a line that no buffer-side text has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class Part:
     """A buffer-side text in a log.
 
     Attributes:
-        kind: Word for it in XLA's file names.
-        start: Where it begins.
-        end: Where it ends.
+        kind: Part of the module, as in XLA's file names.
+        start: Offset of its start.
+        end: Offset of its end.
     """
 
     kind: str
@@ -48,7 +48,7 @@ class Part:
 
 
 def buffer_parts(text: str) -> list[Part]:
-    """Return the buffer-side texts in a text, in order; none within another."""
+    """Return the buffer-side texts in a text, in order, without overlaps."""
     starts: list[tuple[int, str]] = []
     for row in BUFFER_ROWS:
         places = _line_starts(text, row.headers[0])
@@ -65,7 +65,7 @@ def buffer_parts(text: str) -> list[Part]:
 
 
 def _line_starts(text: str, word: str) -> list[int]:
-    """Return where lines begin with a word."""
+    """Return the offsets of lines that begin with a word."""
     found = [0] if text.startswith(word) else []
     place = text.find(f"\n{word}") + 1
     while place:
@@ -76,7 +76,7 @@ def _line_starts(text: str, word: str) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What stands around the dumps in a text.
+    """The text around the dumps in a text.
 
     Attributes:
         source: The whole text.
@@ -87,7 +87,7 @@ class Around:
     dumps: tuple[tuple[int, int], ...] = ()
 
     def has_any(self, words: Iterable[str]) -> bool:
-        """Return whether any of some words stands outside the dumps."""
+        """Whether any of some words occurs outside the dumps."""
         text = self.source.text
         ends = (*(start for start, _ in self.dumps), len(text))
         spans = list(zip((0, *(end for _, end in self.dumps)), ends, strict=True))
@@ -95,11 +95,11 @@ class Around:
 
     @property
     def dump_lines(self) -> int:
-        """Lines that are dumps."""
+        """Number of lines in dumps."""
         return sum(self.source.text.count("\n", start, end) for start, end in self.dumps)
 
     def rest(self) -> Source:
-        """Return the text with blank lines where dumps are; places stay the same."""
+        """Return the text with blank lines in place of the dumps; offsets stay the same."""
         if not self.dumps:
             return self.source
         text = self.source.text
@@ -114,12 +114,12 @@ class Around:
 
 
 def around_parts(source: Source, parts: Sequence[Part]) -> Around:
-    """Return what stands around buffer-side texts."""
+    """Return the text around buffer-side texts."""
     return Around(source, tuple((part.start, part.end) for part in parts))
 
 
 def around_modules(modules: Sequence[HloModule]) -> Around:
-    """Return what stands around the modules of one text, or inside them without being HLO."""
+    """Return the text around the modules of one text, and the lines inside them that are no HLO."""
     source = modules[0].columns.source
     dumps: list[tuple[int, int]] = []
     done = 0
@@ -139,7 +139,7 @@ def files_of_parts(
     Args:
         source: The log.
         parts: Its buffer-side texts.
-        lines: Line where each module begins; what stands before the first belongs to it too.
+        lines: First line of each module; texts before the first module belong to it too.
     """
     found: list[dict[str, StoredFile]] = [{} for _ in lines]
     for part in parts:
@@ -150,7 +150,7 @@ def files_of_parts(
 
 
 def files_alone(source: Source, parts: Sequence[Part]) -> list[dict[str, StoredFile]]:
-    """Return the buffer-side texts of a log without HLO text; a kind that repeats begins anew."""
+    """Return the buffer-side texts of a log without HLO; a repeated kind begins another module."""
     found: list[dict[str, StoredFile]] = []
     for part in parts:
         if not found or part.kind in found[-1]:
@@ -160,6 +160,6 @@ def files_alone(source: Source, parts: Sequence[Part]) -> list[dict[str, StoredF
 
 
 def _file(source: Source, part: Part, line: int) -> MemoryFile:
-    """Return a file of one buffer-side text, whose lines have the numbers of the log."""
+    """Return a file of one buffer-side text; its line numbers are those of the log."""
     text = "\n" * (line - 1) + source.text[part.start : part.end]
     return MemoryFile(path=source.path, data=text.encode("utf-8", errors="surrogatepass"))

@@ -35,11 +35,11 @@ _PACKAGES = (
     "tensorflow",
 )
 _MOST_PIECES = 16
-"""Pieces of an options file that are read: 1 MiB."""
+"""Most pieces of an options file that are read (1 MiB)."""
 
 
 def installed_versions(tool_version: str) -> dict[str, str | None]:
-    """Return name and version of what matters for dumps; imports nothing of it.
+    """Return the versions of all packages that matter for dumps, without importing them.
 
     Packages that are not installed are left out; jax and jaxlib then have None.
     """
@@ -59,7 +59,7 @@ def installed_versions(tool_version: str) -> dict[str, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class JaxlibFlags:
-    """What the installed jaxlib knows of some flags.
+    """Which of some flags the installed jaxlib has.
 
     Attributes:
         version: Its version.
@@ -73,14 +73,14 @@ class JaxlibFlags:
 
 
 _LIBRARY = 50 << 20
-"""Bytes that the library with XLA in it has at least."""
+"""Least size in bytes of the library that contains XLA."""
 _FLAG = re.compile(rb"(?<![a-z0-9_])xla_[a-z0-9_]{3,80}(?=\0)")
 
 
 def jaxlib_flags(names: Sequence[str]) -> JaxlibFlags | None:
     """Return which of some flags the installed jaxlib has; None if no jaxlib is installed.
 
-    Its library holds the names of flags as they are, each ending with a zero; it is not imported.
+    Flag names are zero-terminated strings in its library, which is searched, not imported.
     """
     library = _library()
     if library is None:
@@ -92,7 +92,7 @@ def jaxlib_flags(names: Sequence[str]) -> JaxlibFlags | None:
 
 
 def _library() -> Path | None:
-    """Return the library of jaxlib that has XLA in it; None where there is none."""
+    """Return the library of jaxlib that contains XLA; None if there is none."""
     spec = importlib.util.find_spec("jaxlib")
     folders = [] if spec is None else list(spec.submodule_search_locations or ())
     files = [file for folder in folders for file in Path(folder).glob("*.so")]

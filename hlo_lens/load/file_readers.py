@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What a file holds.
+    """Content of a file.
 
     Attributes:
         file: The file.
@@ -47,7 +47,7 @@ class Content:
         source: Its text.
         beside: Finds the other texts of its module.
         progress: Called with characters done and characters in all.
-        parts: Buffer-side texts that stand in it beside other text.
+        parts: Buffer-side texts in it, next to other text.
     """
 
     file: StoredFile
@@ -62,8 +62,8 @@ class Opened:
     """A file that is being read.
 
     Attributes:
-        pieces: What is still to be read of it, unpacked.
-        cut: Has an item if it is compressed and ends too early.
+        pieces: The rest of its content, unpacked.
+        cut: Has an item if the file is compressed and ends too early.
     """
 
     def __init__(self, file: StoredFile) -> None:
@@ -82,7 +82,7 @@ def modules_of(
 
     Args:
         file: The file.
-        opened: The same file, where somebody has begun to read it.
+        opened: The same file, if its first piece has been read already.
         progress: Called with characters done and characters in all.
         siblings: Finds the other texts of the same module; None for a file that is read alone, as
             a text of one kind.
@@ -107,7 +107,7 @@ def modules_of(
     source = source_of(pieces, file, opened.cut)
     kind = sniff(source.text)
     if kind is DumpKind.OTHER and (bare := cut_log_prefixes(source)) is not None:
-        source, kind = bare, sniff(bare.text)  # a log whose prefixes begin late
+        source, kind = bare, sniff(bare.text)  # a log whose first lines have no prefix
     if not ROW_OF[kind].parser:
         raise DumpSyntaxError(ROW_OF[kind].refusal, path=source.path)
     beside = siblings or SiblingFiles()
@@ -121,7 +121,7 @@ _HEAD = 64
 
 
 def _unmixed(content: Content) -> Content:
-    """Return the content with the buffer-side texts apart that stand in a log, or beside HLO."""
+    """Return the content with the buffer-side texts split off that are inside a log or HLO text."""
     text = content.source.text
     has_hlo = content.kind is DumpKind.HLO or "\nHloModule " in text
     begins = text[:_HEAD].lstrip().startswith(BUFFER_HEADERS)
@@ -132,7 +132,7 @@ def _unmixed(content: Content) -> Content:
 
 
 def _hlo_modules(content: Content) -> Iterator[ModuleDump]:
-    """Yield the modules of an HLO text, which may be several, or in a log; and what that says."""
+    """Yield the modules in an HLO text or log, and the log's messages around them."""
     from hlo_lens.syntax.hlo.module import parse_hlo_modules  # Lark, which --help must not pay
 
     source, progress = content.source, content.progress
@@ -167,7 +167,7 @@ def _hlo_source(content: Content) -> Source:
 
 
 def _buffer_modules(content: Content) -> Iterator[ModuleDump]:
-    """Yield the module that a buffer-side text belongs to, with the other texts of the same."""
+    """Yield the module that a buffer-side text belongs to, with its other texts."""
     if content.parts:
         for texts in files_alone(content.source, content.parts):
             yield ModuleDump(
@@ -197,7 +197,7 @@ def _buffer_modules(content: Content) -> Iterator[ModuleDump]:
 
 
 def _around(content: Content, around: Around) -> Iterator[ModuleDump]:
-    """Yield the trees that the text around dumps draws, and what it says as a log."""
+    """Yield the call trees and the log messages in the text around dumps."""
     rest = None
     if around.has_any(BRANCHES):
         rest = around.rest()
@@ -208,7 +208,7 @@ def _around(content: Content, around: Around) -> Iterator[ModuleDump]:
 
 
 def _log_module(content: Content, source: Source, dump_lines: int = 0) -> ModuleDump:
-    """Return what a log says."""
+    """Return the module entry of a log."""
     return ModuleDump(
         name=name_of(content.file),
         kind=DumpKind.LOG,
@@ -218,7 +218,7 @@ def _log_module(content: Content, source: Source, dump_lines: int = 0) -> Module
 
 
 def _tree_module(content: Content, source: Source) -> ModuleDump:
-    """Return the call trees that a text draws."""
+    """Return the module entry of the call trees in a text."""
     return ModuleDump(
         name=name_of(content.file),
         kind=DumpKind.CALL_TREE,
@@ -228,7 +228,7 @@ def _tree_module(content: Content, source: Source) -> ModuleDump:
 
 
 def _without_hlo(content: Content) -> Iterator[ModuleDump]:
-    """Yield what a text without HLO holds: buffer-side texts, call trees, what it says as a log."""
+    """Yield the buffer-side texts, call trees and log messages in a text without HLO."""
     source = content.source
     if content.kind in BUFFER_PARTS or content.parts:
         yield from _buffer_modules(content)

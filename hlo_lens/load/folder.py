@@ -1,11 +1,11 @@
-"""What ``--xla_dump_to`` filled, in a folder or an archive: its files by module and stage.
+"""Files of a folder or archive that ``--xla_dump_to`` wrote, grouped by module and stage.
 
-The files of one module share folder, number, name and change list, whatever their time stamps.
-Where XLA left out a name because the file's would have been too long, the number alone decides. A
-text whose time stamp shows that a stage was written twice begins a second run of the program.
+The files of one module share folder, number, name and change list; time stamps may differ. Where
+XLA left out the name because the file name would have been too long, the number decides. A second
+text of the same stage with another time stamp begins a second run of the program.
 
-Other HLO texts named after a module are stages that this version does not know, if they are of the
-same module; else they are single fusions and the like that XLA cut out, and are left aside.
+Other HLO texts named after a module are stages unknown to this version if their header names the
+same module; else they are parts that XLA wrote separately, such as fusions, and are skipped.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from hlo_lens.load.file_readers import modules_of
 from hlo_lens.load.lazy_texts import buffer_texts, lazy_module, proto_texts
 from hlo_lens.load.nested_archives import with_archives_open
 from hlo_lens.load.stored import DiskFile, head_kind, head_of, name_of, read_source
-from hlo_lens.load.unread_files import CUT_OUT, REPEATED, UNREADABLE, LeftAsides
-from hlo_lens.model.dump import Lazy, ModuleDump, Stage
+from hlo_lens.load.unread_files import LeftAsides
+from hlo_lens.model.dump import CUT_OUT, REPEATED, UNREADABLE, Lazy, ModuleDump, Stage
 from hlo_lens.text.dump_files import (
     BEFORE,
     PACKED,
@@ -50,8 +50,8 @@ class ModuleFiles:
         key: Number, name and change list as in the file names.
         folder: Folder below what was loaded.
         number: Its number; None for a text of no stage.
-        stages: Stage, empty for none, to part, empty for the HLO text, to file.
-        target: What libtpu says of the TPU it was compiled for; None where it does not.
+        stages: Files by stage (empty for none) and part (empty for the HLO text).
+        target: File of libtpu on the target TPU, if there is one.
     """
 
     key: str
@@ -61,7 +61,7 @@ class ModuleFiles:
     target: StoredFile | None = None
 
     def has(self, name: DumpFileName) -> bool:
-        """Whether there is such a text already."""
+        """Whether there is a text of this stage and part already."""
         return name.part in self.stages.get(name.stage or "", {})
 
     def put(self, name: DumpFileName, file: StoredFile) -> None:
@@ -75,7 +75,7 @@ class ModuleFiles:
 
 
 def files_of(folder: Path) -> Iterator[DiskFile]:
-    """Yield the files of a folder and its folders, in order; what cannot be looked at is left."""
+    """Yield the files of a folder and its subfolders, in order, without inaccessible ones."""
     for directory, folders, names in os.walk(folder):
         folders.sort()
         below = os.path.relpath(directory, folder)
@@ -95,8 +95,8 @@ def sort_files(
 
     Args:
         files: In any order.
-        left: Is told of those that belong to no module.
-        opens_archives: Whether archives on the disk are folders; else they are left aside.
+        left: Counts the files that belong to no module.
+        opens_archives: Whether to read archives on disk as folders; else they are skipped.
     """
     groups: dict[tuple[str, str], list[ModuleFiles]] = {}
     later: list[tuple[StoredFile, DumpFileName]] = []
@@ -126,8 +126,8 @@ def sort_files(
 def _join_split(groups: list[ModuleFiles]) -> list[ModuleFiles]:
     """Join a text from before optimizations with the later texts that got another number.
 
-    XLA may renumber a module on the way (openxla/xla#7193). Joined are a module that has nothing
-    but the first and the next of the same name that has it not.
+    XLA may renumber a module during compilation (openxla/xla#7193). A module with that text alone
+    is joined with the next module of the same name that lacks it.
     """
     waiting: dict[tuple[str, str], ModuleFiles] = {}
     joined = []
@@ -168,7 +168,7 @@ _NUMBER_ALONE = re.compile(r"module_\d{4,}$")
 
 
 def _join_nameless(groups: dict[tuple[str, str], list[ModuleFiles]]) -> None:
-    """Join files whose module name was left out with the one module of their number."""
+    """Join files without a module name with the module of the same number."""
     for place, key in [key for key in groups if _NUMBER_ALONE.match(key[1])]:
         named = [k for k in groups if k[0] == place and k[1].startswith(f"{key}.")]
         if len(named) != 1 or len(groups[named[0]]) != len(groups[place, key]):
@@ -186,7 +186,7 @@ def _put_late(
     name: DumpFileName,
     left: LeftAsides,
 ) -> None:
-    """Add an HLO text of no known stage: to its module, as one cut out of it, or as its own."""
+    """Add an HLO text of unknown stage to its module, or count it as skipped part of a module."""
     place, whole = _place(file), name.key
     owners = [k for k in groups if k[0] == place and whole.startswith(f"{k[1]}.")]
     if not owners:
@@ -214,13 +214,13 @@ def _texts(group: ModuleFiles) -> Iterator[StoredFile]:
 
 
 def title_name(file: StoredFile) -> str | None:
-    """Return the name in the header of an HLO text; None where its beginning has none."""
+    """Return the module name in the header of an HLO text; None if its beginning has none."""
     found = _NAME.search(head_of(file))
     return found[1].decode("ascii", "replace") if found else None
 
 
 def folder_modules(groups: Iterable[ModuleFiles], *, strict: bool = False) -> Iterator[ModuleDump]:
-    """Yield the modules of some files, each at its latest stage."""
+    """Yield the modules of groups of files, each at its latest stage."""
     for group in groups:
         plain = group.stages.get("", {}).get("")
         if plain is not None and _holds_several(plain):
@@ -230,7 +230,7 @@ def folder_modules(groups: Iterable[ModuleFiles], *, strict: bool = False) -> It
 
 
 def module_at(group: ModuleFiles, stage: str | None, *, strict: bool = False) -> ModuleDump:
-    """Return a module at one stage; at the latest that has an HLO text for None."""
+    """Return a module at a stage; None means the latest stage with an HLO text."""
     stages = group.stages
     if stage is None:
         ordered = sorted(stages, key=lambda name: (-stage_rank(name), name))
@@ -286,7 +286,7 @@ def _stages(group: ModuleFiles) -> tuple[Stage, ...]:
 
 
 def stages_beside(path: str) -> tuple[Stage, ...]:
-    """Return the stages of the module that a file on a disk belongs to, of the files next to it."""
+    """Return the stages of a file's module, found among the files next to it on disk."""
     own = Path(path)
     key = split_file_name(own.name).key
     files = [DiskFile(str(file)) for file in sorted(own.parent.glob(f"*{escape(key)}.*"))]
@@ -298,7 +298,7 @@ def stages_beside(path: str) -> tuple[Stage, ...]:
 
 
 def _paths(parts: Mapping[str, StoredFile]) -> tuple[str, ...]:
-    """Return the paths of a stage's files, that of the HLO text first."""
+    """Return the paths of a stage's files, the HLO text first."""
     return tuple(parts[part].path for part in sorted(parts, key=lambda part: (part != "", part)))
 
 
@@ -306,7 +306,7 @@ _HEADERS = re.compile(r"^[ \t]*HloModule[ ,]", re.MULTILINE)
 
 
 def _holds_several(file: StoredFile) -> bool:
-    """Whether a file of no stage of XLA's holds more than one module."""
+    """Whether a file without a stage in its name holds more than one module."""
     try:
         return len(_HEADERS.findall(read_source(file).text)) > 1
     except UnreadableError:

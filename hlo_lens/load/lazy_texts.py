@@ -86,7 +86,7 @@ def _parse(kind: DumpKind, source: Source) -> Any:
 
 
 def _combined_live_range(file: StoredFile, source: Source | None) -> HloLiveRange | None:
-    """Return the live ranges that follow the allocations, as until April 2026; or None."""
+    """Return the live ranges after the allocations (one file until April 2026), or None."""
     text = _source(file, source)
     found: HloLiveRange | None = None
     if "\nHloLiveRange " in text.text:

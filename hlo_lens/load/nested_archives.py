@@ -1,7 +1,7 @@
 """Archives in a folder, each read as a folder of its name.
 
-One beside a folder of its name is that folder once more, and is left aside; so is one without
-dumps, and one in an archive.
+Archives next to a folder of the same name are skipped as duplicates; so are archives without dumps
+and archives in archives.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.stored import DiskFile, head_kind, head_of
-from hlo_lens.load.unread_files import REFUSED, UNPACKED, LeftAsides
+from hlo_lens.load.unread_files import LeftAsides
+from hlo_lens.model.dump import REFUSED, UNPACKED
 from hlo_lens.text.content_kind import archive_form
 from hlo_lens.text.dump_files import without_archive_end
 from hlo_lens.text.dump_kinds import DumpKind, part_of
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 def with_archives_open(
     files: Iterable[tuple[StoredFile, DumpKind | None]], left: LeftAsides
 ) -> Iterator[tuple[StoredFile, DumpKind | None]]:
-    """Yield files with their kinds; for an archive that holds dumps, what is in it."""
+    """Yield files with their kinds; for an archive with dumps, its members."""
     from hlo_lens.load.archive import Kept
 
     kept = Kept()
@@ -41,7 +42,7 @@ def with_archives_open(
 
 
 def _is_unpacked_beside(file: DiskFile) -> bool:
-    """Whether a folder has the name of an archive, which then is the same once more."""
+    """Whether a folder with the archive's name is next to it."""
     path = Path(file.path)
     return path.with_name(without_archive_end(path.name)).is_dir()
 
@@ -49,7 +50,7 @@ def _is_unpacked_beside(file: DiskFile) -> bool:
 def _members(
     file: DiskFile, left: LeftAsides, kept: Kept
 ) -> Iterator[tuple[StoredFile, DumpKind | None]]:
-    """Yield what is in an archive of a folder, as if it were a folder of its name."""
+    """Yield the members of an archive as files of a folder of its name."""
     from hlo_lens.load.archive import archive_files
 
     form = archive_form(head_of(file))

@@ -1,4 +1,4 @@
-"""A ``.hlo.pb`` file to the module in it: HLO text, buffer assignment and heap traces."""
+"""The module in a ``.hlo.pb`` file: HLO text, buffer assignment and heap traces."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def proto_module(
         data: Its bytes, unpacked.
         before: Reads the text from before optimizations.
         stages: Finds the stages of the module.
-        progress: Called with characters of its text done and in all.
+        progress: Called with characters of its text done and characters in all.
 
     Raises:
         DumpSyntaxError: If it is damaged.
@@ -68,7 +68,7 @@ def proto_module(
 
 
 def proto_buffers(texts: ProtoTexts, path: str) -> BufferTexts:
-    """Return readers of what a proto says of buffers."""
+    """Return lazy readers of the buffer-side texts of a proto."""
     if texts.assignment is None:
         return BufferTexts()
     return BufferTexts(

@@ -1,4 +1,4 @@
-"""The other texts of the same module that stand beside a file on a disk."""
+"""Other texts of the same module, next to a file on disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SiblingFiles:
-    """Finds the texts beside a file; a file counts only if its content is what its name says.
+    """Finds the files next to a file; their content must be of the kind that their name says.
 
     Args:
         file: The file; None, standard input and files in archives have no siblings.
@@ -41,7 +41,7 @@ class SiblingFiles:
                 self._own = path
 
     def same_stage(self) -> dict[str, StoredFile]:
-        """Return the other texts of the same module and stage: part, empty for HLO, to file."""
+        """Return the other files of the module and stage by part (empty for HLO)."""
         found: dict[str, StoredFile] = {}
         for path in self._files():
             other = split_file_name(path.name)
@@ -66,11 +66,15 @@ class SiblingFiles:
         return next((f for f in texts if f and part_of(head_kind(f)) in ("", PROTO)), None)
 
     def stages(self) -> Lazy[tuple[Stage, ...]] | None:
-        """Return what finds all stages of the module; None for a file of no stage."""
+        """Return the lazy stages of the module; None for a file of no stage."""
         return None if self._own is None else Lazy(partial(self._stages, str(self._own)))
 
     def _files(self, start: str = "") -> list[Path]:
-        """Return the other files of the module whose stage begins so, nearest in time first."""
+        """Return the other files of the module, nearest in time first.
+
+        Args:
+            start: First characters of their stage.
+        """
         if self._own is None:
             return []
         is_stamped = self._name.stamp_us is not None

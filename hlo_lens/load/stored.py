@@ -1,6 +1,6 @@
-"""Where a file's bytes come from: a disk, standard input, or an archive that has been opened.
+"""Sources of a file's bytes: a disk, standard input, or an opened archive.
 
-A stored file can be sent to another process, which then reads it for itself.
+A stored file can be sent to another process, which then reads the bytes itself.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class StoredFile(Protocol):
 
     @property
     def folder(self) -> str:
-        """The folder that holds it, below what was loaded; empty for its top."""
+        """Its folder, relative to the loaded path; empty for the top."""
 
     def open(self) -> BinaryIO:
         """Return its bytes, as they are stored; raises OSError."""
@@ -55,9 +55,9 @@ class DiskFile:
 
 @dataclass(frozen=True, slots=True)
 class MemoryFile:
-    """A file whose bytes are in memory, as those of an archive that can only be read in order.
+    """A file whose bytes are in memory, such as a member of a compressed tar.
 
-    Of one whose kind is known to be no dump, the kind alone is kept.
+    Of files known to be no dump, the kind is kept without the bytes.
     """
 
     path: str
@@ -121,12 +121,12 @@ def read_source(file: StoredFile | str) -> Source:
 
 
 def source_of(pieces: Iterable[bytes], file: StoredFile, cut: Sequence[bool] = ()) -> Source:
-    """Return the text of bytes that a file holds.
+    """Return the text of a file from its bytes.
 
     Args:
         pieces: The bytes, piece by piece.
-        file: Where they are from.
-        cut: Holds an item, once all pieces are read, if the file is known to end too early.
+        file: The file, for its name.
+        cut: Has an item, once all pieces are read, if the file is known to end too early.
     """
     source = clean(decode_pieces(pieces), "<stdin>" if file.path == STDIN else file.path)
     source.is_cut = bool(cut)
@@ -134,7 +134,7 @@ def source_of(pieces: Iterable[bytes], file: StoredFile, cut: Sequence[bool] = (
 
 
 def head_of(file: StoredFile) -> bytes:
-    """Return the first bytes of a file, unpacked; none where it cannot be read."""
+    """Return the first bytes of a file, unpacked; empty if it cannot be read."""
     try:
         return next(chunks(file), b"")[:CHUNK]
     except UnreadableError:
@@ -142,7 +142,7 @@ def head_of(file: StoredFile) -> bytes:
 
 
 def head_kind(file: StoredFile) -> DumpKind | None:
-    """Return the kind of a file by its beginning; None where it cannot be read."""
+    """Return the kind of a file by its beginning; None if it cannot be read."""
     if isinstance(file, MemoryFile) and file.kind is not None:
         return file.kind
     try:

@@ -1,18 +1,12 @@
-"""Files of a folder or archive that are left aside, counted by what they are."""
+"""Counts of the skipped files of a folder or archive, by kind."""
 
 from __future__ import annotations
 
 from hlo_lens.model.dump import LeftAside
 
-UNREADABLE = "file that cannot be read"
-CUT_OUT = "part of a module that XLA cut out"
-UNPACKED = "archive of a folder that lies beside it"
-REFUSED = "archive that is damaged or refused"
-REPEATED = "second text of the same module and stage"
-
 
 class LeftAsides:
-    """Counts the files that are left aside."""
+    """Counter of skipped files."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -24,7 +18,7 @@ class LeftAsides:
         self._examples.setdefault(kind, path)
 
     def add_all(self, others: LeftAsides) -> None:
-        """Count what another has counted."""
+        """Add the counts of another counter."""
         for kind, count in others._counts.items():
             self._counts[kind] = self._counts.get(kind, 0) + count
             self._examples.setdefault(kind, others._examples[kind])

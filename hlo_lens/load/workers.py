@@ -1,8 +1,8 @@
-"""The same work on many modules, on all cores, in the order of the modules.
+"""A function applied to many modules on all cores, with results in the order of the modules.
 
-Few or small modules are worked on in this process: a second one costs more than it saves. A process
-that dies takes no other module's result with it: what it left is done again one by one, and the
-module on which another one dies is told.
+Few or small modules are processed in this process: a second one would cost more than it saves. If a
+worker process dies, the modules without a result are processed again one by one; the module that
+kills a worker gets the result None.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 FEW = 16
-"""Modules that one process works on."""
+"""Fewer modules than this are processed in one process if they are small."""
 
 SMALL = 4 << 20
-"""Bytes of text that one process works on."""
+"""Modules with fewer bytes of text than this are small."""
 
 _SECONDS_BETWEEN_COLLECTIONS = 0.5
 
@@ -46,13 +46,13 @@ def map_modules(
     progress: Progress | None = None,
     processes: int | None = None,
 ) -> list[R | None]:
-    """Return what a function makes of each module, in their order; None where its process died.
+    """Return the result of a function for each module, in their order; None if its process died.
 
     Args:
-        function: A function of a module's top level; its errors are raised here.
-        modules: Not read yet.
+        function: Function at the top level of a Python module; its errors are raised here.
+        modules: Modules that have not been read yet.
         progress: Called with modules done and modules in all.
-        processes: How many to use; None for as many as there are cores, or one for little work.
+        processes: Number of processes; None means one per core, or one for little work.
     """
     count = min(len(modules), processes or _processes(modules))
     if count <= 1:
@@ -67,7 +67,7 @@ def map_modules(
             missing = [k for k in left if k not in found]
             if count == 1 and missing:
                 dead.add(missing[0])
-            count = 1  # one at a time, so that the module on which it dies is known
+            count = 1  # one at a time, so that the module that kills it is known
     return [found.get(k) for k in range(len(modules))]
 
 
@@ -79,7 +79,7 @@ def _processes(modules: Sequence[ModuleDump]) -> int:
 
 
 def _size(module: ModuleDump) -> int:
-    """Return the bytes of a module's files; of one in an archive, none that can be known."""
+    """Return the bytes of a module's files; a small constant for files in archives."""
     sizes = 0
     for file in module.files:
         try:
@@ -109,7 +109,7 @@ def _in_pool(
     found: dict[int, R],
     progress: Progress | None,
 ) -> None:
-    """Put what a function makes of some of the modules into `found`; raises BrokenProcessPool."""
+    """Add the results for the modules in `left` to `found`; raises BrokenProcessPool."""
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(count, mp_context=_context(), initializer=_begin)
     futures: dict[Future[R], int] = {}
@@ -133,7 +133,7 @@ def _in_pool(
 
 
 def _take_finished(futures: dict[Future[R], int], found: dict[int, R]) -> None:
-    """Keep the results of what was done before a process died."""
+    """Keep the results from before a process died."""
     for future, k in futures.items():
         if future.done() and not future.cancelled():
             try:
@@ -143,9 +143,9 @@ def _take_finished(futures: dict[Future[R], int], found: dict[int, R]) -> None:
 
 
 def _context() -> BaseContext:
-    """Return how processes are made: forked where that is safe, which starts them at once.
+    """Return the start method of processes: fork where it is safe, since it is fast.
 
-    It is not where there are threads: Python's own, or those that JAX starts outside of Python.
+    Fork is not safe with threads: Python's own, or those that JAX starts outside of Python.
     """
     is_alone = threading.active_count() == 1 and "jaxlib" not in sys.modules
     if sys.platform == "linux" and is_alone:
@@ -154,16 +154,16 @@ def _context() -> BaseContext:
 
 
 def _begin() -> None:
-    """Prepare a process: Control-C ends it without a word, and what it was born with stays."""
+    """Prepare a worker: Ctrl-C ends it silently, and objects from before are not collected."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.disable()
     gc.freeze()
 
 
 class _Worker(Generic[R]):
-    """Calls a function, and now and then collects what its modules left behind.
+    """Calls a function and runs the garbage collector from time to time.
 
-    Modules hold themselves, so that only a collection frees them; the command line does none.
+    Modules have reference cycles, which only the collector frees; the command line turns it off.
     """
 
     def __init__(self, function: Callable[[ModuleDump], R]) -> None:
@@ -176,7 +176,7 @@ class _Worker(Generic[R]):
 
 
 _last: list[float] = []
-"""When this process last collected."""
+"""Time of the last collection in this process."""
 
 
 def _collect_now_and_then() -> None:

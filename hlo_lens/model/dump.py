@@ -249,13 +249,20 @@ def _stages_like(stages: tuple[Stage, ...], wanted: str) -> list[Stage]:
     return exact or [stage for stage in stages if wanted in stage.name]
 
 
+UNREADABLE = "file that cannot be read"
+CUT_OUT = "part of a module that XLA wrote separately"
+UNPACKED = "archive next to its unpacked folder"
+REFUSED = "archive that is damaged or refused"
+REPEATED = "second text of the same module and stage"
+
+
 @dataclass(frozen=True, slots=True)
 class LeftAside:
-    """Files of a folder or archive that are no texts of a module.
+    """Skipped files of a folder or archive: those that are no texts of a module.
 
     Attributes:
-        kind: What they are.
-        count: How many.
+        kind: A value of `DumpKind`, or one of the reasons above.
+        count: Number of files.
         example: Path of the first.
     """
 

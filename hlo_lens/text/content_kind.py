@@ -1,4 +1,4 @@
-"""The kind of a dump by its content, never by its name: text, proto or archive."""
+"""Kind of a file by its content, never by its name: text, proto or archive."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _CALL_TREE = re.compile(
     rf"|^{_ASCII_LINE}(?<=[\d)\]])[^\S\n]*+\n{_ASCII_LINE}$",
     re.MULTILINE,
 )
-"""Two branches with names; in ASCII also a place at the end of the first; or a place and a branch
-with one; or what PyTorch's CommDebugMode prints."""
+"""Two named branches (in ASCII the first one ends in a source location), or a source location
+followed by a branch with one, or the table of PyTorch's CommDebugMode."""
 
 BRANCHES = (
     *("\u251c\u2500", "\u2514\u2500", "\u2570\u2500", "\u2523\u2501", "\u2517\u2501"),
     *("\u2560\u2550", "\u255a\u2550", "|-", "+-", "`-", "\\-", " PASS"),
 )
-"""What a call tree has at least one of; a text without any need not be searched for one."""
+"""Character sequences of which every call tree has at least one: a quick test before the search."""
 
 
 def call_tree_start(text: str) -> int | None:
-    """Return where a text begins to draw a call tree, or None."""
+    """Return the offset of the first call tree in a text, or None."""
     if not any(branch in text for branch in BRANCHES):
         return None
     match = _CALL_TREE.search(text)
@@ -45,9 +45,9 @@ _PLACE = re.compile(r"\.[A-Za-z]\w{0,4}:\d|\bline \d")
 
 
 def draws_calls(text: str) -> bool:
-    """Return whether a text draws a tree of calls: of lists of files and packages a log has many.
+    """Whether a text has a tree of calls, not only of files or packages as logs often have.
 
-    Calls have places, a file and a line, or are those that PyTorch's CommDebugMode prints.
+    Calls have a source location (file and line) or are in a table of PyTorch's CommDebugMode.
     """
     start = call_tree_start(text)
     if start is None:
@@ -60,19 +60,19 @@ def draws_calls(text: str) -> bool:
 _SIGNS = tuple((row.kind, re.compile(sign, re.MULTILINE)) for row in ROWS for sign in row.signs)
 
 _HEADER_INSIDE = re.compile(r"(?<![\w.\"'\\-])HloModule [A-Za-z_][\w.-]*+, [a-z_]++=")
-"""A header that a log prints after other words on its line."""
+"""A module header that follows other words on its line, as in a log."""
 
 _WEAK = (DumpKind.TEXTPROTO, DumpKind.MLIR, DumpKind.LLVM_IR)
-"""Kinds whose signs a log may have too."""
+"""Kinds whose signs also occur in logs."""
 
 _SNIFFED = 1 << 16
-"""How many characters decide the kind, unless a log holds the dump further down."""
+"""Characters that decide the kind, unless a dump begins further down in a log."""
 
 
 def sniff(text: str) -> DumpKind:
-    """Return the kind of a text by its content, never by its name.
+    """Return the kind of a text by its content.
 
-    What stands first decides; a dump inside a log is found wherever it begins.
+    The first dump in the text decides; a dump inside a log is found wherever it begins.
     """
     if not text or text.isspace():
         return DumpKind.EMPTY
@@ -105,9 +105,9 @@ _STARTS = tuple((word.encode(), row.kind) for row in ROWS for word in row.header
 
 
 def sniff_start(head: bytes) -> DumpKind | None:
-    """Return what `sniff` returns for a text that begins so; None where only `sniff` can tell.
+    """Return the kind of a file by its first bytes; None where `sniff` has to read the text.
 
-    A folder of thousands of files is sorted by it.
+    Fast enough to sort folders of thousands of files.
     """
     if archive_form(head) is not None:
         return DumpKind.ARCHIVE
@@ -118,30 +118,30 @@ def sniff_start(head: bytes) -> DumpKind | None:
 
 
 _STRANGE = re.compile(r"[\0-\x08\x0e-\x1a\x1c-\x1f\ufffd]|\\x[89a-f]")
-"""Control characters, and what `decode` makes of bytes that are no text."""
+"""Control characters, and the escapes that `decode` writes for bytes that are no text."""
 
 
 def _is_binary(head: str) -> bool:
-    """Whether a text is the decoding of bytes that are no text."""
+    """Whether a decoded text was binary data."""
     strange = len(_STRANGE.findall(head))
     return strange * 20 > len(head) and _SIGNS[0][1].search(head) is None
 
 
 PROTO_MESSAGES = ("HloModuleProto", "HloProto", "HloSnapshot")
-"""By how many messages the module is inside of."""
+"""Kinds of proto; each one contains the one before it."""
 
 PROTO_HEAD = 1 << 13
-"""How many bytes tell a proto."""
+"""Bytes that `proto_message` needs."""
 
 _FIRST_FIELD, _SECOND_FIELD = b"\x0a", b"\x12"
 _PROTO_NAME = re.compile(rb"[\x21-\x7e]{1,4096}")
 
 
 def proto_message(head: bytes) -> str | None:
-    """Return which proto some bytes are, or the beginning of; None if they are none of XLA's.
+    """Return the kind of proto that bytes begin, one of `PROTO_MESSAGES`; None for other bytes.
 
-    Messages do not say what they are. Each of these begins with its first field, which is a message
-    inside, or the module's name, behind which comes the name of the entry computation.
+    Protos carry no type. Each of these begins with its first field: the next inner message, and in
+    the innermost the module's name, followed by the name of the entry computation.
     """
     position = 0
     for message in PROTO_MESSAGES:
@@ -156,7 +156,7 @@ def proto_message(head: bytes) -> str | None:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return a number of a proto and the position behind it; 0 where it is cut off or too long."""
+    """Return a varint and the offset of its end; 0 if it is cut off or too long."""
     number = 0
     for place, byte in enumerate(data[position : position + 10]):
         number |= (byte & 0x7F) << 7 * place
@@ -170,7 +170,7 @@ _TAR_BLOCK = 512
 
 
 def archive_form(head: bytes) -> str | None:
-    """Return ``zip`` or ``tar`` for a file that begins so; None for any other."""
+    """Return ``zip`` or ``tar`` if a file that begins with these bytes is one, else None."""
     if head.startswith((b"PK\3\4", b"PK\5\6", b"PK\7\x08")):
         return "zip"
     block = head[:_TAR_BLOCK]

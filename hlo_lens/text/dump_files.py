@@ -22,7 +22,7 @@ _KNOWN = r"""
 _PASS = r"\d{4,5}\.[^/]+\.after_[^/]+\.before_[^/]+"
 _PASS_STEP = r"\d{4}\.(?!autotuner_|triton_fusion|cudnn_fusion)[^/]+"
 PACKED = r"(?:\.(?:gz|xz|bz2|zst))?"
-"""Regular expression of the ending that a compressed file has after its own."""
+"""Pattern of the optional second extension of compressed files."""
 
 _PARTS = "|".join(sorted(BUFFER_PARTS.values(), key=len, reverse=True))
 _STAGES = re.compile(
@@ -31,8 +31,8 @@ _STAGES = re.compile(
     \.(?:txt|hlo|(?P<proto>hlo\.pb)){PACKED}$""",
     re.VERBOSE | re.DOTALL,
 )
-"""Module names and stages have dots both; the longest module name before a stage is right, for no
-stage ends in another."""
+"""Both module names and stages contain dots. The longest module name is the right one: no stage is
+a suffix of another."""
 
 _INSIDE_PASS = re.compile(r"\.\d{4,5}\.[^/]+\.after_[^/]+$")
 _PART_ONLY = re.compile(rf"\.({_PARTS})\.txt{PACKED}$")
@@ -45,12 +45,12 @@ _TITLE = re.compile(r"^(?:\d+\.)?module_\d{4,}\.?|\.cl_\d+$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpFileName:
-    """What the name of a dump file says.
+    """Parts of the name of a dump file.
 
     Attributes:
-        module: All before the stage: time stamp, module number, module name, change list.
-        number: Module number, None where the name holds none.
-        stage: Stage such as ``cpu_after_optimizations``, None where the name holds none.
+        module: Everything before the stage: time stamp, module number, module name, change list.
+        number: Module number, None if the name has none.
+        stage: Stage such as ``cpu_after_optimizations``, None if the name has none.
         part: ``buffer-assignment`` and so on, ``hlo-proto``; empty for the HLO text.
     """
 
@@ -61,26 +61,26 @@ class DumpFileName:
 
     @property
     def stamp_us(self) -> int | None:
-        """Microseconds since 1970, where ``--xla_dump_include_timestamp`` put them in front.
+        """Time stamp of ``--xla_dump_include_timestamp`` in microseconds since 1970.
 
-        Each file of a module has its own.
+        Each file of a module has its own; None if the name has none.
         """
         found = _STAMPED.match(self.module)
         return int(found["stamp"]) if found else None
 
     @property
     def key(self) -> str:
-        """What all files of one module in one folder share: its number, name and change list."""
+        """Number, name and change list: equal for all files of one module in a folder."""
         return _STAMPED.sub("", self.module)
 
     @property
     def title(self) -> str:
-        """The module's name alone; empty where XLA left it out because it was too long."""
+        """Name of the module; empty where XLA left it out because it was too long."""
         return title_of(self.module)
 
 
 def title_of(module: str) -> str:
-    """Return the name alone of a module as files spell it.
+    """Return the module's name in the first part of a file name.
 
     >>> title_of("module_0012.jit_f.cl_1003875606")
     'jit_f'
@@ -89,7 +89,7 @@ def title_of(module: str) -> str:
 
 
 def split_file_name(name: str) -> DumpFileName:
-    """Return the parts of a dump file's name, which may be any name."""
+    """Return the parts of a file name; accepts any name."""
     stage = _STAGES.match(name)
     part = None if stage else _PART_ONLY.search(name)
     if part is not None:
@@ -111,7 +111,7 @@ _ARCHIVE_ENDS = re.compile(r"\.(?:zip|t[gbxz]z2?|tar(?:\.\w+)?)$", re.IGNORECASE
 
 
 def without_archive_end(name: str) -> str:
-    """Return the name of the folder that an archive was made from, by its own name.
+    """Return the name of the folder that an archive was made from, by the archive's name.
 
     >>> without_archive_end("host0.tar.gz"), without_archive_end("jax-0.10.2")
     ('host0', 'jax-0.10.2')

@@ -1,7 +1,7 @@
 """The table of dump kinds: one row for each kind of text that hlo-lens reads or recognizes.
 
 A row has the kind's part of XLA's file names, its header lines, its parser, the field that keeps
-what is parsed, and the XLA flag that writes it. Everything that depends on the kind of a dump
+the parsed text, and the XLA flag that writes it. Everything that depends on the kind of a dump
 (recognizing content, splitting file names, cutting logs, reading, advice) asks this table.
 
 Source of the file names: xla/service/dump.cc, FilenameFor; of the headers: each kind's printer.
@@ -50,7 +50,7 @@ class KindRow:
             text in a log.
         signs: Regular expressions (multi-line) of the first lines.
         parser: ``module:function`` that parses the text; empty if hlo-lens does not read it.
-        field: Field of `BufferTexts` that keeps what is parsed; empty for kinds that are no
+        field: Field of `BufferTexts` that keeps the parsed text; empty for kinds that are no
             buffer-side text.
         flag: XLA flag that writes it; empty if XLA writes no file of it.
         refusal: Error message for a file of this kind, if it is not read.

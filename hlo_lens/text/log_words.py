@@ -1,7 +1,7 @@
-"""Words that a log has only where it holds something that hlo-lens reads.
+"""Words in logs at which messages begin that hlo-lens reads.
 
-They are searched for one by one, the fastest way there is to look through hundreds of megabytes;
-the readers then look at each place. A word here that no reader takes costs time and nothing else.
+Plain searches for one word at a time are the fastest way through hundreds of megabytes; the readers
+then parse the text at each hit. A word without a reader only costs time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SHARDINGS = (
     "OrderedDict(",
 )
 SHARDINGS_BESIDE = (" => ", "{devices=[", "P(", "@")
-"""Words that lines with shardings have, and many others: they are looked for beside those."""
+"""Words of lines with shardings that other lines have too; they count only near those above."""
 
 BOXES = ("┌──", "+---")
 """Left upper corners of drawings."""
@@ -61,11 +61,11 @@ _SHARDING_SIGNS = (
     "Mesh(device_ids=",
     "Mesh(axis_sizes=",
 )
-"""Words that tell a log with shardings from other texts."""
+"""Words that distinguish a log with shardings from other texts."""
 
 _BOX_WALLS = ("│ GPU ", "│ CPU ", "│ TPU ", "│GPU ", "│CPU ", "│TPU ")
 _COLORED_BOXES = ("  GPU 0 ", "  CPU 0 ", "  TPU 0 ")
-"""Drawings whose boxes were colours, cut from the text by then."""
+"""Labels of drawings whose boxes are colours, which are removed from the text before."""
 
 
 ALL = (
@@ -79,9 +79,9 @@ ALL = (
     *_BOX_WALLS,
     *_COLORED_BOXES,
 )
-"""All of them."""
+"""All words that make a text a log."""
 
 
 def has_log_words(text: str) -> bool:
-    """Return whether any of the words stands in a text."""
+    """Whether a text contains any of the words."""
     return any(word in text for word in ALL)

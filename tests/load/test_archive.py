@@ -333,7 +333,7 @@ def test_archive_beside_the_folder_it_was_made_from_is_not_read_again(tmp_path: 
     dump = load(tmp_path)
     assert [m.name for m in dump.modules] == ["module_0000.jit_f", "module_0001.jit_g"]
     asides = {aside.kind: aside.count for aside in dump.left_aside}
-    assert asides["archive of a folder that lies beside it"] == 1
+    assert asides["archive next to its unpacked folder"] == 1
 
 
 def test_bad_archive_in_a_folder_stops_nothing_and_archives_in_archives_are_told(

@@ -171,7 +171,7 @@ def test_parts_that_xla_cut_out_are_no_stages(tmp_path: Path) -> None:
     assert module.stage == "cpu_after_optimizations"
     assert "after_something_new" in [stage.name for stage in module.stages]
     assert [(a.kind, a.count) for a in dump.left_aside] == [
-        ("part of a module that XLA cut out", 2)
+        ("part of a module that XLA wrote separately", 2)
     ]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.dumps.xla_flags import ERROR, FINE, NOTE, WARNING, Finding
 from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.model.dump import REFUSED
 from hlo_lens.text.dump_files import BEFORE, title_of
 from hlo_lens.text.dump_kinds import AS_TEXT, ROW_OF, DumpKind
 
@@ -141,7 +142,7 @@ def _plain(dump: Dump, modules: Sequence[ModuleDump]) -> Iterator[Finding]:
         what = "no file has a name of XLA's: other texts of the same module cannot be found"
         yield Finding(NOTE, what, f"a folder that {AS_TEXT} filled tells more")
     for aside in dump.left_aside:
-        if aside.kind == "archive that is damaged or refused":
+        if aside.kind == REFUSED:
             what = f"{aside.count} archives inside cannot be read, such as {aside.example}"
             yield Finding(WARNING, what, f"hlo-lens ls {aside.example} says why")
 
@@ -208,14 +209,15 @@ def empty_findings(asides: Sequence[LeftAside], *, exists: bool) -> list[Finding
     found: list[Finding] = []
     if not exists:
         found.append(Finding(ERROR, "it does not exist; XLA makes it at the first compile"))
-    refused = kinds.get("archive that is damaged or refused")
+    refused = kinds.get(REFUSED)
     if refused is not None:
         what = f"it holds {refused.count} archives that cannot be read"
         found.append(Finding(ERROR, what, f"hlo-lens ls {refused.example} says why"))
-    if "binary data" in kinds:
-        what = f"it holds {kinds['binary data'].count} binary files: protos, without text?"
+    binary = kinds.get(DumpKind.BINARY.value)
+    if binary is not None:
+        what = f"it holds {binary.count} binary files: protos, without text?"
         found.append(Finding(ERROR, what, "add --xla_dump_hlo_as_text"))
-    if "MLIR" in kinds:
+    if DumpKind.MLIR.value in kinds:
         what = (
             "it holds MLIR and no HLO: no module matched --xla_dump_hlo_module_re, or the compile "
             "failed at once"
