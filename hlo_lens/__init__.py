@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.replica_groups import expand_replica_groups
     from hlo_lens.model.shapes.shape import Layout, Shape
     from hlo_lens.model.shapes.sharding import HloSharding
-    from hlo_lens.model.snapshot.facts import Snapshot
+    from hlo_lens.model.snapshot.module_snapshot import Snapshot
     from hlo_lens.model.text_reader import HloReader
     from hlo_lens.syntax.buffers.assignment import parse_buffer_assignment, parse_buffer_values
     from hlo_lens.syntax.buffers.live_range import parse_live_range
@@ -178,7 +178,7 @@ _HOMES = {
     "hlo_lens.model.shapes.replica_groups": ("expand_replica_groups",),
     "hlo_lens.model.shapes.shape": ("Layout", "Shape"),
     "hlo_lens.model.shapes.sharding": ("HloSharding",),
-    "hlo_lens.model.snapshot.facts": ("Snapshot",),
+    "hlo_lens.model.snapshot.module_snapshot": ("Snapshot",),
     "hlo_lens.syntax.buffers.assignment": ("parse_buffer_assignment", "parse_buffer_values"),
     "hlo_lens.syntax.logs.buffer_log": ("parse_buffer_log",),
     "hlo_lens.syntax.call_trees.drawn_trees": ("parse_call_trees",),

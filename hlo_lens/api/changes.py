@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.comparison.module_diff import ModuleDiff
     from hlo_lens.analysis.program_diff.difference import ProgramDiff
     from hlo_lens.api.sides import LoadedSide, Side, SideModule
-    from hlo_lens.model.snapshot.facts import ModuleSnapshot
+    from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
     from hlo_lens.report.render.table import Report
 
 

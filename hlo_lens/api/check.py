@@ -16,7 +16,7 @@ from hlo_lens.text.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from hlo_lens.analysis.gate.budget import Rule
     from hlo_lens.api.sides import Progress, Side, SideModule
@@ -90,7 +90,7 @@ def judge_sides(
     """Return what became of rules on the modules of a head that has been read."""
     if diff is None:
         alone = [
-            Candidate(head=module.snapshot, report=partial(_report, module), place=place)
+            Candidate(head=module.snapshot, place=place)
             for place, module in enumerate(head.modules)
         ]
         judgement = judge(rules, Sides(candidates=alone, has_baseline=False))
@@ -103,13 +103,12 @@ def judge_sides(
     for place, module in enumerate(head.modules):
         if place in copies:
             continue
-        candidate = Candidate(head=module.snapshot, report=partial(_report, module), place=place)
+        candidate = Candidate(head=module.snapshot, place=place)
         if place in partners:
             one, found = partners[place]
             base = diff.base.modules[one]
             candidate = dataclasses.replace(
                 candidate,
-                base_report=partial(_report, base),
                 diff=found,
                 is_same_program=cache(partial(_is_same_program, base, module)),
             )
@@ -126,7 +125,3 @@ def judge_sides(
 def _is_same_program(base: SideModule, head: SideModule) -> bool:
     one = fingerprint_of(base)
     return one is not None and one == fingerprint_of(head)
-
-
-def _report(module: SideModule) -> Mapping[str, object]:
-    return module.report

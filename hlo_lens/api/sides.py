@@ -7,7 +7,6 @@ import json
 import math
 from collections import Counter
 from dataclasses import dataclass
-from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,15 +16,15 @@ from hlo_lens.load import STDIN, load, read_source
 from hlo_lens.load.stored import DiskFile, head_of, require
 from hlo_lens.model.dump import Dump, ModuleDump
 from hlo_lens.model.hlo.module import HloModule
-from hlo_lens.model.snapshot.facts import Snapshot
+from hlo_lens.model.snapshot.module_snapshot import Snapshot
 from hlo_lens.model.snapshot.reading import read_snapshot
 from hlo_lens.text.errors import DumpSyntaxError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
-    from hlo_lens.model.snapshot.facts import ModuleSnapshot
+    from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
     Side: TypeAlias = "str | Path | Dump | ModuleDump | HloModule | Snapshot"
     Progress: TypeAlias = Callable[[int, int], None]
@@ -44,17 +43,10 @@ class SideModule:
     Attributes:
         snapshot: What is compared.
         dump: Its texts; None where there is only a snapshot.
-        whole: Makes its object in the report, of a snapshot as far as that keeps it.
     """
 
     snapshot: ModuleSnapshot
     dump: ModuleDump | None = None
-    whole: Callable[[], Mapping[str, object]]
-
-    @property
-    def report(self) -> Mapping[str, object]:
-        """Its object in the report, as far as a snapshot keeps it."""
-        return self.whole()
 
     @property
     def hlo(self) -> HloModule | None:
@@ -228,12 +220,7 @@ def _is_saved(side: Side) -> bool:
 
 
 def _of_snapshot(found: Snapshot) -> LoadedSide:
-    from hlo_lens.report.comparison.snapshot_file import report_of
-
-    modules = tuple(
-        SideModule(snapshot=module, whole=cache(partial(report_of, module)))
-        for module in found.modules
-    )
+    modules = tuple(SideModule(snapshot=module) for module in found.modules)
     return LoadedSide(path=found.path, modules=modules, is_snapshot=True)
 
 
@@ -252,26 +239,19 @@ def _of_modules(
 
 
 def _module_of(dump: ModuleDump, most_estimated: int | None) -> SideModule:
-    """Return a module with its object in the report, and what is compared of it."""
+    """Return a module with its snapshot."""
     from hlo_lens.analysis.comparison.module_pairs import plain_name
-    from hlo_lens.analysis.comparison.snapshot import Origin, module_snapshot
+    from hlo_lens.analysis.comparison.snapshot import module_snapshot
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
-    from hlo_lens.report.comparison.snapshot_file import numbers_of
-    from hlo_lens.report.program import objects as module_json
 
-    origin = Origin(target=target_of(dump), toolchain=toolchain_of(dump))
-    known = ModuleAnalysis(dump, most_estimated=most_estimated)
-    if not known.has_hlo:
-        report = module_json.object_without_hlo(known)
-        name = plain_name(dump.name)
-        kept = module_snapshot(name, numbers_of(report), None, known.memory, None, origin=origin)
-        return SideModule(snapshot=kept, dump=dump, whole=lambda: report)
-    numbers = numbers_of(module_json.module_numbers(known))
-    numbers["evident_partitions"] = known.summary.evident_partitions
-    kept = module_snapshot(dump.title, numbers, known, known.memory, known.shardings, origin=origin)
-    # only rules ask for it, and each of them anew
-    whole = cache(partial(module_json.module_object, known))
-    return SideModule(snapshot=kept, dump=dump, whole=whole)
+    analysis = ModuleAnalysis(dump, most_estimated=most_estimated)
+    kept = module_snapshot(
+        analysis,
+        name=dump.title if analysis.has_hlo else plain_name(dump.name),
+        target=target_of(dump),
+        toolchain=toolchain_of(dump),
+    )
+    return SideModule(snapshot=kept, dump=dump)
 
 
 _Key: TypeAlias = "tuple[str, str | None]"

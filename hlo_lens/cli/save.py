@@ -36,11 +36,11 @@ def save(path: str, path_out: str | None, pattern: re.Pattern[str] | None) -> No
     byte for byte for the same dump, without paths of this machine: fit to be committed.
     """
     from hlo_lens.api import snapshot
-    from hlo_lens.report.comparison.snapshot_file import snapshot_text
+    from hlo_lens.model.snapshot.writing import snapshot_text
 
     with progress_bar("reading") as progress:
         kept = snapshot(path, pattern=pattern, progress=progress)
-    text = snapshot_text(kept.to_dict(tool_version=hlo_lens.__version__))
+    text = snapshot_text(kept, tool_version=hlo_lens.__version__)
     if path_out is None or path_out == "-":
         click.echo(text, nl=False)
         return

@@ -13,9 +13,9 @@ from hlo_lens.analysis.gate.judge import FAIL, UNDECIDED
 from hlo_lens.api.check import check
 from hlo_lens.api.sides import read_snapshot_file, snapshot
 from hlo_lens.model.dump import Dump
-from hlo_lens.model.snapshot.facts import Snapshot
+from hlo_lens.model.snapshot.module_snapshot import Snapshot
 from hlo_lens.model.snapshot.reading import read_snapshot
-from hlo_lens.report.comparison.snapshot_file import snapshot_text
+from hlo_lens.model.snapshot.writing import snapshot_text
 from hlo_lens.report.comparison.verdicts import amount_text, check_report, label_of
 from hlo_lens.report.render.units import plural
 from hlo_lens.text.errors import HloLensError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hlo_lens.api.capture import Capture
     from hlo_lens.api.check import Checked
     from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.model.snapshot.facts import ModuleSnapshot
+    from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
     from hlo_lens.pytest_plugin.compiling import Compiling
 
 _BETWEEN = " :: "
@@ -154,7 +154,7 @@ class Session:
         own = Snapshot(path="this session", modules=tuple(self._modules))
         summary: list[str] = []
         if self._save is not None:
-            text = snapshot_text(own.to_dict(tool_version=__version__))
+            text = snapshot_text(own, tool_version=__version__)
             Path(self._save).write_text(text, "ascii", newline="")
             summary.append(f"{plural(len(own.modules), 'program')} saved to {self._save}")
         passed = True

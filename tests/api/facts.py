@@ -1,16 +1,22 @@
-"""Snapshots made by hand, for tests of comparisons."""
+"""Snapshots built by hand, for tests of comparisons."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 
 from hlo_lens.model.snapshot.facts import (
-    AliveGroup,
-    CollectiveFact,
-    EntryFact,
-    ModuleSnapshot,
-    SpacePeak,
+    CollectivesFacts,
+    CoverageFacts,
+    HostBytes,
+    MemoryFacts,
+    ModuleFacts,
+    PeakFacts,
+    ShardingFacts,
+    SpaceFacts,
 )
+from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
+from hlo_lens.model.snapshot.rows import AliveGroup, CollectiveFact, EntryFact, SpacePeak
 
 GROUP = AliveGroup(
     category="temp",
@@ -59,15 +65,30 @@ ENTRY = EntryFact(
     aliased_with=None,
 )
 
-REPORT: dict[str, object] = {
-    "backend": "cpu",
-    "is_scheduled": True,
-    "num_partitions": 8,
-    "evident_partitions": 8,
-    "replica_count": 1,
-    "instructions": 10,
-    "coverage": {"gaps": 0, "is_truncated": False},
-}
+FACTS = ModuleFacts(
+    backend="cpu",
+    is_scheduled=True,
+    num_partitions=8,
+    evident_partitions=8,
+    replica_count=1,
+    instructions=10,
+    coverage=CoverageFacts(instructions=10),
+)
+
+MEMORY = MemoryFacts(
+    source="buffer-assignment",
+    argument_bytes=40,
+    output_bytes=60,
+    alias_bytes=0,
+    temp_bytes=100,
+    temp_range=(100, 100),
+    constant_bytes=0,
+    thread_local_bytes=0,
+    total_bytes=200,
+    host_bytes=HostBytes(),
+    spaces=(SpaceFacts(color=0, name="HBM", temp_bytes=100, total_bytes=200),),
+    peak=PeakFacts(bytes=150),
+)
 
 
 def group(**changes: object) -> AliveGroup:
@@ -95,17 +116,29 @@ def peak(*groups: AliveGroup) -> SpacePeak:
     )
 
 
-def module(name: str = "jit_f", **changes: object) -> ModuleSnapshot:
-    known: dict[str, object] = {
-        "name": name,
+def module(
+    name: str = "jit_f",
+    *,
+    facts: ModuleFacts = FACTS,
+    collectives: tuple[CollectiveFact, ...] | None = (),
+    entries: tuple[EntryFact, ...] | None = (),
+    **changes: object,
+) -> ModuleSnapshot:
+    known = None
+    if collectives is not None:
+        counts = Counter(one.kind for one in collectives)
+        known = CollectivesFacts(
+            static=counts, dynamic=counts, wire_bytes_per_device=0, rows=collectives
+        )
+    sharding = None if entries is None else ShardingFacts(rows=entries)
+    if facts.collectives is None:
+        facts = dataclasses.replace(facts, collectives=known, sharding=sharding)
+    values: dict[str, object] = {
         "target": None,
         "toolchain": None,
         "signature": "s",
         "fingerprint": None,
-        "report": REPORT,
         "peaks": (),
-        "collectives": (),
-        "entries": (),
         "annotations": (),
     }
-    return ModuleSnapshot(**{**known, **changes})  # type: ignore[arg-type] # fields by name
+    return ModuleSnapshot(name=name, facts=facts, **{**values, **changes})  # type: ignore[arg-type] # fields by name

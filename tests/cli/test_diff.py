@@ -381,12 +381,12 @@ def test_a_missing_budget_is_3() -> None:
 def test_a_newer_snapshot_is_4(tmp_path: Path, saved: str) -> None:
     from pathlib import Path as Files
 
-    text = Files(saved).read_text().replace('"schema_version": 1', '"schema_version": 2', 1)
+    text = Files(saved).read_text().replace('"schema_version": 2', '"schema_version": 3', 1)
     newer = tmp_path / "newer.json"
     newer.write_text(text)
     code, _, err = _run("check", BASE, "--baseline", str(newer))
     assert code == 4
-    assert "update hlo-lens, or save the snapshot anew" in err
+    assert "update hlo-lens, or save the snapshot again" in err
 
 
 # ---- what is not known -------------------------------------------------------------------------

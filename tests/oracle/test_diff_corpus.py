@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from hlo_lens import diff, snapshot
-from hlo_lens.model.snapshot.facts import Snapshot
+from hlo_lens.model.snapshot.module_snapshot import Snapshot
 from tests.corpus import CORPUS, needs_corpus
 
 DUMPS = CORPUS / "dumps"

@@ -9,7 +9,7 @@ from hlo_lens.analysis.collectives.grouping import UNKNOWN_TIMES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.model.snapshot.facts import CollectiveFact
+    from hlo_lens.model.snapshot.rows import CollectiveFact
 
 EXPOSED, HIDDEN = "exposed, was hidden", "hidden, was exposed"
 INTO, OUT_OF = "into a loop", "out of a loop"

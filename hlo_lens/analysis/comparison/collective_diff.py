@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.comparison.collective_details import Detail
     from hlo_lens.analysis.result import Row
-    from hlo_lens.model.snapshot.facts import CollectiveFact, ModuleSnapshot
+    from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
+    from hlo_lens.model.snapshot.rows import CollectiveFact
 
 ADDED, REMOVED, MOVED, CHANGED = "added", "removed", "moved", "changed"
 

@@ -11,7 +11,7 @@ from hlo_lens.analysis.comparison.op_paths import last_scopes
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from hlo_lens.model.snapshot.facts import CollectiveFact
+    from hlo_lens.model.snapshot.rows import CollectiveFact
 
 _TIMES = re.compile(r" x(?:\d+|\?)$")
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.analysis.result import Row
-    from hlo_lens.model.snapshot.facts import EntryFact
+    from hlo_lens.model.snapshot.rows import EntryFact
 
 
 @dataclass(frozen=True, kw_only=True)

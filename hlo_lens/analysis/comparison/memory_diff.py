@@ -1,62 +1,42 @@
-"""The memory of two compiles: the statement line by line, and which values make the difference.
+"""Memory of two compiles: the statement line by line, and the values that differ.
 
-What makes the difference of a space is told by `peak_diff`.
+`peak_diff` attributes the difference of each memory space to values.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.delta import Delta
 from hlo_lens.analysis.comparison.peak_diff import FREE, NO_HEAP, PeakDiff, peak_diff
+from hlo_lens.model.snapshot.facts import MemoryFacts, SpaceFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hlo_lens.model.snapshot.facts import ModuleSnapshot
+    from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
-METRICS = (
-    "argument_bytes",
-    "output_bytes",
-    "alias_bytes",
-    "temp_bytes",
-    "constant_bytes",
-    "thread_local_bytes",
-    "total_bytes",
+_METRICS = tuple(
+    f.name for f in fields(MemoryFacts) if f.name.endswith("_bytes") and f.type == "int"
 )
-"""Lines of the statement of one device, as in the report's MEMORY object."""
-
-SPACE_METRICS = (
-    "argument_bytes",
-    "output_bytes",
-    "alias_bytes",
-    "temp_bytes",
-    "constant_bytes",
-    "thread_local_bytes",
-    "total_bytes",
-    "peak_bytes",
-    "fragmentation_bytes",
-    "padding_bytes",
-)
-"""Lines of the statement of one memory space."""
-
+_SPACE_METRICS = tuple(f.name for f in fields(SpaceFacts) if f.name.endswith("_bytes"))
 PEAK = "peak.bytes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryDiff:
-    """What changed in the memory of one module.
+    """Changes of the memory of one module.
 
     Attributes:
-        metrics: Line of the statement, as a path into MEMORY, to its values.
+        metrics: Path below `MemoryFacts` to the values of that line of the statement.
         base_source: ``buffer-assignment``, ``estimate``, or None where nothing is known.
         head_source: The same of the head.
-        peaks: One for each memory space of either side; none where the sides cannot be compared.
-        problem: Why they cannot be; empty where they can.
-        is_comparable: Whether they were compared: there is no problem, or in spite of it.
-        unexplained: Spaces of which only one side tells when what is alive, so that nothing says
-            which values make the difference.
+        peaks: One for each memory space of either side; empty if the sides cannot be compared.
+        problem: Reason why they cannot; empty if they can.
+        is_comparable: Whether they were compared, having no problem or in spite of it.
+        unexplained: Spaces with live ranges on one side only, where nothing attributes the
+            difference to values.
     """
 
     metrics: Mapping[str, Delta]
@@ -69,7 +49,7 @@ class MemoryDiff:
 
     @property
     def is_changed(self) -> bool:
-        """Whether any line or any group of values differs; not where they cannot be compared."""
+        """Whether any line or any group of values differs; False if they cannot be compared."""
         differs = self.has_other_numbers or any(peak.changed for peak in self.peaks)
         return self.is_comparable and differs
 
@@ -87,25 +67,24 @@ class MemoryDiff:
 def memory_diff(
     base: ModuleSnapshot, head: ModuleSnapshot, *, is_forced: bool = False
 ) -> MemoryDiff | None:
-    """Return what changed in the memory of a module; None where neither side knows anything.
+    """Return the changes of a module's memory; None where neither side has any.
 
     Args:
         base: Before.
         head: After.
         is_forced: Whether to compare an estimate with what XLA assigned.
     """
-    mine, yours = base.section("memory"), head.section("memory")
+    mine, yours = base.facts.memory, head.facts.memory
     if mine is None and yours is None:
         return None
-    sources = (_source(mine), _source(yours))
     problem = memory_problem(base, head)
-    is_comparable = not problem or (is_forced and None not in sources)
-    metrics = dict(_metrics(mine or {}, yours or {}, is_comparable=is_comparable))
+    is_comparable = not problem or (is_forced and None not in (mine, yours))
+    metrics = dict(_metrics(mine, yours, is_comparable=is_comparable))
     peaks, unexplained = _peaks(base, head, metrics) if is_comparable else ((), ())
     return MemoryDiff(
         metrics=metrics,
-        base_source=sources[0],
-        head_source=sources[1],
+        base_source=None if mine is None else mine.source,
+        head_source=None if yours is None else yours.source,
         peaks=peaks,
         problem=problem,
         is_comparable=is_comparable,
@@ -114,69 +93,53 @@ def memory_diff(
 
 
 def memory_problem(base: ModuleSnapshot, head: ModuleSnapshot) -> str:
-    """Return why the memory of two modules cannot be compared; empty where it can."""
-    sections = base.section("memory"), head.section("memory")
-    mine, yours = map(_source, sections)
+    """Return why the memory of two modules cannot be compared; empty if it can."""
+    mine, yours = base.facts.memory, head.facts.memory
     if mine is None or yours is None:
         which = "base" if mine is None else "head"
         return f"the memory of the {which} is not known: no buffer assignment and no schedule"
-    for which, memory in zip(("base", "head"), sections, strict=True):
-        if memory is not None and memory.get("is_complete") is False:
+    for which, memory in (("base", mine), ("head", yours)):
+        if not memory.is_complete:
             return (
-                f"the buffer texts of the {which} are not complete: not compared; dump them anew, "
+                f"the buffer texts of the {which} are not complete: not compared; dump them again, "
                 "or give --force"
             )
-    if mine == yours:
+    if mine.source == yours.source:
         return ""
-    which = "base" if mine == "estimate" else "head"
+    which = "base" if mine.source == "estimate" else "head"
     return (
         f"the memory of the {which} is an estimate, that of the other as XLA assigned it: not "
         "compared; dump the buffer assignment of both, or give --force"
     )
 
 
-def _source(memory: Mapping[str, object] | None) -> str | None:
-    found = None if memory is None else memory.get("source")
-    return found if isinstance(found, str) else None
-
-
 def _metrics(
-    mine: Mapping[str, object], yours: Mapping[str, object], *, is_comparable: bool
+    mine: MemoryFacts | None, yours: MemoryFacts | None, *, is_comparable: bool
 ) -> Iterator[tuple[str, Delta]]:
-    """Yield path and values of all lines of the statement."""
+    """Yield path and values of each line of the statement."""
 
-    def delta(one: Mapping[str, object], other: Mapping[str, object], name: str) -> Delta:
-        return Delta(base=_int(one, name), head=_int(other, name), is_comparable=is_comparable)
+    def delta(one: object, other: object, name: str) -> Delta:
+        values = (getattr(one, name, None), getattr(other, name, None))
+        return Delta(base=values[0], head=values[1], is_comparable=is_comparable)
 
-    for name in METRICS:
+    for name in _METRICS:
         yield name, delta(mine, yours, name)
-    yield PEAK, delta(_object(mine, "peak"), _object(yours, "peak"), "bytes")
+    yield PEAK, delta(mine and mine.peak, yours and yours.peak, "bytes")
     left, right = _spaces(mine), _spaces(yours)
-    absent: Mapping[str, object] = dict.fromkeys(SPACE_METRICS, 0)
     for color in sorted({*left, *right}):
         one, other = left.get(color), right.get(color)
-        label = str((other or one or {}).get("name"))
-        for name in SPACE_METRICS:
-            # a space in which nothing lies is not listed: its bytes are 0 if the others are known
-            values = (one or (absent if left else {}), other or (absent if right else {}))
-            yield f"spaces[{label}].{name}", delta(*values, name)
+        known = other or one
+        if known is None:
+            continue
+        # spaces without bytes are not listed; without any space nothing is known
+        empty = SpaceFacts(color=color, name=known.name, **dict.fromkeys(_SPACE_METRICS, 0))
+        for name in _SPACE_METRICS:
+            values = (one or (empty if left else None), other or (empty if right else None))
+            yield f"spaces[{known.name}].{name}", delta(*values, name)
 
 
-def _spaces(memory: Mapping[str, object]) -> dict[int, Mapping[str, object]]:
-    listed = memory.get("spaces")
-    spaces = listed if isinstance(listed, (list, tuple)) else ()
-    found = [space for space in spaces if isinstance(space, dict)]
-    return {space["color"]: space for space in found if isinstance(space.get("color"), int)}
-
-
-def _object(data: Mapping[str, object], name: str) -> Mapping[str, object]:
-    found = data.get(name)
-    return found if isinstance(found, dict) else {}
-
-
-def _int(data: Mapping[str, object], name: str) -> int | None:
-    found = data.get(name)
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+def _spaces(memory: MemoryFacts | None) -> dict[int, SpaceFacts]:
+    return {} if memory is None else {space.color: space for space in memory.spaces}
 
 
 # ---- the peaks ---------------------------------------------------------------------------------
@@ -185,7 +148,7 @@ def _int(data: Mapping[str, object], name: str) -> int | None:
 def _peaks(
     base: ModuleSnapshot, head: ModuleSnapshot, metrics: Mapping[str, Delta]
 ) -> tuple[tuple[PeakDiff, ...], tuple[str, ...]]:
-    """Return what makes the difference of each space, and the spaces where nothing tells it."""
+    """Return the difference of each space, and the spaces with live ranges on one side only."""
     left = {peak.color: peak for peak in base.peaks}
     right = {peak.color: peak for peak in head.peaks}
     found: list[PeakDiff] = []
@@ -202,7 +165,7 @@ def _peaks(
 
 
 def _rest(space: str, metrics: Mapping[str, Delta]) -> Mapping[str, Delta]:
-    """Return what is allocated in a space besides what is alive at its peak; empty if unknown."""
+    """Return the bytes of a space beyond those alive at its peak; empty if not known."""
     lines = ((FREE, "fragmentation_bytes"), (NO_HEAP, "thread_local_bytes"))
     found = {label: metrics.get(f"spaces[{space}].{name}") for label, name in lines}
     if any(delta is None or delta.delta is None for delta in found.values()):

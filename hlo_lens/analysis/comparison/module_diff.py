@@ -13,7 +13,7 @@ from hlo_lens.analysis.comparison.sharding_diff import ShardingDiff, sharding_di
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.program_diff.difference import ProgramDiff
-    from hlo_lens.model.snapshot.facts import ModuleSnapshot
+    from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
 SUBJECTS = ("memory", "collectives", "sharding", "program")
 """What can be compared."""

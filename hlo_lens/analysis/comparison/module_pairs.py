@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.model.snapshot.facts import ModuleSnapshot
+    from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
 _NUMBER = re.compile(r"(?:\.\d+)+$")
 _FILE_NUMBER = re.compile(r"^(?:.*\.)?module_\d{4,}\.")
@@ -105,11 +105,7 @@ def _is_copy(one: ModuleSnapshot, other: ModuleSnapshot) -> bool:
     identity = _identity(one)
     if identity is None or identity != _identity(other):
         return False
-    return _weight(one) != _weight(other) or _memory(one) == _memory(other)
-
-
-def _memory(module: ModuleSnapshot) -> object:
-    return module.section("memory")
+    return _weight(one) != _weight(other) or one.facts.memory == other.facts.memory
 
 
 def _by_name(modules: Sequence[ModuleSnapshot]) -> dict[str, list[int]]:
@@ -192,7 +188,7 @@ def _equal(
         key=lambda pair: (
             _weight(base[pair[0]]) != _weight(head[pair[1]]),
             -_weight(base[pair[0]]) - _weight(head[pair[1]]),
-            _memory(base[pair[0]]) != _memory(head[pair[1]]),
+            base[pair[0]].facts.memory != head[pair[1]].facts.memory,
             pair,
         ),
     )
@@ -214,6 +210,6 @@ def _distinct(modules: Sequence[ModuleSnapshot], places: Sequence[int]) -> list[
 
 
 def _weight(module: ModuleSnapshot) -> int:
-    """Return how much is known of a module's memory."""
-    memory = module.section("memory")
-    return 0 if memory is None else 2 if memory.get("source") == "buffer-assignment" else 1
+    """Return how much is known of a module's memory: 2 as XLA assigned it, 1 estimated, 0."""
+    memory = module.facts.memory
+    return 0 if memory is None else 2 if memory.source == "buffer-assignment" else 1

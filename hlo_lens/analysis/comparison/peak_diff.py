@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.comparison.delta import Delta
     from hlo_lens.analysis.result import Row
-    from hlo_lens.model.snapshot.facts import AliveGroup, SpacePeak
+    from hlo_lens.model.snapshot.rows import AliveGroup, SpacePeak
 
 FREE = "[fragmentation]"
 NO_HEAP = "[thread-local]"

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
     from hlo_lens.analysis.result import Row
-    from hlo_lens.model.snapshot.facts import AnnotationFact, EntryFact, ModuleSnapshot
+    from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
+    from hlo_lens.model.snapshot.rows import AnnotationFact, EntryFact
 
 ADDED, REMOVED, RESHARDED, RESHAPED = "added", "removed", "resharded", "reshaped"
 

@@ -1,38 +1,28 @@
-"""From the results of all passes on a module to what is kept of it: a `ModuleSnapshot`."""
+"""Snapshot of a module from the results of its passes."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.collectives.grouping import UNKNOWN_TIMES
+from hlo_lens.analysis.comparison.facts import digest, module_facts
+from hlo_lens.analysis.comparison.portable_sources import portable_source, split_source
 from hlo_lens.analysis.memory.makers import instructions_by_name, makers_of, op_name_of
 from hlo_lens.analysis.memory.occupancy import owned_bytes
 from hlo_lens.analysis.memory.peak import LiveValue, peak_memory
-from hlo_lens.model.snapshot.facts import (
-    AliveGroup,
-    AnnotationFact,
-    CollectiveFact,
-    EntryFact,
-    ModuleSnapshot,
-    SpacePeak,
-    portable_path,
-)
+from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
+from hlo_lens.model.snapshot.rows import AliveGroup, AnnotationFact, SpacePeak
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from hlo_lens.analysis.collectives.results import Collective, Collectives
     from hlo_lens.analysis.memory.layout import LaidValue, MemoryLayout
     from hlo_lens.analysis.memory.results import MemoryResults
     from hlo_lens.analysis.memory.statement import SpaceMemory
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.sharding.annotations import Annotation
     from hlo_lens.analysis.sharding.results import ShardingResults
-    from hlo_lens.analysis.sharding.table import ShardedValue
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
 
@@ -42,65 +32,39 @@ FRAGMENTATION = "[fragmentation]"
 _LAYOUT = re.compile(r"\{[^{}]*\}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """What only the files tell of a module.
-
-    Attributes:
-        target: What it was compiled for.
-        toolchain: Compiler.
-        fingerprint: Digest of the program.
-    """
-
-    target: str | None = None
-    toolchain: str | None = None
-    fingerprint: str | None = None
-
-
 def module_snapshot(
-    name: str,
-    report: Mapping[str, object],
-    results: ModuleAnalysis | None,
-    memory: MemoryResults | None,
-    shardings: ShardingResults | None,
+    analysis: ModuleAnalysis,
     *,
-    origin: Origin,
+    name: str,
+    target: str | None = None,
+    toolchain: str | None = None,
 ) -> ModuleSnapshot:
-    """Return what is kept of a module.
+    """Return the snapshot of a module, without fingerprint.
 
     Args:
-        name: Name of the module.
-        report: The numbers of its object in the report.
-        results: All passes on its HLO text; None where there is none.
-        memory: Its memory, if anything is known.
-        shardings: The passes about shardings; None without HLO text.
-        origin: What its files tell.
+        analysis: Results of its passes.
+        name: Its name.
+        target: GPU or TPU that it was compiled for.
+        toolchain: Compiler.
     """
     return ModuleSnapshot(
         name=name,
-        target=origin.target,
-        toolchain=origin.toolchain,
-        signature=None if results is None else _signature(results),
-        fingerprint=origin.fingerprint,
-        report=report,
-        peaks=() if memory is None else tuple(_peaks(memory)),
-        collectives=None if results is None else tuple(_collectives(results.collectives, results)),
-        entries=None if shardings is None else tuple(map(_entry, shardings.table.values)),
-        annotations=_annotations(shardings),
+        target=target,
+        toolchain=toolchain,
+        signature=_signature(analysis) if analysis.has_hlo else None,
+        fingerprint=None,
+        facts=module_facts(analysis),
+        peaks=() if analysis.memory is None else tuple(_peaks(analysis.memory)),
+        annotations=_annotations(analysis.shardings),
     )
 
 
-def _signature(results: ModuleAnalysis) -> str:
+def _signature(analysis: ModuleAnalysis) -> str:
     """Return a digest of the shapes of parameters and results, without layouts."""
-    shapes = [value.shape or "?" for value in results.signature.parameters]
-    given = [value.shape or "?" for value in results.signature.outputs]
+    shapes = [value.shape or "?" for value in analysis.signature.parameters]
+    given = [value.shape or "?" for value in analysis.signature.outputs]
     text = f"{', '.join(shapes)} -> {', '.join(given)}"
     return digest(text)
-
-
-def digest(text: str) -> str:
-    """Return a digest that is the same on every machine."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 # ---- memory ------------------------------------------------------------------------------------
@@ -168,9 +132,7 @@ def _running(module: HloModule | None, name: str | None) -> HloInstruction | Non
 
 def _place(instruction: HloInstruction | None) -> str | None:
     place = None if instruction is None else instruction.source_location
-    if place is None:
-        return None
-    return f"{portable_path(place.file)}:{place.line}" if place.line else portable_path(place.file)
+    return None if place is None else portable_source(place.file, place.line)
 
 
 _Part = tuple[str, str, int, "HloInstruction | None"]
@@ -244,84 +206,7 @@ def _allocated(
     return _groups(parts)
 
 
-# ---- collectives -------------------------------------------------------------------------------
-
-
-def _collectives(found: Collectives, results: ModuleAnalysis) -> Iterator[CollectiveFact]:
-    labels = _loop_labels(found, results.table.module) if found.collectives else {}
-    named = {a for m in found.meshes if m.source != "inferred" for a in m.sizes}
-    for one in found.collectives:
-        yield _collective(one, labels, named)
-
-
-def _collective(one: Collective, labels: Mapping[str, str], named: set[str]) -> CollectiveFact:
-    pairs = one.source_target_pairs  # which mean the same in any order
-    devices = one.groups if pairs is None else tuple(sorted(pairs))
-    near = one.source_file is None
-    file, line = _split_place(one.near_source) if near else (one.source_file, one.source_line)
-    return CollectiveFact(
-        kind=one.kind,
-        axis=one.axis,
-        axes=one.axes,
-        are_axes_named=one.axes is not None and named.issuperset(one.axes),
-        groups=None if devices is None else digest(repr(devices)),
-        group_size=one.group_size,
-        num_groups=one.num_groups,
-        payload_bytes=one.payload_bytes,
-        wire_bytes_per_device=one.wire_bytes_per_device,
-        element_type=one.element_type,
-        dynamic_count=one.dynamic_count,
-        is_at_most=one.is_at_most,
-        loops=tuple(labels.get(name, UNKNOWN_TIMES) for name in one.loop_path),
-        is_async=one.is_async,
-        is_exposed=one.is_exposed,
-        op_name=one.op_name if one.op_name is not None else one.near_op_name,
-        source_file=None if file is None else portable_path(file),
-        source_line=line,
-    )
-
-
-def _split_place(place: str | None) -> tuple[str | None, int | None]:
-    """Return file and line of ``file:line``."""
-    if place is None:
-        return None, None
-    file, _, line = place.rpartition(":")
-    return (file, int(line)) if file and line.isdecimal() else (place, None)
-
-
-def _loop_labels(found: Collectives, module: HloModule) -> dict[str, str]:
-    """Return loop name to operation path and trip count."""
-    labels: dict[str, str] = {}
-    for trip in found.trips.loops:
-        computation = module.computation(trip.computation)
-        loop = None if computation is None else computation.instruction(trip.loop)
-        path = op_name_of(loop) or "while"
-        times = UNKNOWN_TIMES if trip.trip_count is None else f"x{trip.trip_count}"
-        labels.setdefault(trip.loop, f"{path} {times}")
-    return labels
-
-
-# ---- shardings ---------------------------------------------------------------------------------
-
-
-def _entry(value: ShardedValue) -> EntryFact:
-    entry = value.value
-    part, whole = value.device_shape, value.global_shape
-    return EntryFact(
-        kind=entry.direction,
-        number=entry.number,
-        index=entry.index,
-        name=entry.name if entry.direction == "parameter" else None,
-        global_shape=None if whole is None else whole.to_text(layout=False),
-        device_shape=None if part is None else part.to_text(layout=False),
-        device_bytes=value.device_bytes,
-        padded_device_bytes=None if part is None else part.padded_size_bytes,
-        spec=value.spec_text,
-        sharding=None if value.sharding is None else value.sharding.to_v2().text,
-        replication_factor=value.replication_factor,
-        donation=entry.donation,
-        aliased_with=entry.aliased_with,
-    )
+# ---- annotations -------------------------------------------------------------------------------
 
 
 def _annotations(shardings: ShardingResults | None) -> tuple[AnnotationFact, ...] | None:
@@ -339,14 +224,12 @@ _RESULT = "xla.sdy.FuncResultSharding"
 
 
 def _annotation(one: Annotation) -> AnnotationFact:
-    file, line = _split_place(one.source)
-    place = None if file is None else portable_path(file)
     return AnnotationFact(
         annotation=one.annotation,
         shape=one.shape,
         sharding=one.sharding,
         spec=one.spec,
         manual_axes=one.manual_axes,
-        source=place if line is None else f"{place}:{line}",
+        source=portable_source(*split_source(one.source)),
         op_name=one.op_name,
     )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.comparison.peak_diff import PeakRow
     from hlo_lens.analysis.gate.judge import Candidate, Verdict
     from hlo_lens.analysis.result import Row
-    from hlo_lens.model.snapshot.facts import AliveGroup, CollectiveFact
+    from hlo_lens.model.snapshot.rows import AliveGroup, CollectiveFact
 
 _MOST = 5
 _LEAST = 1000

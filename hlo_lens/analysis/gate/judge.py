@@ -1,8 +1,8 @@
-"""Whether a compile keeps the rules: each rule on each module passes, fails, or is undecided.
+"""Verdicts of rules on modules: each rule passes, fails, or is undecided on each module.
 
-Undecided is never a pass: a number that is not known or not in the report, a gap in the text that
-it was counted in, a module that no pattern matches or that has no partner in the baseline, and
-sides that cannot be compared.
+Undecided is never a pass. It means: a number that is not known, or not in the snapshot; a gap in
+the text that it was counted in; a module that no pattern matches, or without partner in the
+baseline; sides that cannot be compared.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.memory_diff import memory_problem
 from hlo_lens.analysis.comparison.module_pairs import plain_name
+from hlo_lens.analysis.gate.steps import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hlo_lens.analysis.comparison.module_diff import ModuleDiff
     from hlo_lens.analysis.gate.budget import Rule
-    from hlo_lens.model.snapshot.facts import ModuleSnapshot
+    from hlo_lens.model.snapshot.facts import CoverageFacts, MemoryFacts, ModuleFacts
+    from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
 PASS, FAIL, UNDECIDED, UNKNOWN = "pass", "fail", "undecided", "not known"
 NO_BASELINE = "it is about a change, and there is no --baseline"
@@ -34,20 +36,16 @@ _SHOWN = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A module that rules are applied to.
+    """A module to which rules are applied.
 
     Attributes:
-        head: What is judged.
-        report: Its whole object in the report.
-        base_report: That of its partner in the baseline; None where it has none.
-        diff: What changed; None where it has no partner.
-        place: Which module of the head it is, from 0.
-        is_same_program: Says whether its partner's program is known to be the same.
+        head: The module.
+        diff: Its changes against its partner in the baseline; None without partner.
+        place: Its index in the head.
+        is_same_program: Returns whether its partner's program is known to be the same.
     """
 
     head: ModuleSnapshot
-    report: Callable[[], Mapping[str, object]]
-    base_report: Callable[[], Mapping[str, object]] | None = None
     diff: ModuleDiff | None = None
     place: int = 0
     is_same_program: Callable[[], bool] = bool
@@ -55,16 +53,16 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What became of one rule on one module.
+    """Verdict of one rule on one module.
 
     Attributes:
-        status: ``pass``, ``fail``, ``undecided``; ``not known`` where a rule that nobody wrote has
-            nothing to look at on either side, and the program is the same.
+        status: ``pass``, ``fail``, ``undecided``; ``not known`` for a default rule whose value is
+            known on neither side of one program.
         rule: The rule.
-        module: Name of the module; None where the rule found none.
-        base: Value in the baseline; None where there is none.
-        head: Value; None where it is not known.
-        reason: Which condition failed, or why nothing can be said; empty for a pass.
+        module: Name of the module; None if no module matches the rule.
+        base: Value in the baseline; None if there is none.
+        head: Value; None if it is not known.
+        reason: Which condition failed, or why the rule is undecided; empty for a pass.
         candidate: The module.
     """
 
@@ -78,23 +76,23 @@ class Verdict:
 
     @property
     def is_failure(self) -> bool:
-        """Whether it makes the gate fail."""
+        """Whether the gate fails for it."""
         return self.status == FAIL and not self.rule.is_informational
 
     @property
     def is_undecided(self) -> bool:
-        """Whether it keeps the gate from being decided."""
+        """Whether the gate is undecided for it."""
         return self.status == UNDECIDED and not self.rule.is_informational
 
     @property
     def limit(self) -> str:
-        """When it fails, as people write it."""
+        """Conditions of failure, as written in rules."""
         return " or ".join(map(str, self.rule.fails))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What became of all rules.
+    """Verdicts of all rules.
 
     Attributes:
         verdicts: In the order of the rules, then of the modules.
@@ -109,20 +107,20 @@ class Judgement:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether any such rule could not be decided, or none was decided at all."""
+        """Whether any such rule is undecided, or no rule is decided at all."""
         decided = any(verdict.status in (PASS, FAIL) for verdict in self.verdicts)
         return not decided or any(verdict.is_undecided for verdict in self.verdicts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
-    """What rules are applied to.
+    """Modules to which rules are applied.
 
     Attributes:
         candidates: Modules of the head.
-        has_baseline: Whether there is anything to compare with.
+        has_baseline: Whether there is a baseline.
         gone: Names of modules that only the baseline has.
-        is_forced: Whether to compare what cannot be compared.
+        is_forced: Whether to compare sides that cannot be compared.
     """
 
     candidates: Sequence[Candidate]
@@ -132,7 +130,7 @@ class Sides:
 
 
 def judge(rules: Sequence[Rule], sides: Sides) -> Judgement:
-    """Return what became of each rule."""
+    """Return the verdicts of all rules."""
     return Judgement(verdicts=tuple(v for rule in rules for v in _of_rule(rule, sides)))
 
 
@@ -159,7 +157,7 @@ def _of_rule(rule: Rule, sides: Sides) -> Iterator[Verdict]:
 
 
 def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
-    """Return what became of a rule on one module."""
+    """Return the verdict of a rule on one module."""
     name = candidate.head.name
 
     def undecided(reason: str, head: float | None = None) -> Verdict:
@@ -172,24 +170,36 @@ def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
             candidate=candidate,
         )
 
-    report = candidate.report()
-    value = rule.metric.value(report)
+    partner = None if candidate.diff is None else candidate.diff.base
+    value = _value(rule, candidate.head)
     if value.number is None:
-        if rule.is_optional and _is_unknown_in_base(rule, candidate):
+        is_unknown_in_base = partner is not None and _value(rule, partner).number is None
+        if rule.is_optional and is_unknown_in_base:
             if candidate.is_same_program():
                 return Verdict(status=UNKNOWN, rule=rule, module=name, reason=UNKNOWN_ALIKE)
             return undecided(UNKNOWN_APART)
         return undecided(value.reason)
-    weak = weakness(rule, report)
+    weak = weakness(rule, candidate.head.facts)
     if weak:
         return undecided(weak, value.number)
     base: float | None = None
     problem = _problem(rule, candidate, sides)
-    if not problem and candidate.base_report is not None and sides.has_baseline:
-        found = rule.metric.value(candidate.base_report())
-        base, problem = found.number, found.reason and f"in the baseline: {found.reason}"
-        problem = problem or _weak_base(rule, candidate.base_report())
+    if not problem and partner is not None and sides.has_baseline:
+        found = _value(rule, partner)
+        base = found.number
+        reason = found.reason or weakness(rule, partner.facts)
+        problem = reason and f"in the baseline: {reason}"
     return _decided(rule, candidate, base, value.number, problem, sides)
+
+
+def _value(rule: Rule, module: ModuleSnapshot) -> Value:
+    """Return the value of a rule's metric, unknown if the snapshot was saved without it."""
+    path = f"{rule.metric.path}."
+    outdated = next((name for name in module.outdated if path.startswith(f"{name}.")), None)
+    if outdated is None:
+        return rule.metric.value(module.facts)
+    reason = f"the snapshot was saved by a version without {outdated}: save it again"
+    return Value(number=None, reason=reason)
 
 
 def _decided(
@@ -200,7 +210,7 @@ def _decided(
     problem: str,
     sides: Sides,
 ) -> Verdict:
-    """Return the verdict on known values; a limit that is broken fails whatever the baseline."""
+    """Return the verdict on known values; a broken limit fails whatever the baseline is."""
 
     def verdict(status: str, reason: str) -> Verdict:
         return Verdict(
@@ -228,14 +238,8 @@ def _decided(
     return verdict(PASS, "" if spared is None else f"it is less than {spared.least_text}")
 
 
-def _is_unknown_in_base(rule: Rule, candidate: Candidate) -> bool:
-    if candidate.base_report is None:
-        return False
-    return rule.metric.value(candidate.base_report()).number is None
-
-
 def _problem(rule: Rule, candidate: Candidate, sides: Sides) -> str:
-    """Return why a module cannot be compared with the baseline; empty where it can."""
+    """Return why a module cannot be compared with the baseline; empty if it can."""
     if not sides.has_baseline:
         return NO_BASELINE
     diff = candidate.diff
@@ -255,68 +259,46 @@ def _is_one_signature(diff: ModuleDiff) -> bool:
     return diff.base.signature is not None and diff.base.signature == diff.head.signature
 
 
-def _weak_base(rule: Rule, report: Mapping[str, object]) -> str:
-    weak = weakness(rule, report)
-    return f"in the baseline: {weak}" if weak else ""
-
-
-def weakness(rule: Rule, report: Mapping[str, object]) -> str:
-    """Return why a number cannot be relied on although it is there; empty where it can.
-
-    Args:
-        rule: What is looked at.
-        report: The module's object in the report.
-    """
+def weakness(rule: Rule, facts: ModuleFacts) -> str:
+    """Return why a known value cannot be relied on; empty if it can."""
     root = rule.metric.root
     if root == "coverage":
         return ""
-    memory = report.get("memory")
-    if root == "memory" and isinstance(memory, dict):
-        return _memory_weakness(rule, memory, report)
-    gaps = _gaps(report)
-    if gaps:
+    if root == "memory" and facts.memory is not None:
+        return _memory_weakness(rule, facts.memory, facts.coverage)
+    gaps = _gaps(facts.coverage)
+    if gaps or root != "collectives" or facts.collectives is None:
         return gaps
-    collectives = report.get("collectives")
-    if root == "collectives" and isinstance(collectives, dict):
-        unknown = collectives.get("unknown_opcodes")
-        if isinstance(unknown, dict) and unknown:
-            names = ", ".join(sorted(map(str, unknown)))
-            return f"opcodes named like collectives are not known, and not counted: {names}"
-    return ""
+    unknown = facts.collectives.unknown_opcodes
+    names = ", ".join(sorted(unknown))
+    return (
+        f"opcodes named like collectives are not known, and not counted: {names}" if names else ""
+    )
 
 
-def _gaps(report: Mapping[str, object]) -> str:
-    coverage = report.get("coverage")
-    if not isinstance(coverage, dict):
+def _gaps(coverage: CoverageFacts | None) -> str:
+    if coverage is None:
         return ""
-    if coverage.get("gaps"):
-        return f"{coverage['gaps']} places of the HLO text could not be read"
-    if coverage.get("is_truncated"):
+    if coverage.gaps:
+        return f"{coverage.gaps} places of the HLO text could not be read"
+    if coverage.is_truncated:
         return "the HLO text ends too early"
-    if coverage.get("undefined"):
-        names = coverage.get("undefined_names")
-        first = names[0] if isinstance(names, (list, tuple)) and names else "?"
-        return f"the HLO text lacks parts that it uses ({coverage['undefined']}), such as {first}"
+    if coverage.undefined:
+        first = next(iter(coverage.undefined_names), "?")
+        return f"the HLO text lacks parts that it uses ({coverage.undefined}), such as {first}"
     return ""
 
 
-def _memory_weakness(rule: Rule, memory: Mapping[str, object], report: Mapping[str, object]) -> str:
-    if memory.get("is_complete") is False:
+def _memory_weakness(rule: Rule, memory: MemoryFacts, coverage: CoverageFacts | None) -> str:
+    if not memory.is_complete:
         return "the buffer texts are not complete"
-    if memory.get("source") == "estimate" and (gaps := _gaps(report)):
+    if memory.source == "estimate" and (gaps := _gaps(coverage)):
         return gaps
     is_temp = rule.metric.steps[-1].name in ("temp", "temp_bytes") and len(rule.metric.steps) == 2
-    if is_temp and memory.get("temp_is_exact") is False:
-        least, most = _range(memory)
+    if is_temp and not memory.temp_is_exact:
+        least, most = memory.temp_range
         return (
             f"with this libtpu it is between {least} and {most}; "
             "memory.spaces[HBM].temp_bytes is exact"
         )
     return ""
-
-
-def _range(memory: Mapping[str, object]) -> tuple[object, object]:
-    found = memory.get("temp_range")
-    if isinstance(found, (list, tuple)) and len(found) == 2:
-        return found[0], found[1]
-    return "?", "?"

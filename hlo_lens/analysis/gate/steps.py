@@ -1,25 +1,26 @@
-"""One step of a path into the report: by name, and by what selects rows of a list."""
+"""One step of a path into typed facts: a field by name, and selectors of rows in brackets."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 ALL = "*"
 _HBM = "HBM"
 _NAMES = frozenset({"name", "value", "number"})
-"""Cells that say which row it is: none of that name is no number, not the number 0."""
+"""Cells that identify a row: if no row has the name, the metric is not known, rather than 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """A metric's value.
+    """Value of a metric.
 
     Attributes:
         number: The number; None where there is none.
@@ -32,14 +33,29 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A name, and what stands in brackets after it."""
+    """A name, and the selectors in brackets after it."""
 
     name: str
     selectors: tuple[str, ...]
 
 
+class Rows(list[object]):
+    """Rows of a list: a path that ends here counts them, a further step goes into each."""
+
+
+def parts_of(item: object) -> dict[str, object] | None:
+    """Return fields and properties of a dataclass, or items of a mapping; None for others."""
+    if isinstance(item, Mapping):
+        return dict(item)
+    if not is_dataclass(item):
+        return None
+    kind = type(item)
+    properties = [name for name, part in vars(kind).items() if isinstance(part, property)]
+    return {name: getattr(item, name) for name in (*(f.name for f in fields(item)), *properties)}
+
+
 def step_into(item: object, step: Step, path: str) -> list[object] | Value:
-    """Return what one step leads to, or why it leads nowhere."""
+    """Return the values that a step finds, or why it finds none."""
     if isinstance(item, Rows):
         found_in_rows: list[object] = []
         for row in item:
@@ -48,16 +64,13 @@ def step_into(item: object, step: Step, path: str) -> list[object] | Value:
                 return part
             found_in_rows += part
         return found_in_rows
-    if not isinstance(item, dict):
+    parts = parts_of(item)
+    if parts is None:
         what = "is not known" if item is None else "has no parts"
         return Value(number=None, reason=f"{path.rpartition('.')[0] or path} {what}")
-    if step.name == ALL:
-        found: list[object] = list(item.values())
-    else:
-        named = _named(item, step.name)
-        if named is None:
-            return Value(number=None, reason=_no_such(item, step.name, path))
-        found = [item[named]] if named in item else [_space(item, step.name)]
+    found = list(parts.values()) if step.name == ALL else _named(parts, step.name)
+    if not found and step.name != ALL:
+        return Value(number=None, reason=_no_such(parts, step.name, path))
     for selector in step.selectors:
         selected = _select(found, selector, path)
         if isinstance(selected, Value):
@@ -66,38 +79,35 @@ def step_into(item: object, step: Step, path: str) -> list[object] | Value:
     return found
 
 
-def _named(item: Mapping[str, object], name: str) -> str | None:
-    """Return the key that a name means: itself, with ``_bytes``, or a memory space."""
+def _named(parts: Mapping[str, object], name: str) -> list[object]:
+    """Return the part of a name, ``_bytes`` appended if need be, or the memory space."""
     for key in (name, f"{name}_bytes", f"{name}_bytes_per_device", f"{name}_per_device"):
-        if key in item:
-            return key
-    return name if _space(item, name) is not None else None
+        if key in parts:
+            return [parts[key]]
+    spaces = parts.get("spaces")
+    rows = list(spaces) if isinstance(spaces, tuple) else []
+    named = [row for row in rows if _cell(row, "name").lower() == name.lower()]
+    return (named or _default_space(rows, name))[:1]
 
 
-def _space(item: Mapping[str, object], name: str) -> Mapping[str, object] | None:
-    """Return the memory space of a name, in whatever case."""
-    listed = item.get("spaces")
-    spaces = [space for space in as_list(listed) if isinstance(space, dict)]
-    named = [space for space in spaces if str(space.get("name")).lower() == name.lower()]
-    return next(iter(named or _default_space(spaces, name)), None)
+def _cell(row: object, name: str) -> str:
+    return str((parts_of(row) or {}).get(name))
 
 
-def _default_space(spaces: Sequence[object], name: str) -> list[dict[str, object]]:
-    """Return the default memory space if it is meant: HBM, where XLA calls none so."""
-    found = [space for space in spaces if isinstance(space, dict) and "color" in space]
-    is_named = any(str(space.get("name")).upper() == _HBM for space in found)
-    if name.upper() != _HBM or is_named:
+def _default_space(rows: Sequence[object], name: str) -> list[object]:
+    """Return the default memory space for the name HBM, if XLA calls no space so."""
+    if name.upper() != _HBM or any(_cell(row, "name").upper() == _HBM for row in rows):
         return []
-    return [space for space in found if space["color"] == 0]
+    return [row for row in rows if _cell(row, "color") == "0"]
 
 
-def _no_such(item: Mapping[str, object], name: str, path: str) -> str:
-    near = get_close_matches(name, list(item), n=3) or sorted(item)[:6]
+def _no_such(parts: Mapping[str, object], name: str, path: str) -> str:
+    near = get_close_matches(name, list(parts), n=3) or sorted(parts)[:6]
     return f"{path} is not in the report; there is {', '.join(near)}"
 
 
 def _select(found: list[object], selector: str, path: str) -> list[object] | Value:
-    """Return the rows of lists that a selector means."""
+    """Return the rows of lists that a selector chooses."""
     listed: list[object] = []
     for item in found:
         if item is None:
@@ -115,15 +125,12 @@ def _select(found: list[object], selector: str, path: str) -> list[object] | Val
     return listed
 
 
-class Rows(list[object]):
-    """Rows of a list: their number if nothing is asked of each, else each of them."""
-
-
 def _chosen(rows: list[object], selector: str, path: str) -> list[object] | Value:
     """Return rows by name, color, place, or the values of their cells."""
     if "=" in selector:
         return _filtered(rows, selector, path)
-    named = [row for row in rows if isinstance(row, dict) and selector in _labels(row)]
+    labels = [_labels(row) for row in rows]
+    named = [row for row, known in zip(rows, labels, strict=True) if selector in known]
     named = named or _default_space(rows, selector)
     if len(named) == 1:
         return list(named)
@@ -131,49 +138,43 @@ def _chosen(rows: list[object], selector: str, path: str) -> list[object] | Valu
         place = int(selector)
         if place < len(rows):
             return [rows[place]]
-    names = [str(row.get("name")) for row in rows if isinstance(row, dict) and row.get("name")]
+    names = [known[0] for known in labels if known]
     what = f"{len(named)} rows of {path} are" if named else f"no row of {path} is"
     there = f"; there is {', '.join(dict.fromkeys(names[:8]))}" if names else ""
     return Value(number=None, reason=f"{what} called {selector!r}{there}")
 
 
-def _labels(row: Mapping[str, object]) -> tuple[str, ...]:
-    labels = [str(row["name"])] if row.get("name") is not None else []
-    return (*labels, *([str(row["color"])] if "color" in row else []))
+def _labels(row: object) -> tuple[str, ...]:
+    """Return name and color of a row."""
+    parts = parts_of(row) or {}
+    return tuple(str(parts[key]) for key in ("name", "color") if parts.get(key) is not None)
 
 
 def _filtered(rows: list[object], selector: str, path: str) -> list[object] | Value:
     """Return rows whose cells have the given values: ``kind=all-gather,axes=data``."""
-    chosen = [row for row in rows if isinstance(row, dict)]
+    chosen = known = [(row, parts_of(row) or {}) for row in rows]
     for part in selector.split(","):
         key, _, wanted = (text.strip() for text in part.partition("="))
-        if rows and not any(isinstance(row, dict) and key in row for row in rows):
+        if rows and not any(key in cells for _, cells in known):
             return Value(number=None, reason=f"rows of {path} have no {key!r}")
         if key == "kind" and path == "collectives.rows" and wanted not in COLLECTIVE_KINDS:
             there = ", ".join(COLLECTIVE_KINDS)
             return Value(number=None, reason=f"no kind is called {wanted!r}; there is {there}")
-        if any(row.get(key) is None for row in chosen):
+        if any(cells.get(key) is None for _, cells in chosen):
             return Value(number=None, reason=f"{key} of some rows of {path} is not known")
-        found = [row for row in chosen if _is_said(row.get(key), wanted)]
+        found = [(row, cells) for row, cells in chosen if _is_equal(cells[key], wanted)]
         if key in _NAMES and not found:
             return Value(number=None, reason=f"no row of {path} has {key}={wanted}")
         chosen = found
-    return list(chosen)
+    return [row for row, _ in chosen]
 
 
-def _is_said(value: object, wanted: str) -> bool:
-    """Return whether a cell has a value as rules write it; axes in whatever order."""
+def _is_equal(value: object, wanted: str) -> bool:
+    """Return whether a cell has a value as rules write it; axes in any order."""
     if isinstance(value, (list, tuple)):
         return sorted(map(_text, value)) == sorted(wanted.split("+") if wanted else ())
     return _text(value) == wanted
 
 
 def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
-
-
-def as_list(value: object) -> Sequence[object]:
-    """Return a value if it is a list, else an empty one."""
-    return value if isinstance(value, (list, tuple)) else ()
+    return str(value).lower() if isinstance(value, bool) else str(value)

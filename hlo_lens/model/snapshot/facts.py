@@ -1,280 +1,223 @@
-"""ModuleSnapshot: what is kept of a compile to compare others with it, without its text.
+"""Typed facts of one module: the figures that reports print and rules are written on.
 
-A snapshot has the numbers of the report, and as rows what a comparison attributes them to: groups
-of values alive at the peaks, collectives, parameters and outputs, annotations. Names that differ
-from compile to compile (of instructions, channels, computations) and paths of the machine are not
-in it; source files keep their last two names, what lies in site-packages its place there.
+The fields of `ModuleFacts` are the path language of rules: ``memory.total_bytes`` is the field
+`total_bytes` of the field `memory`. A new field is reachable by rules and kept in snapshots without
+further code; with a default, snapshots written before it are still read. None means not known; 0
+means zero.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-
-from hlo_lens.model.snapshot.writing import entry_tables, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SCHEMA_VERSION = 1
-KIND = "snapshot"
-
-_PACKAGES = re.compile(r".*/(?:site|dist)-packages/|.*/lib/python3[.\d]*/")
-_KEPT_NAMES = 2
-
-
-def portable_path(file: str) -> str:
-    """Return a source file's path as it is on any machine.
-
-    >>> portable_path("/home/me/project/train.py"), portable_path("src/train.py")
-    ('project/train.py', 'src/train.py')
-    """
-    path = file.replace("\\", "/")
-    short = _PACKAGES.sub("", path)
-    if short != path or not (path.startswith("/") or re.match(r"[A-Za-z]:/", path)):
-        return short
-    return "/".join(path.split("/")[-_KEPT_NAMES:])
+    from hlo_lens.model.snapshot.rows import CollectiveFact, EntryFact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AliveGroup:
-    """Values alive at one instant that have one origin and shape.
+class CoverageFacts:
+    """How much of the HLO text was read.
 
     Attributes:
-        category: What their allocations are for.
-        op_name: Operation path of what made them; of arguments the argument's name.
-        source: Place in the user's program, ``file:line``.
-        opcode: What made them.
-        shape: Shape without layout.
-        values: How many.
-        size_bytes: Bytes that belong to them; those of all groups sum to the peak.
+        instructions: Instructions that were read.
+        gaps: Places that could not be read.
+        gap_lines: Lines of these places.
+        ratio: Share of the text that was read, 0 to 1.
+        passed_lines: Lines of a log around the computations, skipped.
+        is_truncated: Whether the text ends inside a computation.
+        undefined: Names that the text uses and does not define.
+        undefined_names: The first few of them.
     """
 
-    category: str
-    op_name: str | None
-    source: str | None
-    opcode: str | None
-    shape: str
-    values: int
-    size_bytes: int
+    instructions: int
+    gaps: int = 0
+    gap_lines: int = 0
+    ratio: float = 1.0
+    passed_lines: int = 0
+    is_truncated: bool = False
+    undefined: int = 0
+    undefined_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpacePeak:
-    """What is alive at the peak of one memory space, or lies in it where no schedule is known.
+class MeshFacts:
+    """A device mesh.
 
     Attributes:
-        color: Number of the memory space.
-        name: What users call it.
-        is_peak: Whether groups are alive at the peak; else they are all that is allocated, each
-            byte given to the largest value that lies there.
-        bytes: Sum over all groups.
-        op_name: Operation path of the instruction that runs then.
-        source: Its place in the user's program.
-        opcode: Its opcode.
-        groups: Largest first.
+        axes: Size of each axis by name, most major first.
+        source: Where the axis names come from, such as ``text``; ``inferred`` for made-up names.
     """
+
+    axes: Mapping[str, int]
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectivesFacts:
+    """Collectives of a module.
+
+    Attributes:
+        static: Kind to instructions in the text.
+        dynamic: Kind to executions in one run; None if a trip count is not known.
+        wire_bytes_per_device: Bytes that leave each device in one run.
+        rows: Each collective once.
+        unknown_opcodes: Opcodes named like collectives that are not known, and not counted.
+        mesh: Mesh that axes are named by.
+    """
+
+    static: Mapping[str, int]
+    dynamic: Mapping[str, int | None]
+    wire_bytes_per_device: int | None
+    rows: tuple[CollectiveFact, ...] = ()
+    unknown_opcodes: Mapping[str, int] = field(default_factory=dict)
+    mesh: MeshFacts | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostBytes:
+    """Bytes in host memory."""
+
+    argument: int = 0
+    output: int = 0
+    alias: int = 0
+    temp: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpaceFacts:
+    """Memory statement of one memory space, in bytes; fields as in `SpaceMemory`."""
 
     color: int
     name: str
-    is_peak: bool
+    argument_bytes: int = 0
+    output_bytes: int = 0
+    alias_bytes: int = 0
+    temp_bytes: int = 0
+    constant_bytes: int = 0
+    thread_local_bytes: int = 0
+    total_bytes: int = 0
+    peak_bytes: int | None = None
+    fragmentation_bytes: int | None = None
+    padding_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeakFacts:
+    """Instant of peak use of the default memory space.
+
+    Attributes:
+        bytes: Bytes in use.
+        color: Number of the memory space.
+        shared_bytes: Bytes that several values share.
+    """
+
     bytes: int
-    op_name: str | None
-    source: str | None
-    opcode: str | None
-    groups: tuple[AliveGroup, ...] = ()
+    color: int = 0
+    shared_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CollectiveFact:
-    """One collective, without names of instructions.
-
-    Attributes:
-        kind: As in the report; so the fields below that the report has too.
-        axis: Mesh axes as people read them; ``?`` if unknown.
-        are_axes_named: Whether a text or the user names them; inferred ones are called ``axis_0``.
-        groups: Digest of the devices of all groups, or of sources and targets.
-        loops: Enclosing loops, outermost first: operation path and trip count.
-        depth: How many loops that is.
-        is_exposed: Whether nothing runs meanwhile; None if not known.
-    """
-
-    kind: str
-    axis: str
-    axes: tuple[str, ...] | None
-    are_axes_named: bool
-    groups: str | None
-    group_size: int | None
-    num_groups: int | None
-    payload_bytes: int | None
-    wire_bytes_per_device: int | None
-    element_type: str | None
-    dynamic_count: int | None
-    is_at_most: bool
-    loops: tuple[str, ...]
-    is_async: bool
-    is_exposed: bool | None
-    op_name: str | None
-    source_file: str | None
-    source_line: int | None
-
-    @property
-    def source(self) -> str | None:
-        """Place in the user's program, or None."""
-        if self.source_file is None or self.source_line is None:
-            return self.source_file
-        return f"{self.source_file}:{self.source_line}"
-
-    @property
-    def wire_bytes_per_run(self) -> int | None:
-        """Bytes that leave each device in one run; None if not known."""
-        if self.wire_bytes_per_device == 0 or self.dynamic_count == 0:
-            return 0
-        if self.wire_bytes_per_device is None or self.dynamic_count is None:
-            return None
-        return self.wire_bytes_per_device * self.dynamic_count
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntryFact:
-    """One parameter or output, or a leaf of one; fields as in the report's sharding rows."""
-
-    kind: str
-    number: int | None
-    index: str
-    name: str | None
-    global_shape: str | None
-    device_shape: str | None
-    device_bytes: int | None
-    padded_device_bytes: int | None
-    spec: str | None
-    sharding: str | None
-    replication_factor: int | None
-    donation: str | None
-    aliased_with: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnnotationFact:
-    """One place where the program says something about shardings."""
-
-    annotation: str
-    shape: str | None
-    sharding: str | None
-    spec: str | None
-    manual_axes: str | None
-    source: str | None
-    op_name: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModuleSnapshot:
-    """What is kept of one module.
-
-    Attributes:
-        name: Name of the module.
-        target: What it was compiled for, as far as the files tell: GPU architecture, TPU topology.
-        toolchain: Compiler, as far as the files tell.
-        signature: Digest of the shapes of parameters and results.
-        fingerprint: Digest of the program without names, ids and metadata; None without HLO text.
-        report: The numbers of the module's object in the report, without rows.
-        peaks: One for each memory space that has allocations.
-        collectives: In the order of the text, or sorted where read from a file.
-        entries: Parameters, then outputs.
-        annotations: What the program says inside of it.
-    """
+class FigureMismatch:
+    """A figure of the framework's ``memory_analysis()`` that differs from ours."""
 
     name: str
-    target: str | None
-    toolchain: str | None
-    signature: str | None
-    fingerprint: str | None
-    report: Mapping[str, object]
-    peaks: tuple[SpacePeak, ...]
-    collectives: tuple[CollectiveFact, ...] | None
-    entries: tuple[EntryFact, ...] | None
-    annotations: tuple[AnnotationFact, ...] | None
-
-    def section(self, name: str) -> Mapping[str, object] | None:
-        """Return an object of the report, such as ``memory``; None where nothing is known."""
-        found = self.report.get(name)
-        return found if isinstance(found, dict) else None
-
-    def number(self, name: str) -> int | None:
-        """Return a number of the report, such as ``num_partitions``; None if not known."""
-        found = self.report.get(name)
-        return found if isinstance(found, int) else None
-
-    @property
-    def backend(self) -> str | None:
-        """``cpu``, ``gpu``, ``tpu`` or None."""
-        found = self.report.get("backend")
-        return found if isinstance(found, str) else None
-
-    @property
-    def gap_count(self) -> int:
-        """How many places of its HLO text were not understood."""
-        return self._coverage("gaps")
-
-    @property
-    def undefined_count(self) -> int:
-        """How many names its HLO text uses and does not define."""
-        return self._coverage("undefined")
-
-    def _coverage(self, name: str) -> int:
-        found = (self.section("coverage") or {}).get(name)
-        return found if isinstance(found, int) else 0
-
-    def to_dict(self) -> dict[str, object]:
-        """Return the object as files have it: rows sorted, equal ones once with their number."""
-        return {
-            "name": self.name,
-            "target": self.target,
-            "toolchain": self.toolchain,
-            "signature": self.signature,
-            "fingerprint": self.fingerprint,
-            "report": _sorted(self.report),
-            "peaks": [_peak_object(peak) for peak in self.peaks],
-            "collectives": table_of(CollectiveFact, self.collectives, is_sorted=True),
-            **entry_tables(self.entries),
-            "annotations": table_of(AnnotationFact, self.annotations, is_sorted=True),
-        }
+    ours: int
+    theirs: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """What is kept of a dump.
+class MemoryFacts:
+    """Memory statement of one device, in bytes.
 
     Attributes:
-        path: Where it comes from, for messages; not part of a file.
-        modules: What is kept of each module.
+        source: ``buffer-assignment`` or ``estimate``.
+        argument_bytes: Arguments in device memory, as CompiledMemoryStats counts them.
+        output_bytes: Results, aliased arguments included.
+        alias_bytes: Arguments whose memory results reuse.
+        temp_bytes: Temporaries.
+        temp_range: Least and most that temporaries may be.
+        constant_bytes: Constants.
+        thread_local_bytes: Thread-local scalars.
+        total_bytes: All allocations of all spaces.
+        host_bytes: The same figures in host memory.
+        spaces: By number.
+        peak: None without live ranges.
+        is_complete: Whether the buffer texts are complete.
+        temp_is_exact: Whether the range is one number.
+        unknown_values: Values of instructions that the HLO text does not have.
+        missing: Kinds of text that the dump lacks.
+        memory_analysis: Figures of the framework's ``memory_analysis()``.
+        mismatches: Those of them that differ from ours.
     """
 
-    path: str
-    modules: tuple[ModuleSnapshot, ...]
-
-    def to_dict(self, *, tool_version: str) -> dict[str, object]:
-        """Return the object of a file: modules by name, then by signature and content."""
-        objects = [module.to_dict() for module in self.modules]
-        objects.sort(key=lambda one: (str(one["name"]), str(one["signature"]), repr(one)))
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "kind": KIND,
-            "tool_version": tool_version,
-            "modules": objects,
-        }
-
-
-def _sorted(value: object) -> object:
-    """Return a JSON value whose objects have their keys in order."""
-    if isinstance(value, dict):
-        return {key: _sorted(value[key]) for key in sorted(value)}
-    if isinstance(value, (list, tuple)):
-        return [_sorted(item) for item in value]
-    return value
+    source: str
+    argument_bytes: int
+    output_bytes: int
+    alias_bytes: int
+    temp_bytes: int
+    temp_range: tuple[int, int]
+    constant_bytes: int
+    thread_local_bytes: int
+    total_bytes: int
+    host_bytes: HostBytes
+    spaces: tuple[SpaceFacts, ...]
+    peak: PeakFacts | None
+    is_complete: bool = True
+    temp_is_exact: bool = True
+    unknown_values: int = 0
+    missing: tuple[str, ...] = field(default=(), compare=False)
+    memory_analysis: Mapping[str, int] | None = None
+    mismatches: tuple[FigureMismatch, ...] = ()
 
 
-def _peak_object(peak: SpacePeak) -> dict[str, object]:
-    found = {field.name: getattr(peak, field.name) for field in fields(SpacePeak)}
-    return {**found, "groups": table_of(AliveGroup, peak.groups)}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardingFacts:
+    """Shardings of parameters, then of outputs."""
+
+    rows: tuple[EntryFact, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleFacts:
+    """Figures of one module.
+
+    Attributes:
+        stage: Stage of the HLO text, such as ``after_optimizations``.
+        backend: ``cpu``, ``gpu`` or ``tpu``.
+        is_scheduled: Whether instructions are in the order of execution.
+        num_partitions: Devices over which one replica is divided, as printed.
+        evident_partitions: The same, from the entry's shardings where it is not printed.
+        replica_count: Replicas.
+        computations: Computations in the text.
+        instructions: Instructions in the text.
+        opcodes: Opcode to instructions.
+        unknown_opcodes: Opcodes that XLA does not have.
+        unknown_attributes: Attributes that are kept as text only.
+        parameters: Parameters of the entry computation.
+        flops: Arithmetic of matrix products and convolutions in one run on one device.
+        coverage: How much of the text was read.
+        collectives: None without HLO text; so the fields above but the first two.
+        memory: None where nothing is known.
+        sharding: None without HLO text.
+    """
+
+    stage: str | None = None
+    backend: str | None = None
+    is_scheduled: bool | None = None
+    num_partitions: int | None = None
+    evident_partitions: int | None = None
+    replica_count: int | None = None
+    computations: int | None = None
+    instructions: int | None = None
+    opcodes: Mapping[str, int] | None = None
+    unknown_opcodes: tuple[str, ...] | None = None
+    unknown_attributes: tuple[str, ...] | None = None
+    parameters: int | None = None
+    flops: int | None = None
+    coverage: CoverageFacts | None = None
+    collectives: CollectivesFacts | None = None
+    memory: MemoryFacts | None = None
+    sharding: ShardingFacts | None = None

@@ -1,36 +1,45 @@
-"""Reads a snapshot back from the JSON of its file, and says where the file is damaged."""
+"""Reader of snapshot files: JSON to typed facts, with the place of any damage."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar, get_type_hints
+from types import UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from hlo_lens.model.snapshot.facts import (
-    KIND,
-    SCHEMA_VERSION,
+from hlo_lens.model.snapshot import facts, rows
+from hlo_lens.model.snapshot.facts import ModuleFacts, ShardingFacts
+from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot, Snapshot
+from hlo_lens.model.snapshot.rows import (
     AliveGroup,
     AnnotationFact,
     CollectiveFact,
     EntryFact,
-    ModuleSnapshot,
-    Snapshot,
     SpacePeak,
 )
-from hlo_lens.model.snapshot.writing import KINDS, LAYOUT
+from hlo_lens.model.snapshot.writing import APART, ENTRY_TABLES, KIND, LAYOUT, SCHEMA_VERSION
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
 R = TypeVar("R")
 T = TypeVar("T")
 
+_PLACE = re.compile(r"^modules\[\d+\]\.(?:report\.)?|\[\d+\]")
+"""What differs between the place in a file and the path of a figure."""
+
+_MOST_EQUAL = 1 << 20
+"""Equal rows beyond this number are damage."""
+
 
 def read_snapshot(data: object, path: str) -> Snapshot:
-    """Return what a snapshot file holds.
+    """Return the snapshot of a file.
 
     Args:
-        data: The file as JSON gives it.
+        data: The file, parsed as JSON.
         path: Its name, for messages.
 
     Raises:
@@ -49,7 +58,7 @@ def read_snapshot(data: object, path: str) -> Snapshot:
         message = (
             f"the snapshot has schema version {version}, this hlo-lens reads up to "
             f"{SCHEMA_VERSION}; it was written by hlo-lens {data.get('tool_version')}: update "
-            "hlo-lens, or save the snapshot anew"
+            "hlo-lens, or save the snapshot again"
         )
         raise DumpSyntaxError(message, path=path)
     reader = _Reader(path)
@@ -58,33 +67,32 @@ def read_snapshot(data: object, path: str) -> Snapshot:
     return Snapshot(path=path, modules=modules)
 
 
-@lru_cache(maxsize=16)
-def _types(kind: type) -> dict[str, str]:
-    """Return the field names of a row type with their types as text."""
-    return {name: str(hint) for name, hint in get_type_hints(kind).items()}
-
-
-_CHECKS = {
-    "str": (str,),
-    "<class 'str'>": (str,),
-    "<class 'int'>": (int,),
-    "<class 'bool'>": (bool,),
-    "str | None": (str, type(None)),
-    "int | None": (int, type(None)),
-    "bool | None": (bool, type(None)),
-    "tuple[str, ...]": (list,),
-    "tuple[str, ...] | None": (list, type(None)),
-}
+@lru_cache(maxsize=32)
+def _fields(kind: Any) -> Mapping[str, tuple[Any, bool]]:
+    """Return type of each field of a dataclass, and whether it has a default."""
+    hints = get_type_hints(kind, {**vars(facts), **vars(rows), "Mapping": Mapping})
+    return {
+        field.name: (
+            hints[field.name],
+            field.default is not MISSING or field.default_factory is not MISSING,
+        )
+        for field in fields(kind)
+    }
 
 
 class _Reader:
-    """Reads rows back; says where a file is damaged."""
+    """Reader of one file.
+
+    Args:
+        path: Its name, for messages.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self._outdated: list[str] = []
 
     def _fail(self, where: str, what: str) -> DumpSyntaxError:
-        message = f"the snapshot is damaged: {where} {what}; save it anew from its dump"
+        message = f"the snapshot is damaged: {where} {what}; save it again from its dump"
         return DumpSyntaxError(message, path=self._path)
 
     def objects(self, value: object, where: str) -> list[dict[str, object]]:
@@ -95,87 +103,93 @@ class _Reader:
 
     def module(self, data: Mapping[str, object], where: str) -> ModuleSnapshot:
         """Return one module."""
-        report = data.get("report")
-        if not isinstance(report, dict):
-            raise self._fail(f"{where}.report", "is no object")
+        self._outdated = []
+        facts = self._facts(data, where)
         peaks = self.objects(data.get("peaks"), f"{where}.peaks")
-        name = data.get("name")
-        if not isinstance(name, str):
-            raise self._fail(f"{where}.name", "is no text")
-        collectives = self.rows(CollectiveFact, data.get("collectives"), f"{where}.collectives")
+
+        def text(name: str) -> str | None:
+            found: str | None = self._value(str | None, data.get(name), f"{where}.{name}")
+            return found
+
         return ModuleSnapshot(
-            name=name,
-            target=self._text(data, "target", where),
-            toolchain=self._text(data, "toolchain", where),
-            signature=self._text(data, "signature", where),
-            fingerprint=self._text(data, "fingerprint", where),
-            report=report,
+            name=self._value(str, data.get("name"), f"{where}.name"),
+            target=text("target"),
+            toolchain=text("toolchain"),
+            signature=text("signature"),
+            fingerprint=text("fingerprint"),
+            facts=facts,
             peaks=tuple(self._peak(one, f"{where}.peaks[{k}]") for k, one in enumerate(peaks)),
-            collectives=collectives,
-            entries=self._entries(data, where),
-            annotations=self.rows(AnnotationFact, data.get("annotations"), f"{where}.annotations"),
+            annotations=self._rows(AnnotationFact, data.get("annotations"), f"{where}.annotations"),
+            outdated=tuple(dict.fromkeys(self._outdated)),
         )
 
-    def _entries(self, data: Mapping[str, object], where: str) -> tuple[EntryFact, ...] | None:
-        """Return parameters and outputs, with what many of them have in common."""
-        tables = {name: data.get(name) for name in ("layouts", *KINDS)}
-        missing = [name for name in tables if name not in data]
-        if missing:
-            raise self._fail(f"{where}.{missing[0]}", "is missing")
-        if all(table is None for table in tables.values()):
-            return None
-        texts = data.get("shardings")
-        if not isinstance(texts, list):
-            raise self._fail(f"{where}.shardings", "is no list")
-        layouts = [*self.cells(tables["layouts"], f"{where}.layouts")]
-        for place, layout in enumerate(layouts):
-            at = f"{where}.layouts.rows[{place}].sharding"
-            layout["sharding"] = self._at(texts, layout.get("sharding"), at)
-        found: list[EntryFact] = []
-        for name, kind in KINDS.items():
-            for place, cells in enumerate(self.cells(tables[name], f"{where}.{name}")):
-                at = f"{where}.{name}.rows[{place}]"
-                common = self._at(layouts, cells.pop(LAYOUT, None), f"{at}.{LAYOUT}") or {}
-                values = {"kind": kind, "index": "", **cells, **common}
-                found.append(self._row(EntryFact, values, at))
-        return tuple(found)
+    def _facts(self, data: Mapping[str, object], where: str) -> ModuleFacts:
+        """Return the figures, with the collectives and entry values of their tables."""
+        found = self._object(ModuleFacts, data.get("report"), f"{where}.report")
+        rows = self._rows(CollectiveFact, data.get("collectives"), f"{where}.collectives")
+        entries = self._entries(data, where)
+        collectives = None
+        if found.collectives is not None and rows is not None:
+            collectives = replace(found.collectives, rows=rows)
+        sharding = None if entries is None else ShardingFacts(rows=entries)
+        return replace(found, collectives=collectives, sharding=sharding)
 
-    def _at(self, listed: Sequence[T], place: object, where: str) -> T | None:
-        """Return the item of a list that a cell means; None for null."""
-        if place is None:
-            return None
-        if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < len(listed):
-            raise self._fail(where, f"is {place!r}")
-        return listed[place]
+    # ---- typed values ----------------------------------------------------------------------
 
-    def _text(self, data: Mapping[str, object], name: str, where: str) -> str | None:
-        value = data.get(name)
-        if value is None or isinstance(value, str):
+    def _object(self, kind: type[R], data: object, where: str) -> R:
+        """Return a dataclass of an object's values; absent ones have defaults, and are noted."""
+        if not isinstance(data, dict):
+            raise self._fail(where, "is no object")
+        values: dict[str, object] = {}
+        for name, (hint, has_default) in _fields(kind).items():  # type: ignore[arg-type] # hashable
+            if name in data or not has_default:
+                values[name] = self._value(hint, data.get(name), f"{where}.{name}")
+            elif name not in APART:
+                self._outdated.append(_PLACE.sub("", f"{where}.{name}"))
+        return kind(**values)
+
+    def _value(self, hint: Any, value: object, where: str) -> Any:
+        """Return a JSON value as the type of a field."""
+        origin, parts = get_origin(hint), get_args(hint)
+        if origin in (Union, UnionType):
+            return None if value is None else self._value(parts[0], value, where)
+        if is_dataclass(hint):
+            return self._object(hint, value, where)  # type: ignore[arg-type] # a type
+        if origin is tuple and isinstance(value, list):
+            if Ellipsis in parts or len(parts) == len(value):
+                items = enumerate(value)
+                return tuple(self._value(parts[0], one, f"{where}[{k}]") for k, one in items)
+        elif origin is Mapping and isinstance(value, dict):
+            return {k: self._value(parts[1], one, f"{where}.{k}") for k, one in value.items()}
+        elif isinstance(value, bool):
+            if hint is bool:
+                return value
+        elif origin is None and isinstance(value, (int, float) if hint is float else hint):
             return value
-        raise self._fail(f"{where}.{name}", "is no text")
+        raise self._fail(where, f"is {value!r}")
+
+    # ---- tables ----------------------------------------------------------------------------
 
     def _peak(self, data: Mapping[str, object], where: str) -> SpacePeak:
-        values = {name: data.get(name) for name in _types(SpacePeak) if name != "groups"}
-        groups = self.rows(AliveGroup, data.get("groups"), f"{where}.groups") or ()
-        peak = self._row(SpacePeak, values, where)
-        found = SpacePeak(**{**{n: getattr(peak, n) for n in values}, "groups": groups})
-        if sum(group.size_bytes for group in groups) != found.bytes:
+        groups = self._rows(AliveGroup, data.get("groups"), f"{where}.groups") or ()
+        peak = self._object(SpacePeak, {**data, "groups": []}, where)
+        if sum(group.size_bytes for group in groups) != peak.bytes:
             raise self._fail(where, "has groups that do not sum to its bytes")
-        return found
+        return replace(peak, groups=groups)
 
-    def rows(self, kind: type[R], data: object, where: str) -> tuple[R, ...] | None:
+    def _rows(self, kind: type[R], data: object, where: str) -> tuple[R, ...] | None:
         """Return the rows of a table; None where it is null."""
         if data is None:
             return None
         found: list[R] = []
-        for place, cells in enumerate(self.cells(data, where)):
+        for place, cells in enumerate(self._cells(data, where)):
             count = cells.pop("n", None)
             if not isinstance(count, int) or not 0 < count <= _MOST_EQUAL:
                 raise self._fail(f"{where}.rows[{place}]", "has no number of equal rows")
-            found += [self._row(kind, cells, f"{where}.rows[{place}]")] * count
+            found += [self._object(kind, cells, f"{where}.rows[{place}]")] * count
         return tuple(found)
 
-    def cells(self, data: object, where: str) -> Iterator[dict[str, object]]:
+    def _cells(self, data: object, where: str) -> Iterator[dict[str, object]]:
         """Yield the cells of each row of a table by column."""
         columns = data.get("columns") if isinstance(data, dict) else None
         rows = data.get("rows") if isinstance(data, dict) else None
@@ -187,19 +201,32 @@ class _Reader:
                 raise self._fail(f"{where}.rows[{place}]", "has not one cell for each column")
             yield dict(zip(names, row, strict=True))
 
-    def _row(self, kind: type[R], cells: Mapping[str, object], where: str) -> R:
-        types: dict[str, str] = _types(kind)  # type: ignore[arg-type] # classes are hashable
-        values: dict[str, object] = {}
-        for name, hint in types.items():
-            if name == "groups" and kind is SpacePeak:
-                continue
-            value = cells.get(name)
-            allowed = _CHECKS[hint]
-            if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-                raise self._fail(f"{where}.{name}", f"is {value!r}")
-            values[name] = tuple(map(str, value)) if isinstance(value, list) else value
-        return kind(**values)
+    def _entries(self, data: Mapping[str, object], where: str) -> tuple[EntryFact, ...] | None:
+        """Return parameters and outputs, each with its row of the layouts."""
+        tables = {name: data.get(name) for name in ("layouts", *ENTRY_TABLES)}
+        missing = [name for name in tables if name not in data]
+        if missing:
+            raise self._fail(f"{where}.{missing[0]}", "is missing")
+        if all(table is None for table in tables.values()):
+            return None
+        texts = self._value(list, data.get("shardings"), f"{where}.shardings")
+        layouts = [*self._cells(tables["layouts"], f"{where}.layouts")]
+        for place, layout in enumerate(layouts):
+            at = f"{where}.layouts.rows[{place}].sharding"
+            layout["sharding"] = self._at(texts, layout.get("sharding"), at)
+        found: list[EntryFact] = []
+        for name, kind in ENTRY_TABLES.items():
+            for place, cells in enumerate(self._cells(tables[name], f"{where}.{name}")):
+                at = f"{where}.{name}.rows[{place}]"
+                common = self._at(layouts, cells.pop(LAYOUT, None), f"{at}.{LAYOUT}") or {}
+                values = {"kind": kind, "index": "", **cells, **common}
+                found.append(self._object(EntryFact, values, at))
+        return tuple(found)
 
-
-_MOST_EQUAL = 1 << 20
-"""Equal rows of a file beyond this number are no program's."""
+    def _at(self, listed: Sequence[T], place: object, where: str) -> T | None:
+        """Return the item of a list that a cell refers to; None for null."""
+        if place is None:
+            return None
+        if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < len(listed):
+            raise self._fail(where, f"is {place!r}")
+        return listed[place]

@@ -1,27 +1,37 @@
-"""Rows of a snapshot as tables of its file: columns, and one line for each row.
+"""Snapshot files: their JSON object and their text.
 
-Parameters and outputs are the many: a train step may have thousands, of few shapes and shardings.
-What they have of these is a row of ``layouts``, and each of them has the place of its row there.
+Rows are tables: column names, and one line of cells for each row. A train step may have thousands
+of parameters and outputs, of few shapes and shardings: what they have in common is a row of the
+table ``layouts``, whose index each of them holds.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
+import json
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from hlo_lens.model.snapshot.rows import AliveGroup, AnnotationFact, CollectiveFact
 
-    from hlo_lens.model.snapshot.facts import EntryFact
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from _typeshed import DataclassInstance
+
+    from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot, Snapshot
+    from hlo_lens.model.snapshot.rows import EntryFact, SpacePeak
+
+SCHEMA_VERSION = 2
+KIND = "snapshot"
 
 Table = dict[str, object]
 """``columns``, a list of names, and ``rows``, a list of lists with one cell for each."""
 
-KINDS = {"parameters": "parameter", "outputs": "output"}
-"""Tables of entries, and the kind of those in them."""
+ENTRY_TABLES = {"parameters": "parameter", "outputs": "output"}
+"""Tables of entry values, and the `kind` of their rows."""
 
 LAYOUT = "layout"
-LAYOUT_COLUMNS = (
+_LAYOUT_COLUMNS = (
     "global_shape",
     "device_shape",
     "device_bytes",
@@ -30,14 +40,70 @@ LAYOUT_COLUMNS = (
     "sharding",
     "replication_factor",
 )
-"""What many entries have in common."""
+_ENTRY_COLUMNS = ("number", "index", "name", LAYOUT, "donation", "aliased_with")
 
-ENTRY_COLUMNS = ("number", "index", "name", LAYOUT, "donation", "aliased_with")
-"""What each has of its own; columns that say nothing are left out."""
+APART = ("rows", "sharding")
+"""Fields of the facts that have tables of their own."""
+
+_TALL = ("modules", "rows", "peaks", "shardings")
+"""Lists with one item on each line of the file."""
 
 
-def table_of(kind: type, rows: Sequence[object] | None, *, is_sorted: bool = False) -> Table | None:
-    """Return columns and rows; equal rows that follow one another once, with their number."""
+def snapshot_text(snapshot: Snapshot, *, tool_version: str) -> str:
+    """Return the text of a snapshot file: ASCII, one row on each line."""
+    return "".join(_pieces(snapshot_object(snapshot, tool_version=tool_version), "")) + "\n"
+
+
+def snapshot_object(snapshot: Snapshot, *, tool_version: str) -> dict[str, object]:
+    """Return the JSON object of a file: modules by name, then by signature and content."""
+    objects = [_module_object(module) for module in snapshot.modules]
+    objects.sort(key=lambda one: (str(one["name"]), str(one["signature"]), repr(one)))
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "kind": KIND,
+        "tool_version": tool_version,
+        "modules": objects,
+    }
+
+
+def _module_object(module: ModuleSnapshot) -> dict[str, object]:
+    """Return the JSON object of a module: rows sorted, equal ones once with their number."""
+    return {
+        "name": module.name,
+        "target": module.target,
+        "toolchain": module.toolchain,
+        "signature": module.signature,
+        "fingerprint": module.fingerprint,
+        "report": _plain(module.facts),
+        "peaks": [
+            {**dict(_fields(p)), "groups": _table(AliveGroup, p.groups)} for p in module.peaks
+        ],
+        "collectives": _table(CollectiveFact, module.collectives, is_sorted=True),
+        **_entry_tables(module.entries),
+        "annotations": _table(AnnotationFact, module.annotations, is_sorted=True),
+    }
+
+
+def _peak_object(peak: SpacePeak) -> dict[str, object]:
+    return {**dict(_fields(peak)), "groups": _table(AliveGroup, peak.groups)}
+
+
+def _fields(value: DataclassInstance) -> Iterator[tuple[str, object]]:
+    """Yield name and value of each field of a dataclass."""
+    return ((field.name, getattr(value, field.name)) for field in fields(value))
+
+
+def _plain(value: object) -> object:
+    """Return facts as JSON values, keys in order."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = {name: part for name, part in _fields(value) if name not in APART}
+    if isinstance(value, dict):
+        return {key: _plain(value[key]) for key in sorted(value)}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _table(kind: type, rows: Sequence[object] | None, *, is_sorted: bool = False) -> Table | None:
+    """Return columns and rows; if sorted, equal rows once with their number."""
     if rows is None:
         return None
     names = [field.name for field in fields(kind)]
@@ -53,20 +119,23 @@ def table_of(kind: type, rows: Sequence[object] | None, *, is_sorted: bool = Fal
     return {"columns": ["n", *names], "rows": counted}
 
 
-def entry_tables(entries: Sequence[EntryFact] | None) -> dict[str, object]:
-    """Return the tables of parameters and outputs, and of what many of them have in common.
+# ---- entry values ------------------------------------------------------------------------------
 
-    Shardings that list many devices are long: layouts have their places in a list of texts.
+
+def _entry_tables(entries: Sequence[EntryFact] | None) -> dict[str, object]:
+    """Return the tables of parameters and outputs, and of the layouts that they share.
+
+    Shardings that list many devices are long: layouts hold their indices in a list of texts.
     """
     if entries is None:
-        return dict.fromkeys(("shardings", "layouts", *KINDS))
+        return dict.fromkeys(("shardings", "layouts", *ENTRY_TABLES))
     texts = sorted({entry.sharding for entry in entries if entry.sharding is not None})
     place_of = {text: place for place, text in enumerate(texts)}
 
     def layout(entry: EntryFact) -> tuple[object, ...]:
         sharding = None if entry.sharding is None else place_of[entry.sharding]
         return tuple(
-            sharding if name == "sharding" else getattr(entry, name) for name in LAYOUT_COLUMNS
+            sharding if name == "sharding" else getattr(entry, name) for name in _LAYOUT_COLUMNS
         )
 
     layouts = [layout(entry) for entry in entries]
@@ -74,11 +143,14 @@ def entry_tables(entries: Sequence[EntryFact] | None) -> dict[str, object]:
     number_of = {cells: place for place, cells in enumerate(distinct)}
     tables: dict[str, object] = {
         "shardings": texts,
-        "layouts": {"columns": list(LAYOUT_COLUMNS), "rows": [list(cells) for cells in distinct]},
+        "layouts": {"columns": list(_LAYOUT_COLUMNS), "rows": [list(cells) for cells in distinct]},
     }
-    for table, kind in KINDS.items():
+    for table, kind in ENTRY_TABLES.items():
         rows = (
-            [number_of[cells] if name == LAYOUT else getattr(entry, name) for name in ENTRY_COLUMNS]
+            [
+                number_of[cells] if name == LAYOUT else getattr(entry, name)
+                for name in _ENTRY_COLUMNS
+            ]
             for entry, cells in zip(entries, layouts, strict=True)
             if entry.kind == kind
         )
@@ -87,18 +159,36 @@ def entry_tables(entries: Sequence[EntryFact] | None) -> dict[str, object]:
 
 
 def _without_empty(rows: Iterable[Sequence[object]]) -> Table:
-    """Return a table of entries without the columns in which nothing stands."""
+    """Return a table of entry values without its empty columns."""
     listed = list(rows)
     kept = [
         place
-        for place, name in enumerate(ENTRY_COLUMNS)
+        for place, name in enumerate(_ENTRY_COLUMNS)
         if name == LAYOUT or any(row[place] not in (None, "") for row in listed)
     ]
     return {
-        "columns": [ENTRY_COLUMNS[place] for place in kept],
+        "columns": [_ENTRY_COLUMNS[place] for place in kept],
         "rows": [[row[place] for place in kept] for row in listed],
     }
 
 
-def _plain(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
+# ---- the text ----------------------------------------------------------------------------------
+
+
+def _pieces(value: object, indent: str, *, is_tall: bool = True) -> Iterator[str]:
+    deeper = f"{indent} "
+    if isinstance(value, dict) and value and is_tall:
+        yield "{\n"
+        for place, (key, item) in enumerate(value.items()):
+            yield (",\n" if place else "") + f"{deeper}{json.dumps(key)}: "
+            has_lines = isinstance(item, dict) or key in _TALL
+            yield from _pieces(item, deeper, is_tall=has_lines)
+        yield f"\n{indent}}}"
+    elif isinstance(value, list) and value and is_tall:
+        yield "[\n"
+        for place, item in enumerate(value):
+            yield (",\n" if place else "") + f"{deeper}"
+            yield from _pieces(item, deeper, is_tall=isinstance(item, dict))
+        yield f"\n{indent}]"
+    else:
+        yield json.dumps(value)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.comparison.donation_diff import DonationDiff
     from hlo_lens.analysis.comparison.memory_diff import MemoryDiff
     from hlo_lens.analysis.comparison.peak_diff import PeakDiff
-    from hlo_lens.model.snapshot.facts import SpacePeak
+    from hlo_lens.model.snapshot.rows import SpacePeak
 
 NO_CHANGE = "no change"
 

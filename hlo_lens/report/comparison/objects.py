@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.comparison.module_diff import ModuleDiff
     from hlo_lens.analysis.comparison.peak_diff import PeakDiff
-    from hlo_lens.model.snapshot.facts import ModuleSnapshot, SpacePeak
+    from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
+    from hlo_lens.model.snapshot.rows import SpacePeak
 
 SCHEMA_VERSION = 1
 
@@ -139,5 +140,5 @@ def _program(diff: ModuleDiff) -> Mapping[str, object] | None:
         return program_diff_json(diff.program)
     if diff.is_program_equal:
         counts: dict[str, int | None] = dict.fromkeys(PROGRAM_COUNTS, 0)
-        return {**counts, "unchanged": diff.head.number("instructions")}
+        return {**counts, "unchanged": diff.head.facts.instructions}
     return dict.fromkeys(PROGRAM_COUNTS)

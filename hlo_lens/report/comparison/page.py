@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.comparison.module_diff import ModuleDiff
     from hlo_lens.analysis.comparison.sharding_diff import ShardingDiff
     from hlo_lens.analysis.result import Row
-    from hlo_lens.model.snapshot.facts import ModuleSnapshot
+    from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
     from hlo_lens.report.comparison.objects import DiffLike
 
 MOST_CHARACTERS = 65_000

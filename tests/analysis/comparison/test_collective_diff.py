@@ -8,7 +8,7 @@ from hlo_lens.analysis.comparison.collective_diff import CollectiveDiff, collect
 from tests.api.facts import collective, module
 
 if TYPE_CHECKING:
-    from hlo_lens.model.snapshot.facts import CollectiveFact
+    from hlo_lens.model.snapshot.rows import CollectiveFact
 
 LOOP = "jit(f)/while x48"
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.comparison.delta import Delta
 from hlo_lens.analysis.comparison.memory_diff import memory_diff
 from hlo_lens.analysis.comparison.peak_diff import FREE, NO_HEAP, PeakDiff, peak_diff
-from tests.api.facts import REPORT, group, module, peak
+from hlo_lens.model.snapshot.facts import SpaceFacts
+from tests.api.facts import FACTS, MEMORY, group, module, peak
 
 if TYPE_CHECKING:
-    from hlo_lens.model.snapshot.facts import ModuleSnapshot
+    from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
 
 def _rows(diff: PeakDiff) -> list[tuple[str, int, str]]:
@@ -91,13 +92,12 @@ def test_a_peak_against_all_that_is_allocated_is_said_to_be_unexplained() -> Non
     assert (diff.peaks, diff.unexplained) == ((), ("HBM",))
 
 
-def _memory(source: str, total: int) -> dict[str, object]:
-    space = {"color": 0, "name": "HBM", "total_bytes": total, "peak_bytes": None}
-    return {"source": source, "total_bytes": total, "spaces": [space], "peak": None}
-
-
 def _module(source: str, total: int) -> ModuleSnapshot:
-    return module(report={**REPORT, "memory": _memory(source, total)}, peaks=(peak(group()),))
+    space = SpaceFacts(color=0, name="HBM", total_bytes=total)
+    memory = dataclasses.replace(
+        MEMORY, source=source, total_bytes=total, spaces=(space,), peak=None
+    )
+    return module(facts=dataclasses.replace(FACTS, memory=memory), peaks=(peak(group()),))
 
 
 def test_an_estimate_is_not_compared_with_an_assignment_unless_forced() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from hlo_lens.analysis.comparison.module_pairs import (
     IN_ORDER,
     ONLY_ONES,
     SIGNATURE_DIFFERS,
     pair_modules,
 )
-from tests.api.facts import REPORT, module
+from tests.api.facts import FACTS, MEMORY, module
+
+ASSIGNED = dataclasses.replace(FACTS, memory=MEMORY)
 
 
 def test_modules_are_paired_by_name_whatever_their_order() -> None:
@@ -49,8 +53,7 @@ def test_equal_programs_find_one_another_among_modules_of_one_signature() -> Non
 
 
 def test_copies_of_a_program_are_paired_where_their_memory_is_known_alike() -> None:
-    memory = {"memory": {"source": "buffer-assignment"}}
-    known = module(fingerprint="x", report={**REPORT, **memory})
+    known = module(fingerprint="x", facts=ASSIGNED)
     pairs = pair_modules([module(fingerprint="x"), known], [known, module(fingerprint="x")])
     assert (pairs.pairs, pairs.base_copies, pairs.head_copies) == (((1, 0, ""),), (0,), (1,))
     pairs = pair_modules([module(fingerprint="x")], [module(fingerprint="x"), known])
@@ -71,9 +74,8 @@ def test_of_different_numbers_of_one_signature_none_is_guessed() -> None:
 
 
 def test_a_program_that_stands_twice_is_compared_once_where_its_memory_is_known_best() -> None:
-    memory = {"memory": {"source": "buffer-assignment"}}
     base = [module(fingerprint="x")]
-    head = [module(fingerprint="y"), module(fingerprint="y", report={**REPORT, **memory})]
+    head = [module(fingerprint="y"), module(fingerprint="y", facts=ASSIGNED)]
     pairs = pair_modules(base, head)
     assert pairs.pairs == ((0, 1, ""),)
     assert (pairs.removed, pairs.added, pairs.head_copies) == ((), (), (0,))
@@ -85,8 +87,8 @@ def test_two_single_modules_are_a_pair_whatever_their_names() -> None:
 
 def test_one_program_that_needs_other_memory_is_no_copy() -> None:
     small, large = (
-        module(fingerprint="x", report={**REPORT, "memory": {"source": "s", "total_bytes": size}})
-        for size in (10, 20)
+        module(fingerprint="x", facts=dataclasses.replace(FACTS, memory=memory))
+        for memory in (MEMORY, dataclasses.replace(MEMORY, total_bytes=400))
     )
     pairs = pair_modules([small], [small, large])
     assert (pairs.pairs, pairs.added, pairs.head_copies) == (((0, 0, ""),), (1,), ())

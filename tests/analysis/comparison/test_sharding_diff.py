@@ -6,11 +6,11 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.sharding_diff import ONE_SIDE, OTHER_WORDS, sharding_diff
-from hlo_lens.model.snapshot.facts import AnnotationFact
+from hlo_lens.model.snapshot.rows import AnnotationFact
 from tests.api.facts import entry, module
 
 if TYPE_CHECKING:
-    from hlo_lens.model.snapshot.facts import EntryFact
+    from hlo_lens.model.snapshot.rows import EntryFact
 
 
 ANNOTATION = AnnotationFact(

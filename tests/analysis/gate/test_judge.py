@@ -1,7 +1,8 @@
-"""Verdicts: what fails, what passes, and what nobody can decide."""
+"""Verdicts: failed, passed, and undecided rules."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,61 +10,42 @@ import pytest
 from hlo_lens.analysis.comparison.module_diff import module_diff
 from hlo_lens.analysis.gate.budget import default_rules, read_budget, short_rule
 from hlo_lens.analysis.gate.judge import NO_CHANGE_JUDGED, Candidate, Judgement, Sides, judge
-from tests.api.facts import REPORT, module
+from hlo_lens.model.snapshot.facts import CollectivesFacts, ModuleFacts
+from tests.api.facts import FACTS, MEMORY, module
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hlo_lens.analysis.gate.budget import Rule
-    from hlo_lens.model.snapshot.facts import ModuleSnapshot
+    from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
-MEMORY: dict[str, object] = {
-    "source": "buffer-assignment",
-    "temp_bytes": 100,
-    "temp_is_exact": True,
-    "is_complete": True,
-    "total_bytes": 200,
-    "peak": {"bytes": 150},
-    "spaces": [{"color": 0, "name": "HBM", "temp_bytes": 100, "total_bytes": 200}],
-}
-COLLECTIVES: dict[str, object] = {
-    "static": {"all-gather": 2},
-    "dynamic": {"all-gather": 2},
-    "wire_bytes_per_device": 10,
-    "unknown_opcodes": {},
-    "rows": [],
-}
-GOOD: dict[str, object] = {**REPORT, "memory": MEMORY, "collectives": COLLECTIVES}
+COLLECTIVES = CollectivesFacts(
+    static={"all-gather": 2}, dynamic={"all-gather": 2}, wire_bytes_per_device=10
+)
+GOOD = dataclasses.replace(FACTS, memory=MEMORY, collectives=COLLECTIVES)
 TEMP = "memory.temp_bytes>+2%"
 
 
-def _with(section: str, **changes: object) -> dict[str, object]:
-    known = GOOD[section]
-    assert isinstance(known, dict)
-    return {**GOOD, section: {**known, **changes}}
+def _facts(**changes: object) -> ModuleFacts:
+    return dataclasses.replace(GOOD, **changes)  # type: ignore[arg-type] # fields by name
+
+
+def _with(section: str, **changes: object) -> ModuleFacts:
+    return _facts(**{section: dataclasses.replace(getattr(GOOD, section), **changes)})
 
 
 def _judge(
     rule: str | Rule,
-    head: Mapping[str, object],
-    base: Mapping[str, object] | None = None,
+    head: ModuleFacts,
+    base: ModuleFacts | None = None,
     *,
     force: bool = False,
     gone: tuple[str, ...] = (),
     same: bool = False,
 ) -> Judgement:
     given = short_rule(rule) if isinstance(rule, str) else rule
-    candidate = Candidate(head=module(report=head), report=lambda: head)
+    candidate = Candidate(head=module(facts=head))
     if base is not None:
-        known = base
-        diff = module_diff(module(report=base), module(report=head), is_forced=force)
-        candidate = Candidate(
-            head=module(report=head),
-            report=lambda: head,
-            base_report=lambda: known,
-            diff=diff,
-            is_same_program=lambda: same,
-        )
+        diff = module_diff(module(facts=base), module(facts=head), is_forced=force)
+        candidate = Candidate(head=module(facts=head), diff=diff, is_same_program=lambda: same)
     sides = Sides(candidates=[candidate], has_baseline=base is not None, is_forced=force, gone=gone)
     return judge([given], sides)
 
@@ -94,22 +76,23 @@ def test_a_limit_needs_no_baseline() -> None:
 def test_a_limit_fails_whatever_the_baseline() -> None:
     budget = '[[budget]]\nmetric = "memory.temp_bytes"\nmax = 99\nthreshold = "1%"'
     (rule,) = read_budget(budget, "b")
-    other = {**GOOD, "backend": "gpu"}
+    other = _facts(backend="gpu")
     assert _status(_judge(rule, GOOD, other))[0] == "fail"
 
 
+ESTIMATED = _with("memory", source="estimate")
 UNDECIDED = [
     ("a change without baseline", TEMP, GOOD, None, "there is no --baseline"),
-    ("a null", TEMP, _with("memory", temp_bytes=None), GOOD, "is not known"),
-    ("no memory", TEMP, {**GOOD, "memory": None}, GOOD, "memory is not known"),
+    ("a null", "memory.peak.bytes>9", _with("memory", peak=None), GOOD, "is not known"),
+    ("no memory", TEMP, _facts(memory=None), GOOD, "memory is not known"),
     ("a wrong path", "memory.tmp>1", GOOD, GOOD, "is not in the report"),
-    ("a null before", TEMP, GOOD, _with("memory", temp_bytes=None), "in the baseline:"),
+    ("a null before", "replica_count>+1", GOOD, _facts(replica_count=None), "in the baseline:"),
     ("cut buffer texts", TEMP, _with("memory", is_complete=False), GOOD, "are not complete"),
     ("cut ones before", TEMP, GOOD, _with("memory", is_complete=False), "base are not complete"),
     (
         "an inexact temp",
         TEMP,
-        _with("memory", temp_is_exact=False, temp_range=[100, 200]),
+        _with("memory", temp_is_exact=False, temp_range=(100, 200)),
         GOOD,
         "between 100 and 200",
     ),
@@ -120,8 +103,7 @@ UNDECIDED = [
         None,
         "1 places of the HLO text could not be read",
     ),
-    ("a cut text", "opcodes.add>9", {**_with("coverage", is_truncated=True), "opcodes": {"add": 1}},
-     None, "ends too early"),
+    ("a cut text", "instructions>99", _with("coverage", is_truncated=True), None, "ends too early"),
     (
         "a strange collective",
         "collectives.static.all-gather>9",
@@ -129,9 +111,9 @@ UNDECIDED = [
         None,
         "all-foo",
     ),
-    ("another backend", TEMP, GOOD, {**GOOD, "backend": "gpu"}, "backend gpu -> cpu"),
-    ("other partitions", TEMP, GOOD, {**GOOD, "evident_partitions": 4}, "partitions 4 -> 8"),
-    ("one partition", TEMP, GOOD, {**GOOD, "evident_partitions": None}, "as far as it tells -> 8"),
+    ("another backend", TEMP, GOOD, _facts(backend="gpu"), "backend gpu -> cpu"),
+    ("other partitions", TEMP, GOOD, _facts(evident_partitions=4), "partitions 4 -> 8"),
+    ("one partition", TEMP, GOOD, _facts(evident_partitions=None), "as far as it tells -> 8"),
     (
         "an estimate before",
         TEMP,
@@ -149,8 +131,8 @@ UNDECIDED = [
 )
 def test_what_nobody_can_decide_is_no_pass(
     rule: str,
-    head: Mapping[str, object],
-    base: Mapping[str, object] | None,
+    head: ModuleFacts,
+    base: ModuleFacts | None,
     reason: str,
 ) -> None:
     judgement = _judge(rule, head, base)
@@ -162,7 +144,7 @@ def test_what_nobody_can_decide_is_no_pass(
 
 def test_a_gap_in_the_hlo_text_does_not_touch_what_xla_assigned() -> None:
     assert _status(_judge("memory.temp_bytes>999", _with("coverage", gaps=1)))[0] == "pass"
-    estimated = {**_with("coverage", gaps=1), "memory": {**MEMORY, "source": "estimate"}}
+    estimated = dataclasses.replace(ESTIMATED, coverage=_with("coverage", gaps=1).coverage)
     assert _status(_judge("memory.temp_bytes>999", estimated))[0] == "undecided"
 
 
@@ -170,13 +152,13 @@ def test_gaps_themselves_can_be_counted() -> None:
     assert _status(_judge("coverage.gaps>0", _with("coverage", gaps=1)))[0] == "fail"
 
 
-@pytest.mark.parametrize("base", [{**GOOD, "backend": "gpu"}, _with("memory", source="estimate")])
-def test_what_cannot_be_compared_can_be_forced(base: Mapping[str, object]) -> None:
+@pytest.mark.parametrize("base", [_facts(backend="gpu"), _with("memory", source="estimate")])
+def test_what_cannot_be_compared_can_be_forced(base: ModuleFacts) -> None:
     assert _status(_judge(TEMP, GOOD, base, force=True))[0] == "pass"
 
 
 def test_an_exact_space_is_decided_where_temp_is_not() -> None:
-    head = _with("memory", temp_is_exact=False, temp_range=[100, 200])
+    head = _with("memory", temp_is_exact=False, temp_range=(100, 200))
     assert _status(_judge("memory.spaces[HBM].temp_bytes>+2%", head, GOOD))[0] == "pass"
 
 
@@ -186,7 +168,7 @@ def test_a_pattern_that_no_module_matches_is_no_pass() -> None:
 
 
 def test_a_module_that_the_baseline_does_not_have_is_no_pass() -> None:
-    candidate = Candidate(head=module(report=GOOD), report=lambda: GOOD)
+    candidate = Candidate(head=module(facts=GOOD))
     judgement = judge([short_rule(TEMP)], Sides(candidates=[candidate], has_baseline=True))
     assert _status(judgement)[1] == "the baseline has no module of this name and signature"
 
@@ -202,9 +184,7 @@ def test_an_informational_rule_neither_fails_nor_hinders() -> None:
     (fails,) = read_budget(text.format("temp_bytes"), "b")
     (unknown,) = read_budget(text.format("nope"), "b")
     passes = short_rule("memory.temp_bytes>999")
-    sides = Sides(
-        candidates=[Candidate(head=module(report=GOOD), report=lambda: GOOD)], has_baseline=False
-    )
+    sides = Sides(candidates=[Candidate(head=module(facts=GOOD))], has_baseline=False)
     judgement = judge([fails, unknown, passes], sides)
     assert [v.status for v in judgement.verdicts] == ["fail", "undecided", "pass"]
     assert (judgement.is_failed, judgement.is_undecided) == (False, False)
@@ -221,7 +201,7 @@ def test_rules_that_nobody_wrote_pass_over_what_neither_side_knows_of_one_progra
 
 
 def test_what_neither_side_knows_of_a_program_that_changed_is_no_pass() -> None:
-    unknown = {**GOOD, "memory": None}
+    unknown = _facts(memory=None)
     status, reason = _status(_judge(default_rules()[0], unknown, unknown))
     assert (status, reason[:21]) == ("undecided", "known on neither side")
 
@@ -246,8 +226,8 @@ def test_a_place_means_one_module_of_the_report() -> None:
     grown = _with("memory", temp_bytes=500)
     sides = Sides(
         candidates=[
-            Candidate(head=module(report=GOOD), report=lambda: GOOD),
-            Candidate(head=module(report=grown), report=lambda: grown, place=1),
+            Candidate(head=module(facts=GOOD)),
+            Candidate(head=module(facts=grown), place=1),
         ],
         has_baseline=False,
     )
@@ -259,8 +239,6 @@ def test_a_place_means_one_module_of_the_report() -> None:
 def _apart(base: ModuleSnapshot, head: ModuleSnapshot) -> tuple[str, str]:
     candidate = Candidate(
         head=head,
-        report=lambda: GOOD,
-        base_report=lambda: GOOD,
         diff=module_diff(base, head, subjects=("collectives",)),
     )
     rule = short_rule(TEMP)
@@ -268,16 +246,15 @@ def _apart(base: ModuleSnapshot, head: ModuleSnapshot) -> tuple[str, str]:
 
 
 def test_a_module_of_another_name_and_signature_is_no_partner_for_a_pass() -> None:
-    base = module("jit_f", signature="8", report=GOOD)
-    assert _apart(base, module("jit_g", signature="16", report=GOOD))[0] == "undecided"
-    assert _apart(base, module("jit_g", signature=None, report=GOOD))[0] == "undecided"
-    assert _apart(base, module("jit_g", signature="8", report=GOOD))[0] == "pass"
-    assert _apart(base, module("jit_f", signature="16", report=GOOD))[0] == "pass"
+    base = module("jit_f", signature="8", facts=GOOD)
+    assert _apart(base, module("jit_g", signature="16", facts=GOOD))[0] == "undecided"
+    assert _apart(base, module("jit_g", signature=None, facts=GOOD))[0] == "undecided"
+    assert _apart(base, module("jit_g", signature="8", facts=GOOD))[0] == "pass"
+    assert _apart(base, module("jit_f", signature="16", facts=GOOD))[0] == "pass"
 
 
 def test_an_estimate_is_not_compared_where_memory_is_not_asked_for_either() -> None:
-    estimated = {**GOOD, "memory": {**MEMORY, "source": "estimate"}}
-    assert "is an estimate" in _apart(module(report=GOOD), module(report=estimated))[1]
+    assert "is an estimate" in _apart(module(facts=GOOD), module(facts=ESTIMATED))[1]
 
 
 def test_rules_that_nobody_wrote_do_not_pass_over_what_is_not_known_any_more() -> None:

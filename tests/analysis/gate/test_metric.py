@@ -1,42 +1,47 @@
-"""Paths into the report, and what they lead to."""
+"""Paths into the facts of a module, and the values that they lead to."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
 
 import pytest
 
 from hlo_lens.analysis.gate.metric import Metric
+from hlo_lens.model.snapshot.facts import CollectivesFacts, MeshFacts, ModuleFacts, SpaceFacts
 from hlo_lens.text.errors import UsageError
+from tests.api.facts import COLLECTIVE, ENTRY, MEMORY, module
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-ROW = {"kind": "all-gather", "axes": ["data"], "static_count": 1, "dynamic_count": 4}
-ROW |= {"payload_bytes": 10, "wire_bytes_per_device": 5}
-OTHER = {**ROW, "kind": "all-reduce", "axes": ["data", "model"], "dynamic_count": None}
-REPORT: dict[str, object] = {
-    "instructions": 7,
-    "is_scheduled": True,
-    "backend": "tpu",
-    "opcodes": {"fusion": 3, "add": 4},
-    "memory": {
-        "temp_bytes": 100,
-        "peak": {"bytes": 90},
-        "output_bytes": None,
-        "spaces": [
-            {"color": 0, "name": "HBM", "total_bytes": 60},
-            {"color": 1, "name": "VMEM", "total_bytes": 7},
-        ],
-    },
-    "collectives": {
-        "static": {"all-gather": 1, "all-reduce": 1},
-        "dynamic": {"all-gather": 4, "all-reduce": None},
-        "wire_bytes_per_device": None,
-        "mesh": {"axes": {"data": 2, "model": 4}},
-        "rows": [ROW, OTHER],
-    },
-}
+ROW = dataclasses.replace(
+    COLLECTIVE,
+    kind="all-gather",
+    axes=("data",),
+    dynamic_count=4,
+    payload_bytes=10,
+    wire_bytes_per_device=5,
+)
+OTHER = dataclasses.replace(ROW, kind="all-reduce", axes=("data", "model"), dynamic_count=None)
+MESH = MeshFacts(axes={"data": 2, "model": 4}, source="text")
+FACTS = ModuleFacts(
+    instructions=7,
+    is_scheduled=True,
+    backend="tpu",
+    opcodes={"fusion": 3, "add": 4},
+    memory=dataclasses.replace(
+        MEMORY,
+        spaces=(
+            SpaceFacts(color=0, name="HBM", total_bytes=60),
+            SpaceFacts(color=1, name="VMEM", total_bytes=7),
+        ),
+    ),
+    collectives=CollectivesFacts(
+        static={"all-gather": 1, "all-reduce": 1},
+        dynamic={"all-gather": 4, "all-reduce": None},
+        wire_bytes_per_device=None,
+        mesh=MESH,
+        rows=(ROW, OTHER),
+    ),
+    sharding=module(entries=(ENTRY,)).facts.sharding,
+)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +52,7 @@ REPORT: dict[str, object] = {
         ("memory.temp_bytes", 100),
         ("$.modules[*].memory.temp_bytes", 100),
         ("memory.temp", 100),
-        ("memory.peak.bytes", 90),
+        ("memory.peak.bytes", 150),
         ("memory.spaces[HBM].total_bytes", 60),
         ("memory.spaces[1].total_bytes", 7),
         ("memory.spaces[*].total_bytes", 67),
@@ -67,16 +72,18 @@ REPORT: dict[str, object] = {
         ("collectives.all-to-all.wire_bytes", 0),
         ("collectives.rows[axes=model+data]", 1),
         ("modules[3].memory.temp_bytes", 100),
+        ("sharding.rows[kind=parameter,replication_factor=1].device_bytes", 256),
+        ("collectives.rows[is_exposed=true]", 2),
     ],
 )
 def test_a_path_leads_to_a_number(path: str, value: int) -> None:
-    assert Metric.parse(path).value(REPORT).number == value
+    assert Metric.parse(path).value(FACTS).number == value
 
 
 @pytest.mark.parametrize(
     ("path", "reason"),
     [
-        ("memory.output_bytes", "memory.output_bytes is not known"),
+        ("flops", "flops is not known"),
         ("memory.tmp_bytes", "memory.tmp_bytes is not in the report; there is temp_bytes"),
         (
             "memory.spaces[SMEM].total_bytes",
@@ -84,7 +91,8 @@ def test_a_path_leads_to_a_number(path: str, value: int) -> None:
         ),
         ("memory.peak.bytes.x", "memory.peak.bytes has no parts"),
         ("backend", "backend is no number"),
-        ("sharding.rows", "sharding is not in the report"),
+        ("largest_instructions.rows", "largest_instructions is not in the report"),
+        ("coverage.gaps", "coverage is not known"),
         ("collectives.wire_bytes_per_device", "is not known"),
         ("collectives.dynamic.all-reduce", "is not known"),
         ("collectives.dynamic.*", "is not known"),
@@ -97,7 +105,7 @@ def test_a_path_leads_to_a_number(path: str, value: int) -> None:
     ],
 )
 def test_what_is_not_known_is_no_number(path: str, reason: str) -> None:
-    found = Metric.parse(path).value(REPORT)
+    found = Metric.parse(path).value(FACTS)
     assert found.number is None
     if reason != "dynamic_count":
         assert reason in found.reason
@@ -119,46 +127,64 @@ def test_what_is_not_known_is_no_number(path: str, reason: str) -> None:
     ],
 )
 def test_an_axis_chooses_collectives(path: str, axis: str, value: int) -> None:
-    assert Metric.parse(path, axis=axis).value(REPORT).number == value
+    assert Metric.parse(path, axis=axis).value(FACTS).number == value
 
 
 def test_an_axis_that_the_mesh_does_not_have_is_no_zero() -> None:
-    found = Metric.parse("collectives.all-gather.count", axis="dta").value(REPORT)
+    found = Metric.parse("collectives.all-gather.count", axis="dta").value(FACTS)
     assert (found.number, found.reason) == (
         None,
         "no mesh axis is called 'dta'; there is data, model",
     )
 
 
-@pytest.mark.parametrize("mesh", [{"axes": {"data": 2, "model": 4}}, None])
+@pytest.mark.parametrize("mesh", [MESH, None])
 def test_without_collectives_an_axis_is_looked_up_where_the_mesh_is_known(
-    mesh: Mapping[str, object] | None,
+    mesh: MeshFacts | None,
 ) -> None:
-    report: dict[str, object] = {"collectives": {"rows": [], "mesh": mesh}}
-    assert Metric.parse("collectives.all-gather.count", axis="data").value(report).number == 0
-    wrong = Metric.parse("collectives.all-gather.count", axis="dta").value(report)
+    none = CollectivesFacts(static={}, dynamic={}, wire_bytes_per_device=0, mesh=mesh)
+    facts = ModuleFacts(collectives=none)
+    assert Metric.parse("collectives.all-gather.count", axis="data").value(facts).number == 0
+    wrong = Metric.parse("collectives.all-gather.count", axis="dta").value(facts)
     assert wrong.number == (0 if mesh is None else None)
 
 
 @pytest.mark.parametrize("path", ["collectives.all-gathr.count", "collectives.rows[kind=gather]"])
 def test_with_an_axis_too_a_mistake_counts_nothing(path: str) -> None:
-    assert Metric.parse(path, axis="data").value(REPORT).number is None
+    assert Metric.parse(path, axis="data").value(FACTS).number is None
 
 
 @pytest.mark.parametrize("path", ["memory.hbm.total", "memory.spaces[HBM].total_bytes"])
 def test_hbm_is_the_default_space_where_none_is_called_so(path: str) -> None:
-    spaces = [{"color": 1, "name": "host", "total_bytes": 7}]
-    report = {"memory": {"spaces": [{"color": 0, "name": "memory", "total_bytes": 60}, *spaces]}}
-    assert Metric.parse(path).value(report).number == 60
-    assert Metric.parse(path).value({"memory": {"spaces": spaces}}).number is None
+    host = SpaceFacts(color=1, name="host", total_bytes=7)
+    spaces = (SpaceFacts(color=0, name="memory", total_bytes=60), host)
+    memory = dataclasses.replace(MEMORY, spaces=spaces)
+    assert Metric.parse(path).value(ModuleFacts(memory=memory)).number == 60
+    memory = dataclasses.replace(MEMORY, spaces=(host,))
+    assert Metric.parse(path).value(ModuleFacts(memory=memory)).number is None
 
 
 def test_unknown_axes_are_no_zero() -> None:
-    rows = [{**ROW, "axes": None}]
-    found = Metric.parse("collectives.all-gather.count", axis="data").value(
-        {"collectives": {"rows": rows, "mesh": None}}
-    )
-    assert found.number is None
+    known = FACTS.collectives
+    assert known is not None
+    found = dataclasses.replace(known, rows=(dataclasses.replace(ROW, axes=None),), mesh=None)
+    metric = Metric.parse("collectives.all-gather.count", axis="data")
+    assert metric.value(ModuleFacts(collectives=found)).number is None
+
+
+def test_a_new_field_of_the_facts_is_reachable_without_further_code() -> None:
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Seconds:
+        lower: float
+
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Extended(ModuleFacts):
+        cost: dict[str, Seconds]
+        findings: dict[str, int]
+
+    facts = Extended(cost={"seconds": Seconds(lower=0.5)}, findings={"new": 2, "M001": 1})
+    paths = ("cost.seconds.lower", "findings.new", "findings.M001")
+    assert [Metric.parse(path).value(facts).number for path in paths] == [0.5, 2, 1]
 
 
 @pytest.mark.parametrize("text", ["", ".", "a..b", "a.", "a[", "a]b", "[0]"])

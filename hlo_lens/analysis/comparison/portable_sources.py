@@ -1,0 +1,41 @@
+"""Source places as they are on any machine."""
+
+from __future__ import annotations
+
+import re
+
+_PACKAGES = re.compile(r".*/(?:site|dist)-packages/|.*/lib/python3[.\d]*/")
+_DRIVE = re.compile(r"[A-Za-z]:/")
+_KEPT_NAMES = 2
+
+
+def portable_path(file: str) -> str:
+    """Return a source file's path without what differs from machine to machine.
+
+    >>> portable_path("/home/me/project/train.py"), portable_path("src/train.py")
+    ('project/train.py', 'src/train.py')
+    """
+    path = file.replace("\\", "/")
+    short = _PACKAGES.sub("", path)
+    if short != path or not (path.startswith("/") or _DRIVE.match(path)):
+        return short
+    return "/".join(path.split("/")[-_KEPT_NAMES:])
+
+
+def portable_source(file: str | None, line: int | None) -> str | None:
+    """Return ``file:line`` with a portable path; None without file."""
+    if file is None:
+        return None
+    return f"{portable_path(file)}:{line}" if line else portable_path(file)
+
+
+def split_source(source: str | None) -> tuple[str | None, int | None]:
+    """Return file and line of ``file:line``.
+
+    >>> split_source("train.py:7"), split_source("train.py")
+    (('train.py', 7), ('train.py', None))
+    """
+    if source is None:
+        return None, None
+    file, _, line = source.rpartition(":")
+    return (file, int(line)) if file and line.isdecimal() else (source, None)

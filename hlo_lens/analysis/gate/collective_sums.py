@@ -1,0 +1,115 @@
+"""Figures of the collectives of one kind, along one mesh axis, or both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.gate.steps import ALL, Rows, Step, Value, step_into
+from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.model.snapshot.facts import CollectivesFacts
+    from hlo_lens.model.snapshot.rows import CollectiveFact
+
+_FIGURES = {
+    "count": "static_count",
+    "static": "static_count",
+    "dynamic": "dynamic_count",
+    "payload_bytes": "payload_bytes_per_run",
+    "wire_bytes": "wire_bytes_per_run",
+    "wire_bytes_per_device": "wire_bytes_per_run",
+}
+"""Figures of a kind of collectives in rules, and the field of their rows."""
+
+
+def kind_of(steps: Sequence[Step]) -> str | None:
+    """Return the kind of a path such as ``collectives.all-gather.count``; None for other paths."""
+    if len(steps) < 2 or steps[0].name != "collectives":
+        return None
+    return steps[1].name if steps[1].name in COLLECTIVE_KINDS else None
+
+
+def collective_sum(
+    found: CollectivesFacts | None, steps: Sequence[Step], axis: str | None, text: str
+) -> Value:
+    """Return the sum of a figure over the collectives of a path.
+
+    Args:
+        found: Collectives of the module.
+        steps: The path.
+        axis: Mesh axes of the collectives that count, joined by commas; None for all.
+        text: The path as written, for messages.
+    """
+    if found is None:
+        return Value(number=None, reason="the collectives are not known: there is no HLO text")
+    names = [step.name for step in steps[1:]]
+    kind, figure = _kind_and_figure(names)
+    if figure not in _FIGURES or kind not in (ALL, *COLLECTIVE_KINDS):
+        choices = ", ".join(_FIGURES)
+        return Value(number=None, reason=f"{text} is not one of {choices} of a kind")
+    rows: Sequence[CollectiveFact] = [row for row in found.rows if kind in (ALL, row.kind)]
+    if names == ["rows"] and steps[1].selectors:
+        selected = step_into(found, steps[1], "collectives.rows")
+        if isinstance(selected, Value):
+            return selected
+        rows = [*_selected(selected, rows)]
+    if axis is not None:
+        along = _along(rows, axis, found)
+        if isinstance(along, Value):
+            return along
+        rows = along
+    return _sum(rows, figure)
+
+
+def _kind_and_figure(names: Sequence[str]) -> tuple[str, str]:
+    """Return kind and figure of the names after ``collectives``; of others no figure."""
+    match names:
+        case [] | ["rows"] | ["static"]:
+            return ALL, "count"
+        case ["wire_bytes"] | ["wire_bytes_per_device"]:
+            return ALL, "wire_bytes"
+        case ["static" | "dynamic" as figure, kind] | [kind, figure]:
+            return kind, figure
+        case [kind]:
+            return kind, "count"
+    return ALL, ""
+
+
+def _selected(found: list[object], rows: Sequence[CollectiveFact]) -> Iterator[CollectiveFact]:
+    """Yield the collectives that selectors have found."""
+    chosen = {id(row) for item in found for row in (item if isinstance(item, Rows) else [item])}
+    return (row for row in rows if id(row) in chosen)
+
+
+def _along(
+    rows: Sequence[CollectiveFact], axis: str, found: CollectivesFacts
+) -> Sequence[CollectiveFact] | Value:
+    """Return the rows along an axis, or along several; why not if the axes are not known."""
+    wanted = [name.strip() for name in axis.split(",")]
+    if any(row.axes is None for row in rows):
+        return Value(number=None, reason="the mesh axes of some collectives are not known")
+    wrong = wrong_axis(wanted, found, has_rows=bool(rows))
+    if wrong:
+        return Value(number=None, reason=wrong)
+    return [row for row in rows if sorted(row.axes or ()) == sorted(wanted)]
+
+
+def wrong_axis(wanted: Sequence[str], found: CollectivesFacts, *, has_rows: bool) -> str:
+    """Return that some names are no mesh axes; empty if all are, or nothing has axes."""
+    known = set() if found.mesh is None else set(found.mesh.axes)
+    if known.issuperset(wanted) or not (has_rows or known):
+        return ""
+    there = ", ".join(sorted(known)) or "none"
+    return f"no mesh axis is called {','.join(wanted)!r}; there is {there}"
+
+
+def _sum(rows: Sequence[CollectiveFact], figure: str) -> Value:
+    total = 0
+    for row in rows:
+        number: int | None = getattr(row, _FIGURES[figure])
+        if number is None:
+            return Value(number=None, reason=f"{figure} of a {row.kind} is not known")
+        total += number
+    return Value(number=total)
