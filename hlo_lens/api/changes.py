@@ -59,10 +59,9 @@ class Diff:
 
     def to_dict(self) -> dict[str, object]:
         """Return the object that scripts rely on, as ``hlo-lens diff -f json`` prints it."""
-        from hlo_lens import __version__
         from hlo_lens.report.comparison.objects import diff_object
 
-        return diff_object(self, tool_version=__version__)
+        return diff_object(self)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the numbers as a pandas frame: module, subject, metric, base, head, delta.
@@ -79,11 +78,9 @@ class Diff:
 
     def report(self) -> Report:
         """Return the report that ``hlo-lens diff`` prints."""
-        from hlo_lens import __version__
         from hlo_lens.report.comparison.page import diff_report
 
-        names = (self.base.path, self.head.path)
-        return diff_report(self, names=names, tool_version=__version__)
+        return diff_report(self, (self.base.path, self.head.path))
 
     def __str__(self) -> str:
         return str(self.report())

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-import hlo_lens
 from hlo_lens.cli.ci import ci_options
 from hlo_lens.cli.options import regular_expression
 from hlo_lens.cli.output import output_options
@@ -68,6 +67,6 @@ def check(
             progress=progress,
         )
     facts = check_facts(checked, head=head, baseline=baseline, budget=budget)
-    report = check_report(checked.judgement, facts=facts, tool_version=hlo_lens.__version__)
+    report = check_report(checked.judgement, facts)
     ci.write(report, output, check_annotations(checked.judgement))
     finish(checked)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-import hlo_lens
 from hlo_lens.cli.ci import ci_options
 from hlo_lens.cli.options import regular_expression
 from hlo_lens.cli.output import output_options
@@ -72,5 +71,5 @@ def diff(
             is_forced=force,
             progress=progress,
         )
-    ci.write(compared.report(hlo_lens.__version__), output, compared.annotations())
+    ci.write(compared.report(), output, compared.annotations())
     finish(compared.checked, compared.diff if is_strict else None)

@@ -41,12 +41,12 @@ class Compared:
     diff: Diff
     checked: Checked | None
 
-    def report(self, tool_version: str) -> Report:
+    def report(self) -> Report:
         """Return the report, with the rules before all else."""
-        report = diff_report(self.diff, names=self.paths, tool_version=tool_version)
+        report = diff_report(self.diff, self.paths)
         if self.checked is None:
             return report
-        judged = check_report(self.checked.judgement, facts=(), tool_version=tool_version)
+        judged = check_report(self.checked.judgement)
         return Report(
             kind=report.kind,
             sections=(*judged.sections, *report.sections),

@@ -82,12 +82,12 @@ def _text(dump: ModuleDump) -> str | int:
 
 def judgement_text(checked: Checked) -> str:
     """Return the verdicts as text, with the contributors of each failure."""
-    return str(check_report(checked.judgement, facts=(), tool_version=__version__)).rstrip()
+    return str(check_report(checked.judgement)).rstrip()
 
 
 def session_text(checked: Checked) -> str:
     """Return the verdicts of a run as text: those that did not pass, by test, with the reason."""
-    report = check_report(checked.judgement, facts=(), tool_version=__version__)
+    report = check_report(checked.judgement)
     (section,) = report.sections
     wrong: dict[str, list[str]] = {}
     for verdict in checked.judgement.verdicts:

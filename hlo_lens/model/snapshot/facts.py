@@ -98,6 +98,7 @@ class SpaceFacts:
     temp_bytes: int = 0
     constant_bytes: int = 0
     thread_local_bytes: int = 0
+    other_bytes: int = 0
     total_bytes: int = 0
     peak_bytes: int | None = None
     fragmentation_bytes: int | None = None

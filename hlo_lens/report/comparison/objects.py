@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from hlo_lens.report.comparison.program import program_diff_json, program_diff_rows
+from hlo_lens.report.render.envelope import envelope
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.comparison.peak_diff import PeakDiff
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
     from hlo_lens.model.snapshot.rows import SpacePeak
-
-SCHEMA_VERSION = 1
 
 PROGRAM_COUNTS = ("unchanged", "changed", "added", "removed", "moved")
 
@@ -46,18 +45,16 @@ class DiffLike(Protocol):
         """Places of modules that were left out as copies of others, on both sides."""
 
 
-def diff_object(diff: DiffLike, *, tool_version: str) -> dict[str, object]:
+def diff_object(diff: DiffLike) -> dict[str, object]:
     """Return the whole object."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "kind": "diff",
-        "tool_version": tool_version,
-        "identical": diff.identical,
-        "modules": [module_object(module) for module in diff.modules],
-        "modules_added": [_unpaired(module) for module in diff.added],
-        "modules_removed": [_unpaired(module) for module in diff.removed],
-        "modules_copied": sum(map(len, diff.copies)),
-    }
+    return envelope(
+        "diff",
+        identical=diff.identical,
+        modules=[module_object(module) for module in diff.modules],
+        modules_added=[_unpaired(module) for module in diff.added],
+        modules_removed=[_unpaired(module) for module in diff.removed],
+        modules_copied=sum(map(len, diff.copies)),
+    )
 
 
 def _unpaired(module: ModuleSnapshot) -> dict[str, object]:

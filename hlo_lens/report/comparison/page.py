@@ -45,13 +45,12 @@ ONLY_FINGERPRINT = (
 )
 
 
-def diff_report(diff: DiffLike, *, names: tuple[str, str], tool_version: str) -> Report:
-    """Return the report on what changed.
+def diff_report(diff: DiffLike, names: tuple[str, str]) -> Report:
+    """Return the report on a diff.
 
     Args:
-        diff: What changed.
-        names: What people call the two sides.
-        tool_version: Version of hlo-lens for the JSON.
+        diff: Changes of all modules.
+        names: Paths of the two sides.
     """
     sections = [_head(diff, names)]
     # what changed the most stands first
@@ -62,7 +61,7 @@ def diff_report(diff: DiffLike, *, names: tuple[str, str], tool_version: str) ->
     return Report(
         kind="diff",
         sections=tuple(sections),
-        data=diff_object(diff, tool_version=tool_version),
+        data=diff_object(diff),
         most_characters=MOST_CHARACTERS,
     )
 

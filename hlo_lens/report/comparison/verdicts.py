@@ -8,6 +8,7 @@ from hlo_lens.analysis.gate.contributors import Contributors, contributors
 from hlo_lens.analysis.gate.judge import FAIL, PASS, UNDECIDED
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.comparison.page import MOST_CHARACTERS
+from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table
 from hlo_lens.report.render.units import format_bytes, format_change, format_count, plural
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.gate.judge import Judgement, Verdict
     from hlo_lens.analysis.result import Row
-
-SCHEMA_VERSION = 1
 
 _ORDER = {FAIL: 0, UNDECIDED: 1, PASS: 2}
 
@@ -34,15 +33,12 @@ _COLUMNS = (
 )
 
 
-def check_report(
-    judgement: Judgement, *, facts: Sequence[tuple[str, str]], tool_version: str
-) -> Report:
+def check_report(judgement: Judgement, facts: Sequence[tuple[str, str]] = ()) -> Report:
     """Return the report on rules.
 
     Args:
-        judgement: What became of them.
-        facts: What was judged by what, and what is to be said of it.
-        tool_version: Version of hlo-lens for the JSON.
+        judgement: Their verdicts.
+        facts: Labels and texts above the verdicts, such as the paths of both sides.
     """
     verdicts = judgement.verdicts
     section = Section(
@@ -53,7 +49,7 @@ def check_report(
     return Report(
         kind="check",
         sections=(section,),
-        data=check_object(judgement, tool_version=tool_version),
+        data=check_object(judgement),
         most_characters=MOST_CHARACTERS,
     )
 
@@ -145,16 +141,14 @@ def _behind(verdicts: Sequence[Verdict]) -> Iterator[Table]:
         yield Table.of(found, title=f"{title} of {module}" if module else title)
 
 
-def check_object(judgement: Judgement, *, tool_version: str) -> dict[str, object]:
+def check_object(judgement: Judgement) -> dict[str, object]:
     """Return the JSON object of ``hlo-lens check``."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "kind": "check",
-        "tool_version": tool_version,
-        "outcome": outcome(judgement),
-        "passed": not judgement.is_failed and not judgement.is_undecided,
-        "rules": [_object(verdict) for verdict in judgement.verdicts],
-    }
+    return envelope(
+        "check",
+        outcome=outcome(judgement),
+        passed=not judgement.is_failed and not judgement.is_undecided,
+        rules=[_object(verdict) for verdict in judgement.verdicts],
+    )
 
 
 def _object(verdict: Verdict) -> Mapping[str, object]:
