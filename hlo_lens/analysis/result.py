@@ -1,12 +1,21 @@
-"""Result: what every pass returns, as typed fields and as rows that every renderer can print."""
+"""Result: the answer of a pass, as typed fields and as rows that every renderer can print."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
+from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, Union
+
+from hlo_lens.text.units import (
+    format_bytes,
+    format_count,
+    format_delta,
+    format_flops,
+    format_ratio,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Cell: TypeAlias = Union[str, int, float, bool, "tuple[Cell, ...]", None]
-"""One value of a row, in the base unit of its column; None where it is not known."""
+"""One value of a row, in the base unit of its column; None if unknown."""
 
 Row: TypeAlias = tuple[Cell, ...]
 
@@ -22,7 +31,7 @@ _HTML_ROWS = 20
 
 
 class Unit(Enum):
-    """What the numbers of a column count."""
+    """Unit of the numbers of a column."""
 
     NONE = "none"
     BYTES = "bytes"
@@ -39,7 +48,7 @@ class Column:
     Attributes:
         name: Column heading, CSV header and JSON key alike.
         unit: Unit of its numbers; NONE for text.
-        meaning: What it holds, in one phrase.
+        meaning: Definition of its cells, in one phrase.
     """
 
     name: str
@@ -126,13 +135,65 @@ class Result(ABC):
         return pd.DataFrame.from_records(list(self.rows()), columns=names)
 
     def _repr_html_(self) -> str:
-        """Return the result for a notebook: its name, its first and last rows, its totals."""
-        from html import escape
-
+        """Return the result for a notebook: name, first rows in readable units, totals."""
+        shown = list(islice(self.rows(), _HTML_ROWS))
+        others = self.row_count - len(shown)
         lead = (type(self).__doc__ or "").strip().partition("\n")[0]
-        frame = self.to_frame().to_html(max_rows=_HTML_ROWS, escape=True, border=0)
-        totals = "".join(
-            f"<li>{escape(name)}: {total:,}</li>" for name, total in self.totals().items()
+        heads = (
+            f'<th title="{escape(column.meaning)}">{escape(column.name)}</th>'
+            for column in self.COLUMNS
         )
-        sums = f"<p>Totals, all rows and residuals:</p><ul>{totals}</ul>" if totals else ""
-        return f"<p><b>{escape(self.KIND)}</b> {escape(lead)}</p>{frame}{sums}"
+        rows = map(self._html_row, (*shown, *self.residual_rows()))
+        totals = ", ".join(
+            f"{escape(name)} {format_cell(total, self.COLUMNS[self.place_of(name)].unit)}"
+            for name, total in self.totals().items()
+        )
+        return (
+            f"<p><b>{escape(self.KIND)}</b> {escape(lead)}</p>"
+            f"<table><thead><tr>{''.join(heads)}</tr></thead>"
+            f"<tbody>{''.join(rows)}</tbody></table>"
+            + (f"<p>[{others:,} others]</p>" if others else "")
+            + (f"<p>Totals, all rows and residuals: {totals}</p>" if totals else "")
+        )
+
+    def _html_row(self, row: Row) -> str:
+        cells = (
+            f'<td style="text-align: {"left" if column.unit is Unit.NONE else "right"}">'
+            f"{escape(format_cell(cell, column.unit))}</td>"
+            for column, cell in zip(self.COLUMNS, row, strict=True)
+        )
+        return f"<tr>{''.join(cells)}</tr>"
+
+
+def format_cell(cell: Cell, unit: Unit) -> str:
+    """Return a cell as readable text: empty for None, units for numbers, one line for text."""
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, (int, float)):
+        return _format_number(cell, unit)
+    if isinstance(cell, tuple):
+        return ",".join(format_cell(item, unit) for item in cell)
+    return cell if cell.isprintable() else "".join(map(_printable, cell))
+
+
+def _format_number(number: float, unit: Unit) -> str:
+    if unit is Unit.RATIO:
+        return format_ratio(number)
+    if unit is Unit.BYTES:
+        return format_bytes(round(number))
+    if unit is Unit.FLOPS:
+        return format_flops(round(number))
+    if unit is Unit.BYTES_DELTA:
+        return format_delta(round(number))
+    if unit is Unit.COUNT and isinstance(number, int):
+        return format_count(number)
+    return str(number)
+
+
+def _printable(character: str) -> str:
+    """Return a character, or its escape where a terminal would act on it."""
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode("ascii")

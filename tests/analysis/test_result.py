@@ -1,11 +1,12 @@
-"""What the base of results gives to every pass."""
+"""Base class of results: rows as objects, rankings, frames and HTML."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
@@ -15,15 +16,37 @@ from hlo_lens.analysis.program.largest_instructions import largest_instructions
 from hlo_lens.analysis.program.opcodes import opcodes
 from hlo_lens.analysis.program.source_bytes import source_bytes
 from hlo_lens.analysis.program.summary import summary
-from hlo_lens.analysis.result import row_of
+from hlo_lens.analysis.result import Column, Result, Row, Unit, format_cell, row_of
 from hlo_lens.analysis.sharding.forms import sharding_forms
 from tests.analysis.texts import LOOP, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from hlo_lens.analysis.result import Result
+    from hlo_lens.analysis.result import Cell
     from hlo_lens.model.hlo.query import InstructionTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes(Result):
+    """Sizes of operations."""
+
+    KIND: ClassVar[str] = "sizes"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("name", Unit.NONE, "operation"),
+        Column("size_bytes", Unit.BYTES, "its size"),
+    )
+    sizes: tuple[tuple[str, int], ...]
+
+    def rows(self) -> Iterator[Row]:
+        yield from self.sizes
+
+    def residual_rows(self) -> tuple[Row, ...]:
+        return (("[unknown]", 0),)
+
+    def totals(self) -> dict[str, int]:
+        return {"size_bytes": sum(size for _, size in self.sizes)}
+
 
 PASSES = (
     collectives,
@@ -85,6 +108,16 @@ def test_to_frame_has_the_same_columns_and_rows() -> None:
     assert frame["result_bytes"].tolist() == [512, 4]
 
 
+def test_notebooks_show_sizes_in_readable_units_and_count_other_rows() -> None:
+    rows = tuple((f"op{k}", k << 20) for k in range(22))
+    html = Sizes(sizes=rows)._repr_html_()
+    assert '<td style="text-align: right">19.00MiB</td>' in html
+    assert "20.00MiB" not in html
+    assert "[2 others]" in html
+    assert "size_bytes 231.00MiB" in html
+    assert "[unknown]" in html
+
+
 def test_passes_do_not_import_pandas() -> None:
     code = (
         "import sys, hlo_lens.report.program.page; "
@@ -92,3 +125,22 @@ def test_passes_do_not_import_pandas() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("cell", "unit", "text"),
+    [
+        (None, Unit.BYTES, ""),
+        (True, Unit.NONE, "yes"),
+        (False, Unit.NONE, "no"),
+        (2048, Unit.BYTES, "2.0KiB"),
+        (2048, Unit.COUNT, "2,048"),
+        (2048, Unit.NONE, "2048"),
+        (0.5, Unit.RATIO, "50%"),
+        (("a", 1), Unit.NONE, "a,1"),
+        ("caf\u00e9", Unit.NONE, "caf\u00e9"),
+        ("a\nb\x1b[31m", Unit.NONE, "a\\nb\\x1b[31m"),
+    ],
+)
+def test_cell_is_one_harmless_line(cell: Cell, unit: Unit, text: str) -> None:
+    assert format_cell(cell, unit) == text

@@ -7,17 +7,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, TextIO, TypeAlias, overload
 
-from hlo_lens.analysis.result import Column, Row, Unit
-from hlo_lens.report.render.units import (
-    format_bytes,
-    format_count,
-    format_delta,
-    format_flops,
-    format_ratio,
-)
+from hlo_lens.analysis.result import Column, Row, Unit, format_cell
 
 if TYPE_CHECKING:
-    from hlo_lens.analysis.result import Cell, Result
+    from hlo_lens.analysis.result import Result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,37 +260,3 @@ def _labelled(table: Table, label: str, sums: Mapping[str, int]) -> Row:
     texts = [column.name for column in table.shown_columns if column.unit is Unit.NONE]
     home = texts[0] if texts else table.shown_columns[0].name
     return tuple(label if c.name == home else sums.get(c.name) for c in table.columns)
-
-
-def format_cell(cell: Cell, unit: Unit) -> str:
-    """Return a value as people read it: empty for None, units for numbers, one line for text."""
-    if cell is None:
-        return ""
-    if isinstance(cell, bool):
-        return "yes" if cell else "no"
-    if isinstance(cell, (int, float)):
-        return _format_number(cell, unit)
-    if isinstance(cell, tuple):
-        return ",".join(format_cell(item, unit) for item in cell)
-    return cell if cell.isprintable() else "".join(map(_printable, cell))
-
-
-def _format_number(number: float, unit: Unit) -> str:
-    if unit is Unit.RATIO:
-        return format_ratio(number)
-    if unit is Unit.BYTES:
-        return format_bytes(round(number))
-    if unit is Unit.FLOPS:
-        return format_flops(round(number))
-    if unit is Unit.BYTES_DELTA:
-        return format_delta(round(number))
-    if unit is Unit.COUNT and isinstance(number, int):
-        return format_count(number)
-    return str(number)
-
-
-def _printable(character: str) -> str:
-    """Return a character, or its escape where a terminal would act on it."""
-    if character.isprintable():
-        return character
-    return character.encode("unicode_escape").decode("ascii")

@@ -1,119 +1,12 @@
-"""Numbers as text: bytes as XLA prints them, counts, shares."""
+"""Names of `hlo_lens.text.units` for the pages."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-_PREFIXES = "KMGTPEZY"
-
-
-def format_bytes(size_bytes: int) -> str:
-    """Return a size as XLA prints it: whole bytes, KiB with one decimal, larger ones with two.
-
-    Source: tsl/platform/numbers.cc, HumanReadableNumBytes; beyond its 64 bits the prefixes go on.
-
-    >>> format_bytes(1023), format_bytes(1024), format_bytes(-(5 << 19))
-    ('1023B', '1.0KiB', '-2.50MiB')
-    """
-    sign = "-" if size_bytes < 0 else ""
-    size = abs(size_bytes)
-    if size < 1024:
-        return f"{sign}{size}B"
-    prefix = 0
-    while size >= 1024 * 1024 and prefix < len(_PREFIXES) - 1:
-        size //= 1024
-        prefix += 1
-    decimals = 1 if prefix == 0 else 2
-    return f"{sign}{size / 1024:.{decimals}f}{_PREFIXES[prefix]}iB"
-
-
-def format_delta(size_bytes: int) -> str:
-    """Return a difference of sizes with its sign; ``=`` for none.
-
-    >>> format_delta(1024), format_delta(-1024), format_delta(0)
-    ('+1.0KiB', '-1.0KiB', '=')
-    """
-    if not size_bytes:
-        return "="
-    return f"{'+' if size_bytes > 0 else ''}{format_bytes(size_bytes)}"
-
-
-def format_change(base: int, head: int) -> str:
-    """Return a difference in percent; ``new``, ``gone`` and ``=`` where there is none to give.
-
-    >>> format_change(100, 361), format_change(0, 5), format_change(5, 0), format_change(7, 7)
-    ('+261%', 'new', 'gone', '=')
-    >>> format_change(10**9, 10**9 + 1), format_change(2, 10**6)
-    ('+<0.01%', 'x500,000')
-    """
-    if base == head:
-        return "="
-    if not base or not head:
-        return "gone" if not head else "new"
-    percent = (head - base) / abs(base) * 100
-    if percent >= _LARGEST_PERCENT:
-        return f"x{head / base:,.0f}"
-    text = f"{percent:+.0f}" if abs(percent) >= 100 else f"{percent:+.2f}".rstrip("0").rstrip(".")
-    return f"{text[0]}<0.01%" if text in ("+0", "-0") else f"{text}%"
-
-
-_LARGEST_PERCENT = 10_000
-
-
-def format_count(count: int) -> str:
-    """Return a number with thousands separated.
-
-    >>> format_count(-1234567)
-    '-1,234,567'
-    """
-    return f"{count:,}"
-
-
-def format_flops(flops: int) -> str:
-    """Return an amount of arithmetic with three digits and a decimal prefix.
-
-    >>> format_flops(999), format_flops(33_822_867_456), format_flops(10**24)
-    ('999', '33.8G', '1.00Y')
-    """
-    number, prefix = float(flops), 0
-    while abs(number) >= 999.5 and prefix < len(_PREFIXES):
-        number, prefix = number / 1000, prefix + 1
-    if not prefix:
-        return str(flops)
-    decimals = 2 if abs(number) < 9.995 else 1 if abs(number) < 99.95 else 0
-    return f"{number:.{decimals}f}{_PREFIXES[prefix - 1]}"
-
-
-def format_ratio(ratio: float) -> str:
-    """Return a share as percent with at most two decimals, never rounded up to 100%.
-
-    >>> format_ratio(1), format_ratio(0.999999), format_ratio(0.25)
-    ('100%', '99.99%', '25%')
-    """
-    hundredths = round(ratio * 10000)
-    if ratio < 1:
-        hundredths = min(hundredths, 9999)
-    text = f"{hundredths / 100:.2f}".rstrip("0").rstrip(".")
-    return f"{text}%"
-
-
-def plural(count: int, noun: str) -> str:
-    """Return a count with its noun, which takes an s unless the count is 1.
-
-    >>> plural(1, "gap"), plural(2000, "gap")
-    ('1 gap', '2,000 gaps')
-    """
-    return f"{format_count(count)} {noun}{'' if count == 1 else 's'}"
-
-
-def listed(names: Sequence[str], most: int) -> str:
-    """Return names joined by commas, of which those beyond a number are counted.
-
-    >>> listed(["a", "b", "c"], 2), listed(["a", "b"], 2)
-    ('a, b and 1 more', 'a, b')
-    """
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{rest}"
+from hlo_lens.text.units import format_bytes as format_bytes
+from hlo_lens.text.units import format_change as format_change
+from hlo_lens.text.units import format_count as format_count
+from hlo_lens.text.units import format_delta as format_delta
+from hlo_lens.text.units import format_flops as format_flops
+from hlo_lens.text.units import format_ratio as format_ratio
+from hlo_lens.text.units import listed as listed
+from hlo_lens.text.units import plural as plural

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.analysis.result import Cell, Unit
-from hlo_lens.report.render.table import cut_table, format_cell
+from hlo_lens.report.render.table import cut_table
 from tests.report.render.tables import table
 
 ROWS = tuple((1 << k, f"v{k}", 1) for k in range(5))
@@ -39,22 +38,3 @@ def test_rest_without_totals_says_how_many() -> None:
 def test_unknown_value_is_no_zero() -> None:
     cut = cut_table(table(((None, "a", None), (0, "b", 0))), 0)
     assert cut.rows == [("", "a", ""), ("0B", "b", "0")]
-
-
-@pytest.mark.parametrize(
-    ("cell", "unit", "text"),
-    [
-        (None, Unit.BYTES, ""),
-        (True, Unit.NONE, "yes"),
-        (False, Unit.NONE, "no"),
-        (2048, Unit.BYTES, "2.0KiB"),
-        (2048, Unit.COUNT, "2,048"),
-        (2048, Unit.NONE, "2048"),
-        (0.5, Unit.RATIO, "50%"),
-        (("a", 1), Unit.NONE, "a,1"),
-        ("caf\u00e9", Unit.NONE, "caf\u00e9"),
-        ("a\nb\x1b[31m", Unit.NONE, "a\\nb\\x1b[31m"),
-    ],
-)
-def test_cell_is_one_harmless_line(cell: Cell, unit: Unit, text: str) -> None:
-    assert format_cell(cell, unit) == text

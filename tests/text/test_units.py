@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.report.render.units import format_bytes, format_count, format_ratio, plural
+from hlo_lens.text.units import format_bytes, format_count, format_ratio, plural
 
 KIB, MIB, GIB, EIB = 1 << 10, 1 << 20, 1 << 30, 1 << 60
 
