@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from hlo_lens.cli.output import open_output
+from hlo_lens.report import render_as
 from hlo_lens.report.render.table import RenderOptions
 
 if TYPE_CHECKING:
@@ -53,14 +54,12 @@ class CiOutput:
                 click.echo(line, err=not is_free)
 
     def _append_summary(self, report: Report) -> None:
-        from hlo_lens.report.render.to_markdown import render_markdown
-
         path = os.environ.get(_VARIABLE)
         if not path:
             click.echo(f"hlo-lens: {_VARIABLE} is not set: no summary written", err=True)
             return
         with open_output(path, "a") as out:
-            render_markdown(report, out, RenderOptions())
+            render_as("markdown", report, out, RenderOptions())
 
 
 def ci_options(command: Callable[..., R]) -> Callable[..., R]:

@@ -1,4 +1,4 @@
-"""Reports: results as neutral tables, and one renderer for each output format."""
+"""Reports: results as tables, and one renderer for each output format."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ if TYPE_CHECKING:
     from hlo_lens.report.render.table import Renderer, RenderOptions, Report
 
 
-def _render(name: str, report: Report, out: TextIO, options: RenderOptions) -> None:
-    """Write a report by the renderer of a format, imported when it is first used."""
+def render_as(name: str, report: Report, out: TextIO, options: RenderOptions) -> None:
+    """Write a report as ``text``, ``json``, ``markdown``, ``csv`` or ``html``.
+
+    The renderer is imported with its first use.
+    """
     module = import_module(f"hlo_lens.report.render.to_{name}")
     renderer: Renderer = getattr(module, f"render_{name}")
     renderer(report, out, options)
 
 
 RENDERERS: Mapping[str, Renderer] = {
-    "text": partial(_render, "text"),
-    "json": partial(_render, "json"),
-    "md": partial(_render, "markdown"),
-    "csv": partial(_render, "csv"),
+    "text": partial(render_as, "text"),
+    "json": partial(render_as, "json"),
+    "md": partial(render_as, "markdown"),
+    "csv": partial(render_as, "csv"),
 }
-"""Output format to what writes it."""
+"""Renderers by the name of the format on the command line."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -159,44 +161,34 @@ class Report:
     most_characters: int | None = None
 
     def __str__(self) -> str:
-        from hlo_lens.report.render.to_text import render_text
-
-        return self._rendered(render_text)
+        return self._rendered("text")
 
     def __repr__(self) -> str:
         titles = ", ".join(section.title for section in self.sections)
         return f"<Report {self.kind} on {titles}>"
 
     def to_markdown(self) -> str:
-        """Return it as Markdown, for a pull request."""
-        from hlo_lens.report.render.to_markdown import render_markdown
-
-        return self._rendered(render_markdown)
+        """Return the report as Markdown, for a pull request."""
+        return self._rendered("markdown")
 
     def to_dict(self) -> dict[str, object]:
-        """Return `data` made whole: plain dictionaries, lists, text and numbers."""
-        import json
-
-        from hlo_lens.report.render.to_json import render_json
-
-        made: dict[str, object] = json.loads(self._rendered(render_json))
+        """Return `data` as plain dictionaries, lists, text and numbers."""
+        made: dict[str, object] = json.loads(self._rendered("json"))
         return made
 
     def _repr_html_(self) -> str:
-        from hlo_lens.report.render.to_html import render_html
+        return self._rendered("html")
 
-        return self._rendered(render_html)
-
-    def _rendered(self, render: Renderer) -> str:
-        import io
+    def _rendered(self, name: str) -> str:
+        from hlo_lens.report import render_as  # whose renderers import this file
 
         out = io.StringIO()
-        render(self, out, RenderOptions(color="never", width=_WIDTH))
+        render_as(name, self, out, RenderOptions(color="never", width=_WIDTH))
         return out.getvalue()
 
 
 _WIDTH = 100
-"""Columns of a report that is made a text."""
+"""Columns of a report as a string."""
 
 Renderer: TypeAlias = Callable[[Report, TextIO, RenderOptions], None]
 
