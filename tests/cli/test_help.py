@@ -30,12 +30,17 @@ def test_topic_is_printed_as_it_is_into_a_pipe() -> None:
     assert _run("help", "memory") == (0, memory.read_text("utf-8"), "")
 
 
-def test_topic_is_rendered_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("topic", [topic.stem for topic in TOPICS])
+def test_topic_is_rendered_whole_in_a_terminal_of_80_columns(
+    topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("hlo_lens.cli.help._is_terminal", lambda: True)
-    code, out, _ = _run("help", "memory")
+    code, out, _ = _run("help", topic)
     assert code == 0
     assert "```" not in out
     assert ".md)" not in out
+    assert "\N{HORIZONTAL ELLIPSIS}" not in out, "a cell of a table is cut"
+    assert max(map(len, out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
