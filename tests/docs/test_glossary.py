@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.corpus import ROOT
-from tests.docs.documents import MANUAL, prose
+from tests.docs.documents import MANUAL, blocks, prose
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,6 +54,21 @@ def test_rows_of_the_memory_statement_are_in_the_glossary() -> None:
     rows = {re.split(r"  +", line.strip())[0] for line in table}
     assert len(rows) > 8
     assert rows - set(_terms()) == set()
+
+
+def _headings(golden: Path) -> set[str]:
+    """Return the column headings of a page's tables: the line below a title with a capital."""
+    pages = [page.splitlines() for page in re.split(r"\n\n+", golden.read_text("utf-8"))]
+    lines = [page[1] for page in pages if len(page) > 2 and page[0][:1].isupper()]
+    words = {word for line in lines for word in line.split() if "  " in line}
+    return {word for word in words if not word.endswith("_")}  # goes on in the next line
+
+
+@pytest.mark.parametrize("golden", GOLDENS, ids=lambda g: g.stem)
+def test_column_headings_are_in_the_glossary_or_the_list_of_columns(golden: Path) -> None:
+    (block,) = blocks(MANUAL / "columns.md")
+    columns = {line.split()[0] for line in block.text.splitlines() if line.startswith("  ")}
+    assert _headings(golden) - columns - set(_terms()) == set()
 
 
 def test_terms_occur_once() -> None:
