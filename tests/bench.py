@@ -1,12 +1,15 @@
-"""Time and memory of hlo-lens beside XLA's own C++ parser, on the same texts in the same run.
+"""Time and memory of hlo-lens next to XLA's own C++ parser, on the same texts in the same run.
 
-Each figure is the least of several runs that take turns, so that a slow moment of the machine hits
-all of them. Ratios are what counts: `parse_hlo` against ``hlo_module_from_text`` in one process
-each, and the whole ``hlo-lens report`` process against the same parse.
+Each figure is the least of several rounds; within a round, XLA's parse, ours and the whole command
+take turns, so that a slow moment of the machine hits all of them. Ratios are what counts:
+`parse_hlo` and the whole ``hlo-lens report -f json`` process to ``hlo_module_from_text``, the
+latter also net of the start of Python and all imports, which is the time of the same command on a
+text of one instruction. Memory is the peak of the process as a multiple of the text.
 
     python -m tests.bench [FILE ...] [--rounds N]
 
-Without files: the corpus modules beside the checkout, else modules grown from the samples.
+Without files: the corpus modules next to the checkout, else modules made from the samples; and
+three more of those (`tests.bench_texts`).
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.bench_texts import LARGE, SPECIAL, grown
 from tests.corpus import CORPUS, ROOT, SAMPLES
 
 if TYPE_CHECKING:
@@ -38,11 +42,8 @@ PICKED = (
 )
 """Archives in the corpus, and the megabytes of the module in each."""
 
-GROWN = (4, 14, 19, 159)
-"""Megabytes of the modules that are grown where there is no corpus."""
-
 MEASURE = """
-import json, sys, time
+import gc, json, sys, time
 path, what = sys.argv[1:3]
 text = open(path, encoding="utf-8").read()
 if what == "xla":
@@ -52,6 +53,7 @@ elif what == "values":
 else:
     from hlo_lens import parse_hlo as parse
     parse("HloModule warm\\nENTRY e { ROOT p = f32[2]{0} parameter(0), sharding={replicated} }")
+gc.collect()
 start = time.perf_counter()
 module = parse(text)
 seconds = time.perf_counter() - start
@@ -73,27 +75,6 @@ def corpus_files() -> Iterator[Path]:
                     target.write_bytes(file.read())
         if target.exists():
             yield target
-
-
-def grown_files() -> Iterator[Path]:
-    """Yield modules of the wanted sizes, grown from a sample by repeating its computations."""
-    sample = next((SAMPLES / "gpu" / "fsdp_transformer").glob("*gpu_after_optimizations.txt"))
-    text = sample.read_text("utf-8")
-    start = re.search(r"^(?:%|ENTRY)", text, re.MULTILINE)
-    entry = text.index("\nENTRY ") + 1
-    first = start.start() if start else entry
-    head, body, last = text[:first], text[first:entry], text[entry:]
-    names = re.compile(r"%([\w.-]+)")
-    for megabytes in GROWN:
-        target = CACHE / f"grown-{megabytes:03d}mb.txt"
-        if not target.exists():
-            with target.open("w", encoding="utf-8") as out:
-                out.write(head)
-                copies = max(1, (megabytes * 1_000_000 - len(head) - len(last)) // len(body))
-                for copy in range(copies - 1):
-                    out.write(names.sub(rf"%\1.copy{copy}", body))
-                out.write(body + last)
-        yield target
 
 
 def dump_with_buffers() -> Path | None:
@@ -184,15 +165,8 @@ def bench_diff(rounds: int) -> str:
         paths = list(neighbours(count))
         runs: list[tuple[float, float]] = []
         for _ in range(rounds):
-            done = subprocess.run(
-                [sys.executable, "-c", DIFF, *map(str, paths)],
-                cwd=ROOT,
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-            parse, diff = json.loads(done.stdout)
-            runs.append((float(parse), float(diff)))
+            parse, diff = _output(DIFF, *paths)
+            runs.append((parse, diff))
         parse, diff = (min(column) for column in zip(*runs, strict=True))
         lines.append(
             f"program diff of {count:,} instructions with one edited: {diff:.2f} s, "
@@ -278,8 +252,14 @@ def least(runs: list[tuple[float, int]]) -> tuple[float, int]:
     return min(seconds for seconds, _ in runs), min(peak for _, peak in runs)
 
 
-def bench_file(path: Path, rounds: int) -> str:
-    """Return one line of the table: times, ratios and memory for a file."""
+def bench_file(path: Path, rounds: int, start: float) -> str:
+    """Return one line of the table: times, ratios and memory for a file.
+
+    Args:
+        path: The file.
+        rounds: How often each figure is taken.
+        start: Seconds that the whole command takes on a text of one instruction.
+    """
     size = path.stat().st_size
     xla: list[tuple[float, int]] = []
     ours: list[tuple[float, int]] = []
@@ -292,17 +272,68 @@ def bench_file(path: Path, rounds: int) -> str:
         if other is None:
             sys.exit(f"parse_hlo fails on {path}")
         ours.append(other)
-        report.append(process("report", str(path)))
+        report.append(process("report", "-f", "json", str(path)))
     parse, parse_peak = least(ours)
     whole, whole_peak = least(report)
     mega = size / 1e6
-    line = f"{mega:8.1f} {parse:8.2f} {mega / parse:7.0f} {whole:8.2f}"
+    line = f"{mega:7.1f} {parse:7.2f} {whole:8.2f}"
     if xla:
         base, _ = least(xla)
-        line += f" {base:8.2f} {mega / base:7.0f} {parse / base:7.2f} {whole / base:7.2f}"
+        line += f" {base:7.2f} {mega / base:6.0f} {parse / base:8.2f} {whole / base:8.2f}"
+        line += f" {(whole - start) / base:8.2f}"
     else:
-        line += f" {'-':>8} {'-':>7} {'-':>7} {'-':>7}"
-    return f"{line} {parse_peak / size:7.1f} {whole_peak / size:7.1f}  {path.name}"
+        line += f" {'-':>7} {'-':>6} {'-':>8} {'-':>8} {'-':>8}"
+    return f"{line} {parse_peak / size:9.1f} {whole_peak / size:9.1f}  {path.name}"
+
+
+ESTIMATE = """
+import gc, json, sys, time
+gc.disable()
+from hlo_lens import parse_hlo
+from hlo_lens.analysis.memory.estimate import memory_estimate
+from hlo_lens.model.hlo.query import tabulate
+memory_estimate(tabulate(parse_hlo(
+    "HloModule warm, is_scheduled=true\\nENTRY e { ROOT p = f32[2]{0} parameter(0) }"
+)))
+text = open(sys.argv[1], encoding="utf-8").read()
+start = time.perf_counter()
+module = parse_hlo(text)
+read = time.perf_counter()
+assert memory_estimate(tabulate(module)) is not None
+done = time.perf_counter()
+print(json.dumps([len(module.columns), read - start, done - read]))
+"""
+
+
+def bench_estimate(path: Path, rounds: int) -> str:
+    """Return a line on the memory estimate of a module: seconds, and the ratio to reading it."""
+    runs = [_output(ESTIMATE, path) for _ in range(rounds)]
+    instructions = int(runs[0][0])
+    read, estimate = (min(run[place] for run in runs) for place in (1, 2))
+    return (
+        f"memory estimate of {path.name}, {instructions:,} instructions: {estimate:.2f} s, "
+        f"{estimate / read:.1f} times reading it\n"
+    )
+
+
+def _output(program: str, *paths: Path) -> list[float]:
+    """Return what a Python program prints as JSON, run with some paths as arguments."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, paths)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: list[float] = json.loads(done.stdout)
+    return found
+
+
+def start_seconds() -> float:
+    """Return the time of ``hlo-lens report -f json`` on a text of one instruction."""
+    path = CACHE / "one-instruction.txt"
+    path.write_text("HloModule one\n\nENTRY %main {\n  ROOT %p = f32[2]{0} parameter(0)\n}\n")
+    return least([process("report", "-f", "json", str(path)) for _ in range(5)])[0]
 
 
 def main() -> None:
@@ -312,38 +343,52 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     CACHE.mkdir(exist_ok=True)
-    files = options.files or list(corpus_files()) or list(grown_files())
+    files = options.files
+    if not files:
+        files = list(corpus_files()) or [grown(one, CACHE) for one in LARGE]
+        files += [grown(one, CACHE) for one in SPECIAL]
     compileall.compile_dir(ROOT / "hlo_lens", quiet=2)  # as an installed package is
     write = sys.stdout.write
-    small = next((SAMPLES / "cpu" / "tp_mlp").glob("*cpu_after_optimizations.txt"))
     help_time, _ = least([process("--help") for _ in range(5)])
-    small_time, _ = least([process("report", str(small)) for _ in range(5)])
-    write(f"hlo-lens --help {help_time:.2f} s; report of {small.stat().st_size / 1e3:.0f} kB ")
-    write(f"{small_time:.2f} s (whole processes, least of 5)\n\n")
-    write("      MB  parse s    MB/s report s    XLA s    MB/s ")
-    write("parse/  report/ parse    report\n")
-    write(" " * 52 + "XLA     XLA     mem/text mem/text\n")
+    start = start_seconds()
+    write(f"hlo-lens --help {help_time:.2f} s; report -f json of one instruction {start:.2f} s ")
+    write("(whole processes, least of 5)\n\n")
+    write("     MB parse s report s   XLA s   MB/s   parse/  report/      net parse mem report mem")
+    write("\n" + " " * 41 + "XLA      XLA   of start    /text      /text\n")
     for path in files:
-        write(bench_file(path, options.rounds) + "\n")
+        write(bench_file(path, options.rounds, start) + "\n")
         sys.stdout.flush()
+    write("\n")
+    for path in files:
+        if "before_optimizations" not in path.name:
+            write(bench_estimate(path, options.rounds))
+            sys.stdout.flush()
+    if options.files:
+        return
+    write(bench_rest(options.rounds))
+
+
+def bench_rest(rounds: int) -> str:
+    """Return lines on the texts that have no counterpart in XLA's parser: buffers and diffs."""
+    lines = []
     folder = dump_with_buffers()
     if folder is not None:
         size = sum(path.stat().st_size for path in folder.iterdir())
-        seconds, peak = least([process("report", str(folder)) for _ in range(options.rounds)])
-        write(
+        seconds, peak = least([process("report", str(folder)) for _ in range(rounds)])
+        lines.append(
             f"\nthe last module with its buffer assignment: {size / 1e6:.1f} MB, report in "
             f"{seconds:.2f} s, peak memory {peak / size:.1f} times the texts\n"
         )
-    write("\n" + bench_diff(options.rounds))
-    write(bench_diff_command(options.rounds))
+    lines += ["\n", bench_diff(rounds), bench_diff_command(rounds)]
     for what, path in buffer_files():
-        runs = [run for _ in range(options.rounds) if (run := measured(path, what)) is not None]
+        runs = [run for _ in range(rounds) if (run := measured(path, what)) is not None]
         seconds, peak = least(runs)
         size = path.stat().st_size
-        write(
+        lines.append(
             f"\n{what}: {size / 1e6:.1f} MB in {seconds:.2f} s, {size / 1e6 / seconds:.0f} MB/s, "
             f"peak memory {peak / size:.1f} times the text\n"
         )
+    return "".join(lines)
 
 
 if __name__ == "__main__":
