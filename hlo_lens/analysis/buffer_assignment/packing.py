@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import bisect
 import heapq
+import itertools
+import operator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -189,29 +191,32 @@ def _place(chunks: Iterable[Chunk], alignment: int, events: int, below: int = LA
     used = UsedBytes(events)
     heap = 0
     for chunk in chunks:
-        size = chunk.size
-        best, best_size = -1, LAST + 1
-        free = 0
-        depth = 0
-        for edge in used.edges(chunk.intervals):
-            if edge & 1:
-                depth -= 1
-                if not depth:
-                    free = edge >> 1
-                continue
-            if not depth and size <= (gap := (edge >> 1) - free) < best_size:
-                best, best_size = free, gap
-            depth += 1
-        if best < 0:
-            best = free
-        chunk.offset = best
-        heap = max(heap, best + size)
+        units = -(-chunk.size // alignment)
+        starts, ends = used.during(chunk.intervals)
+        best = _best_fit(units, starts, ends)
+        chunk.offset = best * alignment
+        heap = max(heap, chunk.offset + chunk.size)
         if heap >= below:
             return heap
-        end = -(-(best + size) // alignment) * alignment
         for interval in chunk.intervals:
-            used.add(interval, best, end)
+            used.add(interval, best, best + units)
     return heap
+
+
+def _best_fit(size: int, starts: list[int], ends: list[int]) -> int:
+    """Return where the smallest free gap of a size begins, the lowest on a tie, else the end.
+
+    Args:
+        size: Size of the gap, at least.
+        starts: Where the bytes in use start, ascending.
+        ends: Where they end, ascending.
+    """
+    if not starts:
+        return 0
+    gaps = list(map(operator.sub, starts, itertools.chain((0,), ends)))
+    smallest = min([gap for gap in gaps if gap >= size], default=0)
+    place = gaps.index(smallest) if smallest else len(ends)
+    return ends[place - 1] if place else 0
 
 
 def _union(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:

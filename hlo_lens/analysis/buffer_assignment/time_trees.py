@@ -8,12 +8,12 @@ for it take steps of the order of the tree's depth.
 from __future__ import annotations
 
 import bisect
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-BUCKET = 64
+BUCKET = 32
 """Events in a leaf of `UsedBytes`."""
 
 
@@ -25,25 +25,25 @@ class Interval(NamedTuple):
 
 
 class UsedBytes:
-    """Which bytes are in use when, as disjoint byte intervals in a tree over time.
+    """Which offsets are in use when, as disjoint intervals of offsets in a tree over time.
 
-    Events stand in buckets, the leaves. A node has the bytes that some chunk uses through all of
-    it but not through all of its parent, and the bytes used at any event below it; a bucket also
+    Events stand in buckets, the leaves. A node has the offsets that some chunk uses through all of
+    it but not through all of its parent, and the offsets used at any event below it; a bucket also
     has the chunks used in a part of it. Intervals that touch are joined, and chunks lie close to
-    each other, so that all lists stay short. Offsets stand doubled in them, ends plus one.
+    each other, so that all lists stay short. Offsets are best counted in units of the alignment:
+    integers below 2**30 are sorted several times faster.
     """
 
     def __init__(self, events: int) -> None:
         self._width = 1
         while self._width * BUCKET < events + 1:
             self._width *= 2
-        self._through: dict[int, list[int]] = {}
+        self._through: dict[int, _Intervals] = {}
         self._partly: dict[int, list[tuple[int, int, int, int]]] = {}
-        self._somewhere: dict[int, list[int]] = {}
+        self._somewhere: dict[int, _Intervals] = {}
 
     def add(self, interval: Interval, start: int, end: int) -> None:
-        """Use bytes from `start` up to `end` during an interval."""
-        start, end = 2 * start, 2 * end + 1
+        """Use offsets from `start` up to `end` during an interval."""
         begin, last = interval
         first, final = begin // BUCKET, last // BUCKET
         left, right = first + self._width, final + self._width + 1
@@ -60,46 +60,56 @@ class UsedBytes:
             self._mark(node, start, end)
 
     def _mark(self, node: int, start: int, end: int) -> None:
-        """Use bytes at some event of a node, and so of all above it."""
+        """Use offsets at some event of a node, and so of all above it."""
         while node and _join(self._somewhere, node, start, end):
             node >>= 1
 
-    def edges(self, intervals: Sequence[Interval]) -> list[int]:
-        """Return where the bytes used at any event of some intervals begin and end, ascending.
+    def during(self, intervals: Sequence[Interval]) -> tuple[list[int], list[int]]:
+        """Return where the intervals of offsets used at any event of some intervals start and end.
 
-        An offset is doubled where bytes begin, and one more than doubled behind their end. The
-        intervals between may lie in one another.
+        Each list is ascending; the intervals may overlap. As many have ended before a free gap as
+        have started, so the gaps are those from ``ends[k]`` to ``starts[k + 1]``, where positive.
         """
-        found: list[int] = []
+        starts: list[int] = []
+        ends: list[int] = []
         through, somewhere, width = self._through, self._somewhere, self._width
         for begin, last in intervals:
             first, final = begin // BUCKET, last // BUCKET
             left, right = first + width, final + width + 1
             low, high = left, right - 1
             if begin > first * BUCKET or (first == final and last < first * BUCKET + BUCKET - 1):
-                self._in_bucket(first, begin, last, found)
+                self._in_bucket(first, begin, last, starts, ends)
                 left += 1
             if final > first and last < final * BUCKET + BUCKET - 1:
-                self._in_bucket(final, begin, last, found)
+                self._in_bucket(final, begin, last, starts, ends)
                 right -= 1
-            for node in _covering(left, right):
-                if node in somewhere:
-                    found += somewhere[node]
+            found = [somewhere[node] for node in _covering(left, right) if node in somewhere]
             while low:
                 if low in through:
-                    found += through[low]
+                    found.append(through[low])
                 if high != low and high in through:
-                    found += through[high]
+                    found.append(through[high])
                 low >>= 1
                 high >>= 1
-        found.sort()
-        return found
+            for some_starts, some_ends in found:
+                starts += some_starts
+                ends += some_ends
+        starts.sort()
+        ends.sort()
+        return starts, ends
 
-    def _in_bucket(self, bucket: int, begin: int, last: int, found: list[int]) -> None:
+    def _in_bucket(
+        self, bucket: int, begin: int, last: int, starts: list[int], ends: list[int]
+    ) -> None:
         """Add what is used in a part of a bucket."""
-        for start, end, low, high in self._partly.get(bucket, ()):
-            if start <= last and end >= begin:
-                found += (low, high)
+        for first, final, start, end in self._partly.get(bucket, ()):
+            if first <= last and final >= begin:
+                starts.append(start)
+                ends.append(end)
+
+
+_Intervals: TypeAlias = tuple[list[int], list[int]]
+"""Where disjoint intervals start, ascending, and where they end."""
 
 
 def _covering(left: int, right: int) -> list[int]:
@@ -117,25 +127,21 @@ def _covering(left: int, right: int) -> list[int]:
     return found
 
 
-def _join(lists: dict[int, list[int]], node: int, start: int, end: int) -> bool:
+def _join(lists: dict[int, _Intervals], node: int, start: int, end: int) -> bool:
     """Add an interval to a node's disjoint intervals; return whether that changed them."""
     listed = lists.get(node)
     if listed is None:
-        lists[node] = [start, end]
+        lists[node] = [start], [end]
         return True
-    low = bisect.bisect_left(listed, start)
-    high = bisect.bisect_right(listed, end)
-    if low == high and low & 1:
-        return False
-    if low & 1:
-        low -= 1
-        start = listed[low]
-    if high & 1:
-        end = listed[high]
-        high += 1
-    if low + 2 == high and listed[low] == start and listed[low + 1] == end:
-        return False
-    listed[low:high] = [start, end]
+    starts, ends = listed
+    low = bisect.bisect_left(ends, start)
+    high = bisect.bisect_right(starts, end)
+    if low < high:
+        if starts[low] <= start and end <= ends[low]:
+            return False
+        start, end = min(start, starts[low]), max(end, ends[high - 1])
+    starts[low:high] = [start]
+    ends[low:high] = [end]
     return True
 
 
