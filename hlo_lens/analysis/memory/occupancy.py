@@ -11,6 +11,7 @@ from __future__ import annotations
 import bisect
 from collections import defaultdict
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ class Occupant(NamedTuple):
     key: int
 
 
+_BY_BYTES = itemgetter(1, 2, 3)
+"""Offset, size and start of an occupant."""
+
+
 def occupied_bytes(occupants: Iterable[Occupant], length: int) -> list[int]:
     """Return the occupied bytes at each instant from 0 to ``length - 1``."""
     change = [0] * (length + 1)
@@ -39,13 +44,61 @@ def occupied_bytes(occupants: Iterable[Occupant], length: int) -> list[int]:
         if occupant.size > 0 and occupant.start <= occupant.end and occupant.start < length:
             groups[occupant.allocation].append(occupant)
     for group in groups.values():
-        _add_changes(group, change, length)
+        whole = _merged_in_time(group)
+        if not _add_disjoint(whole, change, length):
+            _add_changes(whole, change, length)
     total = 0
     series = []
     for delta in change[:length]:
         total += delta
         series.append(total)
     return series
+
+
+def _merged_in_time(group: list[Occupant]) -> list[Occupant]:
+    """Return the values of one allocation, those of the same bytes joined where they follow on."""
+    found: list[Occupant] = []
+    last = None
+    for occupant in sorted(group, key=_BY_BYTES):
+        if (
+            last is not None
+            and occupant.offset == last.offset
+            and occupant.size == last.size
+            and occupant.start <= last.end + 1
+        ):
+            last = found[-1] = last._replace(end=max(last.end, occupant.end))
+        else:
+            last = occupant
+            found.append(last)
+    return found
+
+
+def _add_disjoint(group: Sequence[Occupant], change: list[int], length: int) -> bool:
+    """Add how the union grows and shrinks if no two values ever hold a byte at once.
+
+    Returns:
+        Whether that is so; if not, nothing was added.
+    """
+    events = [(o.start, 1, o.offset, o.size) for o in group]
+    events += [(o.end + 1, 0, o.offset, o.size) for o in group]
+    events.sort()
+    starts: list[int] = []
+    ends: list[int] = []
+    for _, begins, offset, size in events:
+        place = bisect.bisect_left(starts, offset)
+        if not begins:
+            del starts[place], ends[place]
+        elif (place and ends[place - 1] > offset) or (
+            place < len(starts) and starts[place] < offset + size
+        ):
+            return False
+        else:
+            starts.insert(place, offset)
+            ends.insert(place, offset + size)
+    for instant, begins, _, size in events:
+        if instant < length:
+            change[instant] += size if begins else -size
+    return True
 
 
 def _add_changes(group: Sequence[Occupant], change: list[int], length: int) -> None:
@@ -178,14 +231,3 @@ def _first_free(free: list[int], piece: int) -> int:
     while free[piece] != found and piece != found:
         free[piece], piece = found, free[piece]
     return found
-
-
-def union_bytes(intervals: Iterable[tuple[int, int]]) -> int:
-    """Return how many bytes intervals of (offset, size) hold together."""
-    total, reached = 0, 0
-    for offset, size in sorted(intervals):
-        low, high = max(offset, reached), offset + size
-        if high > low:
-            total += high - low
-            reached = high
-    return total
