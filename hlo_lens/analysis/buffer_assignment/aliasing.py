@@ -62,7 +62,10 @@ def merged_buffers(walk: Walk) -> list[list[int]]:
         if held == value:
             groups.setdefault(joined.find(value), []).append(value)
     orders = walk.values.orders
-    buffers = [sorted(group, key=orders.__getitem__) for group in groups.values()]
+    buffers = list(groups.values())
+    for group in buffers:
+        if len(group) > 1:
+            group.sort(key=orders.__getitem__)
     buffers.sort(key=lambda group: orders[group[0]])
     return buffers
 
@@ -74,6 +77,8 @@ def normalise_ranges(values: Values, buffers: Iterable[list[int]]) -> None:
     """
     starts, ends, orders = values.starts, values.ends, values.orders
     for group in buffers:
+        if len(group) == 1:
+            continue
         chain = sorted(group, key=lambda v: (starts[v], ends[v], orders[v]))
         for first, second in itertools.pairwise(chain):
             end = ends[first]

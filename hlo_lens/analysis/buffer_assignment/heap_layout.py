@@ -76,9 +76,8 @@ class _Assigner:
     def run(self) -> HeapLayout:
         """Return all allocations."""
         flow = self._flow
-        sizes = [
-            max(self._values.parts[value].size_bytes for value in buffer) for buffer in flow.buffers
-        ]
+        parts = self._values.parts
+        sizes = [max([parts[value].size_bytes for value in buffer]) for buffer in flow.buffers]
         order = sorted(
             range(len(flow.buffers)),
             key=lambda k: (-sizes[k], k not in self._outputs, self._post_order(k), k),
@@ -94,7 +93,7 @@ class _Assigner:
 
     def _post_order(self, buffer: int) -> tuple[int, int]:
         """Return where XLA's order of computations, callers first, has a buffer's first value."""
-        return min(self._place_order(value) for value in self._flow.buffers[buffer])
+        return min([self._place_order(value) for value in self._flow.buffers[buffer]])
 
     def _place_order(self, value: int) -> tuple[int, int]:
         order = self._values.orders[value]

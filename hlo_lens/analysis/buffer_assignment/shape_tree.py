@@ -32,6 +32,7 @@ class Part:
         color: Memory space.
         is_tuple: Whether it is the table of a tuple.
         is_known: Whether its size follows from the text.
+        text: An array's shape as text; empty for a tuple.
     """
 
     shape: Shape
@@ -39,6 +40,10 @@ class Part:
     color: int
     is_tuple: bool
     is_known: bool = True
+    text: str = ""
+
+
+_UNKNOWN = Shape(element_type="?")
 
 
 class ShapeTree:
@@ -105,7 +110,7 @@ class ShapeTrees:
         self._color = color
         self._trees: dict[str, ShapeTree] = {}
         self._parts: dict[str, Part] = {}
-        self.unknown = ShapeTree([Part(Shape(element_type="?"), 0, 0, False, False)], [1])
+        self.unknown = ShapeTree([Part(_UNKNOWN, 0, 0, False, False, str(_UNKNOWN))], [1])
 
     def of(self, text: str) -> ShapeTree:
         """Return the tree of a shape text; one node of unknown size where it is no shape."""
@@ -153,6 +158,6 @@ class ShapeTrees:
         part = self._parts.get(text)
         if part is None:
             size = self._measure(shape)
-            part = Part(shape, size or 0, self._color(shape), False, size is not None)
+            part = Part(shape, size or 0, self._color(shape), False, size is not None, text)
             self._parts[text] = part
         return part

@@ -318,7 +318,7 @@ def _laid_values(flow: Dataflow, index: int, allocation: Allocation) -> Iterator
         shape_index = flow.tree(row).index(node) if node else ()
         part = values.parts[value]
         yield LaidValue(
-            f"{name}{{{','.join(map(str, shape_index))}}}",
+            f"{name}{{{','.join(map(str, shape_index))}}}" if node else f"{name}{{}}",
             name,
             shape_index,
             index,
@@ -326,7 +326,7 @@ def _laid_values(flow: Dataflow, index: int, allocation: Allocation) -> Iterator
             part.size_bytes,
             values.starts[value],
             values.ends[value],
-            "" if part.is_tuple else str(part.shape),
+            part.text,
         )
 
 
