@@ -217,12 +217,13 @@ class Folding:
 
     def _size(self, instruction: HloInstruction, role: Role | None) -> int | None:
         """Return the bytes that an instruction produces; 0 for views and what is in a fusion."""
-        produced = opcode_traits(instruction.opcode).produced
-        if (role is not None and role.is_embedded) or produced is Produced.NONE:
+        traits = opcode_traits(instruction.opcode)
+        is_view = traits.is_end or (traits.is_view and not traits.is_start)
+        if is_view or (role is not None and role.is_embedded):
             return 0
-        key = produced, instruction.shape_text
+        key = traits.result_part, instruction.shape_text
         if key not in self._bytes:
-            self._bytes[key] = _produced_bytes(instruction.shape, produced)
+            self._bytes[key] = _produced_bytes(instruction.shape, traits.result_part)
         return self._bytes[key]
 
     def _finished(self, group: _Group) -> EditGroup:

@@ -125,14 +125,17 @@ class OpcodeTraits:
 
     @property
     def produced(self) -> Produced:
-        """Part of the result that is new.
+        """Part of the result that is new and in no called computation."""
+        return Produced.NONE if self.is_view or self.is_end else self.result_part
+
+    @property
+    def result_part(self) -> Produced:
+        """Part of the result that is new, be it here or in a computation that it starts.
 
         ``X-start`` results are ``((operands), result, contexts)``, copy-start is ``(destination,
         source, context)``, recv is ``(data, context, token)``, all-reduce-start has no operand in
         it.
         """
-        if self.is_view or self.is_end:
-            return Produced.NONE
         if self.is_first_produced:
             return Produced.FIRST
         is_second = self.phase == "start" and not self.is_all_produced
