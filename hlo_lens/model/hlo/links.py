@@ -69,20 +69,20 @@ class Calls:
     Attributes:
         rows: Row of the caller of each call.
         places: Position of each called computation; `NOTHING` where it is not in the text.
-        undefined: Names of called computations that the text does not define.
+        undefined: Position of a call to the name of its computation, where that is not in the text.
     """
 
     def __init__(self, module: HloModule) -> None:
         self.rows = array("I")
         self.places = array("i")
-        self.undefined: set[str] = set()
+        self.undefined: dict[int, str] = {}
         self._roles = array("B")
         self._computations = len(module.computations)
         places = {computation.name: place for place, computation in enumerate(module.computations)}
         for row, role, name in _calls(module):
             place = places.get(name, NOTHING)
             if place == NOTHING:
-                self.undefined.add(name)
+                self.undefined[len(self.rows)] = name
             self.rows.append(row)
             self.places.append(place)
             self._roles.append(_ROLES[role])
@@ -150,6 +150,12 @@ class Links:
         """Return the rows of a row's operands, in order; `NOTHING` for one without definition."""
         offsets = self._operands.offsets
         return self._operands.rows[offsets[row] : offsets[row + 1]]
+
+    def undefined_operands(self) -> Iterator[int]:
+        """Yield the rows that have an operand which their computation does not define."""
+        if NOTHING in self.operand_rows:
+            edges = (edge for edge, row in enumerate(self.operand_rows) if row == NOTHING)
+            yield from dict.fromkeys(bisect_right(self.operand_offsets, edge) - 1 for edge in edges)
 
     @functools.cached_property
     def _users(self) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:

@@ -5,7 +5,10 @@ networkx takes a tenth of a second to import, which commands that need no graph 
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING
+
+from hlo_lens.model.hlo.links import NOTHING
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -27,12 +30,14 @@ def def_use_graph(computation: HloComputation) -> nx.MultiDiGraph[str]:
     graph: nx.MultiDiGraph[str] = nx.MultiDiGraph(name=computation.name)
     for instruction in computation.instructions:
         graph.add_node(instruction.name, opcode=instruction.opcode, instruction=instruction)
+    links, name_of = computation.module.links, computation.module.columns.name
     for instruction in computation.instructions:
-        name = instruction.name
-        for number, operand in enumerate(instruction.operands):
-            graph.add_edge(
-                operand.name, name, kind="operand", operand_number=number, index=operand.index
-            )
+        name, row = instruction.name, instruction.row
+        targets = links.operands_of(row)
+        names = instruction.operand_names if NOTHING in targets else map(name_of, targets)
+        elements = links.operand_elements.get(row, repeat(()))
+        for number, (operand, index) in enumerate(zip(names, elements, strict=False)):
+            graph.add_edge(operand, name, kind="operand", operand_number=number, index=index)
         for before in instruction.control_predecessors:
             graph.add_edge(before, name, kind="control")
     return graph
@@ -50,13 +55,11 @@ def call_graph(module: HloModule) -> nx.MultiDiGraph[str]:
     graph: nx.MultiDiGraph[str] = nx.MultiDiGraph(name=module.name)
     for computation in module.computations:
         graph.add_node(computation.name, computation=computation, is_entry=computation.is_entry)
-    for computation in module.computations:
-        for instruction in computation.instructions:
-            for called in instruction.called_computations:
-                graph.add_edge(
-                    computation.name,
-                    called,
-                    instruction=instruction.name,
-                    opcode=instruction.opcode,
-                )
+    calls = module.links.calls
+    for number, (row, place) in enumerate(zip(calls.rows, calls.places, strict=True)):
+        caller = module.instruction(row)
+        called = calls.undefined.get(number) or module.computations[place].name
+        graph.add_edge(
+            caller.computation.name, called, instruction=caller.name, opcode=caller.opcode
+        )
     return graph
