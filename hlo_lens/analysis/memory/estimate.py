@@ -169,7 +169,7 @@ def why_no_estimate(table: InstructionTable, *, in_text_order: bool = False) -> 
         return "the text is cut off: what is not there uses memory too"
     if not module.is_scheduled and not in_text_order:
         return "the instructions are not in execution order (no is_scheduled=true)"
-    lost = undefined_names(table, with_operands=False)
+    lost = undefined_names(table.module, with_operands=False)
     if lost:
         return f"the text lacks computations that it calls, such as {lost[0]}"
     return None

@@ -149,7 +149,7 @@ def summary(table: InstructionTable, *, with_operands: bool = False) -> Summary:
         gap_lines=_gap_lines(module.gaps),
         passed_lines=module.passed_lines,
         is_truncated=module.is_truncated,
-        undefined=undefined_names(table, with_operands=with_operands),
+        undefined=undefined_names(module, with_operands=with_operands),
     )
 
 

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hlo_lens.analysis.program.undefined_names import undefined_names
-from hlo_lens.model.hlo.query import tabulate
 from hlo_lens.syntax.hlo.module import parse_hlo
 from tests.corpus import corpus_hlo, read, sample_hlo
 from tests.strategies.modules import modules
@@ -45,7 +44,7 @@ ENTRY %main (p: f32[8], q: pred[]) -> f32[8] {
 
 
 def lost(text: str, *, with_operands: bool = True) -> tuple[str, ...]:
-    return undefined_names(tabulate(parse_hlo(text)), with_operands=with_operands)
+    return undefined_names(parse_hlo(text), with_operands=with_operands)
 
 
 @pytest.mark.parametrize("sign", ["%", ""])
