@@ -10,19 +10,16 @@ Computations that are applied to elements (reducers, comparators) are not told a
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from hlo_lens.model.hlo.opcodes import opcode_traits
 
+if TYPE_CHECKING:
     from hlo_lens.analysis.program.trip_counts import TripCounts
     from hlo_lens.model.hlo.instruction import HloInstruction
-    from hlo_lens.model.hlo.opcodes import OpcodeTraits
+    from hlo_lens.model.hlo.links import Call
     from hlo_lens.model.hlo.query import InstructionTable
-
-_CALLED = re.compile(r"\bcalls=\{?%?([\w.-]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +70,7 @@ class CallCounts:
     def __init__(self, table: InstructionTable, trips: TripCounts) -> None:
         self._table = table
         self._trips = {(trip.computation, trip.loop): trip.trip_count for trip in trips.loops}
-        self._sites = _control_flow_sites(table)
-        self._fusions: Mapping[str, list[CallSite]] | None = None
+        self._sites: dict[str, list[CallSite]] = {}
         self._found: dict[str, Runs] = {}
 
     def of(self, computation: str) -> Runs:
@@ -85,14 +81,28 @@ class CallCounts:
         return self._found[computation]
 
     def sites(self, computation: str) -> list[CallSite]:
-        """Return the instructions that run a computation, in text order."""
-        if computation in self._sites:
-            return self._sites[computation]
-        if computation == self._table.module.entry.name:
+        """Return the instructions that run a computation, in text order.
+
+        Fusions only where nothing else runs it.
+        """
+        if computation not in self._sites:
+            self._sites[computation] = self._found_sites(computation)
+        return self._sites[computation]
+
+    def _found_sites(self, name: str) -> list[CallSite]:
+        module = self._table.module
+        computation = module.computation(name)
+        if computation is None:
             return []
-        if self._fusions is None:
-            self._fusions = _fusion_sites(self._table)
-        return self._fusions.get(computation, [])
+        fusions: list[CallSite] = []
+        found: list[CallSite] = []
+        for call in module.links.calls.of_computation(computation.place):
+            traits = opcode_traits(module.opcodes[call.row])
+            if traits.opcode == "fusion":
+                fusions.append(_site(module.instruction(call.row), call))
+            elif traits.is_runner or traits.phase == "start":
+                found.append(_site(module.instruction(call.row), call))
+        return found or ([] if computation.is_entry else fusions)
 
     def trip_count(self, loop: HloInstruction) -> int | None:
         """Return the trip count of a while instruction; None if unknown."""
@@ -143,36 +153,8 @@ def _times(outer: int | None, inner: int | None) -> int | None:
     return None if outer is None or inner is None else outer * inner
 
 
-def _is_caller(traits: OpcodeTraits) -> bool:
-    return traits.phase == "start" or (traits.is_runner and traits.opcode != "fusion")
-
-
-def _control_flow_sites(table: InstructionTable) -> dict[str, list[CallSite]]:
-    """Return the calls of loops, conditionals, calls and async-starts by what they call."""
-    found: dict[str, list[CallSite]] = {}
-    for row in table.rows_where(_is_caller):
-        caller = table.instruction(row)
-        names = caller.called_computations
-        condition = caller.attribute("condition") if caller.opcode == "while" else None
-        for position, name in enumerate(names):
-            site = CallSite(caller=caller, role="call")
-            if caller.opcode == "conditional":
-                site = CallSite(caller=caller, role="branch", branch=position)
-            elif caller.opcode == "while":
-                is_condition = condition is not None and condition.lstrip("%") == name
-                site = CallSite(caller=caller, role="condition" if is_condition else "body")
-            found.setdefault(name, []).append(site)
-    return found
-
-
-def _fusion_sites(table: InstructionTable) -> dict[str, list[CallSite]]:
-    """Return the fusions by the computation that they call."""
-    found: dict[str, list[CallSite]] = {}
-    columns = table.module.columns
-    for row in table.rows_of({"fusion"}):
-        match = _CALLED.search(columns.attributes_text(row))
-        names = (match[1],) if match else table.instruction(row).called_computations
-        for name in names:
-            site = CallSite(caller=table.instruction(row), role="call")
-            found.setdefault(name, []).append(site)
-    return found
+def _site(caller: HloInstruction, call: Call) -> CallSite:
+    if caller.opcode == "conditional":
+        return CallSite(caller=caller, role="branch", branch=call.number)
+    role = call.role if call.role in ("body", "condition") else "call"
+    return CallSite(caller=caller, role=role)

@@ -11,13 +11,13 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hlo_lens.model.hlo.instruction import HloInstruction
 from hlo_lens.model.hlo.opcodes import opcode_traits, opcodes_where
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from hlo_lens.model.hlo.computation import HloComputation
-    from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.shape import ShapeIndex
 
@@ -73,7 +73,6 @@ class Neighbourhood:
 
     def __init__(self, module: HloModule) -> None:
         self._module = module
-        self._users: dict[str, dict[str, list[tuple[HloInstruction, int]]]] = {}
 
     def producers(self, instruction: HloInstruction) -> tuple[Neighbour, ...]:
         """Return what makes the operands of an instruction, nearest first."""
@@ -302,12 +301,7 @@ class Neighbourhood:
                     waiting.append(user)
         return found
 
-    def _users_of(self, instruction: HloInstruction) -> list[tuple[HloInstruction, int]]:
-        computation = instruction.computation
-        users = self._users.get(computation.name)
-        if users is None:
-            users = self._users[computation.name] = {}
-            for user in computation.instructions:
-                for position, operand in enumerate(user.operands):
-                    users.setdefault(operand.name, []).append((user, position))
-        return users.get(instruction.name, [])
+    def _users_of(self, instruction: HloInstruction) -> Iterator[tuple[HloInstruction, int]]:
+        """Yield the instructions that use a result, and the number of the operand that it is."""
+        for row, number in self._module.links.users_of(instruction.row):
+            yield HloInstruction(instruction.computation, row), number

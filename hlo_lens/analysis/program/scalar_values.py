@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.links import Call
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.hlo.operand import HloOperand
     from hlo_lens.model.hlo.query import InstructionTable
@@ -70,11 +71,6 @@ class Scalars:
 
     def __init__(self, table: InstructionTable) -> None:
         self.module: HloModule = table.module
-        self._callers: dict[str, list[HloInstruction]] = {}
-        for row in table.rows_where(lambda traits: traits.is_control_flow):
-            caller = table.instruction(row)
-            for name in caller.called_computations:
-                self._callers.setdefault(name, []).append(caller)
 
     def of(
         self, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int = 0
@@ -125,6 +121,12 @@ class Scalars:
             return Unknown(f"computation {name} is not in the text")
         return self.of(root, index, scope, depth + 1)
 
+    def _calls_of(self, computation: HloComputation) -> list[Call]:
+        """Return the calls of a computation by control flow."""
+        calls = self.module.links.calls.of_computation(computation.place)
+        opcodes = self.module.opcodes
+        return [call for call in calls if opcode_traits(opcodes[call.row]).is_control_flow]
+
     def inside(self, loop: HloInstruction) -> Scope:
         """Return what the elements of a loop's carried tuple are: constants where they stay so."""
         found: dict[ShapeIndex, Value] = {}
@@ -150,10 +152,10 @@ class Scalars:
         """
 
         def scope(number: int, index: ShapeIndex, depth: int) -> Value:
-            callers = self._callers.get(computation.name, [])
-            if depth > _DEPTH or len(callers) != 1:
+            calls = self._calls_of(computation)
+            if depth > _DEPTH or len(calls) != 1:
                 return Unknown(_argument(computation, number))
-            caller = callers[0]
+            caller = self.module.instruction(calls[0].row)
             position = number
             if caller.opcode == "while":
                 after = [self.root(name, index, carried) for name in body_of(caller)]
@@ -161,7 +163,7 @@ class Scalars:
                     return Unknown(f"it changes in the loop {caller.name} around it")
                 position = 0
             elif caller.opcode == "conditional":
-                position = 1 + caller.called_computations.index(computation.name)
+                position = 1 + calls[0].number
             around = self.outside(caller.computation)
             return self.operand(caller, position, index, around, depth + 1)
 
