@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias, TypeVar
 
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.load import load
@@ -22,8 +22,19 @@ if TYPE_CHECKING:
 
     Progress: TypeAlias = Callable[[int, int], None]
 
-Program: TypeAlias = str | Path | Dump | ModuleDump | HloModule
-"""A path, HLO text (more than one line), or what was read from either."""
+
+class Compiled(Protocol):
+    """A compiled program of jax: what ``jax.jit(f).lower(...).compile()`` returns."""
+
+    def as_text(self) -> str | None:
+        """Return the optimized HLO text."""
+
+    def memory_analysis(self) -> object:
+        """Return the byte figures of the executable."""
+
+
+Program: TypeAlias = str | Path | Dump | ModuleDump | HloModule | Compiled
+"""A path, HLO text (more than one line), a dump or module read from either, a jax executable."""
 
 T = TypeVar("T")
 
@@ -34,7 +45,7 @@ def modules_of(program: Program, *, module: str | None = None) -> tuple[ModuleDu
     """Return the modules of a program.
 
     Args:
-        program: A path, HLO text, or what was read from either.
+        program: A path, HLO text, a module or dump read from either, or an executable of jax.
         module: Regular expression to find in the names of the modules wanted; None for all.
 
     Raises:
@@ -127,15 +138,24 @@ def _read(program: Program) -> Sequence[ModuleDump]:
         from hlo_lens.syntax.hlo.module import parse_hlo
 
         return (_dump_of(parse_hlo(program)),)
-    if not isinstance(program, str | Path):
-        _refuse(program)
-    return load(program).modules
+    if isinstance(program, str | Path):
+        return load(program).modules
+    if hasattr(program, "as_text") and hasattr(program, "memory_analysis"):
+        from hlo_lens.jax_bridge import from_compiled
+
+        return (from_compiled(program),)
+    _refuse(program)
 
 
 def _refuse(program: object) -> NoReturn:
+    hint = ""
+    if hasattr(program, "lower"):
+        hint = "; compile it: jax.jit(f).lower(*args).compile()"
+    elif hasattr(program, "compile"):
+        hint = "; add .compile(), or use hlo_lens.from_lowered for the program as it was lowered"
     message = (
-        f"expected a path, HLO text, a module or a dump, found {type(program).__name__}; "
-        "compiled programs of jax go through hlo_lens.from_compiled"
+        "expected a path, HLO text, a module, a dump or a compiled program of jax, "
+        f"found {type(program).__name__}{hint}"
     )
     raise UsageError(message)
 

@@ -19,6 +19,7 @@ from hlo_lens.model.hlo.framework import Framework
 from hlo_lens.model.hlo.query import tabulate
 from hlo_lens.report.render.table import RenderOptions
 from hlo_lens.report.render.to_json import render_json
+from hlo_lens.testing import assert_collectives
 from hlo_lens.text.errors import MissingDumpError, UsageError
 from tests.jax_bridge import programs
 from tests.jax_bridge.programs import abstract  # which skips where there is no jax
@@ -289,6 +290,22 @@ def test_a_report_is_made_as_from_a_dump(dump: ModuleDump) -> None:
 def test_unused_arguments_are_in_the_report(dump: ModuleDump) -> None:
     notes = [n for s in report_modules([dump]).sections for n in s.notes]
     assert any("params['spare']" in note for note in notes)
+
+
+def test_questions_take_a_compiled_program(compiled: Any, dump: ModuleDump) -> None:
+    memory = hlo_lens.memory(compiled)
+    assert memory.statement == hlo_lens.memory(dump).statement
+    assert hlo_lens.collectives(compiled).to_frame()["kind"].tolist() == ["all-reduce"] * 2
+    assert hlo_lens.shardings(compiled).parameters[0].value.name
+    assert hlo_lens.report_on(compiled).data["modules"]
+    assert_collectives(compiled, {"all-reduce": 2})
+
+
+def test_questions_refuse_a_program_that_is_not_compiled(lowered: Any) -> None:
+    with pytest.raises(UsageError, match=r"add \.compile\(\)"):
+        hlo_lens.memory(lowered)
+    with pytest.raises(UsageError, match="compile it"):
+        hlo_lens.memory(jax.jit(lambda x: x))
 
 
 def test_what_is_no_program_is_refused(lowered: Any) -> None:
