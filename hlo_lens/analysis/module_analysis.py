@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.collectives.grouping import CollectivesBy
     from hlo_lens.analysis.collectives.loops import Loops
     from hlo_lens.analysis.memory.grouping import MemoryBy
+    from hlo_lens.analysis.memory.peak import PeakMemory
     from hlo_lens.analysis.memory.results import MemoryResults
     from hlo_lens.analysis.program.entry_signature import EntrySignature
     from hlo_lens.analysis.program.flops import Flops
@@ -237,3 +238,11 @@ class ModuleAnalysis:
         from hlo_lens.analysis.memory.grouping import memory_by
 
         return memory_by(self.memory.peak, "source")
+
+    def peak_of(self, color: int) -> PeakMemory | None:
+        """Return the peak of a memory space; None where memory or live ranges are not known."""
+        from hlo_lens.analysis.memory.peak import peak_memory
+
+        if self.memory is None:
+            return None
+        return peak_memory(self.memory.layout, color=color, module=self.dump.hlo)

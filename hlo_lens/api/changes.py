@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.comparison.module_diff import ModuleDiff
     from hlo_lens.analysis.program_diff.difference import ProgramDiff
     from hlo_lens.api.sides import LoadedSide, Side, SideModule
+    from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
     from hlo_lens.report.render.table import Report
 
@@ -174,6 +175,20 @@ def diff_sides(
         removed=tuple(mine[place] for place in pairs.removed),
         copies=(pairs.base_copies, pairs.head_copies),
     )
+
+
+def compare_programs(base: HloModule, head: HloModule, *, heed: Sequence[str] = ()) -> ProgramDiff:
+    """Return the differences of two programs, whatever their names.
+
+    Args:
+        base: Before.
+        head: After.
+        heed: Noise kinds that count as changes, such as ``names``.
+
+    Raises:
+        UsageError: If there is no noise kind of a name.
+    """
+    return program_diff(base, head, heed=noise_of(heed))
 
 
 def noise_of(words: Sequence[str]) -> frozenset[Noise]:

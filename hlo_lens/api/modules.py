@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.load import load
@@ -144,10 +144,10 @@ def _read(program: Program) -> Sequence[ModuleDump]:
         from hlo_lens.jax_bridge import from_compiled
 
         return (from_compiled(program),)
-    _refuse(program)
+    raise _no_program(program)
 
 
-def _refuse(program: object) -> NoReturn:
+def _no_program(program: object) -> UsageError:
     hint = ""
     if hasattr(program, "lower"):
         hint = "; compile it: jax.jit(f).lower(*args).compile()"
@@ -157,7 +157,7 @@ def _refuse(program: object) -> NoReturn:
         "expected a path, HLO text, a module, a dump or a compiled program of jax, "
         f"found {type(program).__name__}{hint}"
     )
-    raise UsageError(message)
+    return UsageError(message)
 
 
 def _dump_of(module: HloModule) -> ModuleDump:

@@ -6,14 +6,13 @@ import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.sharding.results import sharding_results
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.sharding.table import ShardedValue
-    from hlo_lens.model.dump import ModuleDump
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGTPE]?)(i)?B?\s*", re.IGNORECASE)
 _STEP = re.compile(
@@ -70,21 +69,21 @@ def _fits(wanted: Sequence[str], steps: Sequence[str]) -> bool:
     return bool(steps) and fnmatchcase(steps[0], wanted[0]) and _fits(wanted[1:], steps[1:])
 
 
-def find_arguments(dump: ModuleDump, pattern: str) -> tuple[list[ShardedValue], list[str]]:
+def find_arguments(known: ModuleAnalysis, pattern: str) -> tuple[list[ShardedValue], list[str]]:
     """Return the parameters that match a pattern, and the names of unused arguments that do.
 
     Raises:
         AssertionError: If neither exists.
     """
     __tracebackhide__ = True
-    results = sharding_results(dump)
-    if results is None:
+    table, dump = known.sharding_table, known.dump
+    if table is None:
         message = f"not known: the arguments of {dump.title}: there is no HLO text"
         raise AssertionError(message)
-    parameters = results.table.parameters
+    parameters = table.parameters
     found = [value for value in parameters if matches(pattern, str(value.value.name))]
-    known = () if dump.framework is None else dump.framework.unused
-    unused = [value.name for value in known if matches(pattern, value.name)]
+    unread = () if dump.framework is None else dump.framework.unused
+    unused = [value.name for value in unread if matches(pattern, value.name)]
     if not found and not unused:
         names = [str(value.value.name) for value in parameters]
         rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""

@@ -10,7 +10,9 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hlo_lens.api.changes import compare_programs
 from hlo_lens.api.memory import memory
+from hlo_lens.report.comparison.program import program_diff_facts
 from hlo_lens.report.render.units import format_bytes, plural
 from hlo_lens.testing.argument_patterns import find_arguments, parse_size
 from hlo_lens.testing.evidence import (
@@ -69,8 +71,9 @@ def assert_collectives(
         AssertionError: If a number differs or is not known.
     """
     __tracebackhide__ = True
-    dump = one_module(program)
-    found = known_collectives(dump)
+    known = one_module(program)
+    found = known_collectives(known)
+    dump = known.dump
     chosen = list(chosen_collectives(found, dump, axis, parse_size(min_bytes)))
     counts: Counter[str] = Counter()
     for one in chosen:
@@ -108,8 +111,9 @@ def assert_no_collectives(
         AssertionError: If there is one, or if it is not known whether there is.
     """
     __tracebackhide__ = True
-    dump = one_module(program)
-    found = known_collectives(dump)
+    known = one_module(program)
+    found = known_collectives(known)
+    dump = known.dump
     chosen = [
         one
         for one in chosen_collectives(found, dump, axis, parse_size(min_bytes))
@@ -142,7 +146,8 @@ def assert_memory_below(
     if of not in _MEASURES:
         message = f"of={of!r}: expected one of {', '.join(_MEASURES)}"
         raise UsageError(message)
-    dump, bound = one_module(program), parse_size(limit)
+    known, bound = one_module(program), parse_size(limit)
+    dump = known.dump
     try:
         results = memory(dump)
     except HloLensError as error:
@@ -163,7 +168,7 @@ def assert_memory_below(
             f"{dump.title} takes {word}{format_bytes(least)} of {found.name} ({of}), "
             f"limit {format_bytes(bound)}, {format_bytes(least - bound)} too much"
         )
-        fail(head, memory_lines(results, found))
+        fail(head, memory_lines(known, found))
 
 
 def assert_donated(program: Program, arguments: Iterable[str]) -> None:
@@ -180,20 +185,20 @@ def assert_donated(program: Program, arguments: Iterable[str]) -> None:
         AssertionError: If one is not donated, or if no argument matches a pattern.
     """
     __tracebackhide__ = True
-    dump = one_module(program)
+    known = one_module(program)
     wrong: list[str] = []
     total = 0
     for pattern in arguments:
-        values, unused = find_arguments(dump, pattern)
+        values, unused = find_arguments(known, pattern)
         wrong += [f"{name}: the program does not use it" for name in unused]
         for value in values:
             if value.value.aliased_with is None:
                 total += value.device_bytes or 0
-                wrong.append(not_donated(dump, value))
+                wrong.append(not_donated(known, value))
     if wrong:
         head = (
-            f"{dump.title}: {plural(len(wrong), 'argument')} of {format_bytes(total)} per device "
-            "not reused for results"
+            f"{known.dump.title}: {plural(len(wrong), 'argument')} of {format_bytes(total)} per "
+            "device not reused for results"
         )
         fail(head, wrong)
 
@@ -215,8 +220,8 @@ def assert_sharded(
         AssertionError: If one is not sharded so, if that is not known, or if no parameter matches.
     """
     __tracebackhide__ = True
-    dump = one_module(program)
-    values, _ = find_arguments(dump, pattern)
+    known = one_module(program)
+    values, _ = find_arguments(known, pattern)
     wanted = {axis} if isinstance(axis, str) else set(axis)
     unknown = [value for value in values if value.spec is None]
     if unknown:
@@ -227,8 +232,8 @@ def assert_sharded(
         size = format_bytes(sum(value.device_bytes or 0 for value in wrong))
         where = "" if dimension is None else f" in dimension {dimension}"
         head = (
-            f"{dump.title}: {len(wrong)} of {plural(len(values), 'parameter')} not divided over "
-            f"{axis_text(axis)}{where}, {size} on each device"
+            f"{known.dump.title}: {len(wrong)} of {plural(len(values), 'parameter')} not divided "
+            f"over {axis_text(axis)}{where}, {size} on each device"
         )
         lines = [
             f"{format_bytes(v.device_bytes or 0):>10}  {v.value.name}  {v.spec_text}  "
@@ -253,21 +258,10 @@ def assert_same_program(program: Program, golden: Program, *, heed: Iterable[str
         AssertionError: If they differ, or if a text has parts that were not understood.
     """
     __tracebackhide__ = True
-    from hlo_lens.analysis.program_diff.difference import program_diff
-    from hlo_lens.analysis.program_diff.noise import Noise
-    from hlo_lens.report.comparison.program import program_diff_facts
-
     if isinstance(golden, (str, Path)) and "\n" not in str(golden) and not Path(golden).exists():
         fail_unknown(f"the golden program: {golden} is not there; write compiled.as_text() to it")
     head, base = understood(one_module(program)), understood(one_module(golden))
-    kinds = {kind.value: kind for kind in Noise}
-    named = list(heed)
-    if unknown := [name for name in named if name not in kinds]:
-        message = f"heed={unknown[0]!r}: expected one of {', '.join(sorted(kinds))}"
-        raise UsageError(message)
-    assert base.hlo is not None
-    assert head.hlo is not None
-    diff = program_diff(base.hlo, head.hlo, heed=[kinds[name] for name in named])
+    diff = compare_programs(base.module, head.module, heed=tuple(heed))
     if diff.identical:
         return
     summary = ", ".join(text for _, text in program_diff_facts(diff))
@@ -277,4 +271,4 @@ def assert_same_program(program: Program, golden: Program, *, heed: Iterable[str
         f"{group.source or group.op_name or group.where}"
         for group in diff.groups
     ]
-    fail(f"{head.title} is not the golden program: {summary}", lines)
+    fail(f"{head.dump.title} is not the golden program: {summary}", lines)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
-from hlo_lens.api.collectives import collectives
+from hlo_lens.analysis.memory.makers import op_name_of
+from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.modules import modules_of
 from hlo_lens.report.render.units import format_bytes, plural
 from hlo_lens.text.errors import UsageError
@@ -31,19 +32,20 @@ Axes: TypeAlias = str | tuple[str, ...]
 # ---- facts -------------------------------------------------------------------------------------
 
 
-def one_module(program: Program) -> ModuleDump:
-    """Return the one module of a program; raises UsageError where there are several."""
+def one_module(program: Program) -> ModuleAnalysis:
+    """Return the analysis of the only module of a program; raises UsageError for several."""
     found = modules_of(program)
     if len(found) != 1:
         names = ", ".join(one.name for one in found[:SHOWN])
         message = f"expected one module, found {len(found)}: {names}"
         raise UsageError(message)
-    return found[0]
+    return ModuleAnalysis(found[0])
 
 
-def understood(dump: ModuleDump) -> ModuleDump:
-    """Return a dump if its HLO text was understood in full; else fail."""
+def understood(known: ModuleAnalysis) -> ModuleAnalysis:
+    """Return an analysis if its HLO text was understood in full; else fail."""
     __tracebackhide__ = True
+    dump = known.dump
     if dump.hlo is None:
         fail_unknown(f"the program of {dump.title}: there is no HLO text")
     if dump.hlo.gaps:
@@ -52,13 +54,13 @@ def understood(dump: ModuleDump) -> ModuleDump:
             f"all of {dump.title}: {plural(len(dump.hlo.gaps), 'part')} of the text not "
             f"understood, the first at {place.path}:{place.line}: {place.message}"
         )
-    return dump
+    return known
 
 
-def known_collectives(dump: ModuleDump) -> Collectives:
-    """Return the collectives of a dump; fail if not all of them are known."""
+def known_collectives(known: ModuleAnalysis) -> Collectives:
+    """Return the collectives of a module; fail if not all of them are known."""
     __tracebackhide__ = True
-    found = collectives(understood(dump))
+    found = understood(known).collectives
     if found.unknown_opcodes:
         names = ", ".join(name for name, _ in found.unknown_opcodes)
         fail_unknown(f"whether {names} are collectives")
@@ -136,17 +138,15 @@ def axes_of(value: ShardedValue, dimension: int | None) -> set[str]:
     return found
 
 
-def not_donated(dump: ModuleDump, value: ShardedValue) -> str:
+def not_donated(known: ModuleAnalysis, value: ShardedValue) -> str:
     """Return a line with the reason why an argument's memory is not reused."""
-    from hlo_lens.analysis.sharding.results import sharding_results
-
-    results = sharding_results(dump)
-    listed = () if results is None else results.donations.donations
+    listed = () if known.shardings is None else known.shardings.donations.donations
     key = (value.value.number, value.value.index)
     reason = next(
         (d.reason for d in listed if (d.value.value.number, d.value.value.index) == key), ""
     )
-    given = None if dump.framework is None else dump.framework.argument(value.value.number)
+    framework = known.dump.framework
+    given = None if framework is None else framework.argument(value.value.number)
     if given is not None and given.is_donated is False:
         reason = "it is not donated (donate_argnums)"
     size = format_bytes(value.device_bytes or 0)
@@ -217,22 +217,17 @@ def shape_text(value: ShardedValue) -> str:
     return "?" if shape is None else shape.to_text(layout=False)
 
 
-def memory_lines(results: MemoryResults, space: SpaceMemory) -> list[str]:
+def memory_lines(known: ModuleAnalysis, space: SpaceMemory) -> list[str]:
     """Return a line per value alive at the peak, largest first, with its source line."""
-    from hlo_lens.analysis.memory.makers import op_name_of
-    from hlo_lens.analysis.memory.peak import peak_memory
-
-    peak = peak_memory(results.layout, color=space.color, module=results.module)
+    peak = known.peak_of(space.color)
     if peak is None:
-        sizes = sorted(
-            (a for a in results.layout.allocations if a.color == space.color), key=lambda a: -a.size
-        )
+        allocations = () if known.memory is None else known.memory.layout.allocations
+        sizes = sorted((a for a in allocations if a.color == space.color), key=lambda a: -a.size)
         return [f"{format_bytes(a.size):>10}  allocation {a.index}  {a.category}" for a in sizes]
     lines = []
     for value in peak.live:
         maker = peak.makers.get(value.value)
         place = None if maker is None else maker.source_location
-        name = op_name_of(maker) or ""
-        words = [value.value, value.category, str(place or ""), name]
+        words = [value.value, value.category, str(place or ""), op_name_of(maker) or ""]
         lines.append("  ".join([f"{format_bytes(value.size_bytes):>10}", *filter(None, words)]))
     return lines

@@ -55,7 +55,7 @@ def test_a_budget_that_is_broken_fails_with_who_is_behind(pytester: pytest.Pytes
     result = pytester.runpytest(*PLUGIN)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*memory.total_bytes*", "*programs/step.py:3*", "*what was compiled is kept*"]
+        ["*memory.total_bytes*", "*programs/step.py:3*", "*the compiled programs are kept*"]
     )
 
 

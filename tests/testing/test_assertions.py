@@ -268,5 +268,5 @@ def test_a_golden_program_that_is_not_there_is_not_known(tmp_path: Path) -> None
 
 
 def test_unknown_noise_is_refused() -> None:
-    with pytest.raises(UsageError, match="heed='weather': expected one of"):
+    with pytest.raises(UsageError, match="no kind of noise is called 'weather'; there is"):
         assert_same_program(ALONE, ALONE, heed=["weather"])
