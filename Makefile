@@ -1,4 +1,4 @@
-# hlo-lens: `make` alone prints what there is. Every target sets up what it needs in .venv.
+# hlo-lens: `make` prints the targets. Each target sets up what it needs in .venv.
 
 PYTHON ?= python3
 VENV := .venv
@@ -24,7 +24,7 @@ $(VENV)/.dev: $(VENV)/.core
 	$(BIN)/python -m pip install --quiet --editable '.[jax]' --group dev
 	touch $@
 
-install: $(VENV)/.dev ## make .venv with the tool and all that its development needs
+install: $(VENV)/.dev ## make .venv with the tool and everything for its development
 
 report: $(VENV)/.core ## the main job: report on a sample dump
 	$(RUN) report $(SAMPLE)
@@ -43,7 +43,7 @@ type: $(VENV)/.dev ## types: mypy --strict
 imports: $(VENV)/.dev ## layers: import-linter
 	$(BIN)/lint-imports
 
-unit: $(VENV)/.dev ## the tests alone
+unit: $(VENV)/.dev ## the tests only
 	$(BIN)/python -m pytest -q -n 2
 
 test: lint type imports unit jax-versions wheel-test ## all checks, as CI runs them
@@ -60,13 +60,13 @@ oracle: $(VENV)/.dev ## the tests against XLA's own parser and the corpus
 samples: $(VENV)/.dev ## remake sample_dumps (see sample_dumps/README.md for what it needs)
 	$(BIN)/python sample_dumps/make.py --backend all --out sample_dumps
 
-bench: $(VENV)/.dev ## time and memory, side by side with XLA's own parser
+bench: $(VENV)/.dev ## time and memory, next to XLA's own parser
 	$(BIN)/python -m tests.bench
 
-jax-versions: $(VENV)/.dev ## the bridge in the oldest, a middle and the newest jax
+jax-versions: $(VENV)/.dev ## tests of the JAX bridge in the oldest, a middle and the newest jax
 	$(BIN)/python -m tests.jax_versions
 
-wheel-test: $(VENV)/.dev ## build sdist and wheel, install the wheel alone, read a sample
+wheel-test: $(VENV)/.dev ## build sdist and wheel, install the wheel only, read a sample
 	$(BIN)/python -m tests.wheel_test
 
 check-check: $(VENV)/.dev ## plant a type error and a layer breach; the checks must fail
