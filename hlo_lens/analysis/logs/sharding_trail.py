@@ -70,16 +70,27 @@ class TracedCall:
     times: int = 1
 
 
+CHANGE_COLUMNS = (
+    Column("line", Unit.NONE, "1-based line of the first"),
+    Column("said", Unit.NONE, "sharding"),
+    Column("by", Unit.NONE, "function that printed it"),
+    Column("next_line", Unit.NONE, "1-based line of the next"),
+    Column("then", Unit.NONE, "sharding"),
+    Column("next_by", Unit.NONE, "function that printed it"),
+    Column("places_alike", Unit.NONE, "whether every device holds the same part"),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardingChange:
-    """A result whose sharding was said in one way, and then in another.
+    """Two different shardings of one result, printed one after the other.
 
     Attributes:
-        before: The value said first.
-        after: The value said next.
-        places_alike: Whether every device holds the same part; None where it is not known.
-        before_function: Who said the first.
-        after_function: Who said the next.
+        before: The first value.
+        after: The next value.
+        places_alike: Whether every device holds the same part; None if it is not known.
+        before_function: Function that printed the first.
+        after_function: Function that printed the next.
     """
 
     before: JaxValue
@@ -87,6 +98,28 @@ class ShardingChange:
     places_alike: bool | None
     before_function: str
     after_function: str
+
+    @property
+    def row(self) -> Row:
+        """Its cells, as in `CHANGE_COLUMNS`."""
+        return (
+            self.before.line,
+            _short(self.before),
+            self.before_function,
+            self.after.line,
+            _short(self.after),
+            self.after_function,
+            self.places_alike,
+        )
+
+
+CHECK_COLUMNS = (
+    Column("line", Unit.NONE, "1-based line"),
+    Column("name", Unit.NONE, "words before the shape"),
+    Column("printed", Unit.NONE, "shape"),
+    Column("expected", Unit.NONE, "shape of a device's part"),
+    Column("agrees", Unit.NONE, "whether both are equal"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +145,22 @@ class LocalShapeCheck:
             return None
         return self.printed.dimensions == self.expected.dimensions
 
+    @property
+    def row(self) -> Row:
+        """Its cells, as in `CHECK_COLUMNS`."""
+        expected = None if self.expected is None else self.expected.to_text(layout=False)
+        return self.line, self.name, self.printed.to_text(layout=False), expected, self.agrees
+
+
+VALUE_COLUMNS = (
+    Column("kind", Unit.NONE, "class of the value"),
+    Column("value", Unit.NONE, "sharding, mesh or type"),
+    Column("shape", Unit.NONE, "global shape, if the value has one"),
+    Column("device_shape", Unit.NONE, "shape of one device's part"),
+    Column("sharding", Unit.NONE, "in XLA's notation"),
+)
+"""Columns of the cells that `value_cells` returns."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ShardingTrail(Result):
@@ -130,11 +179,7 @@ class ShardingTrail(Result):
         Column("function", Unit.NONE, "who printed it"),
         Column("direction", Unit.NONE, "given or answered"),
         Column("name", Unit.NONE, "what it is"),
-        Column("kind", Unit.NONE, "class of the value"),
-        Column("value", Unit.NONE, "sharding, mesh or type"),
-        Column("shape", Unit.NONE, "global shape, where the value has one"),
-        Column("device_shape", Unit.NONE, "shape of one device's part"),
-        Column("sharding", Unit.NONE, "as XLA writes it"),
+        *VALUE_COLUMNS,
     )
     calls: tuple[TracedCall, ...]
     changes: tuple[ShardingChange, ...]
@@ -153,6 +198,10 @@ class ShardingTrail(Result):
                         step.name,
                         *value_cells(value),
                     )
+
+
+def _short(value: JaxValue) -> str:
+    return value.spec.text if value.spec is not None else sharding_words(value)
 
 
 def value_cells(value: JaxValue) -> tuple[str | None, ...]:

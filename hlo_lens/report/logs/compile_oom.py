@@ -15,9 +15,9 @@ from hlo_lens.report.logs.tables import (
     BOUNDS,
     bounds_of,
     bounds_text,
+    filled,
     size_text,
     table_of,
-    without_empty,
 )
 from hlo_lens.report.render.table import Section, Table
 from hlo_lens.report.render.units import format_bytes
@@ -131,15 +131,13 @@ def _compile_tables(message: CompileOutOfMemory, shortage: MemoryShortage) -> It
                 Column("fragmentation", Unit.NONE, "bytes that no value occupies"),
             ),
             rows,
-            shown=without_empty(rows, ("of", "part", "size"), _STATEMENT_EXTRAS),
+            shown=("of", "part", "size"),
+            if_filled=("unpadded", "padded", "fragmentation"),
         )
     if shortage.groups:
         yield shortage_table(shortage)
     if message.allocations:
         yield _allocations_table(message)
-
-
-_STATEMENT_EXTRAS = (("unpadded", 5), ("padded", 6), ("fragmentation", 7))
 
 
 def _statement_rows(message: CompileOutOfMemory) -> Iterator[Row]:
@@ -199,18 +197,14 @@ _OF_DUMP = (
 
 def shortage_table(shortage: MemoryShortage, note: str = _OF_MESSAGE) -> Table:
     """Return the table of what would make a program fit."""
-    shown = ["what", "buffers", "at_most_bytes"]
     rows = list(shortage.rows())
-    shown += ["padding_bytes"] if any(row[5] for row in rows) else []
-    shown += ["is_enough"] if shortage.missing is not None else []
-    shown += ["op_name"] if any(row[7] for row in rows) else []
-    shown += ["source"] if any(row[8] for row in rows) else []
+    optional = ("padding_bytes", "is_enough", "op_name", "source")
     missing = shortage.missing
     against = "" if missing is None else f"; missing are {bounds_text(missing)}"
     return Table.of(
         shortage,
         title=f"What would make it fit, each line alone and at most{against}",
-        shown=shown,
+        shown=(*("what", "buffers", "at_most_bytes"), *filled(shortage.COLUMNS, rows, optional)),
         notes=(note,),
     )
 
@@ -241,19 +235,10 @@ def _allocations_table(message: CompileOutOfMemory) -> Table:
         f"Largest allocations in {message.memory_space}, as the message lists them",
         _ALLOCATION_COLUMNS,
         rows,
-        shown=without_empty(
-            rows,
-            ("size",),
-            (
-                ("padding", 4),
-                ("expansion", 5),
-                ("type", 6),
-                ("instruction", 7),
-                ("shape", 9),
-                ("op_name", 10),
-                ("source_file", 11),
-                ("source_line", 12),
-            ),
+        shown=("size",),
+        if_filled=(
+            *("padding", "expansion", "type", "instruction", "shape"),
+            *("op_name", "source_file", "source_line"),
         ),
     )
 

@@ -7,7 +7,13 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.logs.oom_message import missing_bytes
-from hlo_lens.analysis.logs.sharding_trail import value_cells
+from hlo_lens.analysis.logs.sharding_trail import (
+    CHANGE_COLUMNS,
+    CHECK_COLUMNS,
+    VALUE_COLUMNS,
+    value_cells,
+)
+from hlo_lens.analysis.result import row_objects
 from hlo_lens.model.buffers.human_size import HumanSize
 
 if TYPE_CHECKING:
@@ -17,7 +23,6 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.logs.oom_message import MemoryShortage
     from hlo_lens.analysis.logs.oom_remedies import DumpShortage
     from hlo_lens.model.logs.out_of_memory import CompileOutOfMemory
-    from hlo_lens.model.shapes.shape import Shape
 
 
 def log_object(known: LogAnalysis) -> Mapping[str, object]:
@@ -105,28 +110,8 @@ def _shardings_object(known: ShardingLogResults) -> Mapping[str, object]:
     log, trail = known.log, known.trail
     return {
         "trail": trail.objects(),
-        "changes": [
-            {
-                "line": change.before.line,
-                "said": change.before.text,
-                "by": change.before_function,
-                "next_line": change.after.line,
-                "then": change.after.text,
-                "next_by": change.after_function,
-                "places_alike": change.places_alike,
-            }
-            for change in trail.changes
-        ],
-        "device_shapes": [
-            {
-                "line": check.line,
-                "name": check.name,
-                "printed": _shape_text(check.printed),
-                "expected": _shape_text(check.expected),
-                "agrees": check.agrees,
-            }
-            for check in trail.checks
-        ],
+        "changes": row_objects(CHANGE_COLUMNS, (change.row for change in trail.changes)),
+        "device_shapes": row_objects(CHECK_COLUMNS, (check.row for check in trail.checks)),
         "drawings": [
             {
                 **_fields(drawing.boxes),
@@ -142,20 +127,15 @@ def _shardings_object(known: ShardingLogResults) -> Mapping[str, object]:
                 "line": value.line,
                 "label": value.label,
                 "text": value.text,
-                **dict(zip(_VALUE_KEYS, value_cells(value), strict=True)),
+                **cells,
             }
-            for value in log.values
+            for value, cells in zip(
+                log.values, row_objects(VALUE_COLUMNS, map(value_cells, log.values)), strict=True
+            )
         ],
         "python_objects": {"count": log.dumps, "lines": log.dump_lines},
         "code_calls": log.code_calls,
     }
-
-
-_VALUE_KEYS = ("kind", "value", "shape", "device_shape", "sharding")
-
-
-def _shape_text(shape: Shape | None) -> str | None:
-    return None if shape is None else shape.to_text(layout=False)
 
 
 def _range(bounds: tuple[int, int]) -> Mapping[str, int]:

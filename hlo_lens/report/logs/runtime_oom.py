@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.logs.oom_message import size_bounds
 from hlo_lens.analysis.result import Column, Unit
-from hlo_lens.report.logs.tables import BOUNDS, bounds_text, size_text, table_of, without_empty
+from hlo_lens.report.logs.tables import BOUNDS, bounds_text, size_text, table_of
 from hlo_lens.report.render.table import Section, Table
 from hlo_lens.report.render.units import format_bytes, format_count, plural
 
@@ -82,18 +82,8 @@ def _failures_table(failures: Sequence[FailedAllocation]) -> Table:
             Column("is_failure", Unit.NONE, "no if the caller can do without"),
         ),
         rows,
-        shown=without_empty(
-            rows,
-            ("line", "times", "requested"),
-            (
-                ("free", 5),
-                ("largest_free", 6),
-                ("missing_bytes", 7),
-                ("for", 8),
-                ("program", 9),
-                ("where", 10),
-            ),
-        ),
+        shown=("line", "times", "requested"),
+        if_filled=("free", "largest_free", "missing_bytes", "for", "program", "where"),
     )
 
 

@@ -6,7 +6,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.logs.drawn_shardings import sharding_words
-from hlo_lens.analysis.logs.sharding_trail import value_cells
+from hlo_lens.analysis.logs.sharding_trail import (
+    CHANGE_COLUMNS,
+    CHECK_COLUMNS,
+    VALUE_COLUMNS,
+    value_cells,
+)
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.logs.tables import table_of
 from hlo_lens.report.render.table import Section, Table
@@ -119,9 +124,20 @@ def _tables(known: ShardingLogResults) -> Iterator[Table]:
             ),
         )
     if trail.changes:
-        yield _changes_table(trail)
+        yield table_of(
+            "sharding-changes",
+            "Where the sharding of the result is said in another way",
+            CHANGE_COLUMNS,
+            [change.row for change in trail.changes],
+            shown=("line", "said", "next_line", "then", "next_by", "places_alike"),
+        )
     if trail.checks:
-        yield _checks_table(trail)
+        yield table_of(
+            "device-shapes",
+            "Shapes on one device, as printed and as the sharding of the result gives them",
+            CHECK_COLUMNS,
+            [check.row for check in trail.checks],
+        )
     if drawn.drawings:
         is_named = all(drawing.spec is not None for drawing in drawn.drawings)
         yield Table.of(
@@ -139,65 +155,6 @@ def _tables(known: ShardingLogResults) -> Iterator[Table]:
         shown += ["type_says"] if any(array.verdict for array in arrays.arrays) else []
         yield Table.of(arrays, title="Arrays, their types and where their data is", shown=shown)
     yield _values_table(log)
-
-
-def _changes_table(trail: ShardingTrail) -> Table:
-    rows: list[Row] = [
-        (
-            change.before.line,
-            _short(change.before),
-            change.before_function,
-            change.after.line,
-            _short(change.after),
-            change.after_function,
-            change.places_alike,
-        )
-        for change in trail.changes
-    ]
-    return table_of(
-        "sharding-changes",
-        "Where the sharding of the result is said in another way",
-        (
-            Column("line", Unit.NONE, "1-based line of the first"),
-            Column("said", Unit.NONE, "sharding"),
-            Column("by", Unit.NONE, "who printed it"),
-            Column("next_line", Unit.NONE, "1-based line of the next"),
-            Column("then", Unit.NONE, "sharding"),
-            Column("next_by", Unit.NONE, "who printed it"),
-            Column("places_alike", Unit.NONE, "whether every device holds the same part"),
-        ),
-        rows,
-        shown=("line", "said", "next_line", "then", "next_by", "places_alike"),
-    )
-
-
-def _short(value: JaxValue) -> str:
-    return value.spec.text if value.spec is not None else sharding_words(value)
-
-
-def _checks_table(trail: ShardingTrail) -> Table:
-    rows: list[Row] = [
-        (
-            check.line,
-            check.name,
-            check.printed.to_text(layout=False),
-            None if check.expected is None else check.expected.to_text(layout=False),
-            check.agrees,
-        )
-        for check in trail.checks
-    ]
-    return table_of(
-        "device-shapes",
-        "Shapes on one device, as printed and as the sharding of the result gives them",
-        (
-            Column("line", Unit.NONE, "1-based line"),
-            Column("name", Unit.NONE, "what it is"),
-            Column("printed", Unit.NONE, "shape"),
-            Column("expected", Unit.NONE, "shape of a device's part"),
-            Column("agrees", Unit.NONE, "whether both are equal"),
-        ),
-        rows,
-    )
 
 
 def _cells_table(log: ShardingLog) -> Table:
@@ -247,12 +204,8 @@ def _values_table(log: ShardingLog) -> Table:
             Column("line", Unit.NONE, "1-based line of the first"),
             Column("times", Unit.COUNT, "how often"),
             Column("label", Unit.NONE, "words before the first"),
-            Column("kind", Unit.NONE, "class of the value"),
-            Column("value", Unit.NONE, "what it says"),
-            Column("shape", Unit.NONE, "global shape, where it has one"),
-            Column("device_shape", Unit.NONE, "shape of one device's part"),
-            Column("sharding", Unit.NONE, "as XLA writes it"),
+            *VALUE_COLUMNS,
         ),
         rows,
-        shown=("line", "times", "kind", "value", "shape", "device_shape", "sharding"),
+        shown=("line", "times", *(column.name for column in VALUE_COLUMNS)),
     )

@@ -45,11 +45,10 @@ def bounds_of(size: HumanSize | None) -> tuple[int | None, int | None]:
     return (None, None) if size is None else size_bounds(size)
 
 
-def without_empty(
-    rows: Sequence[Row], always: Sequence[str], extras: Sequence[tuple[str, int]]
-) -> tuple[str, ...]:
-    """Return the columns to show: some always, others, with their places, where a row has any."""
-    return (*always, *(name for name, place in extras if any(row[place] for row in rows)))
+def filled(columns: Sequence[Column], rows: Sequence[Row], names: Sequence[str]) -> list[str]:
+    """Return the columns, of some, that have a value (not zero) in some row."""
+    places = {column.name: place for place, column in enumerate(columns)}
+    return [name for name in names if any(row[places[name]] for row in rows)]
 
 
 def table_of(
@@ -59,15 +58,23 @@ def table_of(
     rows: list[Row],
     *,
     shown: Sequence[str] = (),
-    notes: Sequence[str] = (),
+    if_filled: Sequence[str] = (),
 ) -> Table:
-    """Return a table of rows that are there already."""
+    """Return a table of rows.
+
+    Args:
+        name: Name for scripts.
+        title: Title for people.
+        columns: Columns of the rows.
+        rows: The rows.
+        shown: Columns shown to people, all if empty.
+        if_filled: Further columns, shown if some row has a value there.
+    """
     return Table(
         name=name,
         title=title,
         columns=tuple(columns),
         read_rows=lambda: rows,
         row_count=len(rows),
-        shown=tuple(shown),
-        notes=tuple(notes),
+        shown=(*shown, *filled(columns, rows, if_filled)),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from hlo_lens.report.logs.tables import filled
 from hlo_lens.report.render.table import Section, Table
 from hlo_lens.report.render.units import plural
 
@@ -41,16 +42,12 @@ def _facts(result: WarningJoins) -> Iterator[tuple[str, str]]:
 
 
 def _shown(result: WarningJoins) -> tuple[str, ...]:
-    rows = list(result.rows())
-    names = [column.name for column in result.COLUMNS]
-    always = ("line", "times", "warning")
     wanted = ["about", "op_name", "source", "from_sharding", "to_sharding", "seconds"]
     if result.is_joined:
         is_all_found = all(join.instructions for join in result.joins)
         wanted = ["instruction", "source", "full_bytes", "how", "from_sharding", "to_sharding"]
         wanted = [*([] if is_all_found else ["about"]), *wanted, "seconds"]
-    filled = [w for w in wanted if any(row[names.index(w)] is not None for row in rows)]
-    return (*always, *filled)
+    return ("line", "times", "warning", *filled(result.COLUMNS, list(result.rows()), wanted))
 
 
 def _notes(result: WarningJoins) -> Iterator[str]:
