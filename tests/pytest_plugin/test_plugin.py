@@ -53,7 +53,7 @@ def test_the_fixture_compiles_and_a_failure_says_where_the_dump_is(
         ]
     )
     result.stdout.no_fnmatch_line("*raise AssertionError*")
-    line = next(line for line in result.outlines if line.startswith("what was compiled"))
+    line = next(line for line in result.outlines if line.startswith("the compiled programs"))
     folder = line.partition("hlo-lens report ")[2]
     (dump,) = hlo_lens.load(folder).modules
     assert dump.title == "jit_step"
