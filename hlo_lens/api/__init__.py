@@ -1,8 +1,1 @@
-"""Two compiles side by side: read both, say what changed, judge it by rules."""
-
-from __future__ import annotations
-
-from hlo_lens.api.changes import Diff, diff
-from hlo_lens.api.sides import read_snapshot_file, snapshot
-
-__all__ = ["Diff", "diff", "read_snapshot_file", "snapshot"]
+"""The Python API, one function per question: it loads dumps, runs passes and fills report pages."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hlo_lens.cli.ci import ci_options
-from hlo_lens.cli.options import regular_expression
+from hlo_lens.cli.options import force_option, module_option
 from hlo_lens.cli.output import output_options
 from hlo_lens.cli.progress import progress_bar
 
@@ -27,13 +27,13 @@ Example:
 
 @click.command(epilog=_EXAMPLE)
 @click.argument("head", type=click.Path(allow_dash=True, readable=False))
-@click.option("--baseline", metavar="PATH", help="A snapshot, file or folder to compare with.")
-@click.option("--budget", metavar="FILE", help="Rules, in TOML.")
-@click.option("--fail-on", multiple=True, metavar="RULE", help="A further rule, in short.")
+@click.option("--baseline", metavar="PATH", help="Snapshot, file or folder to compare with.")
+@click.option("--budget", metavar="FILE", help="TOML file of rules.")
 @click.option(
-    "--module", "pattern", metavar="REGEX", callback=regular_expression, help="Only such modules."
+    "--fail-on", multiple=True, metavar="RULE", help="A rule in short form, besides the budget's."
 )
-@click.option("--force", is_flag=True, help="Compare what cannot be compared.")
+@module_option
+@force_option
 @ci_options
 @output_options
 def check(
@@ -51,13 +51,13 @@ def check(
     Exit codes: 0 all rules hold; 1 a rule failed; 4 a rule cannot be decided, which is never a
     pass. With a baseline alone nothing may grow: memory, collectives, bytes on the wire.
     """
-    from hlo_lens.api.check import check as judged
-    from hlo_lens.cli.verdict import check_facts, finish
+    from hlo_lens.api.check import check as judge
+    from hlo_lens.api.comparison import check_page
+    from hlo_lens.cli.verdict import finish
     from hlo_lens.report.comparison.github_notes import check_annotations
-    from hlo_lens.report.comparison.verdicts import check_report
 
     with progress_bar("reading") as progress:
-        checked = judged(
+        checked = judge(
             head,
             baseline=baseline,
             budget=budget,
@@ -66,7 +66,6 @@ def check(
             force=force,
             progress=progress,
         )
-    facts = check_facts(checked, head=head, baseline=baseline, budget=budget)
-    report = check_report(checked.judgement, facts)
+    report = check_page(checked, head=head, baseline=baseline, budget=budget)
     ci.write(report, output, check_annotations(checked.judgement))
     finish(checked)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hlo_lens.cli.ci import ci_options
-from hlo_lens.cli.options import regular_expression
+from hlo_lens.cli.options import comma_separated, force_option, module_option
 from hlo_lens.cli.output import output_options
 from hlo_lens.cli.progress import progress_bar
 
@@ -30,22 +30,34 @@ Example:
 @click.command(epilog=_EXAMPLE)
 @click.argument("base", type=click.Path(allow_dash=True, readable=False))
 @click.argument("head", type=click.Path(allow_dash=True, readable=False))
+@module_option
 @click.option(
-    "--module", "pattern", metavar="REGEX", callback=regular_expression, help="Only such modules."
+    "--only",
+    default=_SUBJECTS,
+    metavar="SUBJECTS",
+    callback=comma_separated,
+    help=f"Subjects to compare, separated by commas: {_SUBJECTS}.",
 )
-@click.option("--only", default=_SUBJECTS, metavar="SUBJECTS", help=f"Some of {_SUBJECTS}.")
-@click.option("--no-ignore", default="", metavar="KINDS", help="Noise in the program that counts.")
-@click.option("--fail-on", multiple=True, metavar="RULE", help="Exit with 1 if it holds.")
+@click.option(
+    "--no-ignore",
+    default="",
+    metavar="KINDS",
+    callback=comma_separated,
+    help="Noise kinds to report as changes (names, metadata, ...).",
+)
+@click.option(
+    "--fail-on", multiple=True, metavar="RULE", help="Exit with 1 if this rule is violated."
+)
 @click.option("--exit-code", "is_strict", is_flag=True, help="Exit with 1 if anything changed.")
-@click.option("--force", is_flag=True, help="Compare what cannot be compared.")
+@force_option
 @ci_options
 @output_options
 def diff(
     base: str,
     head: str,
     pattern: re.Pattern[str] | None,
-    only: str,
-    no_ignore: str,
+    only: tuple[str, ...],
+    no_ignore: tuple[str, ...],
     fail_on: tuple[str, ...],
     is_strict: bool,
     force: bool,
@@ -59,16 +71,18 @@ def diff(
     hlo-lens report and a condition: 'memory.temp_bytes>+2%' (grew by more than 2%),
     'memory.temp_bytes>4GiB', 'collectives.static.all-gather>+0'.
     """
-    from hlo_lens.cli.verdict import compare_paths, finish
+    from hlo_lens.api.comparison import compare
+    from hlo_lens.cli.verdict import finish
 
     with progress_bar("reading") as progress:
-        compared = compare_paths(
-            (base, head),
+        compared = compare(
+            base,
+            head,
             pattern=pattern,
             only=only,
             heed=no_ignore,
             rules=fail_on,
-            is_forced=force,
+            force=force,
             progress=progress,
         )
     ci.write(compared.report(), output, compared.annotations())

@@ -137,6 +137,28 @@ def regular_expression(
         raise click.BadParameter(message, param=parameter) from error
 
 
+def comma_separated(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    """Return the words of an option's value."""
+    del ctx, parameter
+    return tuple(word for word in (part.strip() for part in value.split(",")) if word)
+
+
+module_option = click.option(
+    "--module",
+    "pattern",
+    metavar="REGEX",
+    callback=regular_expression,
+    help="Only modules whose name matches this expression.",
+)
+"""The option that selects modules; the command gets it as ``pattern``."""
+
+force_option = click.option(
+    "--force",
+    is_flag=True,
+    help="Compare although the memory of one side is estimated or incomplete.",
+)
+
+
 def _mesh(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Mesh | None:
     """Return an option's value as a mesh."""
     del ctx, parameter
@@ -162,7 +184,7 @@ def reading_options(command: Callable[..., R]) -> Callable[..., R]:
         "module_pattern",
         metavar="REGEX",
         callback=regular_expression,
-        help="Only modules in whose name this is found.",
+        help="Only modules whose name matches this expression.",
     )
     @click.option(
         "--stage",

@@ -1,0 +1,114 @@
+"""Comparisons and verdicts on paths, as the commands ``diff`` and ``check`` print them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.comparison.module_diff import SUBJECTS
+from hlo_lens.analysis.gate.budget import short_rule
+from hlo_lens.api.changes import diff_sides, estimate_limit
+from hlo_lens.api.check import Checked, judge_sides
+from hlo_lens.api.sides import load_sides
+from hlo_lens.report.comparison.github_notes import check_annotations, diff_annotations
+from hlo_lens.report.comparison.page import diff_report, listed_names
+from hlo_lens.report.comparison.verdicts import check_report
+from hlo_lens.report.render.table import Report
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Sequence
+
+    from hlo_lens.api.changes import Diff
+    from hlo_lens.api.modules import Progress
+    from hlo_lens.report.render.to_github import Annotation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two compiles compared, and judged by rules if there are any.
+
+    Attributes:
+        paths: Names of both, as the user wrote them.
+        diff: Differences.
+        checked: Verdicts on the rules; None without rules.
+    """
+
+    paths: tuple[str, str]
+    diff: Diff
+    checked: Checked | None
+
+    def report(self) -> Report:
+        """Return the report, the verdicts first."""
+        report = diff_report(self.diff, self.paths)
+        if self.checked is None:
+            return report
+        judged = check_report(self.checked.judgement)
+        return Report(
+            kind=report.kind,
+            sections=(*judged.sections, *report.sections),
+            data={**report.data, "rules": judged.data["rules"]},
+            most_characters=report.most_characters,
+        )
+
+    def annotations(self) -> list[Annotation]:
+        """Return the notes on failed rules, then on what got worse."""
+        judged = [] if self.checked is None else check_annotations(self.checked.judgement)
+        return [*judged, *diff_annotations(self.diff)]
+
+
+def compare(
+    base: str,
+    head: str,
+    *,
+    pattern: re.Pattern[str] | None = None,
+    only: Sequence[str] = SUBJECTS,
+    heed: Sequence[str] = (),
+    rules: Sequence[str] = (),
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Compare two paths and judge the differences by rules.
+
+    Args:
+        base: Path before.
+        head: Path after.
+        pattern: Modules to compare, by their names; None for all.
+        only: Subjects to compare: ``memory``, ``collectives``, ``sharding``, ``program``.
+        heed: Noise kinds to report as changes, such as ``names``.
+        rules: Rules in short, such as ``memory.temp_bytes>+2%``.
+        force: Compare an estimate of memory with what XLA assigned, too.
+        progress: Called with modules done and modules in all.
+    """
+    parsed = [short_rule(rule) for rule in rules]
+    limit = None if parsed else estimate_limit(only)  # a rule may be about memory
+    one, other = load_sides(base, head, pattern=pattern, progress=progress, most_estimated=limit)
+    diff = diff_sides(one, other, only=only, heed=heed, is_forced=force)
+    checked = judge_sides(parsed, other, diff, is_forced=force) if parsed else None
+    return Comparison(paths=(base, head), diff=diff, checked=checked)
+
+
+def check_page(
+    checked: Checked, *, head: str, baseline: str | None = None, budget: str | None = None
+) -> Report:
+    """Return the report on the verdicts of `check`, given the same paths."""
+    return check_report(checked.judgement, _check_facts(checked, head, baseline, budget))
+
+
+def _check_facts(
+    checked: Checked, head: str, baseline: str | None, budget: str | None
+) -> list[tuple[str, str]]:
+    """Return the paths judged, and differences that may be the cause of a failure."""
+    facts = [("head", head)]
+    facts += [("baseline", baseline)] if baseline is not None else []
+    facts += [("budget", budget)] if budget is not None else []
+    modules = () if checked.diff is None else checked.diff.modules
+    for label in ("toolchain", "note"):
+        texts = dict.fromkeys(str(getattr(m, label)) for m in modules if getattr(m, label))
+        facts += [("pair" if label == "note" else label, text) for text in texts]
+    apart = dict.fromkeys("; ".join(m.differences) for m in modules if m.differences)
+    facts += [("incomparable", text) for text in apart]
+    if checked.diff is not None:
+        alone = (("only in baseline", checked.diff.removed), ("only in head", checked.diff.added))
+        facts += [(label, listed_names(found)) for label, found in alone if found]
+    return facts
