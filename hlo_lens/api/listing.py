@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.dumps.across_processes import across_processes
-from hlo_lens.analysis.dumps.listing_facts import ModuleFacts, module_facts
+from hlo_lens.analysis.dumps.listing_facts import ListingFacts, listing_facts
 from hlo_lens.analysis.dumps.module_groups import module_groups
 from hlo_lens.analysis.dumps.process_difference import process_difference
 from hlo_lens.load.workers import map_modules
@@ -58,7 +58,7 @@ def facts_of(
     *,
     progress: Progress | None = None,
     processes: int | None = None,
-) -> list[ModuleFacts]:
+) -> list[ListingFacts]:
     """Return the facts of modules, in their order; of one that cannot be read, the problem.
 
     Args:
@@ -67,7 +67,7 @@ def facts_of(
         processes: Number of worker processes; None for as many as help.
     """
     folders = {module.folder for module in modules}
-    function = partial(module_facts, with_fingerprint=len(folders) > 1)
+    function = partial(listing_facts, with_fingerprint=len(folders) > 1)
     found = map_modules(function, modules, progress=progress, processes=processes)
     return [
         _dead(module) if facts is None else facts
@@ -75,9 +75,9 @@ def facts_of(
     ]
 
 
-def _dead(module: ModuleDump) -> ModuleFacts:
+def _dead(module: ModuleDump) -> ListingFacts:
     stages = module.stages
-    return ModuleFacts(
+    return ListingFacts(
         name=title_of(module.name) or module.name,
         key=module.name,
         number=module.number,

@@ -15,7 +15,7 @@ from hlo_lens.text.errors import HloLensError, UnknownNameError, show_gaps
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hlo_lens.analysis.dumps.listing_facts import ModuleFacts
+    from hlo_lens.analysis.dumps.listing_facts import ListingFacts
     from hlo_lens.api.modules import Progress
     from hlo_lens.cli.output import Output
     from hlo_lens.model.dump import ModuleDump
@@ -98,7 +98,7 @@ class Reading:
             share = coverage_of(module.hlo, module.gaps, other_lines=read)
             self._judge_share(module.name, share)
 
-    def judge_facts(self, facts: Sequence[ModuleFacts]) -> None:
+    def judge_facts(self, facts: Sequence[ListingFacts]) -> None:
         """Do the same for a listing, which shows what it could not read by itself."""
         bad = [module for module in facts if module.gaps or module.problem]
         if self.strict and bad:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hlo_lens import load
-from hlo_lens.analysis.dumps.listing_facts import module_facts
+from hlo_lens.analysis.dumps.listing_facts import listing_facts
 from tests.corpus import SAMPLES
 from tests.docs.documents import MANUAL
 from tests.timing import PATIENCE_SECONDS
@@ -75,7 +75,7 @@ def test_recipe_compiles_without_the_hardware(backend: str, package: str, tmp_pa
         pytest.skip(f"{package} is not installed")
     dump = load(run_recipe(backend, tmp_path))
     (step,) = [m for m in dump.modules if "train_step" in m.name]
-    facts = module_facts(step)
+    facts = listing_facts(step)
     assert (facts.backend, facts.partitions, facts.problem) == (backend, 8, None)
     # x @ w and the gradient of w, over eight devices
     assert facts.flops == 2 * 2 * 512 * 1024 * 4096 // 8

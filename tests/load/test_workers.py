@@ -125,8 +125,8 @@ def test_control_c_ends_all_processes_without_a_word(tmp_path: Path) -> None:
         "def slow(dump, **options):\n"
         f"    os.write({writing}, b'.')\n"
         f"    time.sleep({PATIENCE_SECONDS})\n"
-        "slow.__module__, slow.__qualname__ = facts.__name__, 'module_facts'\n"
-        "facts.module_facts = slow\n"
+        "slow.__module__, slow.__qualname__ = facts.__name__, 'listing_facts'\n"
+        "facts.listing_facts = slow\n"
         "from hlo_lens.cli import main\n"
         f"main(['ls', {str(tmp_path)!r}])\n"
     )

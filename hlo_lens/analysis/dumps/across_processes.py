@@ -24,7 +24,7 @@ from hlo_lens.text.dump_files import without_archive_end
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
-    from hlo_lens.analysis.dumps.listing_facts import ModuleFacts
+    from hlo_lens.analysis.dumps.listing_facts import ListingFacts
     from hlo_lens.analysis.dumps.text_comparison import Fingerprint
     from hlo_lens.analysis.result import Row
 
@@ -91,7 +91,7 @@ class AcrossProcesses(Result):
 _ORDER = (DIFFERENT, UNKNOWN, MISSING, SAME_BUT_NAMES, SAME)
 
 
-def across_processes(modules: Sequence[ModuleFacts]) -> AcrossProcesses:
+def across_processes(modules: Sequence[ListingFacts]) -> AcrossProcesses:
     """Return how the programs of several processes compare; facts must have fingerprints."""
     processes = processes_of(modules)
     own: dict[str, list[_Together]] = {}
@@ -125,19 +125,19 @@ class _Together:
     """
 
     order: int
-    module: ModuleFacts
+    module: ListingFacts
     places: dict[str, int]
 
 
-def _exact(module: ModuleFacts) -> Hashable:
+def _exact(module: ListingFacts) -> Hashable:
     return None if module.fingerprint is None else module.fingerprint.exact
 
 
-def _nameless(module: ModuleFacts) -> Hashable:
+def _nameless(module: ListingFacts) -> Hashable:
     return None if module.fingerprint is None else module.fingerprint.nameless
 
 
-_LIKENESS: tuple[Callable[[ModuleFacts], Hashable], ...] = (
+_LIKENESS: tuple[Callable[[ListingFacts], Hashable], ...] = (
     _exact,
     _nameless,
     lambda module: module.signature,
@@ -173,7 +173,7 @@ _PROCESS = re.compile(
 )
 
 
-def _are_processes(modules: Sequence[ModuleFacts], processes: Sequence[str]) -> bool:
+def _are_processes(modules: Sequence[ListingFacts], processes: Sequence[str]) -> bool:
     """Whether folders are named as processes are, or XLA named them so itself."""
     paths = [one.split("/") for one in processes]
     while all(len(path) > 1 for path in paths) and len({path[-1] for path in paths}) == 1:
@@ -188,7 +188,7 @@ def _program(
     name: str,
     count: int,
     places: dict[str, int],
-    modules: Sequence[ModuleFacts],
+    modules: Sequence[ListingFacts],
     processes: tuple[str, ...],
 ) -> SharedProgram:
     own = sorted(places)

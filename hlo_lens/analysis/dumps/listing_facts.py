@@ -30,7 +30,7 @@ MOST_ESTIMATED = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModuleFacts:
+class ListingFacts:
     """The facts of one module; None for what is not known.
 
     Attributes:
@@ -84,7 +84,7 @@ class ModuleFacts:
     problem: str | None = None
 
 
-def module_facts(dump: ModuleDump, *, with_fingerprint: bool = False) -> ModuleFacts:
+def listing_facts(dump: ModuleDump, *, with_fingerprint: bool = False) -> ListingFacts:
     """Return the facts of one module.
 
     Args:
@@ -93,7 +93,7 @@ def module_facts(dump: ModuleDump, *, with_fingerprint: bool = False) -> ModuleF
     """
     stages = dump.stages
     own = title_of(dump.name)
-    facts = ModuleFacts(
+    facts = ListingFacts(
         name=own or dump.name,
         key=dump.name,
         number=dump.number,
@@ -109,7 +109,7 @@ def module_facts(dump: ModuleDump, *, with_fingerprint: bool = False) -> ModuleF
         return replace(facts, problem=str(error).splitlines()[0])
 
 
-def _read(facts: ModuleFacts, dump: ModuleDump, *, with_fingerprint: bool) -> ModuleFacts:
+def _read(facts: ListingFacts, dump: ModuleDump, *, with_fingerprint: bool) -> ListingFacts:
     module = dump.hlo
     backend = backend_of_dump(dump)
     facts = replace(facts, backend=backend)
@@ -147,7 +147,7 @@ def _signature(module: HloModule) -> tuple[str, ...]:
     return tuple("?" if shape is None else shape.to_text(layout=False) for shape in shapes)
 
 
-def _with_flops(facts: ModuleFacts, found: Flops) -> ModuleFacts:
+def _with_flops(facts: ListingFacts, found: Flops) -> ListingFacts:
     return replace(
         facts,
         flops=found.total,
@@ -157,7 +157,7 @@ def _with_flops(facts: ModuleFacts, found: Flops) -> ModuleFacts:
     )
 
 
-def _with_memory(facts: ModuleFacts, memory: MemoryResults | None) -> ModuleFacts:
+def _with_memory(facts: ListingFacts, memory: MemoryResults | None) -> ListingFacts:
     if memory is None:
         return facts
     statement = memory.statement

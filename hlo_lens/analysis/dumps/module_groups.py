@@ -22,7 +22,7 @@ from hlo_lens.analysis.result import Column, Result, Unit
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.analysis.dumps.listing_facts import ModuleFacts
+    from hlo_lens.analysis.dumps.listing_facts import ListingFacts
     from hlo_lens.analysis.result import Row
 
 STEP = "step"
@@ -47,8 +47,8 @@ class ModuleGroup:
 
     name: str
     process: str
-    modules: tuple[ModuleFacts, ...]
-    largest: ModuleFacts
+    modules: tuple[ListingFacts, ...]
+    largest: ListingFacts
     mark: str | None = None
 
     @property
@@ -128,7 +128,7 @@ def group_row(group: ModuleGroup) -> Row:
 
 
 def module_groups(
-    modules: Sequence[ModuleFacts], *, sort: str = "peak", is_grouped: bool = True
+    modules: Sequence[ListingFacts], *, sort: str = "peak", is_grouped: bool = True
 ) -> ModuleGroups:
     """Return modules grouped by process and name.
 
@@ -137,7 +137,7 @@ def module_groups(
         sort: One of `SORTS`: largest peak, most instructions, name, or most flops first.
         is_grouped: Whether compiles of one function are one row.
     """
-    found: dict[tuple[str, str, str], list[ModuleFacts]] = {}
+    found: dict[tuple[str, str, str], list[ListingFacts]] = {}
     for place, module in enumerate(modules):
         own = "" if is_grouped and module.number is not None else str(place)
         key = (process_of(module), module.name, own)
@@ -153,18 +153,18 @@ def module_groups(
     return ModuleGroups(groups=tuple(marked), processes=processes)
 
 
-def processes_of(modules: Sequence[ModuleFacts]) -> tuple[str, ...]:
+def processes_of(modules: Sequence[ListingFacts]) -> tuple[str, ...]:
     """Return the folders of the processes, in order; texts without a number tell of none."""
     return tuple(sorted({process_of(m) for m in modules if m.number is not None})) or ("",)
 
 
-def process_of(module: ModuleFacts) -> str:
+def process_of(module: ListingFacts) -> str:
     """Return the folder of the process that compiled a module."""
     names = {module.name, module.key}
     return "/".join(part for part in module.folder.split("/") if part and part not in names)
 
 
-def _size(module: ModuleFacts) -> tuple[int, int, int]:
+def _size(module: ListingFacts) -> tuple[int, int, int]:
     return _memory(module), module.instructions or 0, module.flops_at_least or 0
 
 
@@ -180,15 +180,15 @@ def _place(group: ModuleGroup, sort: str) -> tuple[int | str, ...]:
     return (-_flops(top) if sort == "flops" else -_size(top)[0], size, *last)
 
 
-def _flops(module: ModuleFacts) -> int:
+def _flops(module: ListingFacts) -> int:
     return module.flops if module.flops is not None else module.flops_at_least or 0
 
 
-def _memory(module: ModuleFacts) -> int:
+def _memory(module: ListingFacts) -> int:
     return module.peak_bytes if module.peak_bytes is not None else module.total_bytes or 0
 
 
-def _is_whole(module: ModuleFacts) -> bool:
+def _is_whole(module: ListingFacts) -> bool:
     """Whether a module was compiled, rather than cut out of another for one pass."""
     return not (module.passes and not module.stages)
 

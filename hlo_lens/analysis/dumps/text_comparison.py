@@ -1,10 +1,9 @@
-"""Comparison of two modules as texts: equal, equal up to names, and the first different line.
+"""Whether modules are the same program, and where they differ first.
 
-The whole text counts, in its order, except metadata (source lines, stack frames) and fingerprints
-by XLA. Two modules are identical, or the same up to names of instructions and computations, or
-different. Other channel ids and another order of instructions are differences: processes that run
-one program together must run the same text. `hlo_lens.analysis.program_diff` (``hlo-lens diff``)
-compares programs instead, and finds no change in modules that differ in these alone.
+Compared is all that the text says, in its order, but for metadata (source lines, stack frames) and
+fingerprints of XLA's own. Two modules are `identical`, or the same `up to names` (what each
+instruction and computation is called), or they are not the same. An order of instructions that
+differs is a difference: hosts that run one program together must run the same.
 """
 
 from __future__ import annotations

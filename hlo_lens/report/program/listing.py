@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.dumps.across_processes import AcrossProcesses
-    from hlo_lens.analysis.dumps.listing_facts import ModuleFacts
+    from hlo_lens.analysis.dumps.listing_facts import ListingFacts
     from hlo_lens.analysis.dumps.module_groups import ModuleGroup, ModuleGroups
     from hlo_lens.analysis.dumps.process_difference import ProcessDifference
     from hlo_lens.analysis.result import Row
@@ -48,7 +48,7 @@ class Listing:
     """
 
     dump: Dump
-    facts: Sequence[ModuleFacts]
+    facts: Sequence[ListingFacts]
     sort: str
     is_grouped: bool
     groups: ModuleGroups
@@ -80,7 +80,7 @@ def ls_page(listing: Listing) -> Report:
     return Report(kind="ls", sections=(section,), data=data)
 
 
-def _object(facts: ModuleFacts, groups: ModuleGroups) -> Mapping[str, object]:
+def _object(facts: ListingFacts, groups: ModuleGroups) -> Mapping[str, object]:
     """Return the facts of one module, with the mark where it is the one that has it."""
     mark = next((g.mark for g in groups.groups if g.mark and g.largest is facts), None)
     signature = None if facts.signature is None else list(facts.signature)
@@ -253,7 +253,7 @@ def _left_aside(dump: Dump) -> Table:
 # ---- notes --------------------------------------------------------------------------------------
 
 
-def _notes(facts: Sequence[ModuleFacts], groups: ModuleGroups) -> Iterator[str]:
+def _notes(facts: Sequence[ListingFacts], groups: ModuleGroups) -> Iterator[str]:
     bad = [one for one in facts if one.problem]
     for one in bad[:_PROBLEMS_SHOWN]:
         yield f"{one.key}: {one.problem}"

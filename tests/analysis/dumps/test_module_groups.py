@@ -8,15 +8,15 @@ import pytest
 
 import hlo_lens
 from hlo_lens.analysis.dumps.across_processes import across_processes
-from hlo_lens.analysis.dumps.listing_facts import ModuleFacts, module_facts
+from hlo_lens.analysis.dumps.listing_facts import ListingFacts, listing_facts
 from hlo_lens.analysis.dumps.module_groups import module_groups, process_of
 from hlo_lens.analysis.dumps.text_comparison import Fingerprint, fingerprint, first_difference
 from tests.corpus import SAMPLES
 
 
-def some(name: str, number: int, **changes: object) -> ModuleFacts:
+def some(name: str, number: int, **changes: object) -> ListingFacts:
     """Return the facts of a module."""
-    facts = ModuleFacts(
+    facts = ListingFacts(
         name=name,
         key=f"module_{number:04}.{name}",
         number=number,
@@ -74,7 +74,7 @@ def test_text_without_a_number_is_no_retrace() -> None:
     ],
 )
 def test_step_has_most_arithmetic_and_memory(
-    modules: list[ModuleFacts], marks: dict[str, str]
+    modules: list[ListingFacts], marks: dict[str, str]
 ) -> None:
     assert {g.name: g.mark for g in module_groups(modules).groups if g.mark} == marks
 
@@ -134,7 +134,7 @@ def test_processes_are_compared_compile_by_compile() -> None:
 def test_one_more_compile_in_one_process_shifts_no_others() -> None:
     prints = {k: Fingerprint(f"exact {k}", f"nameless {k}") for k in "abcd"}
 
-    def compiles(folder: str, *kinds: str) -> list[ModuleFacts]:
+    def compiles(folder: str, *kinds: str) -> list[ListingFacts]:
         return [
             replace(
                 STEP, folder=folder, number=k, fingerprint=prints[kind], signature=(f"f32[{kind}]",)
@@ -241,7 +241,7 @@ def test_renamed_computation_is_the_same_where_it_is_called() -> None:
 def test_facts_of_a_sample() -> None:
     folder = SAMPLES / "tpu" / "tp_mlp"
     (dump,) = hlo_lens.load(folder).modules
-    facts = module_facts(dump, with_fingerprint=True)
+    facts = listing_facts(dump, with_fingerprint=True)
     files = len(list(folder.glob("module_*")))
     assert (facts.name, facts.number, facts.stages, facts.files) == ("jit_train_step", 0, 2, files)
     assert (facts.backend, facts.partitions, facts.instructions) == ("tpu", 8, 428)
