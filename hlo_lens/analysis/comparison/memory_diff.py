@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 _METRICS = tuple(
     f.name for f in fields(MemoryFacts) if f.name.endswith("_bytes") and f.type == "int"
 )
-_SPACE_METRICS = tuple(f.name for f in fields(SpaceFacts) if f.name.endswith("_bytes"))
+"""Lines of the statement of one device."""
+
+_MORE_OF_SPACES = tuple(
+    f.name for f in fields(SpaceFacts) if f.name.endswith("_bytes") and f.name not in _METRICS
+)
+_SPACE_METRICS = (*_METRICS, *_MORE_OF_SPACES)
+"""Lines of the statement of one memory space."""
+
 PEAK = "peak.bytes"
 
 

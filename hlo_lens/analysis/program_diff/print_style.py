@@ -18,6 +18,7 @@ from hlo_lens.model.hlo.columns import NAME
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
+    from hlo_lens.analysis.program_diff.numbered_texts import TextColumns
     from hlo_lens.model.hlo.module import HloModule
 
 _DOTS = "constant({...})"
@@ -62,10 +63,10 @@ class Style:
         return self.is_short and not other.is_short and not self.has_controls
 
 
-def style_of(module: HloModule) -> Style:
+def style_of(columns: TextColumns) -> Style:
     """Return what the text of a module prints."""
-    text, spans = module.columns.source.text, module.columns.spans
-    opcodes, shapes = module.opcodes.different, module.shape_texts.different
+    text, spans = columns.module.columns.source.text, columns.module.columns.spans
+    opcodes, shapes = columns.opcodes, columns.shapes
     start, end = (spans[0], spans[-1]) if spans else (0, 0)
 
     def holds(part: str) -> bool:
@@ -75,7 +76,7 @@ def style_of(module: HloModule) -> Style:
         bool(spans)
         and text[spans[NAME] - 1] != "%"
         and not holds(METADATA_KEY)
-        and not any(c.signature_text for c in module.computations)
+        and not any(c.signature_text for c in columns.module.computations)
     )
     return Style(
         has_sugar=any(opcode_traits(opcode).is_sugar for opcode in opcodes),
@@ -87,7 +88,7 @@ def style_of(module: HloModule) -> Style:
         has_configs=holds("backend_config="),
         has_controls=holds("control-predecessors="),
         is_short=is_short,
-        is_canonical=is_short and _has_numbers_for_names(module),
+        is_canonical=is_short and _has_numbers_for_names(columns.module),
     )
 
 

@@ -90,11 +90,11 @@ class HostBytes:
 class SpaceFacts:
     """Memory statement of one memory space, in bytes; fields as in `SpaceMemory`."""
 
-    color: int
     name: str
+    color: int
     argument_bytes: int = 0
-    output_bytes: int = 0
     alias_bytes: int = 0
+    output_bytes: int = 0
     temp_bytes: int = 0
     constant_bytes: int = 0
     thread_local_bytes: int = 0
@@ -139,10 +139,10 @@ class MemoryFacts:
         output_bytes: Results, aliased arguments included.
         alias_bytes: Arguments whose memory results reuse.
         temp_bytes: Temporaries.
-        temp_range: Least and most that temporaries may be.
         constant_bytes: Constants.
         thread_local_bytes: Thread-local scalars.
         total_bytes: All allocations of all spaces.
+        temp_range: Least and most that temporaries may be.
         host_bytes: The same figures in host memory.
         spaces: By number.
         peak: None without live ranges.
@@ -159,10 +159,10 @@ class MemoryFacts:
     output_bytes: int
     alias_bytes: int
     temp_bytes: int
-    temp_range: tuple[int, int]
     constant_bytes: int
     thread_local_bytes: int
     total_bytes: int
+    temp_range: tuple[int, int]
     host_bytes: HostBytes
     spaces: tuple[SpaceFacts, ...]
     peak: PeakFacts | None

@@ -8,13 +8,14 @@ table ``layouts``, whose index each of them holds.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.snapshot.rows import AliveGroup, AnnotationFact, CollectiveFact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from _typeshed import DataclassInstance
 
@@ -74,7 +75,7 @@ def _module_object(module: ModuleSnapshot) -> dict[str, object]:
         "toolchain": module.toolchain,
         "signature": module.signature,
         "fingerprint": module.fingerprint,
-        "report": _plain(module.facts),
+        "report": _sorted(facts_object(module.facts, leave_out=APART)),
         "peaks": [
             {**dict(_fields(p)), "groups": _table(AliveGroup, p.groups)} for p in module.peaks
         ],
@@ -93,13 +94,24 @@ def _fields(value: DataclassInstance) -> Iterator[tuple[str, object]]:
     return ((field.name, getattr(value, field.name)) for field in fields(value))
 
 
-def _plain(value: object) -> object:
-    """Return facts as JSON values, keys in order."""
+def facts_object(facts: DataclassInstance, *, leave_out: Collection[str] = ()) -> dict[str, object]:
+    """Return facts as a JSON object, without the fields of some names."""
+    return {name: _plain(part, leave_out) for name, part in _fields(facts) if name not in leave_out}
+
+
+def _plain(value: object, leave_out: Collection[str] = ()) -> object:
     if is_dataclass(value) and not isinstance(value, type):
-        value = {name: part for name, part in _fields(value) if name not in APART}
+        return facts_object(value, leave_out=leave_out)
+    if isinstance(value, Mapping):
+        return {key: _plain(part, leave_out) for key, part in value.items()}
+    return [_plain(one, leave_out) for one in value] if isinstance(value, tuple) else value
+
+
+def _sorted(value: object) -> object:
+    """Return a JSON value whose objects have their keys in order."""
     if isinstance(value, dict):
-        return {key: _plain(value[key]) for key in sorted(value)}
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
 
 
 def _table(kind: type, rows: Sequence[object] | None, *, is_sorted: bool = False) -> Table | None:

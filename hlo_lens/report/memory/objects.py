@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.comparison.facts import memory_facts
+from hlo_lens.model.snapshot.writing import facts_object
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -11,43 +14,13 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.memory.results import MemoryResults
     from hlo_lens.analysis.memory.timeline import MemoryTimeline
 
-FIGURES = (
-    "argument_bytes",
-    "output_bytes",
-    "alias_bytes",
-    "temp_bytes",
-    "constant_bytes",
-    "thread_local_bytes",
-    "total_bytes",
-)
-"""Figures of one device."""
-
 
 def memory_object(results: MemoryResults | None) -> Mapping[str, object] | None:
     """Return the MEMORY object; None where no memory is known."""
     if results is None:
         return None
-    statement, peak = results.statement, results.peak
-    least, most = statement.temp_range
-    return {
-        "source": statement.source,
-        **{name: getattr(statement, name) for name in FIGURES},
-        "temp_range": [least, most],
-        "host_bytes": dict(
-            zip(("argument", "output", "alias", "temp"), statement.host_bytes, strict=True)
-        ),
-        "spaces": statement.objects(),
-        "peak": None if peak is None else peak_object(peak),
-        "is_complete": results.layout.is_complete and results.layout.are_ranges_complete,
-        "temp_is_exact": least == most,
-        "unknown_values": results.unknown_values,
-        "missing": [name for name, _ in results.missing],
-        "memory_analysis": dict(results.stated) or None,
-        "mismatches": [
-            {"name": name, "ours": ours, "theirs": theirs}
-            for name, ours, theirs in results.mismatches
-        ],
-    }
+    peak = None if results.peak is None else peak_object(results.peak)
+    return {**facts_object(memory_facts(results)), "peak": peak}
 
 
 def peak_object(peak: PeakMemory) -> Mapping[str, object]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.comparison.facts import coverage_facts, module_facts
 from hlo_lens.analysis.program.entry_signature import EntrySignature
+from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.collectives.objects import collectives_object
 from hlo_lens.report.memory.objects import memory_object
-from hlo_lens.report.render.envelope import module_head
 from hlo_lens.report.sharding.objects import sharding_rows
 
 if TYPE_CHECKING:
@@ -21,18 +22,19 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.program.entry_values import EntryValue
     from hlo_lens.analysis.result import Result
 
-NAMES_SHOWN = 5
-"""Names of one kind that are listed where any number may be wrong."""
-
 RANKING = 100
 """Rows of an open-ended ranking; the number of all stands beside them."""
 
 
 def module_object(analysis: ModuleAnalysis) -> Mapping[str, object]:
-    """Return the JSON object of a module: the keys that scripts rely on, and some more."""
-    signature = analysis.signature
+    """Return the JSON object of a module: its facts, and the rows that they are sums of."""
+    module, signature = analysis.module, analysis.signature
+    gaps = [{"line": gap.line, "column": gap.column, "message": gap.message} for gap in module.gaps]
     return {
-        **module_numbers(analysis),
+        **_facts(analysis, name=analysis.summary.name or analysis.dump.name),
+        "coverage": {**facts_object(coverage_facts(analysis.summary)), "rows": gaps},
+        "collectives": collectives_object(analysis.collectives),
+        "memory": memory_object(analysis.memory),
         "sharding": {
             "rows": [
                 *({"kind": "form", **row} for row in _objects(analysis.sharding_forms)),
@@ -46,55 +48,21 @@ def module_object(analysis: ModuleAnalysis) -> Mapping[str, object]:
     }
 
 
-def module_numbers(analysis: ModuleAnalysis) -> Mapping[str, object]:
-    """Return what of the object is not a long list of parameters, instructions or shardings."""
-    dump, module, facts = analysis.dump, analysis.module, analysis.summary
-    return {
-        "name": facts.name or dump.name,
-        "stage": dump.stage,
-        "backend": analysis.backend,
-        "files": list(dump.files),
-        "is_scheduled": facts.is_scheduled,
-        "num_partitions": facts.num_partitions,
-        "replica_count": facts.replica_count,
-        "computations": facts.computations,
-        "instructions": facts.instructions,
-        "opcodes": {row[0]: row[1] for row in analysis.opcodes.counts},
-        "unknown_opcodes": list(analysis.opcodes.unknown_opcodes),
-        "unknown_attributes": list(module.unknown_attributes),
-        "parameters": analysis.signature.parameter_count if module.computations else None,
-        "coverage": {
-            "instructions": facts.instructions,
-            "gaps": facts.gaps,
-            "gap_lines": facts.gap_lines,
-            "ratio": facts.coverage,
-            "passed_lines": facts.passed_lines,
-            "is_truncated": facts.is_truncated,
-            "undefined": len(facts.undefined),
-            "undefined_names": list(facts.undefined[:NAMES_SHOWN]),
-            "rows": [
-                {"line": gap.line, "column": gap.column, "message": gap.message}
-                for gap in module.gaps
-            ],
-        },
-        "collectives": collectives_object(analysis.collectives),
-        "memory": memory_object(analysis.memory),
-    }
-
-
 def object_without_hlo(analysis: ModuleAnalysis) -> dict[str, object]:
     """Return the JSON object of a module without HLO text: its memory at most."""
-    keys = """
-        name stage backend files is_scheduled num_partitions replica_count computations instructions
-        opcodes unknown_opcodes unknown_attributes parameters coverage collectives memory sharding
-        parameter_rows output_rows largest_instructions source_bytes log
-    """
+    rows = ("sharding", "parameter_rows", "output_rows", "largest_instructions", "source_bytes")
     return {
-        **dict.fromkeys(keys.split()),
-        **module_head(analysis.dump),
-        "backend": analysis.backend,
+        **_facts(analysis, name=analysis.dump.name),
         "memory": memory_object(analysis.memory),
+        **dict.fromkeys((*rows, "log")),
     }
+
+
+def _facts(analysis: ModuleAnalysis, *, name: str) -> dict[str, object]:
+    """Return name, files and facts, in the order of the keys that scripts know."""
+    head = dict.fromkeys(("name", "stage", "backend", "files"))
+    found = facts_object(module_facts(analysis))
+    return {**head, **found, "name": name, "files": list(analysis.dump.files)}
 
 
 def _objects(result: Result) -> list[Mapping[str, object]]:

@@ -18,7 +18,7 @@ from hlo_lens.report.collectives.page import (
     groups_table,
     movement_tables,
 )
-from hlo_lens.report.program.objects import NAMES_SHOWN, module_object, object_without_hlo
+from hlo_lens.report.program.objects import module_object, object_without_hlo
 from hlo_lens.report.render.envelope import ModulePage
 from hlo_lens.report.render.table import Section, Table
 from hlo_lens.report.render.units import format_bytes, format_ratio, plural
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.sharding.forms import ShardingForms
     from hlo_lens.model.hlo.framework import Framework
     from hlo_lens.text.errors import Gap
+
+_NAMES_SHOWN = 5
+"""Names of one kind that a note lists."""
 
 
 def module_page(analysis: ModuleAnalysis) -> ModulePage:
@@ -169,7 +172,7 @@ def _undefined_text(facts: Summary) -> str:
     names = facts.undefined
     if not names:
         return ""
-    listed = [*names[:NAMES_SHOWN], *(["..."] if len(names) > NAMES_SHOWN else [])]
+    listed = [*names[:_NAMES_SHOWN], *(["..."] if len(names) > _NAMES_SHOWN else [])]
     return f", lacks {plural(len(names), 'part')} that it uses: {', '.join(listed)}"
 
 

@@ -1,0 +1,162 @@
+"""Values alive at the peaks of a module, in groups of one origin and shape."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.comparison.portable_sources import portable_source
+from hlo_lens.analysis.memory.makers import instructions_by_name, makers_of, op_name_of
+from hlo_lens.analysis.memory.occupancy import owned_bytes
+from hlo_lens.analysis.memory.peak import LiveValue, peak_memory
+from hlo_lens.model.snapshot.rows import AliveGroup, SpacePeak
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.analysis.memory.layout import LaidValue, MemoryLayout
+    from hlo_lens.analysis.memory.results import MemoryResults
+    from hlo_lens.analysis.memory.statement import SpaceMemory
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.module import HloModule
+
+FRAGMENTATION = "[fragmentation]"
+"""Group of the bytes of allocations that hold no value."""
+
+_LAYOUT = re.compile(r"\{[^{}]*\}")
+_LOOKED_AT = 256
+"""Last instructions of a fusion that are searched for an origin."""
+
+
+def space_peaks(memory: MemoryResults) -> Iterator[SpacePeak]:
+    """Yield the peak of each memory space that has allocations."""
+    for space in memory.statement.spaces:
+        if space.total_bytes:
+            yield _peak(memory, space)
+
+
+def _peak(memory: MemoryResults, space: SpaceMemory) -> SpacePeak:
+    """Return what is alive at a space's peak; without live ranges what its allocations hold."""
+    layout, module = memory.layout, memory.module
+    peak = peak_memory(layout, color=space.color, module=module)
+    if peak is None:
+        return SpacePeak(
+            color=space.color,
+            name=space.name,
+            is_peak=False,
+            bytes=space.total_bytes,
+            op_name=None,
+            source=None,
+            opcode=None,
+            groups=_allocated(layout, space.color, module),
+        )
+    at = _running(module, peak.instruction)
+    return SpacePeak(
+        color=space.color,
+        name=space.name,
+        is_peak=True,
+        bytes=peak.total_bytes,
+        op_name=op_name_of(at),
+        source=_place(at),
+        opcode=None if at is None else at.opcode,
+        groups=_groups(
+            [
+                (value.category, value.shape, size, peak.makers.get(value.value))
+                for value, size in _owned(peak.live)
+            ]
+        ),
+    )
+
+
+def _owned(live: Sequence[LiveValue]) -> Iterator[tuple[LiveValue, int]]:
+    """Yield values with the bytes that belong to them.
+
+    Where values share bytes at an instant, as one that is updated in place with its update, they
+    belong to the oldest: who made the buffer says more than who wrote to it last, and it is the
+    same wherever in the loop the peak is.
+    """
+    held: dict[int, list[LiveValue]] = defaultdict(list)
+    for value in live:
+        held[value.allocation].append(value)
+    for values in held.values():
+        values.sort(key=lambda v: (v.start or 0, -v.size_bytes, v.value))
+        yield from zip(values, owned_bytes([(v.offset, v.size_bytes) for v in values]), strict=True)
+
+
+def _running(module: HloModule | None, name: str | None) -> HloInstruction | None:
+    if module is None or name is None:
+        return None
+    return instructions_by_name(module, {name}).get(name)
+
+
+def _place(instruction: HloInstruction | None) -> str | None:
+    place = None if instruction is None else instruction.source_location
+    return None if place is None else portable_source(place.file, place.line)
+
+
+_Part = tuple[str, str, int, "HloInstruction | None"]
+"""Category, shape with layout, bytes, who made it."""
+
+
+def _groups(parts: Sequence[_Part]) -> tuple[AliveGroup, ...]:
+    """Return values in groups of one origin and shape, largest first."""
+    values: dict[tuple[str, str | None, str | None, str | None, str], int] = defaultdict(int)
+    sizes: dict[tuple[str, str | None, str | None, str | None, str], int] = defaultdict(int)
+    for category, shape, size, maker in parts:
+        origin = _named(maker)
+        opcode = None if maker is None else maker.opcode
+        key = (category, op_name_of(origin), _place(origin), opcode, _LAYOUT.sub("", shape))
+        values[key] += 1
+        sizes[key] += size
+    order = sorted(sizes, key=lambda key: (-sizes[key], tuple(part or "" for part in key)))
+    return tuple(
+        AliveGroup(
+            category=key[0],
+            op_name=key[1],
+            source=key[2],
+            opcode=key[3],
+            shape=key[4],
+            values=values[key],
+            size_bytes=sizes[key],
+        )
+        for key in order
+    )
+
+
+def _named(maker: HloInstruction | None) -> HloInstruction | None:
+    """Return who made a value; of a fusion without metadata who in it has some, its root first."""
+    if maker is None or maker.opcode != "fusion" or op_name_of(maker) is not None:
+        return maker
+    module = maker.computation.module
+    for name in maker.called_computations:
+        computation = module.computation(name)
+        inside = [] if computation is None else list(computation.instructions)
+        for instruction in reversed(inside[-_LOOKED_AT:]):
+            if op_name_of(instruction) is not None and instruction.opcode != "parameter":
+                return instruction
+    return maker
+
+
+def _allocated(
+    layout: MemoryLayout, color: int, module: HloModule | None
+) -> tuple[AliveGroup, ...]:
+    """Return all bytes of a space's allocations, each given to the largest value there."""
+    held: dict[int, list[LaidValue]] = defaultdict(list)
+    for value in layout.values:
+        held[value.allocation].append(value)
+    makers = makers_of(module, (value.name for value in layout.values))
+    parts: list[_Part] = []
+    for allocation in layout.allocations:
+        if allocation.color != color:
+            continue
+        values = sorted(held[allocation.index], key=lambda v: (-v.size, v.offset, v.name))
+        owned = owned_bytes([(v.offset, v.size) for v in values])
+        free = allocation.size - sum(owned)
+        category = allocation.category
+        for value, size in zip(values, owned, strict=True):
+            if size:
+                parts.append((category, value.shape_text, size, makers.get(value.name)))
+        if free:
+            parts.append((category, FRAGMENTATION, free, None))
+    return _groups(parts)

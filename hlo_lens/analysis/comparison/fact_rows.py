@@ -1,0 +1,115 @@
+"""Rows of a snapshot from the results of the passes: collectives, entry values, annotations."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.collectives.grouping import UNKNOWN_TIMES
+from hlo_lens.analysis.comparison.facts import copied
+from hlo_lens.analysis.comparison.portable_sources import (
+    portable_path,
+    portable_source,
+    split_source,
+)
+from hlo_lens.analysis.memory.makers import op_name_of
+from hlo_lens.model.snapshot.rows import AnnotationFact, CollectiveFact, EntryFact
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hlo_lens.analysis.collectives.results import Collective, Collectives
+    from hlo_lens.analysis.sharding.annotations import Annotation
+    from hlo_lens.analysis.sharding.results import ShardingResults
+    from hlo_lens.analysis.sharding.table import ShardedValue
+    from hlo_lens.model.hlo.module import HloModule
+
+_RESULT = "xla.sdy.FuncResultSharding"
+"""Annotation of a result's sharding, which the rows of outputs have."""
+
+
+def digest(text: str) -> str:
+    """Return a digest that is the same on every machine."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+def collective_rows(found: Collectives, module: HloModule) -> tuple[CollectiveFact, ...]:
+    """Return the collectives of a module in the order of the text."""
+    labels = _loop_labels(found, module) if found.collectives else {}
+    named = {a for m in found.meshes if m.source != "inferred" for a in m.sizes}
+    return tuple(_collective(one, labels, named) for one in found.collectives)
+
+
+def _collective(one: Collective, labels: Mapping[str, str], named: set[str]) -> CollectiveFact:
+    pairs = one.source_target_pairs  # their order means nothing
+    devices = one.groups if pairs is None else tuple(sorted(pairs))
+    is_near = one.source_file is None
+    file, line = split_source(one.near_source) if is_near else (one.source_file, one.source_line)
+    return copied(
+        CollectiveFact,
+        one,
+        axis=one.axis,
+        are_axes_named=one.axes is not None and named.issuperset(one.axes),
+        groups=None if devices is None else digest(repr(devices)),
+        loops=tuple(labels.get(name, UNKNOWN_TIMES) for name in one.loop_path),
+        op_name=one.op_name if one.op_name is not None else one.near_op_name,
+        source_file=None if file is None else portable_path(file),
+        source_line=line,
+    )
+
+
+def _loop_labels(found: Collectives, module: HloModule) -> dict[str, str]:
+    """Return loop name to operation path and trip count."""
+    labels: dict[str, str] = {}
+    for trip in found.trips.loops:
+        computation = module.computation(trip.computation)
+        loop = None if computation is None else computation.instruction(trip.loop)
+        path = op_name_of(loop) or "while"
+        times = UNKNOWN_TIMES if trip.trip_count is None else f"x{trip.trip_count}"
+        labels.setdefault(trip.loop, f"{path} {times}")
+    return labels
+
+
+def entry_rows(results: ShardingResults) -> tuple[EntryFact, ...]:
+    """Return the parameters, then the outputs of a module."""
+    return tuple(map(_entry, results.table.values))
+
+
+def _entry(value: ShardedValue) -> EntryFact:
+    entry = value.value
+    part, whole = value.device_shape, value.global_shape
+    return EntryFact(
+        kind=entry.direction,
+        number=entry.number,
+        index=entry.index,
+        name=entry.name if entry.direction == "parameter" else None,
+        global_shape=None if whole is None else whole.to_text(layout=False),
+        device_shape=None if part is None else part.to_text(layout=False),
+        device_bytes=value.device_bytes,
+        padded_device_bytes=None if part is None else part.padded_size_bytes,
+        spec=value.spec_text,
+        sharding=None if value.sharding is None else value.sharding.to_v2().text,
+        replication_factor=value.replication_factor,
+        donation=entry.donation,
+        aliased_with=entry.aliased_with,
+    )
+
+
+def annotation_rows(results: ShardingResults) -> tuple[AnnotationFact, ...] | None:
+    """Return the annotations of a program; None if the text that has them is not there."""
+    if results.found.before is None and results.found.is_per_device:
+        return None
+    found = results.annotations.annotations
+    return tuple(_annotation(one) for one in found if one.annotation != _RESULT)
+
+
+def _annotation(one: Annotation) -> AnnotationFact:
+    return AnnotationFact(
+        annotation=one.annotation,
+        shape=one.shape,
+        sharding=one.sharding,
+        spec=one.spec,
+        manual_axes=one.manual_axes,
+        source=portable_source(*split_source(one.source)),
+        op_name=one.op_name,
+    )
