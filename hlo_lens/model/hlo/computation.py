@@ -2,53 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, overload
+import functools
+from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.columns import OPCODE, SIGNATURE, STRIDE, TAIL, TITLE
 from hlo_lens.model.hlo.instruction import HloInstruction
 from hlo_lens.model.hlo.name_index import NameIndex
+from hlo_lens.model.rows import Rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hlo_lens.model.hlo.columns import ComputationColumns
     from hlo_lens.model.hlo.module import HloModule
-
-
-class _Instructions(Sequence[HloInstruction]):
-    """The instructions of a computation, made when they are asked for."""
-
-    __slots__ = ("_computation",)
-
-    def __init__(self, computation: HloComputation) -> None:
-        self._computation = computation
-
-    def __len__(self) -> int:
-        return len(self._computation.rows)
-
-    @overload
-    def __getitem__(self, index: int) -> HloInstruction: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[HloInstruction]: ...
-    def __getitem__(self, index: int | slice) -> HloInstruction | Sequence[HloInstruction]:
-        computation = self._computation
-        rows = computation.rows[index]
-        if isinstance(rows, int):
-            return HloInstruction(computation, rows)
-        return [HloInstruction(computation, row) for row in rows]
-
-    def __iter__(self) -> Iterator[HloInstruction]:
-        computation = self._computation
-        return (HloInstruction(computation, row) for row in computation.rows)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Sequence):
-            return NotImplemented
-        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
-
-    __hash__ = None  # type: ignore[assignment] # equal content, and content is not hashed
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} instructions>"
 
 
 class HloComputation:
@@ -140,7 +106,7 @@ class HloComputation:
     @property
     def instructions(self) -> Sequence[HloInstruction]:
         """Instructions in text order; in a scheduled module the order of execution."""
-        return _Instructions(self)
+        return Rows(functools.partial(HloInstruction, self), self.rows)
 
     @property
     def root_row(self) -> int:
