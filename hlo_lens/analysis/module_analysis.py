@@ -39,8 +39,16 @@ NO_HLO = "no HLO text; XLA writes it with --xla_dump_to=DIR --xla_dump_hlo_as_te
 KIND_AND_AXIS = "kind and axis"
 """Grouping of collectives where the user names none."""
 
-MOST_ESTIMATED = 20_000
-"""Instructions of the largest module whose memory is estimated where nobody asked for memory."""
+MOST_ESTIMATED = 100_000
+"""Instructions of the largest module whose memory is estimated beside other results."""
+
+
+def not_estimated_text(instructions: int) -> str:
+    """Return why memory was not estimated, and the command that does."""
+    return (
+        f"not estimated: {instructions:,} instructions, more than {MOST_ESTIMATED:,}; "
+        "hlo-lens memory estimates it"
+    )
 
 
 class ModuleAnalysis:
@@ -52,8 +60,8 @@ class ModuleAnalysis:
     Args:
         dump: The module and its texts.
         mesh: Mesh that the user names; None for the one that the texts name.
-        most_estimated: Memory of modules with more instructions is not estimated; None for no
-            limit.
+        limits_estimate: Whether memory of modules with more than `MOST_ESTIMATED` instructions is
+            not estimated, because nobody asked for memory alone.
         is_quick: Whether to skip what a first page does without: undefined operand names in large
             modules, and the text from before optimizations of a program of one device.
     """
@@ -63,12 +71,12 @@ class ModuleAnalysis:
         dump: ModuleDump,
         *,
         mesh: Mesh | None = None,
-        most_estimated: int | None = None,
+        limits_estimate: bool = False,
         is_quick: bool = False,
     ) -> None:
         self.dump = dump
         self.mesh = mesh
-        self.most_estimated = most_estimated
+        self._most_estimated = MOST_ESTIMATED if limits_estimate else None
         self._is_quick = is_quick
         self._groups: dict[tuple[str, bool], CollectivesBy] = {}
 
@@ -209,17 +217,17 @@ class ModuleAnalysis:
         return self.summary.evident_partitions or self.summary.num_partitions
 
     @property
-    def is_beyond_estimate(self) -> bool:
-        """Whether memory would have to be estimated, of more instructions than the limit."""
-        module, most = self.dump.hlo, self.most_estimated
+    def is_estimate_left_out(self) -> bool:
+        """Whether memory could be estimated, but the module has too many instructions."""
+        module, most = self.dump.hlo, self._most_estimated
         if self.dump.buffers.assignment is not None or module is None or most is None:
             return False
-        return len(module.columns) > most
+        return module.is_scheduled and len(module.columns) > most
 
     @cached_property
     def memory(self) -> MemoryResults | None:
         """Memory by XLA's buffer assignment, else estimated; None where neither is possible."""
-        if self.is_beyond_estimate:
+        if self.is_estimate_left_out:
             return None  # without importing the passes
         from hlo_lens.analysis.memory.results import memory_results
 
@@ -227,7 +235,7 @@ class ModuleAnalysis:
             self.dump,
             backend=self.backend,
             table=None if self.dump.hlo is None else self.table,
-            most_estimated=self.most_estimated,
+            most_estimated=self._most_estimated,
         )
 
     @cached_property

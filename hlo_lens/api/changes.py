@@ -9,7 +9,7 @@ from hlo_lens.analysis.comparison.module_diff import SUBJECTS, module_diff
 from hlo_lens.analysis.comparison.module_pairs import pair_modules
 from hlo_lens.analysis.program_diff.difference import program_diff
 from hlo_lens.analysis.program_diff.noise import Noise
-from hlo_lens.api.sides import MOST_ESTIMATED, load_sides
+from hlo_lens.api.sides import load_sides
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
@@ -123,13 +123,8 @@ def diff(
         DumpSyntaxError: If it cannot be parsed, or is a snapshot of a newer version.
         UsageError: If there is nothing of the name to compare.
     """
-    sides = load_sides(base, head, most_estimated=estimate_limit(only))
+    sides = load_sides(base, head, limits_estimate="program" in only)
     return diff_sides(*sides, only=only, heed=heed, is_forced=force)
-
-
-def estimate_limit(only: Sequence[str]) -> int | None:
-    """Return up to how many instructions memory is estimated; None where programs do not count."""
-    return MOST_ESTIMATED if "program" in only else None
 
 
 def diff_sides(

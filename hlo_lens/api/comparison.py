@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.module_diff import SUBJECTS
 from hlo_lens.analysis.gate.budget import short_rule
-from hlo_lens.api.changes import diff_sides, estimate_limit
+from hlo_lens.api.changes import diff_sides
 from hlo_lens.api.check import Checked, judge_sides
 from hlo_lens.api.sides import load_sides
 from hlo_lens.report.comparison.github_notes import check_annotations, diff_annotations
@@ -81,8 +81,10 @@ def compare(
         progress: Called with modules done and modules in all.
     """
     parsed = [short_rule(rule) for rule in rules]
-    limit = None if parsed else estimate_limit(only)  # a rule may be about memory
-    one, other = load_sides(base, head, pattern=pattern, progress=progress, most_estimated=limit)
+    is_limited = "program" in only and not parsed  # a rule may be about memory
+    one, other = load_sides(
+        base, head, pattern=pattern, progress=progress, limits_estimate=is_limited
+    )
     diff = diff_sides(one, other, only=only, heed=heed, is_forced=force)
     checked = judge_sides(parsed, other, diff, is_forced=force) if parsed else None
     return Comparison(paths=(base, head), diff=diff, checked=checked)

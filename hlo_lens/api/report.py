@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.module_analysis import MOST_ESTIMATED, ModuleAnalysis
+from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.modules import modules_of, with_progress
 from hlo_lens.report.program.page import module_page, page_of_texts
 from hlo_lens.report.render.envelope import report_of_pages
@@ -46,7 +46,7 @@ def report_modules(
         log: Log of the same compile or run, reported after them.
         progress: Called with modules done and modules in all.
     """
-    known = [ModuleAnalysis(one, most_estimated=MOST_ESTIMATED, is_quick=True) for one in modules]
+    known = [ModuleAnalysis(one, limits_estimate=True, is_quick=True) for one in modules]
     report = report_of_pages("report", map(_page, with_progress(known, progress)))
     if log is None or log.log is None:
         return report

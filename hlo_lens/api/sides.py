@@ -29,12 +29,6 @@ if TYPE_CHECKING:
     Side: TypeAlias = "str | Path | Dump | ModuleDump | HloModule | Snapshot"
     Progress: TypeAlias = Callable[[int, int], None]
 
-MOST_ESTIMATED = 100_000
-"""Instructions of the largest module whose memory is estimated beside a program diff.
-
-An estimate takes longer than the diff of the program; who asks for memory waits for it.
-"""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideModule:
@@ -93,7 +87,7 @@ def load_sides(
     pattern: re.Pattern[str] | None = None,
     progress: Progress | None = None,
     with_programs: bool = True,
-    most_estimated: int | None = None,
+    limits_estimate: bool = False,
 ) -> tuple[LoadedSide, LoadedSide]:
     """Return both sides; programs get fingerprints where one side is a snapshot.
 
@@ -104,8 +98,8 @@ def load_sides(
         progress: Called with modules done and modules in all, of each side.
         with_programs: Whether programs are compared; else only those get fingerprints that cannot
             be told apart without.
-        most_estimated: Memory of larger modules is not estimated, in instructions; None for no
-            limit, which there is none against a snapshot either.
+        limits_estimate: Whether memory of large modules is not estimated; it always is where a
+            side is a snapshot.
 
     Raises:
         UnknownNameError: If the pattern is found in no name of either side.
@@ -117,9 +111,9 @@ def load_sides(
         if isinstance(side, str | Path) and "\n" not in str(side):
             require(str(side))  # before the other, which may be large, is read
     if _is_saved(base) or _is_saved(head):
-        most_estimated = None  # as in what was saved
+        limits_estimate = False  # as in what was saved
     sides = [
-        load_side(side, progress=progress, most_estimated=most_estimated) for side in (base, head)
+        load_side(side, progress=progress, limits_estimate=limits_estimate) for side in (base, head)
     ]
     one, other = (side.selected(pattern) for side in sides)
     if pattern is not None and not one.modules and not other.modules:
@@ -134,22 +128,22 @@ def load_sides(
 
 
 def load_side(
-    side: Side, *, progress: Progress | None = None, most_estimated: int | None = None
+    side: Side, *, progress: Progress | None = None, limits_estimate: bool = False
 ) -> LoadedSide:
     """Return the modules of one side: of a path, HLO text, or what was read from either."""
     if isinstance(side, Snapshot):
         return _of_snapshot(side)
     if isinstance(side, Dump):
-        return _of_modules(side.path, side.modules, progress, most_estimated)
+        return _of_modules(side.path, side.modules, progress, limits_estimate=limits_estimate)
     if isinstance(side, ModuleDump | HloModule) or "\n" in str(side):
         modules = modules_of(side)
         name = modules[0].name if modules else "text"
-        return _of_modules(name, modules, progress, most_estimated)
+        return _of_modules(name, modules, progress, limits_estimate=limits_estimate)
     name = str(side)
     if _is_saved(side):
         return _of_snapshot(read_snapshot_file(name))
     dump = load(side)
-    return _of_modules(dump.path, dump.modules, progress, most_estimated)
+    return _of_modules(dump.path, dump.modules, progress, limits_estimate=limits_estimate)
 
 
 def snapshot(
@@ -225,26 +219,26 @@ def _of_snapshot(found: Snapshot) -> LoadedSide:
 
 
 def _of_modules(
-    path: str, dumps: Sequence[ModuleDump], progress: Progress | None, most_estimated: int | None
+    path: str, dumps: Sequence[ModuleDump], progress: Progress | None, *, limits_estimate: bool
 ) -> LoadedSide:
     modules: list[SideModule] = []
     for done, module in enumerate(dumps):
         if progress is not None:
             progress(done, len(dumps))
-        modules.append(_module_of(module, most_estimated))
+        modules.append(_module_of(module, limits_estimate=limits_estimate))
     return LoadedSide(path=path, modules=tuple(modules), is_snapshot=False)
 
 
 # ---- one module --------------------------------------------------------------------------------
 
 
-def _module_of(dump: ModuleDump, most_estimated: int | None) -> SideModule:
+def _module_of(dump: ModuleDump, *, limits_estimate: bool) -> SideModule:
     """Return a module with its snapshot."""
     from hlo_lens.analysis.comparison.module_pairs import plain_name
     from hlo_lens.analysis.comparison.snapshot import module_snapshot
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
 
-    analysis = ModuleAnalysis(dump, most_estimated=most_estimated)
+    analysis = ModuleAnalysis(dump, limits_estimate=limits_estimate)
     kept = module_snapshot(
         analysis,
         name=dump.title if analysis.has_hlo else plain_name(dump.name),

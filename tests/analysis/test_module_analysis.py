@@ -50,14 +50,17 @@ def test_each_pass_runs_once(path: str, dump: ModuleDump, monkeypatch: pytest.Mo
     assert calls == [name]
 
 
-def test_memory_beyond_the_limit_is_not_estimated() -> None:
+def test_memory_beyond_the_limit_is_not_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
     (text,) = (SAMPLES / "gpu" / "tp_mlp").glob("*after_optimizations.txt")
     alone = hlo_lens.parse_hlo(text.read_text("utf-8"))
     one = hlo_lens.modules_of(alone)[0]
-    count = len(alone.columns)
-    assert ModuleAnalysis(one, most_estimated=count).memory is not None
-    beyond = ModuleAnalysis(one, most_estimated=count - 1)
-    assert beyond.is_beyond_estimate
+    limit = "hlo_lens.analysis.module_analysis.MOST_ESTIMATED"
+    monkeypatch.setattr(limit, len(alone.columns))
+    assert ModuleAnalysis(one, limits_estimate=True).memory is not None
+    monkeypatch.setattr(limit, len(alone.columns) - 1)
+    assert ModuleAnalysis(one).memory is not None
+    beyond = ModuleAnalysis(one, limits_estimate=True)
+    assert beyond.is_estimate_left_out
     assert beyond.memory is None
 
 

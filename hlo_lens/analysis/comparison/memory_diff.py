@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis import module_analysis
 from hlo_lens.analysis.comparison.delta import Delta
 from hlo_lens.analysis.comparison.peak_diff import FREE, NO_HEAP, PeakDiff, peak_diff
 from hlo_lens.model.snapshot.facts import MemoryFacts, SpaceFacts
@@ -103,8 +104,9 @@ def memory_problem(base: ModuleSnapshot, head: ModuleSnapshot) -> str:
     """Return why the memory of two modules cannot be compared; empty if it can."""
     mine, yours = base.facts.memory, head.facts.memory
     if mine is None or yours is None:
-        which = "base" if mine is None else "head"
-        return f"the memory of the {which} is not known: no buffer assignment and no schedule"
+        which, one = ("base", base) if mine is None else ("head", head)
+        why = missing_memory(one) or "not known: no buffer assignment and no schedule"
+        return f"the memory of the {which} is {why}"
     for which, memory in (("base", mine), ("head", yours)):
         if not memory.is_complete:
             return (
@@ -118,6 +120,13 @@ def memory_problem(base: ModuleSnapshot, head: ModuleSnapshot) -> str:
         f"the memory of the {which} is an estimate, that of the other as XLA assigned it: not "
         "compared; dump the buffer assignment of both, or give --force"
     )
+
+
+def missing_memory(module: ModuleSnapshot) -> str:
+    """Return why the memory of a module was not estimated; empty where it could not be."""
+    instructions = module.facts.instructions or 0
+    is_left_out = module.facts.is_scheduled and instructions > module_analysis.MOST_ESTIMATED
+    return module_analysis.not_estimated_text(instructions) if is_left_out else ""
 
 
 def _metrics(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.comparison.memory_diff import missing_memory
 from hlo_lens.report.comparison.memory import (
     NO_CHANGE,
     delta_text,
@@ -33,10 +34,7 @@ if TYPE_CHECKING:
 MOST_CHARACTERS = 65_000
 """Longest Markdown; a comment on GitHub may have 65,536 characters."""
 
-NO_MEMORY = (
-    "not known: no side has a buffer assignment, or a schedule to estimate by (a large one is "
-    "estimated with --only memory)"
-)
+NO_MEMORY = "not known: no side has a buffer assignment, or a schedule to estimate by"
 NO_KNOWN_CHANGE = f"{NO_CHANGE} in what is known"
 NO_TEXT = "not known: one side has no HLO text"
 NO_NAMES = "not known: a snapshot keeps nothing of what is to count; compare with the dump itself"
@@ -122,7 +120,7 @@ def _facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
 
 def _about_memory(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
     if diff.memory is None:
-        yield "memory", NO_MEMORY
+        yield "memory", missing_memory(diff.head) or missing_memory(diff.base) or NO_MEMORY
     else:
         yield from memory_facts(diff.memory)
     if diff.donations is not None and diff.donations.row_count:

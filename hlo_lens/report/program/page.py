@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.analysis.module_analysis import NO_HLO
+from hlo_lens.analysis.module_analysis import NO_HLO, not_estimated_text
 from hlo_lens.analysis.program.entry_signature import EntrySignature
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.collectives.page import (
@@ -91,7 +91,7 @@ def _section(analysis: ModuleAnalysis) -> Section:
         facts=(
             *_facts(analysis),
             *(() if shardings is None else sharding_facts(shardings)),
-            *(() if parts is None else parts.facts),
+            *(_memory_facts(analysis) if parts is None else parts.facts),
         ),
         tables=tables,
         notes=(
@@ -234,15 +234,16 @@ def _memory_parts(analysis: ModuleAnalysis) -> _MemoryParts | None:
     )
 
 
+def _memory_facts(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:
+    """Yield the line on memory of a module whose memory is not known."""
+    if analysis.is_estimate_left_out:
+        yield "memory", not_estimated_text(analysis.summary.instructions)
+
+
 def _memory_notes(analysis: ModuleAnalysis) -> Iterator[str]:
-    """Yield why nothing is said of a module's memory."""
+    """Yield why memory is not known."""
     if not analysis.module.is_scheduled:
         yield "memory not known: no buffer assignment beside this text, and no schedule in it"
-    elif analysis.is_beyond_estimate:
-        yield (
-            "no buffer assignment beside this text; hlo-lens memory estimates its memory, which "
-            "takes longer than this page may"
-        )
 
 
 def _notes(analysis: ModuleAnalysis) -> Iterator[str]:
