@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _PIECES = 4096
 _NEXT = ",\n"
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+_encoded = json.JSONEncoder(check_circular=False).encode
 
 
 def render_json(report: Report, out: TextIO, options: RenderOptions) -> None:
@@ -33,7 +35,7 @@ def _pieces(value: object, indent: str) -> Iterator[str]:
     if isinstance(value, Mapping) and any(map(_is_long, value.values())):
         yield "{\n"
         for position, (key, item) in enumerate(value.items()):
-            yield f"{_NEXT if position else ''}{deeper}{json.dumps(key)}: "
+            yield f"{_NEXT if position else ''}{deeper}{_encoded(key)}: "
             yield from _pieces(item, deeper)
         yield f"\n{indent}}}"
     elif _is_long(value) and isinstance(value, Sequence):
@@ -43,11 +45,13 @@ def _pieces(value: object, indent: str) -> Iterator[str]:
             yield from _pieces(item, deeper)
         yield f"\n{indent}]"
     else:
-        yield json.dumps([] if isinstance(value, Objects) else value)
+        yield _encoded([] if isinstance(value, Objects) else value)
 
 
 def _is_long(value: object) -> bool:
     """Return whether a value gets several lines: an object of some size, a list of objects."""
+    if type(value) in _SCALARS:
+        return False
     if isinstance(value, Mapping):
         return len(value) > 1 or any(map(_is_long, value.values()))
     if isinstance(value, Objects):
