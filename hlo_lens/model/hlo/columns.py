@@ -158,6 +158,7 @@ class ComputationColumns:
         names: Names that the text does not print.
         scattered: Rows of those that hold others, whose rows are among theirs.
         name_indexes: By computation, where it was asked for: its instructions by name.
+        small_indexes: The same for small computations, of the last that were asked for.
     """
 
     spans: array[int] = field(default_factory=lambda: array("I"))
@@ -165,6 +166,7 @@ class ComputationColumns:
     names: dict[int, str] = field(default_factory=dict)
     scattered: dict[int, tuple[int, ...]] = field(default_factory=dict)
     name_indexes: dict[int, NameIndex] = field(default_factory=dict)
+    small_indexes: dict[int, dict[str, int]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.flags)
@@ -176,6 +178,7 @@ class ComputationColumns:
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.spans, self.flags, self.names, self.scattered = state
         self.name_indexes = {}
+        self.small_indexes = {}
 
     def add(self, parts: ComputationParts) -> None:
         """Add a computation behind all others."""

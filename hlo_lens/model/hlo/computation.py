@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.module import HloModule
 
 
+_FEW_ROWS = 128
+"""Rows of a computation up to which a dictionary of names is faster than a `NameIndex`."""
+
+_SMALL_INDEXES = 64
+"""Such dictionaries that are kept: each takes 200 bytes a name."""
+
+
 class HloComputation:
     """A computation: a list of instructions, one of which is its result. A view, cheap to make.
 
@@ -143,12 +150,24 @@ class HloComputation:
 
         Of several with one name, which only hand-written text has, the last.
         """
-        index = self._columns.name_indexes.get(self._place)
+        indexes = self._columns.name_indexes
+        index = indexes.get(self._place) or self._columns.small_indexes.get(self._place)
         if index is None:
-            index = NameIndex(self.rows, self.module.columns.name)
-            self._columns.name_indexes[self._place] = index
+            index = self._name_index()
         row = index.get(name.removeprefix("%"))
         return None if row is None else HloInstruction(self, row)
+
+    def _name_index(self) -> NameIndex | dict[str, int]:
+        """Return a new index of the rows by name, and remember it: that of few rows for a while."""
+        rows, columns = self.rows, self._columns
+        if len(rows) > _FEW_ROWS:
+            index = columns.name_indexes[self._place] = NameIndex(rows, self.module.columns.name)
+            return index
+        if len(columns.small_indexes) >= _SMALL_INDEXES:
+            columns.small_indexes.clear()
+        small = dict(zip(map(self.module.columns.name, rows), rows, strict=True))
+        columns.small_indexes[self._place] = small
+        return small
 
     @property
     def callers(self) -> tuple[HloInstruction, ...]:

@@ -42,6 +42,7 @@ _ALIAS = LazyPattern(
     r"\{([\d,\s]*)\}\s*:\s*\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}\s*(?:,\s*(may-alias|must-alias)\s*)?\)"
 )
 _DONOR = LazyPattern(r"\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}\s*\)")
+_HIDDEN_INDEX = LazyPattern(r"#\d+")
 _LIST_NAME = LazyPattern(r"%?([A-Za-z_%][\w.-]*)")
 _INTEGERS = frozenset(
     {"source_line", "source_end_line", "source_column", "source_end_column", "stack_frame_id"}
@@ -74,6 +75,7 @@ def parse_string(text: str) -> str:
     return text
 
 
+@functools.lru_cache(maxsize=1024)
 def parse_operands(text: str) -> tuple[HloOperand, ...]:
     """Return the operands of a list, in order. Shapes in front of the names are kept as text."""
     if "/" in text:
@@ -94,9 +96,10 @@ def _index(text: str) -> ShapeIndex:
     return tuple(int(digits) for digits in _INT.findall(text))
 
 
+@functools.lru_cache(maxsize=256)
 def parse_attributes(text: str) -> tuple[tuple[str, str], ...]:
     """Return names and values of an attribute list (with its leading comma), as written."""
-    return tuple((m[1], m[2]) for m in ATTRIBUTE.finditer(text))
+    return tuple(ATTRIBUTE.findall(text))
 
 
 def parse_attribute(text: str, name: str) -> str | None:
@@ -111,7 +114,7 @@ def parse_names(text: str) -> tuple[str, ...]:
     """Return the names in ``{%a, %b}`` or ``%a``, without ``%``; tuple indices are left out."""
     if text.startswith(("{", "%")) or "/" in text:
         text = COMMENTS.sub("", text)
-    return tuple(_LIST_NAME.findall(re.sub(r"#\d+", "", text)))
+    return tuple(_LIST_NAME.findall(_HIDDEN_INDEX.sub("", text) if "#" in text else text))
 
 
 def parse_frontend_attributes(text: str) -> Mapping[str, str]:
