@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.collectives.data_movement import data_movement
 from hlo_lens.analysis.collectives.operations import CUSTOM_CALL, collective_ops
+from hlo_lens.analysis.collectives.origin import Origins
 from hlo_lens.analysis.collectives.overlap import EXPOSED, OverlapFinder
 from hlo_lens.analysis.collectives.results import Collective, Collectives
 from hlo_lens.analysis.collectives.wire_bytes import (
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.collectives.overlap import Overlap
     from hlo_lens.analysis.sharding.mesh_axes import GroupAxes
     from hlo_lens.model.hlo.instruction import HloInstruction
-    from hlo_lens.model.hlo.metadata import OpMetadata
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.shapes.mesh import Mesh
@@ -66,7 +66,7 @@ _PAIRS = "_xla_send_recv_source_target_pairs"
 _HANDLER = "_xla_host_transfer_handler_name"
 _MEGASCALE = "xla_megascale_runtime"
 _STEPS = 8
-"""How far back an operand's operation path is looked for."""
+"""Callers followed from a collective to the instruction that ends it."""
 
 _SLICE_TRANSFER = "_xla_megascale_transfer_type"
 
@@ -154,7 +154,10 @@ class _Context:
         self._replicas = table.module.replica_count
         self._partitions = evident_partitions(table)
         self._overlaps = OverlapFinder(table, calls)
+        self._origins = Origins(table.module, calls)
         self._axes: dict[tuple[Groups, bool], GroupAxes | None] = {}
+        self._devices: dict[tuple[object, ...], tuple[Groups | None, Groups | None]] = {}
+        self._payloads: dict[tuple[object, ...], tuple[int | None, str | None]] = {}
 
     def read(self, op: CollectiveOp) -> _Read:
         """Return what the text of a collective says."""
@@ -163,14 +166,13 @@ class _Context:
         channel_id = int(channel) if channel.isdecimal() else None
         is_custom = op.instruction.opcode == CUSTOM_CALL
         mode = None if is_custom else _mode(op.kind, channel_id, attributes)
-        listed = None if is_custom else _listed(self._module, op.kind, attributes)
-        groups = pairs = self._groups(op.kind, mode, listed)
-        if op.kind not in TRANSFERS:
-            pairs = None
-        elif pairs is not None:
-            groups = connected_devices(pairs)
         frontend = attributes.get("frontend_attributes")
         said = self._module.reader.frontend_attributes(frontend) if frontend else {}
+        text = None if is_custom else _listed_text(op.kind, attributes, said)
+        key = (op.kind, mode, text)
+        if key not in self._devices:
+            self._devices[key] = self._groups_and_pairs(op.kind, mode, text)
+        groups, pairs = self._devices[key]
         across = said.get(_SLICE_TRANSFER)
         return _Read(
             op=op,
@@ -184,16 +186,31 @@ class _Context:
             slice_transfer=across.lower().replace("_", "-") if across else None,
         )
 
-    def _groups(
-        self, kind: str, mode: CollectiveOpGroupMode | None, listed: Groups | None
-    ) -> Groups | None:
-        """Return groups, or source and target of each transfer, of flattened ids."""
+    def _groups_and_pairs(
+        self, kind: str, mode: CollectiveOpGroupMode | None, text: str | None
+    ) -> tuple[Groups | None, Groups | None]:
+        """Return groups, and source and target of each transfer, of flattened ids."""
+        listed = _listed(self._module, text)
         is_transfer = kind in TRANSFERS
         if listed is None or (mode is None and not is_transfer):
-            return None
-        if mode is None or (is_transfer and not listed):
-            return listed
-        return device_groups(listed, mode, self._replicas, self._partitions)
+            return None, None
+        if mode is not None and (listed or not is_transfer):
+            found = device_groups(listed, mode, self._replicas, self._partitions)
+        else:
+            found = listed
+        if not is_transfer or found is None:
+            return found, None
+        return connected_devices(found), found
+
+    def _payload(self, op: CollectiveOp, group_size: int | None) -> tuple[int | None, str | None]:
+        """Return bytes and element types of a payload; of results of one shape found once."""
+        instruction = op.instruction
+        if op.kind in ("ragged-all-to-all", "send", "recv"):  # by the shape of an operand
+            return payload(instruction, op.kind, group_size)
+        key = (op.kind, instruction.opcode, instruction.shape_text, group_size)
+        if key not in self._payloads:
+            self._payloads[key] = payload(instruction, op.kind, group_size)
+        return self._payloads[key]
 
     def collective(self, read: _Read, meshes: Sequence[ModuleMesh]) -> Collective:
         """Return one collective with all that it means."""
@@ -201,13 +218,13 @@ class _Context:
         instruction = op.instruction
         sizes = {len(group) for group in read.groups} if read.groups else set()
         group_size = next(iter(sizes)) if len(sizes) == 1 else None
-        payload_bytes, element_type = payload(instruction, op.kind, group_size)
+        payload_bytes, element_type = self._payload(op, group_size)
         is_scattered = is_scattered_at_once(instruction)
         moved = self._moved(read, payload_bytes)
         axes = self._axes_of(read, meshes)
         runs = self._calls.of(instruction.computation.name)
         overlap = self._overlap(op)
-        origin = _Origin.of(op, self._calls)
+        origin = self._origins.of(op)
         return Collective(
             name=instruction.name,
             kind=op.kind,
@@ -314,73 +331,23 @@ def _mode(
         return None
 
 
-def _listed(module: HloModule, kind: str, attributes: Mapping[str, str]) -> Groups | None:
-    """Return the groups or pairs that are printed; () for none, which means everybody."""
-    reader = module.reader
+def _listed_text(
+    kind: str, attributes: Mapping[str, str], frontend: Mapping[str, str]
+) -> str | None:
+    """Return the text of the groups or pairs of a collective."""
     if kind == "collective-permute":
-        text = attributes.get("source_target_pairs")
-    elif kind in ("send", "recv"):
-        frontend = attributes.get("frontend_attributes")
-        text = reader.frontend_attributes(frontend).get(_PAIRS) if frontend else None
-    else:
-        text = attributes.get("replica_groups", "{}")
+        return attributes.get("source_target_pairs")
+    if kind in ("send", "recv"):
+        return frontend.get(_PAIRS)
+    return attributes.get("replica_groups", "{}")
+
+
+def _listed(module: HloModule, text: str | None) -> Groups | None:
+    """Return the groups or pairs that are printed; () for none, which means everybody."""
     try:
-        return reader.device_list(text).flattened_replica_groups() if text else None
+        return module.reader.device_list(text).flattened_replica_groups() if text else None
     except DumpSyntaxError:
         return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Origin:
-    """Where a collective comes from in the user's program."""
-
-    op_name: str | None = None
-    source_file: str | None = None
-    source_line: int | None = None
-    stack: tuple[str, ...] = ()
-    near_op_name: str | None = None
-    near_source: str | None = None
-
-    @classmethod
-    def of(cls, op: CollectiveOp, calls: CallCounts) -> _Origin:
-        """Return what the metadata of the collective says, or of what starts it or fuses it."""
-        metadata = op.instruction.metadata
-        if metadata is None or not metadata.op_name:
-            around = [op.start, *(s.caller for s in calls.sites(op.instruction.computation.name))]
-            named = [i for i in around if i.opcode in ("fusion", "async-start")]
-            metadata = next((i.metadata for i in named if i.metadata is not None), metadata)
-        if metadata is None or not (metadata.op_name or metadata.stack_frame_id):
-            near = _operand_with_path(op.start)
-            path = None if near is None or near.metadata is None else near.metadata.op_name
-            place = None if near is None else near.source_location
-            return cls(near_op_name=path, near_source=None if place is None else str(place))
-        module = op.instruction.computation.module
-        location = module.source_location(metadata)
-        return cls(
-            op_name=metadata.op_name,
-            source_file=None if location is None else location.file,
-            source_line=None if location is None else location.line,
-            stack=stack_of(module, metadata),
-        )
-
-
-def _operand_with_path(start: HloInstruction) -> HloInstruction | None:
-    """Return what makes the first operand, past what has no operation path of its own; or None."""
-    instruction: HloInstruction | None = start
-    for _ in range(_STEPS):
-        names = () if instruction is None else instruction.operand_names
-        instruction = start.computation.instruction(names[0]) if names else None
-        if instruction is not None and instruction.metadata and instruction.metadata.op_name:
-            return instruction
-    return None
-
-
-def stack_of(module: HloModule, metadata: OpMetadata) -> tuple[str, ...]:
-    """Return a call stack as text, innermost first: ``file:line (function)``."""
-    frames = module.stack_frames.stack(metadata.stack_frame_id or 0)
-    return tuple(
-        f"{frame} ({frame.function})" if frame.function else str(frame) for frame in frames
-    )
 
 
 def end_of(module: HloModule, collective: Collective) -> HloInstruction | None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.program.call_counts import CallCounts
     from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.hlo.query import InstructionTable
 
 CUSTOM_CALL = "custom-call"
@@ -150,10 +151,14 @@ def _custom_kind(target: str, text: str) -> str | None:
 def _tpu_roles(instructions: Sequence[HloInstruction]) -> dict[str, str]:
     """Return what computations do for asynchronous TPU collectives: start, step or done."""
     roles: dict[str, str] = {}
+    if not instructions or not _has_tpu_words(instructions[0].computation.module):
+        return roles
+    seen: set[int] = set()
     for instruction in instructions:
         computation = instruction.computation
-        if computation.name in roles or computation.is_entry or len(computation.rows) > _TPU_ROWS:
+        if computation.place in seen or computation.is_entry or len(computation.rows) > _TPU_ROWS:
             continue
+        seen.add(computation.place)
         columns = computation.module.columns
         texts = [columns.attributes_text(row) for row in computation.rows]
         if any(_TPU_START in text for text in texts):
@@ -163,6 +168,12 @@ def _tpu_roles(instructions: Sequence[HloInstruction]) -> dict[str, str]:
         elif computation.name.startswith(_TPU_FUSION):
             roles[computation.name] = "step"
     return roles
+
+
+def _has_tpu_words(module: HloModule) -> bool:
+    """Return whether any computation may belong to an asynchronous TPU collective."""
+    text = module.columns.source.text
+    return any(word in text for word in (_TPU_START, _TPU_DONE, _TPU_FUSION))
 
 
 def _twin_key(instruction: HloInstruction) -> tuple[str, int | None]:
@@ -337,7 +348,10 @@ def _is_marked_sync(instruction: HloInstruction, start: HloInstruction) -> bool:
 
     It does so by ``is_sync`` in the backend_config of the start (of 2022: escaped quotes).
     """
+    columns = instruction.computation.module.columns
     for marked in (start, instruction):
+        if "is_sync" not in columns.attributes_text(marked.row):
+            continue
         config = (marked.attribute("backend_config") or "").replace("\\", "").replace(" ", "")
         if '"is_sync":true' in config:
             return True

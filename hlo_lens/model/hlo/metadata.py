@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 MAX_FRAMES = 1000
 """Longest call stack that is followed; dumps of one week of January 2026 hold cycles."""
@@ -114,16 +114,17 @@ class StackFrames:
 
     def stack(self, stack_frame_id: int) -> tuple[SourceLocation, ...]:
         """Return the call stack of a frame, innermost first; empty for an unknown id."""
-        return tuple(self._walk(stack_frame_id))
+        places = map(self.location, self.chain(stack_frame_id))
+        return tuple(place for place in places if place is not None)
 
-    def _walk(self, frame: int) -> Iterator[SourceLocation]:
-        seen: set[int] = set()
-        while 0 < frame <= len(self.frames) and frame not in seen and len(seen) < MAX_FRAMES:
-            seen.add(frame)
-            place = self.location(frame)
-            if place is not None:
-                yield place
+    def chain(self, stack_frame_id: int) -> list[int]:
+        """Return the ids of a frame and of its callers, innermost first."""
+        found: dict[int, None] = {}
+        frame = stack_frame_id
+        while 0 < frame <= len(self.frames) and frame not in found and len(found) < MAX_FRAMES:
+            found[frame] = None
             frame = self.frames[frame - 1].parent_frame_id
+        return list(found)
 
 
 def _entry(table: Sequence[str], number: int) -> str | None:

@@ -1,0 +1,92 @@
+"""The origin of a collective in the user's program: operation path, source line, call stack.
+
+Taken from the metadata of the collective; without an operation path there, from what starts it or
+fuses it; else from the nearest operand that has one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hlo_lens.analysis.collectives.operations import CollectiveOp
+    from hlo_lens.analysis.program.call_counts import CallCounts
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.metadata import OpMetadata
+    from hlo_lens.model.hlo.module import HloModule
+
+_STEPS = 8
+"""Operands followed in search of an operation path."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a collective comes from; fields as in `Collective`."""
+
+    op_name: str | None = None
+    source_file: str | None = None
+    source_line: int | None = None
+    stack: tuple[str, ...] = ()
+    near_op_name: str | None = None
+    near_source: str | None = None
+
+
+class Origins:
+    """Finds the origins of a module's collectives; the text of a stack frame is made once.
+
+    Args:
+        module: The module.
+        calls: How often its computations run, and from where.
+    """
+
+    def __init__(self, module: HloModule, calls: CallCounts) -> None:
+        self._module = module
+        self._calls = calls
+        self._frames: dict[int, str | None] = {}
+
+    def of(self, op: CollectiveOp) -> Origin:
+        """Return the origin of a collective."""
+        metadata = op.instruction.metadata
+        if metadata is None or not metadata.op_name:
+            sites = self._calls.sites(op.instruction.computation.name)
+            around = [op.start, *(site.caller for site in sites)]
+            named = [i for i in around if i.opcode in ("fusion", "async-start")]
+            metadata = next((i.metadata for i in named if i.metadata is not None), metadata)
+        if metadata is None or not (metadata.op_name or metadata.stack_frame_id):
+            return _near(op.start)
+        location = self._module.source_location(metadata)
+        return Origin(
+            op_name=metadata.op_name,
+            source_file=None if location is None else location.file,
+            source_line=None if location is None else location.line,
+            stack=self._stack(metadata),
+        )
+
+    def _stack(self, metadata: OpMetadata) -> tuple[str, ...]:
+        """Return a call stack as text, innermost first: ``file:line (function)``."""
+        tables, known = self._module.stack_frames, self._frames
+        chain = tables.chain(metadata.stack_frame_id or 0)
+        for frame in chain:
+            if frame in known:
+                continue
+            place = tables.location(frame)
+            text = None if place is None else str(place)
+            if place is not None and place.function:
+                text = f"{text} ({place.function})"
+            known[frame] = text
+        return tuple([text for frame in chain if (text := known[frame]) is not None])
+
+
+def _near(start: HloInstruction) -> Origin:
+    """Return the origin of the first operand, past what has no operation path of its own."""
+    instruction: HloInstruction | None = start
+    for _ in range(_STEPS):
+        names = () if instruction is None else instruction.operand_names
+        instruction = start.computation.instruction(names[0]) if names else None
+        metadata = None if instruction is None else instruction.metadata
+        if instruction is not None and metadata is not None and metadata.op_name:
+            place = instruction.source_location
+            source = None if place is None else str(place)
+            return Origin(near_op_name=metadata.op_name, near_source=source)
+    return Origin()
