@@ -16,7 +16,11 @@ from hlo_lens.report.comparison.memory import (
 )
 from hlo_lens.report.comparison.objects import diff_object
 from hlo_lens.report.comparison.overview import modules_table, weight
-from hlo_lens.report.comparison.program import program_diff_facts, program_diff_tables
+from hlo_lens.report.comparison.program import (
+    program_diff_facts,
+    program_diff_tables,
+    text_note,
+)
 from hlo_lens.report.render.table import Report, Section, Table
 from hlo_lens.report.render.units import format_bytes, plural
 
@@ -254,6 +258,9 @@ def _sharding_columns(found: ShardingDiff) -> tuple[str, ...]:
 
 
 def _notes(diff: ModuleDiff) -> Iterator[str]:
+    note = None if diff.program is None else text_note(diff.program)
+    if note is not None:
+        yield note
     if diff.memory is not None and diff.memory.unexplained:
         spaces = ", ".join(diff.memory.unexplained)
         yield f"which values make the difference in {spaces} is not told: one side has no schedule"

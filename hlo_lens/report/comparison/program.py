@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.program_diff.noise import Noise
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.render.table import Table
 from hlo_lens.report.render.units import format_count, plural
@@ -30,6 +31,11 @@ _MODULE_COLUMNS = (
     Column("head", Unit.NONE, "in the head, the first few"),
 )
 _NAMED = 3
+_OF_TEXTS = {Noise.CHANNEL_IDS, Noise.INSTRUCTION_ORDER, Noise.COMPUTATION_ORDER}
+TEXTS_DIFFER = (
+    "diff compares programs, which are equal here; hlo-lens ls compares texts, and counts other "
+    "channel ids and another order of instructions as differences"
+)
 _LONGEST = 120
 
 
@@ -88,6 +94,12 @@ def ignored_text(diff: ProgramDiff) -> str:
     return ", ".join(
         f"{kind.value} ({format_count(count)})" for kind, count in diff.ignored.items()
     )
+
+
+def text_note(diff: ProgramDiff) -> str | None:
+    """Return a note where programs are equal whose texts `hlo-lens ls` takes for different."""
+    is_equal = diff.identical and not _OF_TEXTS.isdisjoint(diff.ignored)
+    return TEXTS_DIFFER if is_equal else None
 
 
 def _counts(diff: ProgramDiff) -> dict[str, int]:

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.difference import program_diff
 from hlo_lens.report.comparison.program import (
+    TEXTS_DIFFER,
     program_diff_facts,
     program_diff_json,
     program_diff_rows,
     program_diff_tables,
+    text_note,
 )
 from tests.analysis.program_diff.programs import parsed
 
@@ -40,6 +42,15 @@ def test_equal_programs_say_no_change_and_have_no_tables() -> None:
     )
     assert program_diff_tables(found) == ()
     assert program_diff_json(found)["identical"] is True
+
+
+def test_equal_programs_whose_texts_ls_takes_for_different_have_a_note() -> None:
+    line = "  r = f32[8] all-reduce(a), channel_id=1, replica_groups={}, to_apply=main\n"
+    base = BASE.replace("  k = ", line + "  k = ")
+    renumbered = program_diff(parsed(base), parsed(base.replace("channel_id=1", "channel_id=7")))
+    assert text_note(renumbered) == TEXTS_DIFFER
+    assert text_note(program_diff(parsed(base), parsed(base.replace(" k ", " c ")))) is None
+    assert text_note(program_diff(parsed(BASE), parsed(HEAD))) is None
 
 
 def test_tables_tell_the_module_then_the_instructions() -> None:
