@@ -68,7 +68,7 @@ def test_all_that_there_is_is_taken() -> None:
 
 
 def test_what_is_nothing_of_these_is_refused() -> None:
-    with pytest.raises(hlo_lens.UsageError, match="found int; compiled programs"):
+    with pytest.raises(hlo_lens.UsageError, match="a compiled program of jax, found int"):
         hlo_lens.memory(7)  # type: ignore[arg-type] # that is the point
 
 

@@ -514,4 +514,4 @@ def test_public_names_are_those_of_the_contract() -> None:
 
 def test_name_that_the_package_does_not_have_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'hlo_lens' has no attribute 'nothing'"):
-        _ = hlo_lens.nothing
+        _ = hlo_lens.nothing  # type: ignore[attr-defined]
