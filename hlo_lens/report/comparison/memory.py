@@ -16,25 +16,12 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.comparison.donation_diff import DonationDiff
     from hlo_lens.analysis.comparison.memory_diff import MemoryDiff
     from hlo_lens.analysis.comparison.peak_diff import PeakDiff
+    from hlo_lens.analysis.result import Row
     from hlo_lens.model.snapshot.rows import SpacePeak
 
 NO_CHANGE = "no change"
 
 _MOST_NAMES = 8
-
-_NAMES = {
-    "argument_bytes": "arguments",
-    "output_bytes": "outputs",
-    "alias_bytes": "  of arguments reused",
-    "temp_bytes": "temp",
-    "constant_bytes": "constants",
-    "thread_local_bytes": "thread-local",
-    "total_bytes": "total",
-    "peak_bytes": "peak",
-    "fragmentation_bytes": "fragmentation",
-    "padding_bytes": "padding",
-    PEAK: "peak",
-}
 
 
 def delta_text(delta: Delta) -> str:
@@ -85,21 +72,20 @@ def moment_text(peak: SpacePeak) -> str:
     return " ".join(words) or peak.opcode or "the end"
 
 
-_LINES = (
-    Column("quantity", Unit.NONE, "line of the memory statement"),
+_COLUMNS = (
+    Column("metric", Unit.NONE, "path in the report's memory object"),
     Column("base", Unit.BYTES, "before"),
     Column("head", Unit.BYTES, "after"),
-    Column("delta_bytes", Unit.BYTES_DELTA, "difference"),
+    Column("delta", Unit.BYTES_DELTA, "difference"),
     Column("change", Unit.NONE, "difference in percent"),
-    Column("metric", Unit.NONE, "path in the report's memory object"),
 )
 
 
 def statement_table(memory: MemoryDiff) -> Table:
-    """Return the lines of the statement that differ; of one space, or of each where several are."""
+    """Return the figures of the statement that differ; of one space, or of each of several."""
     spaces = {name.partition("]")[0] for name in memory.metrics if name.startswith("spaces[")}
-    rows = [
-        (_label(name, len(spaces)), delta.base, delta.head, delta.delta, _percent(delta), name)
+    rows: list[Row] = [
+        (name, delta.base, delta.head, delta.delta, _percent(delta))
         for name, delta in memory.metrics.items()
         if _is_shown(name, len(spaces))
     ]
@@ -108,17 +94,17 @@ def statement_table(memory: MemoryDiff) -> Table:
     return Table(
         name="memory-statement",
         title="Memory of one device",
-        columns=_LINES,
+        columns=_COLUMNS,
         read_rows=lambda: changed,
         row_count=len(changed),
-        shown=("quantity", "base", "head", "delta_bytes", "change"),
-        notes=(f"{plural(same, 'line')} without change",) if same else (),
+        notes=(f"{plural(same, 'figure')} without change",) if same else (),
         is_whole=True,
+        text_only=("change",),
     )
 
 
 def _is_shown(name: str, spaces: int) -> bool:
-    """Return whether a line says something that no other line says."""
+    """Return whether no other figure says the same."""
     if name == PEAK:
         return spaces == 0
     last = name.rpartition(".")[2]
@@ -127,14 +113,6 @@ def _is_shown(name: str, spaces: int) -> bool:
     if last in ("peak_bytes", "fragmentation_bytes"):
         return True
     return spaces > 1 and last == "total_bytes"
-
-
-def _label(name: str, spaces: int) -> str:
-    last = name.rpartition(".")[2]
-    label = _NAMES.get(name, _NAMES.get(last, last))
-    if not name.startswith("spaces[") or spaces <= 1:
-        return label
-    return f"{label} of {name[len('spaces[') : name.rindex(']')]}"
 
 
 def _percent(delta: Delta) -> str:

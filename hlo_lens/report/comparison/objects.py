@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from hlo_lens.report.comparison.program import program_diff_json, program_diff_rows
+from hlo_lens.report.comparison.program import program_diff_json
 from hlo_lens.report.render.envelope import envelope
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def module_object(diff: ModuleDiff) -> dict[str, object]:
         "sharding_unknown": None if shardings is None else shardings.unknown,
         "sharding_problem": None if shardings is None else shardings.problem or None,
         "program": _program(diff),
-        "program_rows": [] if diff.program is None else program_diff_rows(diff.program),
+        "program_rows": [] if diff.program is None else diff.program.objects(),
         "program_identical": diff.is_program_equal,
     }
 

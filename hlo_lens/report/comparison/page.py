@@ -213,7 +213,7 @@ def detail_text(detail: Detail) -> str:
 
 def _collectives_table(found: CollectiveDiff) -> Table:
     """Return the collectives that changed, sizes in their details as people read them."""
-    place = [column.name for column in found.COLUMNS].index("details")
+    place = found.place_of("details")
 
     def rows() -> Iterator[Row]:
         for cells, row in zip(found.rows(), found.changed, strict=True):

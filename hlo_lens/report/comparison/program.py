@@ -80,12 +80,6 @@ def program_diff_json(diff: ProgramDiff) -> Mapping[str, object]:
     }
 
 
-def program_diff_rows(diff: ProgramDiff) -> list[Mapping[str, object]]:
-    """Return the groups of equal edits for JSON, with the columns of the table as keys."""
-    names = [column.name for column in diff.COLUMNS]
-    return [dict(zip(names, row, strict=True)) for row in diff.rows()]
-
-
 def ignored_text(diff: ProgramDiff) -> str:
     """Return what was ignored, in words; empty for nothing.
 

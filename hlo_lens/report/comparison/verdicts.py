@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.gate.contributors import Contributors, contributors
 from hlo_lens.analysis.gate.judge import FAIL, PASS, UNDECIDED
-from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.analysis.result import Column, Unit, row_objects
 from hlo_lens.report.comparison.page import MOST_CHARACTERS
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table
@@ -22,14 +22,18 @@ _ORDER = {FAIL: 0, UNDECIDED: 1, PASS: 2}
 
 _COLUMNS = (
     Column("status", Unit.NONE, "pass, fail or undecided"),
+    Column("informational", Unit.NONE, "whether the rule fails no check"),
     Column("module", Unit.NONE, "module"),
     Column("metric", Unit.NONE, "path in the report"),
+    Column("axis", Unit.NONE, "mesh axis that the metric is limited to"),
+    Column("name", Unit.NONE, "name of the rule"),
     Column("base", Unit.NONE, "value in the baseline"),
     Column("head", Unit.NONE, "value"),
+    Column("delta", Unit.NONE, "difference"),
     Column("change", Unit.NONE, "difference in percent"),
-    Column("fails_if", Unit.NONE, "when the rule fails"),
-    Column("reason", Unit.NONE, "which condition failed, or why nothing can be said"),
-    Column("rule", Unit.NONE, "where the rule is written"),
+    Column("fails_if", Unit.NONE, "conditions of failure"),
+    Column("reason", Unit.NONE, "failed condition, or why the rule is undecided"),
+    Column("rule", Unit.NONE, "place of the rule"),
 )
 
 
@@ -75,7 +79,7 @@ def _is_soft(verdict: Verdict) -> bool:
 
 
 def _table(verdicts: Sequence[Verdict]) -> Table:
-    rows = [_row(verdict) for verdict in sorted(verdicts, key=lambda v: _ORDER.get(v.status, 3))]
+    order = sorted(verdicts, key=lambda v: _ORDER.get(v.status, 3))
     shown = ["status", "metric", "base", "head", "change", "fails_if", "reason"]
     if len({verdict.module for verdict in verdicts}) > 1:
         shown.insert(1, "module")
@@ -87,10 +91,12 @@ def _table(verdicts: Sequence[Verdict]) -> Table:
         name="verdicts",
         title="Rules",
         columns=_COLUMNS,
-        read_rows=lambda: rows,
-        row_count=len(rows),
+        read_rows=lambda: map(_row, order),
+        row_count=len(order),
         shown=tuple(shown),
-        is_whole=len(rows) <= _MOST_WHOLE,
+        is_whole=len(order) <= _MOST_WHOLE,
+        read_shown=lambda: map(_shown_row, order),
+        text_only=("change",),
     )
 
 
@@ -98,20 +104,35 @@ _MOST_WHOLE = 50
 
 
 def _row(verdict: Verdict) -> Row:
-    base, head = verdict.base, verdict.head
-    change = "" if base is None or head is None else format_change(round(base), round(head))
-    status = f"{verdict.status} (informational)" if _is_soft(verdict) else verdict.status
+    base, head, rule = verdict.base, verdict.head, verdict.rule
     return (
-        status,
+        verdict.status,
+        rule.is_informational,
         verdict.module,
-        label_of(verdict),
-        amount_text(verdict, base),
-        amount_text(verdict, head),
-        change,
-        verdict.limit,
-        verdict.reason,
-        verdict.rule.place,
+        rule.metric.text,
+        rule.metric.axis,
+        rule.name or None,
+        _plain(base),
+        _plain(head),
+        None if base is None or head is None else _plain(head - base),
+        format_change(round(base), round(head)) if base is not None and head is not None else "",
+        tuple(map(str, rule.fails)),
+        verdict.reason or None,
+        rule.place,
     )
+
+
+def _shown_row(verdict: Verdict) -> Row:
+    """Return the row of a verdict as people read it."""
+    texts = {
+        "status": f"{verdict.status} (informational)" if _is_soft(verdict) else verdict.status,
+        "metric": label_of(verdict),
+        "base": amount_text(verdict, verdict.base),
+        "head": amount_text(verdict, verdict.head),
+        "fails_if": verdict.limit,
+    }
+    cells = zip(_COLUMNS, _row(verdict), strict=True)
+    return tuple(texts.get(column.name, cell) for column, cell in cells)
 
 
 def label_of(verdict: Verdict) -> str:
@@ -152,21 +173,11 @@ def check_object(judgement: Judgement) -> dict[str, object]:
 
 
 def _object(verdict: Verdict) -> Mapping[str, object]:
-    base, head = verdict.base, verdict.head
     found = contributors(verdict).contributors if verdict.status == FAIL else ()
+    (row,) = row_objects(_COLUMNS, [_row(verdict)])
+    del row["change"]
     return {
-        "status": verdict.status,
-        "informational": verdict.rule.is_informational,
-        "module": verdict.module,
-        "metric": verdict.rule.metric.text,
-        "axis": verdict.rule.metric.axis,
-        "name": verdict.rule.name or None,
-        "base": _plain(base),
-        "head": _plain(head),
-        "delta": None if base is None or head is None else _plain(head - base),
-        "fails_if": [str(condition) for condition in verdict.rule.fails],
-        "reason": verdict.reason or None,
-        "rule": verdict.rule.place,
+        **row,
         "contributors": [
             {
                 "what": one.what,

@@ -123,7 +123,7 @@ def _compile_tables(message: CompileOutOfMemory, shortage: MemoryShortage) -> It
             "What the memory is for, as the message says",
             (
                 Column("of", Unit.NONE, "sum that the line is a part of"),
-                Column("part", Unit.NONE, "what for"),
+                Column("name", Unit.NONE, "use of the memory"),
                 Column("size", Unit.NONE, "bytes as printed"),
                 *BOUNDS,
                 Column("unpadded", Unit.NONE, "of its values, without padding"),
@@ -131,7 +131,7 @@ def _compile_tables(message: CompileOutOfMemory, shortage: MemoryShortage) -> It
                 Column("fragmentation", Unit.NONE, "bytes that no value occupies"),
             ),
             rows,
-            shown=("of", "part", "size"),
+            shown=("of", "name", "size"),
             if_filled=("unpadded", "padded", "fragmentation"),
         )
     if shortage.groups:
@@ -237,7 +237,7 @@ def _allocations_table(message: CompileOutOfMemory) -> Table:
         rows,
         shown=("size",),
         if_filled=(
-            *("padding", "expansion", "type", "instruction", "shape"),
+            *("padding", "expansion", "allocation_type", "instruction", "shape"),
             *("op_name", "source_file", "source_line"),
         ),
     )
@@ -249,9 +249,9 @@ _ALLOCATION_COLUMNS = (
     Column("unpadded", Unit.NONE, "bytes without padding"),
     Column("padding", Unit.NONE, "extra bytes due to padding"),
     Column("expansion", Unit.NONE, "size divided by the size without padding"),
-    Column("type", Unit.NONE, "what kind of memory"),
-    Column("instruction", Unit.NONE, "who needs it"),
-    Column("opcode", Unit.NONE, "what it does"),
+    Column("allocation_type", Unit.NONE, "kind of memory"),
+    Column("instruction", Unit.NONE, "instruction that needs it"),
+    Column("opcode", Unit.NONE, "its opcode"),
     Column("shape", Unit.NONE, "shape with layout"),
     Column("op_name", Unit.NONE, "operation path"),
     Column("source_file", Unit.NONE, "file of the program"),

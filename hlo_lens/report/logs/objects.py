@@ -76,7 +76,10 @@ def as_json(value: object) -> object:
 
 
 def _fields(value: DataclassInstance) -> dict[str, object]:
-    return {field.name: as_json(getattr(value, field.name)) for field in fields(value)}
+    return {
+        field.name.removesuffix("_text"): as_json(getattr(value, field.name))
+        for field in fields(value)
+    }
 
 
 def _compile_object(message: CompileOutOfMemory, shortage: MemoryShortage) -> Mapping[str, object]:
@@ -115,11 +118,10 @@ def _shardings_object(known: ShardingLogResults) -> Mapping[str, object]:
         "drawings": [
             {
                 **_fields(drawing.boxes),
-                "sharding": None if drawing.sharding is None else drawing.sharding.text,
-                "spec": drawing.spec,
+                **row,
                 "agrees_with_lines": [value.line for value in drawing.agrees_with],
             }
-            for drawing in known.drawn.drawings
+            for row, drawing in zip(known.drawn.objects(), known.drawn.drawings, strict=True)
         ],
         "arrays": known.arrays.objects(),
         "values": [

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.module_analysis import NO_HLO, not_estimated_text
 from hlo_lens.analysis.program.entry_signature import EntrySignature
-from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.analysis.result import row_of
 from hlo_lens.report.collectives.page import (
     collectives_table,
     collectives_text,
     groups_table,
     movement_tables,
 )
-from hlo_lens.report.program.objects import module_object, object_without_hlo
+from hlo_lens.report.program.objects import GAP_COLUMNS, module_object, object_without_hlo
 from hlo_lens.report.render.envelope import ModulePage
 from hlo_lens.report.render.table import Section, Table
 from hlo_lens.report.render.units import format_bytes, format_ratio, plural
@@ -343,20 +343,12 @@ def _shardings_table(result: ShardingForms) -> Table:
     return Table.of(result, title="Shardings by form", notes=notes if result.forms else ())
 
 
-_GAP_COLUMNS = (
-    Column("line", Unit.NONE, "1-based line of the file"),
-    Column("column", Unit.NONE, "1-based column"),
-    Column("message", Unit.NONE, "what was expected and found"),
-    Column("lines", Unit.COUNT, "how many lines were not understood"),
-)
-
-
 def _gaps_table(gaps: Sequence[Gap]) -> Table:
     return Table(
         name="gaps",
         title="Gaps: what was not understood",
-        columns=_GAP_COLUMNS,
-        read_rows=lambda: ((gap.line, gap.column, gap.message, gap.lines) for gap in gaps),
+        columns=GAP_COLUMNS,
+        read_rows=lambda: (row_of(gap, GAP_COLUMNS) for gap in gaps),
         row_count=len(gaps),
         totals={"lines": sum(gap.lines for gap in gaps)},
     )

@@ -48,6 +48,7 @@ class Table:
         is_text_only: Whether CSV leaves it out, because another table has the same.
         read_shown: Yields the rows as people read them; None where they are those of `read_rows`.
         is_whole: Whether it is never cut.
+        text_only: Names of the columns that CSV leaves out, texts made of other columns.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Table:
     is_text_only: bool = False
     is_whole: bool = False
     read_shown: Callable[[], Iterable[Row]] | None = None
+    text_only: tuple[str, ...] = ()
 
     @classmethod
     def of(

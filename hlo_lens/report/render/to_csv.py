@@ -26,9 +26,11 @@ def render_csv(report: Report, out: TextIO, options: RenderOptions) -> None:
             if not is_first:
                 out.write("\n")
             is_first = False
-            writer.writerow(("module", "table", *(column.name for column in table.columns)))
+            names = [column.name for column in table.columns]
+            places = [k for k, name in enumerate(names) if name not in table.text_only]
+            writer.writerow(("module", "table", *(names[k] for k in places)))
             head = (section.title, table.name)
-            writer.writerows((*head, *map(_text, row)) for row in table.all_rows())
+            writer.writerows((*head, *(_text(row[k]) for k in places)) for row in table.all_rows())
 
 
 def _text(cell: Cell) -> str | int | float:

@@ -9,7 +9,6 @@ from hlo_lens.report.comparison.program import (
     TEXTS_DIFFER,
     program_diff_facts,
     program_diff_json,
-    program_diff_rows,
     program_diff_tables,
     text_note,
 )
@@ -83,7 +82,7 @@ def test_json_has_the_counts_and_the_rows_all_columns() -> None:
     data = program_diff_json(found)
     wanted = {"unchanged": 4, "changed": 1, "added": 0, "removed": 0, "moved": 0}
     assert {key: data[key] for key in wanted} == wanted
-    (row,) = program_diff_rows(found)
+    (row,) = found.objects()
     assert list(row) == [column.name for column in found.COLUMNS]
     assert row["result_bytes"] == 32
 
