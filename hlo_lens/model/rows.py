@@ -1,9 +1,9 @@
-"""Columns that are read as sequences: of objects made when they are asked for, of few texts."""
+"""Sequences over columns: of objects made when they are asked for, of texts that repeat."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TypeVar, overload
 
 _Item = TypeVar("_Item")
@@ -50,7 +50,7 @@ class Rows(Sequence[_Item]):
 
 
 class FewTexts(Sequence[str]):
-    """A sequence of texts of which few are different: two bytes for each, not eight.
+    """A sequence of texts of which few are different: two bytes for each instead of eight.
 
     Args:
         texts: The texts, in order.
@@ -73,6 +73,13 @@ class FewTexts(Sequence[str]):
             self.numbers.append(len(known) - 1)
             self.numbers.extend(found)
         self.different = tuple(known)
+
+    def places_of(self, wanted: Collection[str]) -> list[int]:
+        """Return the places of some texts, ascending."""
+        numbers = {number for number, text in enumerate(self.different) if text in wanted}
+        if not numbers:
+            return []
+        return [place for place, number in enumerate(self.numbers) if number in numbers]
 
     def __len__(self) -> int:
         return len(self.numbers)

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hlo_lens.cli import main
+from hlo_lens.report.program.process_differences import TEXTS_COMPARED
 from tests.corpus import SAMPLES
 from tests.load.test_load import STAGES, hlo, write
 
@@ -118,6 +119,22 @@ def test_first_difference_is_said_in_words(tmp_path: Path, old: str, new: str, s
         write(tmp_path, {name: text})
     notes = json.loads(run(tmp_path, "-f", "json").stdout)["across_processes"]["notes"]
     assert said in " ".join(notes)
+    assert notes[-1] == TEXTS_COMPARED
+
+
+def test_other_channel_ids_are_a_difference_of_texts_and_none_of_programs(tmp_path: Path) -> None:
+    text = PROGRAM.replace(
+        "sine(%p)", "all-reduce(%p), channel_id=1, replica_groups={}, to_apply=inner"
+    )
+    for process, channel in (("rank_0", "1"), ("rank_1", "7")):
+        name = f"{process}/module_0001.jit_f.cpu_after_optimizations.txt"
+        write(tmp_path, {name: text.replace("channel_id=1", f"channel_id={channel}")})
+    assert "DIFFERENT" in run(tmp_path).stdout
+    assert "hlo-lens diff compares programs" in " ".join(run(tmp_path).stdout.split())
+    diff = CliRunner().invoke(
+        main, ["diff", *(str(tmp_path / rank) for rank in ("rank_0", "rank_1"))]
+    )
+    assert "hlo-lens diff: no change" in diff.stdout
 
 
 def test_folders_of_other_names_are_not_called_processes(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hlo_lens.syntax.hlo.module import parse_hlo_modules, parse_with_grammar
+from hlo_lens.syntax.hlo.module import parse_hlo, parse_hlo_modules
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source, clean, decode
 from tests import corpus
@@ -63,7 +63,7 @@ def assert_same(source: Source) -> None:
     scanned = parse_hlo_modules(source)
     assert len(scanned) == 1
     assert not scanned[0].gaps
-    read = parse_with_grammar(source)
+    read = parse_hlo(source, reader="grammar")
     assert scanned[0] == read, difference(scanned[0], read)
 
 
@@ -235,7 +235,7 @@ def test_each_form_is_read_alike(text: str) -> None:
 
 
 def test_the_comparison_sees_a_difference() -> None:
-    one = parse_with_grammar(Source(FORMS["long"]))
+    one = parse_hlo(FORMS["long"], reader="grammar")
     other = parse_hlo_modules(Source(FORMS["long"].replace("{0}", "")))[0]
     assert one != other
     assert "p in e" in difference(one, other)
@@ -243,5 +243,5 @@ def test_the_comparison_sees_a_difference() -> None:
 
 def test_the_grammar_names_the_first_error() -> None:
     with pytest.raises(DumpSyntaxError) as caught:
-        parse_with_grammar(Source("ENTRY e {\n  p = f32[2] add(p p)\n}\n"))
+        parse_hlo("ENTRY e {\n  p = f32[2] add(p p)\n}\n", reader="grammar")
     assert (caught.value.line, caught.value.column) == (2, 20)

@@ -61,7 +61,7 @@ _DIGITS = re.compile(r"\d+")
 def loop_of_body(module: HloModule) -> dict[str, HloInstruction]:
     """Return for each body and condition of a while loop the loop (one of them, if shared)."""
     found: dict[str, HloInstruction] = {}
-    for row in [row for row, opcode in enumerate(module.opcodes) if opcode == "while"]:
+    for row in module.opcodes.places_of({"while"}):
         loop = module.instruction(row)
         found.update(dict.fromkeys(loop.called_computations, loop))
     return found

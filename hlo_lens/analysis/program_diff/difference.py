@@ -17,7 +17,7 @@ Limits: literals that the dump prints as dots are taken to be equal, and counted
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
@@ -32,7 +32,6 @@ from hlo_lens.analysis.program_diff.labels import Labels
 from hlo_lens.analysis.program_diff.match_programs import matching
 from hlo_lens.analysis.program_diff.module_changes import module_changes
 from hlo_lens.analysis.program_diff.noise import Noise
-from hlo_lens.analysis.program_diff.numbered_texts import TextColumns
 from hlo_lens.analysis.program_diff.print_style import style_of
 from hlo_lens.analysis.result import Column, Result, Unit
 
@@ -52,19 +51,11 @@ class Partners(Mapping[tuple[str, str], tuple[str, str]]):
         mine: Module whose names are the keys.
         yours: Module whose names are the values.
         rows: Row of the one to row of the other.
-        owners: Position of the computation of each row, of both.
     """
 
-    def __init__(
-        self,
-        mine: HloModule,
-        yours: HloModule,
-        rows: Mapping[int, int],
-        owners: tuple[Sequence[int], Sequence[int]],
-    ) -> None:
+    def __init__(self, mine: HloModule, yours: HloModule, rows: Mapping[int, int]) -> None:
         self._modules = mine, yours
         self._rows = rows
-        self._owners = owners
 
     @cached_property
     def _row_of(self) -> dict[tuple[str, str], int]:
@@ -80,9 +71,8 @@ class Partners(Mapping[tuple[str, str], tuple[str, str]]):
         return len(self._row_of)
 
     def _named(self, row: int, side: int) -> tuple[str, str]:
-        module = self._modules[side]
-        computation = module.computations[self._owners[side][row]]
-        return computation.name, module.columns.name(row)
+        instruction = self._modules[side].instruction(row)
+        return instruction.computation.name, instruction.name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +183,7 @@ def program_diff(base: HloModule, head: HloModule, *, heed: Collection[Noise] = 
         groups=Folding(*graphs, roles).groups(edits.edits, edits.unmatched),
         module_changes=(*module_changes(*graphs, found), *edits.module_noise),
         ignored={kind: edits.ignored[kind] for kind in Noise if edits.ignored[kind]},
-        matched=Partners(base, head, edits.pairs, edits.owners),
+        matched=Partners(base, head, edits.pairs),
         matched_computations={
             base.computations[c].name: head.computations[d].name
             for c, d in enumerate(found.head_computation)
@@ -205,8 +195,7 @@ def program_diff(base: HloModule, head: HloModule, *, heed: Collection[Noise] = 
 
 def _graphs(base: HloModule, head: HloModule) -> tuple[ProgramGraph, ProgramGraph]:
     """Return the graphs of both, with what only one of the texts prints left out."""
-    columns = TextColumns(base), TextColumns(head)
-    styles = style_of(columns[0]), style_of(columns[1])
+    styles = style_of(base), style_of(head)
     ways = (styles, styles[::-1])
     sugared = [s.has_sugar for s in styles]
     has_sugar = sugared[0] != sugared[1] and styles[sugared.index(False)].has_wrapped
@@ -220,8 +209,8 @@ def _graphs(base: HloModule, head: HloModule) -> tuple[ProgramGraph, ProgramGrap
     )
     hints: dict[str, int] = {}
     graphs = (
-        program_graph(columns[0], labels, hints, with_sugar=has_sugar),
-        program_graph(columns[1], labels, hints, with_sugar=has_sugar),
+        program_graph(base, labels, hints, with_sugar=has_sugar),
+        program_graph(head, labels, hints, with_sugar=has_sugar),
     )
     for graph in graphs:
         share_bodies(graph)

@@ -19,7 +19,6 @@ from hlo_lens.analysis.program_diff.graph_building import program_graph
 from hlo_lens.analysis.program_diff.labels import Labels
 from hlo_lens.analysis.program_diff.match_keys import operands_of
 from hlo_lens.analysis.program_diff.module_header import has_gap, header_values
-from hlo_lens.analysis.program_diff.numbered_texts import TextColumns
 from hlo_lens.analysis.program_diff.side_effects import impure_nodes
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
@@ -35,7 +34,7 @@ _UNKNOWN = bytes(_SIZE)
 
 def program_fingerprint(module: HloModule) -> str | None:
     """Return the digest of a program, as hexadecimal digits; None for one without computations."""
-    graph = program_graph(TextColumns(module), Labels(), {})
+    graph = program_graph(module, Labels(), {})
     if graph.entry < 0:
         return None
     contents, up = _contents(graph, {})

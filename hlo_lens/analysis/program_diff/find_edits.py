@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import repeat
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.changes import Comparison
@@ -13,7 +12,6 @@ from hlo_lens.analysis.program_diff.edits import Added, Change, Changed, Moved, 
 from hlo_lens.analysis.program_diff.noise import Noise
 from hlo_lens.analysis.program_diff.noise_counts import NoiseCount, out_of_order
 from hlo_lens.analysis.program_diff.tuple_elements import match_views, view_changes
-from hlo_lens.model.hlo.instruction import HloInstruction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,14 +29,12 @@ class FoundEdits:
         edits: In text order of the base; then what only the head has.
         unchanged: How many instructions are the same.
         pairs: Row of the base to that of its partner, views among them.
-        owners: Position of the computation of each row, of base and head.
         unmatched: Nodes without partner, of base and head.
         left_out: How many instructions of base and head only the way of printing shows.
         ignored: Kinds of noise, and in how many instructions.
         module_noise: Noise about the whole module that is heeded.
     """
 
-    owners: tuple[list[int], list[int]]
     edits: list[PlacedEdit] = field(default_factory=list)
     unchanged: int = 0
     pairs: dict[int, int] = field(default_factory=dict)
@@ -80,7 +76,7 @@ class _Finder:
             Noise.COPIES: ([], []),
         }
         self._aside: tuple[dict[int, Noise], dict[int, Noise]] = ({}, {})
-        self.found = FoundEdits((_owners(graphs[0]), _owners(graphs[1])))
+        self.found = FoundEdits()
         self.found.unmatched = (self._unmatched(0), self._unmatched(1))
         self._compare()
         self._views()
@@ -187,8 +183,8 @@ class _Finder:
 
     def _one_row(self, side: int, row: int, node: int = -1) -> None:
         """Note that a row was added or removed."""
-        owner = self.found.owners[side][row]
-        instruction = HloInstruction(self._graphs[side].module.computations[owner], row)
+        instruction = self._graphs[side].module.instruction(row)
+        owner = instruction.computation.place
         if side:
             placed = PlacedEdit(Added(head=instruction), -1, node, (-1, owner))
         else:
@@ -212,12 +208,10 @@ class _Finder:
             if not changes:
                 self.found.unchanged += 1
                 continue
-            owners = (self.found.owners[0][mine], self.found.owners[1][yours])
-            a, b = (
-                HloInstruction(graph.module.computations[owner], row)
-                for graph, owner, row in zip(self._graphs, owners, (mine, yours), strict=True)
-            )
+            a = self._graphs[0].module.instruction(mine)
+            b = self._graphs[1].module.instruction(yours)
             edit = Changed(base=a, head=b, changes=changes)
+            owners = a.computation.place, b.computation.place
             self.found.edits.append(PlacedEdit(edit, -1, -1, owners))
         for side, left in enumerate((views.base, views.head)):
             other = self._graphs[1 - side]
@@ -262,16 +256,3 @@ class _Finder:
         elif moved:
             self._noise.counts[Noise.COMPUTATION_ORDER] += moved
         self.found.module_noise = tuple(heeded)
-
-
-def _owners(graph: ProgramGraph) -> list[int]:
-    """Return the position of the computation of each row."""
-    owners = [0] * len(graph.module.columns)
-    for position, computation in enumerate(graph.module.computations):
-        rows = computation.rows
-        if isinstance(rows, range):
-            owners[rows.start : rows.stop] = repeat(position, len(rows))
-        else:
-            for row in rows:
-                owners[row] = position
-    return owners

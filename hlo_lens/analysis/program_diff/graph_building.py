@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.program_diff.labels import AttributeText, Labels
-    from hlo_lens.analysis.program_diff.numbered_texts import TextColumns
+    from hlo_lens.model.hlo.module import HloModule
 
 _ROLES = dict.fromkeys(("to_apply", "calls", "called_computations"), "region")
 """Attributes that name what an instruction applies; styles of printing take one for another."""
@@ -28,17 +28,17 @@ _MAIN_THREAD = '"main"'
 
 
 def program_graph(
-    columns: TextColumns, labels: Labels, hints: dict[str, int], *, with_sugar: bool = False
+    module: HloModule, labels: Labels, hints: dict[str, int], *, with_sugar: bool = False
 ) -> ProgramGraph:
     """Return the graph of a module.
 
     Args:
-        columns: Opcodes and shapes of the module.
+        module: The module.
         labels: Labels of both modules.
         hints: Operation paths of both modules.
         with_sugar: Whether what an async-start merely wraps is made part of it.
     """
-    return _Builder(columns, labels, hints, with_sugar=with_sugar).graph
+    return _Builder(module, labels, hints, with_sugar=with_sugar).graph
 
 
 class _LabelTable(dict[tuple[int, int, int, int, "Hashable"], int]):
@@ -67,11 +67,9 @@ class _Builder:
     """Makes one graph."""
 
     def __init__(
-        self, columns: TextColumns, labels: Labels, hints: dict[str, int], *, with_sugar: bool
+        self, module: HloModule, labels: Labels, hints: dict[str, int], *, with_sugar: bool
     ) -> None:
-        module = columns.module
         self.graph = ProgramGraph(module=module, labels=labels, hints=hints)
-        self._columns = columns
         self._module = module
         self._labels = labels
         self._reader = module.reader
@@ -93,8 +91,8 @@ class _Builder:
 
     def _describe(self, attributes: AttributeColumns) -> None:
         """Give each node its label, and note what its attributes name."""
-        graph, columns = self.graph, self._columns
-        size = len(columns.opcode)
+        graph, module = self.graph, self._module
+        size = len(module.columns)
         is_whole = graph.rows == list(range(size))
         node_of = self._operands.node_of
         details = self._details()
@@ -103,9 +101,10 @@ class _Builder:
             configs = [-1] * size
             for row, config in attributes.configs.items():
                 configs[row] = config
-        parts = zip(columns.opcode, columns.shape, attributes.keys, configs, details, strict=False)
-        shapes = [self._labels.shape(text, self._reader) for text in columns.shapes]
-        known = _LabelTable(self._labels, list(columns.opcodes), shapes)
+        opcodes, texts = module.opcodes, module.shape_texts
+        shapes = [self._labels.shape(text, self._reader) for text in texts.different]
+        known = _LabelTable(self._labels, opcodes.different, shapes)
+        parts = zip(opcodes.numbers, texts.numbers, attributes.keys, configs, details, strict=False)
         found = list(map(known.__getitem__, parts))
         graph.label = found if is_whole else list(map(found.__getitem__, graph.rows))
         special = self._special(attributes.irregular)
@@ -119,18 +118,16 @@ class _Builder:
 
     def _details(self) -> list[Hashable]:
         """Return number or literal of each row that is a parameter or constant; note the former."""
-        columns, module = self._columns, self._module
+        module = self._module
         text, spans = module.columns.source.text, module.columns.spans
-        found: list[Hashable] = [None] * len(columns.opcode)
-        parameter = columns.opcodes.get("parameter", -1)
-        constant = columns.opcodes.get("constant", -1)
+        found: list[Hashable] = [None] * len(module.columns)
         numbers: dict[str, int | None] = {}
         literals: dict[str, Hashable] = {}
         parameters = []
-        for row in [r for r, o in enumerate(columns.opcode) if o in (parameter, constant)]:
+        for row in module.opcodes.places_of({"parameter", "constant"}):
             base = row * STRIDE
             inside = text[spans[base + OPERANDS] : spans[base + OPERANDS_END]]
-            if columns.opcode[row] == constant:
+            if module.opcodes[row] == "constant":
                 if inside not in literals:
                     literals[inside] = self._labels.literal(inside)
                 found[row] = literals[inside]
@@ -146,12 +143,9 @@ class _Builder:
         """Return rows that have to be read by themselves."""
         special = {*irregular, *self._module.columns.overlays}
         if self._wrapped:
-            wanted = {
-                number
-                for opcode, number in self._columns.opcodes.items()
-                if _starts(opcode) or opcode in ("async-update", "async-done")
-            }
-            special.update(row for row, o in enumerate(self._columns.opcode) if o in wanted)
+            opcodes = self._module.opcodes
+            ends = {"async-update", "async-done"}
+            special.update(opcodes.places_of(ends.union(filter(_starts, opcodes.different))))
         return special
 
     def _label(self, node: int) -> int:

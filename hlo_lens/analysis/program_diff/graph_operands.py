@@ -27,7 +27,6 @@ Equal for two computations whose nodes take the same from each other, one by one
 """
 
 _INDEX = ", index="
-_GTE = "get-tuple-element"
 _VIEW = -2
 """Stands for the node of a row that is a view."""
 
@@ -54,7 +53,7 @@ class GraphOperands:
         self.node_of = [NOTHING] * (len(module.columns) + 1)  # one more: the node of `NOTHING`
         self.links: list[Link] = []
         self.views: list[range] = []
-        self.view_rows = [row for row, opcode in enumerate(module.opcodes) if opcode == _GTE]
+        self.view_rows = module.opcodes.places_of({"get-tuple-element"})
         self._graph = graph
         self._edges = module.links
         self._own_indices: dict[str, ShapeIndex] = {}

@@ -18,7 +18,6 @@ from hlo_lens.model.hlo.columns import NAME
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
-    from hlo_lens.analysis.program_diff.numbered_texts import TextColumns
     from hlo_lens.model.hlo.module import HloModule
 
 _DOTS = "constant({...})"
@@ -63,10 +62,10 @@ class Style:
         return self.is_short and not other.is_short and not self.has_controls
 
 
-def style_of(columns: TextColumns) -> Style:
+def style_of(module: HloModule) -> Style:
     """Return what the text of a module prints."""
-    text, spans = columns.module.columns.source.text, columns.module.columns.spans
-    opcodes, shapes = columns.opcodes, columns.shapes
+    text, spans = module.columns.source.text, module.columns.spans
+    opcodes, shapes = module.opcodes.different, module.shape_texts.different
     start, end = (spans[0], spans[-1]) if spans else (0, 0)
 
     def holds(part: str) -> bool:
@@ -76,7 +75,7 @@ def style_of(columns: TextColumns) -> Style:
         bool(spans)
         and text[spans[NAME] - 1] != "%"
         and not holds(METADATA_KEY)
-        and not any(c.signature_text for c in columns.module.computations)
+        and not any(c.signature_text for c in module.computations)
     )
     return Style(
         has_sugar=any(opcode_traits(opcode).is_sugar for opcode in opcodes),
@@ -88,7 +87,7 @@ def style_of(columns: TextColumns) -> Style:
         has_configs=holds("backend_config="),
         has_controls=holds("control-predecessors="),
         is_short=is_short,
-        is_canonical=is_short and _has_numbers_for_names(columns.module),
+        is_canonical=is_short and _has_numbers_for_names(module),
     )
 
 

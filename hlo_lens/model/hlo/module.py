@@ -11,7 +11,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo.columns import OPCODE, OPCODE_END, ComputationColumns, ComputationParts
+from hlo_lens.model.hlo.columns import (
+    OPCODE,
+    OPCODE_END,
+    SHAPE,
+    SHAPE_END,
+    ComputationColumns,
+    ComputationParts,
+)
 from hlo_lens.model.hlo.computation import HloComputation
 from hlo_lens.model.hlo.instruction import HloInstruction
 from hlo_lens.model.hlo.links import Links
@@ -31,7 +38,7 @@ if TYPE_CHECKING:
     from hlo_lens.text.errors import Gap
 
 _HTML_OPCODES = 10
-_MADE_AGAIN = frozenset({"_places_by_name", "links", "opcodes"})
+_MADE_AGAIN = frozenset({"_places_by_name", "links", "opcodes", "shape_texts"})
 """What is made again after pickling: an index, which is of the hashes of one process, and columns
 that follow from the text."""
 
@@ -171,6 +178,11 @@ class HloModule:
     def opcodes(self) -> FewTexts:
         """Opcode of each row, as written."""
         return FewTexts(self.columns.texts(OPCODE, OPCODE_END))
+
+    @functools.cached_property
+    def shape_texts(self) -> FewTexts:
+        """Result shape of each row, as written; empty where the text leaves it out."""
+        return FewTexts(self.columns.texts(SHAPE, SHAPE_END))
 
     @functools.cached_property
     def links(self) -> Links:

@@ -16,9 +16,6 @@ from typing import TYPE_CHECKING
 from hlo_lens.model.hlo.columns import (
     NAME,
     NAME_END,
-    SHAPE,
-    SHAPE_END,
-    STRIDE,
 )
 from hlo_lens.model.hlo.opcodes import Produced, opcode_traits
 from hlo_lens.text.errors import DumpSyntaxError
@@ -89,7 +86,7 @@ class InstructionTable:
 
     def result_bytes(self, row: int) -> int | None:
         """Return `Shape.size_bytes` of a row's result, of a tuple the sum over its leaves."""
-        return self._sizes[self.module.columns.text(row, SHAPE, SHAPE_END)]
+        return self._sizes[self.module.shape_texts[row]]
 
     def rows_of(self, opcodes: Collection[str]) -> list[int]:
         """Return the rows whose opcode is one of these, in text order."""
@@ -107,13 +104,13 @@ class InstructionTable:
 
 def tabulate(module: HloModule) -> InstructionTable:
     """Return the instruction table of a module; costs about a microsecond per instruction."""
-    text, spans = module.columns.source.text, module.columns.spans
     opcodes = module.opcodes
     sizes = _Sizes(module.reader)
-    shapes = module.columns.texts(SHAPE, SHAPE_END)
+    shapes = module.shape_texts
     opcode_sizes: Counter[tuple[str, int | None]] = Counter()
-    for (opcode, shape), count in Counter(zip(opcodes, shapes, strict=True)).items():
-        opcode_sizes[opcode, sizes[shape]] += count
+    pairs = Counter(zip(opcodes.numbers, shapes.numbers, strict=True))
+    for (opcode, shape), count in pairs.items():
+        opcode_sizes[opcodes.different[opcode], sizes[shapes.different[shape]]] += count
     producers = array("I")
     produced: list[int | None] = []
     parts = [opcode_traits(opcode).produced for opcode in opcodes.different]
@@ -129,11 +126,11 @@ def tabulate(module: HloModule) -> InstructionTable:
             if part is Produced.NONE and not (is_entry and opcodes[row] == "parameter"):
                 continue
             producers.append(row)
-            shape = text[spans[row * STRIDE + SHAPE] : spans[row * STRIDE + SHAPE_END]]
+            text = shapes[row]
             if part in (Produced.ALL, Produced.NONE):
-                produced.append(sizes[shape])
+                produced.append(sizes[text])
             else:
-                produced.append(sizes.element(shape, part.value - 1))
+                produced.append(sizes.element(text, part.value - 1))
     shown = sum(len(computation.rows) for computation in reached)
     return InstructionTable(
         module=module,

@@ -21,12 +21,22 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.program_diff.edits import Edit
     from hlo_lens.model.hlo.instruction import HloInstruction
 
+TEXTS_COMPARED = (
+    "ls compares texts, and counts other channel ids and another order of instructions as "
+    "differences; hlo-lens diff compares programs, and may find no change"
+)
+
 _LINE = 80
 _VALUE = 60
 
 
 def difference_lines(found: ProcessDifference) -> Iterator[str]:
     """Yield the lines on the first difference of a program between two processes."""
+    yield from _first_difference(found)
+    yield TEXTS_COMPARED
+
+
+def _first_difference(found: ProcessDifference) -> Iterator[str]:
     odd, diff = found.program, found.diff
     names = odd.processes[0], odd.odd or ""
     start = f"{odd.name}: {names[0]} and {names[1]} differ first"

@@ -11,17 +11,10 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.model.buffers.assignment import BufferAssignment
 from hlo_lens.model.buffers.columns import (
-    ALLOCATION_STRIDE,
-    ASSIGNED_STRIDE,
-    FIRST_VALUE,
-    NUMBER,
     OUTPUT_SHAPE,
     OUTPUT_SHAPE_END,
     PARAMETER_SHAPE,
     PARAMETER_SHAPE_END,
-    REUSED_STRIDE,
-    USED_STRIDE,
-    BufferColumns,
 )
 from hlo_lens.model.buffers.values import BufferValues
 from hlo_lens.syntax.buffers import patterns
@@ -31,8 +24,9 @@ from hlo_lens.syntax.buffers.assignment_grammar import (
     Places,
     parser,
 )
-from hlo_lens.syntax.buffers.lines import LineScan, Node, header_of_others, optional_token
-from hlo_lens.syntax.buffers.parts import ListReader, ShapeCheck, read_items
+from hlo_lens.syntax.buffers.assignment_parts import BufferParts
+from hlo_lens.syntax.buffers.lines import Node, header_of_others
+from hlo_lens.syntax.buffers.parts import ShapeCheck, read_items
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Span
@@ -40,7 +34,6 @@ from hlo_lens.text.source import Span
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hlo_lens.syntax.buffers.assignment_grammar import ReadUsedValue
     from hlo_lens.text.source import Source
 
 
@@ -77,82 +70,17 @@ _BLOCK_END = re.compile(
 EXPECTED = "'BufferAssignment:', an allocation or a value"
 
 
-class BufferScan(LineScan):
-    """One pass over a source. Holds the part of a dump that is being filled.
-
-    Attributes:
-        assignments: Assignments found so far.
-        values: Lists of used values found so far, those of the assignments included.
-    """
+class BufferScan(BufferParts):
+    """One pass over a source."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
-        self.assignments: list[BufferAssignment] = []
-        self.values: list[BufferValues] = []
-        self._reader = ListReader()
         self._shapes = ShapeCheck()
-        self._part: BufferAssignment | BufferValues | None = None
-        self._owner: BufferAssignment | None = None
-        self._first_gap = 0
-        self._has_header = False
 
     def run(self) -> None:
         """Read the whole text."""
         super().run()
-        self._end_part()
-
-    # ---- parts ---------------------------------------------------------------------------------
-
-    def begin_assignment(self, start: int, *, has_header: bool = False) -> BufferAssignment:
-        """End the part before and begin an assignment."""
-        self._end_part()
-        self._has_header = has_header
-        self._part = self._owner = BufferAssignment(
-            columns=BufferColumns(self.source, ALLOCATION_STRIDE),
-            assigned=BufferColumns(self.source, ASSIGNED_STRIDE),
-            reused_columns=BufferColumns(self.source, REUSED_STRIDE),
-            start=start,
-        )
-        self.assignments.append(self._part)
-        return self._part
-
-    def begin_values(self, start: int) -> BufferValues:
-        """End the part before and begin used values, which belong to the assignment before."""
-        self._end_part()
-        self._has_header = False
-        self._part = BufferValues(
-            columns=BufferColumns(self.source, USED_STRIDE), reader=self._reader, start=start
-        )
-        if self._owner is not None and self._owner.values is None:
-            self._owner.values = self._part
-        else:
-            self._owner = None
-        self.values.append(self._part)
-        return self._part
-
-    def _end_part(self) -> None:
-        """Give the part its gaps, and judge whether it is complete."""
-        part, self._part = self._part, None
-        if part is None:
-            return
-        gaps = tuple(self.gaps[self._first_gap :])
-        self._first_gap = len(self.gaps)
-        part.gaps = gaps
-        part.is_complete = self._has_header and not self.is_damaged
-        self.is_damaged = False
-        if isinstance(part, BufferAssignment):
-            rows = len(part.columns)
-            if rows and not part.value_rows(rows - 1) and part.allocations[-1].size:
-                part.is_complete = False  # only what has no size holds no value
-        elif self._owner is not None:
-            owner = self._owner
-            owner.gaps = (*owner.gaps, *gaps)
-            total = part.total_bytes
-            if total is not None and total != owner.allocated_bytes:
-                owner.is_complete = False
-            if len(part) != len(owner.assigned):  # XLA lists each value of each allocation
-                part.is_complete = False
-            owner.is_complete = owner.is_complete and part.is_complete
+        self.end_part()
 
     # ---- lines ---------------------------------------------------------------------------------
 
@@ -177,7 +105,7 @@ class BufferScan(LineScan):
 
     def _allocations(self, position: int) -> int:
         """Read allocations with their values; return where they end."""
-        part = self._part
+        part = self.part
         if not isinstance(part, BufferAssignment):
             return position
         text, right = self.text, self._shapes.right
@@ -260,20 +188,10 @@ class BufferScan(LineScan):
         self.add_allocation(read.cells, read.other)
         return match.end()
 
-    def add_allocation(self, cells: list[int], other: tuple[str, ...] = ()) -> None:
-        """Add an allocation, all cells of which are known but that of its first value."""
-        part = self._part
-        if not isinstance(part, BufferAssignment):
-            part = self.begin_assignment(cells[NUMBER])
-        if other:
-            part.other[len(part.columns)] = other
-        cells[FIRST_VALUE] = len(part.assigned)
-        part.columns.cells.extend(cells)
-
     def _used_values(self, position: int) -> int:
         """Read used values as XLA prints them; return where they end, or the position."""
         text, match_value = self.text, patterns.USED_VALUE.match
-        part = self._part
+        part = self.part
         while (match := match_value(text, position)) is not None:
             if not isinstance(part, BufferValues):
                 part = self.begin_values(position)
@@ -314,17 +232,19 @@ class BufferScan(LineScan):
         if _OLD_REPORT.match(text, position) or _OTHERS.match(text, position):
             return self._others(position)
         if (match := patterns.TOTAL.match(text, position)) is not None:
-            return self._total(match.start(1), match.span(2), position, match.end())
+            self.add_total(int(match[1]), match[2], position)
+            return match.end()
         if (match := _USED.match(text, position)) is not None:
-            if not isinstance(self._part, BufferValues) or len(self._part):
+            if not isinstance(self.part, BufferValues) or len(self.part):
                 self.begin_values(position)
-            self._has_header = True
+            self.has_header = True
             return match.end()
         if (match := patterns.REUSED.match(text, position)) is not None:
             return match.end()
         if (match := patterns.REUSED_VALUE.match(text, position)) is not None:
             cells = (match.start(1), *match.span(2), match.end(3), match.start(4))
-            return self.add_reused(cells, position, match.end())
+            self.add_reused(cells, position, match.end())
+            return match.end()
         if (like := _LIKE.match(text, position)) is not None:
             return self._by_grammar(like.lastindex or 0, position)
         if _TORN.match(text, position):
@@ -335,27 +255,10 @@ class BufferScan(LineScan):
         """Leave a dump of another kind to its reader; return where it ends."""
         is_frame = self.text.startswith("***", position)
         if is_frame:
-            self._end_part()
-            self._owner = None
+            self.end_part()
+            self.owner = None
             return self.next_line(position)
         return self.next_match(position, _OWN)
-
-    def _total(self, number: int, human: tuple[int, int], start: int, end: int) -> int:
-        part = self.begin_values(start)
-        part.total_bytes = int(self.text[number : human[0]].rstrip("( \t"))
-        part.total_text = self.text[slice(*human)]
-        return end
-
-    def add_reused(self, cells: tuple[int, ...], position: int, end: int) -> int:
-        """Add a value of another colour to the allocation before; return where its line ends."""
-        part = self._part
-        if not isinstance(part, BufferAssignment) or not len(part.columns):
-            self.refuse(position, end, "a value that stands in no allocation")
-            return end
-        rows = part.reused_rows.setdefault(len(part.columns) - 1, [])
-        rows.append(len(part.reused_columns))
-        part.reused_columns.cells.extend(cells)
-        return end
 
     # ---- the grammar ---------------------------------------------------------------------------
 
@@ -388,16 +291,12 @@ class BufferScan(LineScan):
         self.add_allocation(read.cells, read.other)
 
     def _read_assigned(self, tree: Node, position: int, end: int) -> None:
-        part = self._part
-        if not isinstance(part, BufferAssignment) or not len(part.columns):
-            self.refuse(position, end, "a value that stands in no allocation")
-            return
         cells = Places(position).assigned_value(tree)
         problem = self._shape_problem(cells[-2], cells[-1])
-        if problem is not None:
+        if problem is None or not self.has_allocation:
+            self.add_assigned(cells, position, end)
+        else:
             self.add_error(problem)
-            return
-        part.assigned.cells.extend(cells)
 
     def _read_reused(self, tree: Node, position: int, end: int) -> None:
         self.add_reused(Places(position).reused_value(tree), position, end)
@@ -405,20 +304,8 @@ class BufferScan(LineScan):
     def _read_used(self, tree: Node, position: int, _: int) -> None:
         self.add_used(Places(position).used_value(tree))
 
-    def add_used(self, read: ReadUsedValue) -> None:
-        """Add a used value that the grammar read."""
-        part = self._part
-        if not isinstance(part, BufferValues):
-            part = self.begin_values(read.cells[0] - 1)
-        part.lists[len(part)] = (read.positions, read.uses)
-        part.columns.cells.extend(read.cells)
-
-    def _read_total(self, tree: Node, position: int, end: int) -> None:
-        number, human = optional_token(tree, "NATURAL"), optional_token(tree, "HUMAN_SIZE")
-        if number is None or human is None:
-            return
-        places = Places(position)
-        self._total(places.start(number), (places.start(human), places.end(human)), position, end)
+    def _read_total(self, tree: Node, position: int, _: int) -> None:
+        self.add_total_tree(tree, position)
 
     def _bad_shape(self, cells: Sequence[int]) -> DumpSyntaxError | None:
         """Return what is wrong with the shapes of an allocation line, or None."""

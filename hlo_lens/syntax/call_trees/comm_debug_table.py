@@ -6,15 +6,11 @@ innermost one, so that the sum over the tree is what the outermost says. Operato
 
 from __future__ import annotations
 
-import functools
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from lark import Lark
-
 from hlo_lens.model.call_tree import NO_PARENT, CallFrame, CallTree
-from hlo_lens.syntax.grammar.files import grammar_text
 from hlo_lens.text.source import Span
 
 if TYPE_CHECKING:
@@ -72,7 +68,7 @@ def find_tables(
         return
     position = 0
     while (match := _START.search(text, position)) is not None:
-        rows = list(_rows(text, match.start()))
+        rows = list(table_rows(text, match.start()))
         last = rows[-1]
         position = min(len(text), last.start + last.indent + len(last.text) + 1)
         if any(row.kind == "PASS" for row in rows):
@@ -80,8 +76,8 @@ def find_tables(
         position = max(position, match.end() + 1)
 
 
-def _rows(text: str, position: int) -> Iterator[Row]:
-    """Yield the lines of one table."""
+def table_rows(text: str, position: int) -> Iterator[Row]:
+    """Yield the lines of the table that begins at a place."""
     base = -1
     while position < len(text) and (match := _LINE.match(text, position)) is not None:
         kind = match.lastgroup or ""
@@ -92,23 +88,6 @@ def _rows(text: str, position: int) -> Iterator[Row]:
         kind = "DETAIL" if kind == "PARAMETER" else kind
         yield Row(kind, position, indent, match[match.lastgroup or 0].rstrip())
         position = match.end()
-
-
-def rows_with_grammar(text: str) -> list[tuple[str, str]]:
-    """Return kind and text of the lines of a table as the grammar cuts them: the reference."""
-    tree = parser().parse(text)
-    return [(token.type, str(token).strip()) for token in tree.scan_values(lambda _: True)]
-
-
-def rows_with_scanner(text: str) -> list[tuple[str, str]]:
-    """Return the same as the scanner cuts them."""
-    return [(row.kind, row.text) for row in _rows(text, 0)]
-
-
-@functools.cache
-def parser() -> Lark:
-    """Return the parser of tables."""
-    return Lark(grammar_text("comm_debug"), start="comm_debug", parser="lalr", lexer="contextual")
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from hlo_lens.syntax.call_trees import patterns
 from hlo_lens.syntax.call_trees.comm_debug_table import Table, find_tables
 from hlo_lens.syntax.call_trees.draft import Label, TreeDraft
 from hlo_lens.syntax.grammar.files import grammar_text
+from hlo_lens.syntax.grammar.reader_choice import ReaderName, uses_grammar
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source, Span, clean, decode
 
@@ -63,7 +64,11 @@ class TreeLine(NamedTuple):
 
 
 def parse_call_trees(
-    text: str | bytes | Source, *, strict: bool = False, path: str = "<text>"
+    text: str | bytes | Source,
+    *,
+    strict: bool = False,
+    path: str = "<text>",
+    reader: ReaderName = "scanner",
 ) -> CallTrees:
     """Return the call trees that a text draws.
 
@@ -71,14 +76,20 @@ def parse_call_trees(
         text: Any text: what belongs to no tree is passed over and counted.
         strict: Raise at the first gap.
         path: Name of the text for messages; a source has its own.
+        reader: ``grammar`` cuts lines and labels by the grammar alone; drawn trees only, not the
+            tables of CommDebugMode.
 
     Raises:
         DumpSyntaxError: If it draws no tree, or, when strict, at the first gap.
     """
     if isinstance(text, bytes):
         text = decode(text)
-    scan = TreeScan(text if isinstance(text, Source) else clean(text, path))
-    scan.run()
+    source = text if isinstance(text, Source) else clean(text, path)
+    if uses_grammar(reader):
+        scan = _scan_with_grammar(source)
+    else:
+        scan = TreeScan(source)
+        scan.run()
     return _found(scan, strict=strict)
 
 
@@ -113,8 +124,8 @@ def _calls_and_others(found: Sequence[CallTree]) -> tuple[tuple[CallTree, ...], 
 # ---- the grammar -------------------------------------------------------------------------------
 
 
-def parse_call_trees_with_grammar(source: Source) -> CallTrees:
-    """Return the call trees of a source as the grammar alone cuts its lines: the reference.
+def _scan_with_grammar(source: Source) -> TreeScan:
+    """Return the scan of a source whose lines the grammar alone cuts: the reference.
 
     Raises:
         DumpSyntaxError: At the first place that the grammar does not allow.
@@ -122,7 +133,7 @@ def parse_call_trees_with_grammar(source: Source) -> CallTrees:
     tree = grammar_tree(parser(), NAMES, source, "call_trees", 0, len(source.text))
     scan = TreeScan(source, _label_by_grammar)
     scan.follow(_lines_of(tree))
-    return _found(scan, strict=False)
+    return scan
 
 
 @functools.cache

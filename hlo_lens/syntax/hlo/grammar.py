@@ -1,23 +1,23 @@
-"""Reading of HLO text by the grammar: the reference, and the help of the scanner.
+"""Reading of HLO text by the grammar: the reference, and the fallback of the scanner.
 
-What is returned are places in the text, the same that the scanner notes, so that both can fill the
-same columns. Trees keep the place of every rule; they take some 80 times the text in memory, which
-is why only single instructions, and whole modules in tests, come here.
+What is returned are places in the text, the same that the scanner notes, so that both fill the same
+columns. A tree with places takes some 80 times its text in memory, so instructions and computations
+are converted as soon as they are parsed.
 """
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from lark import Lark, Token, Tree
-from lark.exceptions import UnexpectedInput
+from lark import Lark, Token, Transformer_NonRecursive, Tree
+from lark.exceptions import UnexpectedInput, VisitError
 
 from hlo_lens.model.hlo.instruction import CALLING_ATTRIBUTES
 from hlo_lens.syntax.grammar.errors import syntax_error
 from hlo_lens.syntax.grammar.files import grammar_text
 from hlo_lens.syntax.grammar.misplaced import MisplacedError
+from hlo_lens.syntax.hlo.places import ReadComputation, ReadInstruction, ReadOperand
 from hlo_lens.syntax.shapes.replica_groups_grammar import DEVICE_LIST_NAMES
 from hlo_lens.syntax.shapes.shape_grammar import SHAPE_NAMES
 from hlo_lens.syntax.shapes.sharding_grammar import SHARDING_NAMES
@@ -25,7 +25,7 @@ from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from hlo_lens.text.source import Source
 
@@ -63,65 +63,21 @@ NAMES: Mapping[str, str] = {
 """What users call the terminals."""
 
 
-@dataclass(slots=True)
-class ReadOperand:
-    """An operand: a name, or the instruction that stands in its place."""
-
-    name: str = ""
-    index: tuple[int, ...] = ()
-    shape: tuple[int, int] | None = None
-    nested: ReadInstruction | None = None
-
-
-@dataclass(slots=True)
-class ReadInstruction:
-    """Places of the parts of one instruction, as offsets in the text that was read.
+class ReadModule(NamedTuple):
+    """The parts of a module outside its computations.
 
     Attributes:
-        name: Start and end of the name without ``%``; None for a nested instruction.
-        shape: Start and end; None where it is left out.
-        operands: Inner start and end of the parentheses.
-        arguments: The operands; empty for constants and parameters.
-        attributes: Name, and start and end of the value.
-        bodies: Computations that are printed in place, with the attribute that calls them.
+        name: Name in the header; empty without one.
+        header: Name, start and end of the value of each header attribute.
+        tables: Offset of the stack frame tables.
     """
-
-    is_root: bool
-    name: tuple[int, int] | None
-    shape: tuple[int, int] | None
-    opcode: tuple[int, int]
-    operands: tuple[int, int]
-    end: int
-    arguments: list[ReadOperand] = field(default_factory=list)
-    attributes: list[tuple[str, int, int]] = field(default_factory=list)
-    bodies: list[ReadComputation] = field(default_factory=list)
-    called: list[str | None] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class ReadComputation:
-    """Places of a computation; ``signature`` and ``attributes`` as start and end."""
-
-    is_entry: bool
-    name: str
-    signature: tuple[int, int] | None
-    start: int
-    attributes: tuple[int, int]
-    instructions: list[ReadInstruction]
-
-
-@dataclass(slots=True)
-class ReadModule:
-    """A whole module: header attributes as (name, start, end), where the tables begin."""
 
     name: str
     header: list[tuple[str, int, int]]
     tables: int
-    computations: list[ReadComputation]
 
 
-@functools.cache
-def _parser() -> Lark:
+def _build(transformer: _Conversion | None = None) -> Lark:
     return Lark(
         grammar_text(*GRAMMARS),
         start=["module", "instruction", "header", "computation_head"],
@@ -129,7 +85,11 @@ def _parser() -> Lark:
         lexer="contextual",
         propagate_positions=True,
         maybe_placeholders=True,
+        transformer=transformer,
     )
+
+
+_parser = functools.cache(_build)
 
 
 @functools.cache
@@ -153,16 +113,23 @@ def _parse(source: Source, start: str, text: str, offset: int) -> _Node:
 
 
 def read_instruction(source: Source, start: int, end: int) -> ReadInstruction:
-    """Return the one instruction that stands between two offsets of a source.
+    """Return the one instruction between two offsets of a source.
 
     Raises:
         DumpSyntaxError: If there is no instruction, or more than one.
     """
     tree = _parse(source, "instruction", source.text[start:end], start)
     try:
-        return _Places(start).instruction(tree)
-    except MisplacedError as error:
-        raise DumpSyntaxError.at(source, Span(error.start, error.end), error.message) from error
+        return cast("ReadInstruction", _Conversion(start).transform(tree))
+    except VisitError as error:
+        if not isinstance(error.orig_exc, MisplacedError):
+            raise
+        raise _placed(source, error.orig_exc) from error
+
+
+def _placed(source: Source, error: MisplacedError) -> DumpSyntaxError:
+    """Return an error of the conversion with its place in the source."""
+    return DumpSyntaxError.at(source, Span(error.start, error.end), error.message)
 
 
 def check_header(source: Source, start: int, end: int) -> None:
@@ -175,28 +142,36 @@ def check_head(source: Source, start: int, end: int) -> None:
     _parse(source, "computation_head", source.text[start:end], start)
 
 
-_MOST_NESTED = 40
-_TOO_DEEP = f"computations are printed inside one another deeper than {_MOST_NESTED}"
+def read_module(source: Source, add: Callable[[ReadComputation], object]) -> ReadModule:
+    """Read the one module that a source holds by the grammar alone.
 
-
-def read_module(source: Source) -> ReadModule:
-    """Return the one module that a source holds, read by the grammar alone.
+    Args:
+        source: The text.
+        add: Called with each computation as soon as it is parsed.
 
     Raises:
         DumpSyntaxError: At the first place that the grammar does not allow.
     """
-    header, tables, *computations = _children(_parse(source, "module", source.text, 0))
-    places = _Places(0)
+    conversion = _Conversion(0, add)
+    try:
+        header, tables, *_ = _children(_build(conversion).parse(source.text, start="module"))
+    except UnexpectedInput as error:
+        raise syntax_error(error, source, _names()) from error
+    except MisplacedError as error:
+        raise _placed(source, error) from error
     name, attributes = "", []
     if isinstance(header, Tree):
         name = _bare(header.children[1] or "").removesuffix(":")
-        attributes = [places.attribute(n) for n in header.children[2:] if isinstance(n, Tree)]
+        attributes = [conversion.named_value(n) for n in header.children[2:] if isinstance(n, Tree)]
     return ReadModule(
         name=name,
         header=attributes,
         tables=getattr(cast("_Node", tables).meta, "start_pos", 0),
-        computations=[places.computation(cast("_Node", node)) for node in computations],
     )
+
+
+_MOST_NESTED = 40
+_TOO_DEEP = f"computations are printed inside one another deeper than {_MOST_NESTED}"
 
 
 def _children(node: _Node) -> list[_Node | Token | None]:
@@ -208,66 +183,68 @@ def _bare(token: object) -> str:
     return str(token).removeprefix("%")
 
 
-class _Places:
-    """Reads the places of things from trees.
+class _Conversion(Transformer_NonRecursive[Token, Any]):
+    """Converts instructions and computations to places, inner ones first.
 
     Args:
         offset: Where in the source the text begins that was parsed.
+        add: Called with each computation, of which nothing else is kept.
     """
 
-    def __init__(self, offset: int) -> None:
+    def __init__(self, offset: int, add: Callable[[ReadComputation], object] | None = None) -> None:
+        super().__init__()
         self._offset = offset
-        self._depth = 0
+        self._add = add
 
-    def span(self, node: _Node | Token) -> tuple[int, int]:
+    def _span(self, node: _Node | Token) -> tuple[int, int]:
         """Return where a token or rule stands in the source."""
         if isinstance(node, Token):
             return self._offset + (node.start_pos or 0), self._offset + (node.end_pos or 0)
         return self._offset + node.meta.start_pos, self._offset + node.meta.end_pos
 
     def _optional(self, node: object) -> tuple[int, int] | None:
-        return None if node is None else self.span(cast("_Node", node))
+        return None if node is None else self._span(cast("_Node", node))
 
-    def computation(self, node: _Node) -> ReadComputation:
-        """Return a computation that stands on its own."""
-        entry, name, signature, body, *attributes = _children(node)
-        start, last = self.span(node)
-        end = self.span(cast("_Node", body))[1]
-        return ReadComputation(
+    def computation(self, children: list[_Node | Token | None]) -> None:
+        """Hand on a computation that stands on its own."""
+        entry, name, signature, body, *attributes = children
+        start = next(self._span(child)[0] for child in children if child is not None)
+        end = self._span(cast("_Node", body))[1]
+        last = self._span(cast("_Node", attributes[-1]))[1] if attributes else end
+        read = ReadComputation(
             is_entry=entry is not None,
             name="" if name is None else _bare(name),
             signature=self._optional(signature),
             start=start,
-            attributes=(end, last if attributes else end),
-            instructions=self._body(cast("_Node", body)),
+            attributes=(end, last),
+            instructions=_body(body),
         )
+        if self._add is not None:
+            self._add(read)
 
-    def _body(self, node: _Node) -> list[ReadInstruction]:
-        return [self.instruction(cast("_Node", child)) for child in node.children]
-
-    def instruction(self, node: _Node) -> ReadInstruction:
+    def instruction(self, children: list[_Node | Token | None]) -> ReadInstruction:
         """Return an instruction with all that is written inside it."""
-        root, name, right = _children(node)
+        root, name, right = children
         shape, call, *attributes = _children(cast("_Node", right))
         read = self._call(cast("_Node", call), shape)
         read.is_root = root is not None
         token = cast("Token", name)
-        start, end = self.span(token)
+        start, end = self._span(token)
         read.name = (start + token.startswith("%"), end)
         for attribute in attributes:
             tree = cast("_Node", attribute)
-            found = self.attribute(tree)
+            found = self.named_value(tree)
             read.attributes.append(found)
             if found[0] in CALLING_ATTRIBUTES:
                 self._add_called(read, cast("_Node", tree.children[1]))
-        read.end = self.span(node)[1]
+        read.end = self._span(cast("_Node", right))[1]
         return read
 
-    def attribute(self, node: _Node) -> tuple[str, int, int]:
+    def named_value(self, node: _Node) -> tuple[str, int, int]:
         """Return the name of an attribute and where its value stands."""
         name = cast("Token", node.children[0])
-        start, _ = self.span(cast("_Node", node.children[1]))
-        return str(name)[:-1], start, self.span(node)[1]
+        start, _ = self._span(cast("_Node", node.children[1]))
+        return str(name)[:-1], start, self._span(node)[1]
 
     def _add_called(self, read: ReadInstruction, node: _Node) -> None:
         """Note the computations that an attribute calls, in order; None for a body in place."""
@@ -280,10 +257,12 @@ class _Places:
                 read.called.append(_bare(last))
                 continue
             name, signature = front
-            start, end = self.span(child)
-            self._depth += 1
-            if self._depth > _MOST_NESTED:
+            start, end = self._span(child)
+            instructions = _body(last)
+            nesting = 1 + max((one.nesting for one in instructions), default=0)
+            if nesting > _MOST_NESTED:
                 raise MisplacedError(_TOO_DEEP, start, end)
+            read.nesting = max(read.nesting, nesting)
             read.called.append(None)
             read.bodies.append(
                 ReadComputation(
@@ -292,10 +271,9 @@ class _Places:
                     signature=self._optional(signature),
                     start=start,
                     attributes=(end, end),
-                    instructions=self._body(last),
+                    instructions=instructions,
                 )
             )
-            self._depth -= 1
 
     def _call(self, node: _Node, shape: object) -> ReadInstruction:
         """Return a call with its nested calls, however deep they are nested."""
@@ -318,12 +296,12 @@ class _Places:
 
     def _one_call(self, node: _Node, shape: object) -> ReadInstruction:
         opcode, arguments = node.children
-        start, end = self.span(cast("_Node", arguments))
+        start, end = self._span(cast("_Node", arguments))
         return ReadInstruction(
             is_root=False,
             name=None,
             shape=self._optional(shape),
-            opcode=self.span(cast("Token", opcode)),
+            opcode=self._span(cast("Token", opcode)),
             operands=(start + 1, end - 1),
             end=end,
         )
@@ -336,3 +314,8 @@ class _Places:
             return ReadOperand(nested=self._one_call(cast("_Node", name), shape))
         index = tuple(int(str(cast("_Node", i).children[0])) for i in indices)
         return ReadOperand(name=_bare(name), index=index, shape=self._optional(shape))
+
+
+def _body(node: object) -> list[ReadInstruction]:
+    """Return the instructions between the braces of a computation."""
+    return cast("list[ReadInstruction]", cast("_Node", node).children)

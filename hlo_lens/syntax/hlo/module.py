@@ -1,7 +1,7 @@
 """HLO module text to HloModule: by the scanner, or by the grammar alone.
 
 The scanner goes through the text once and asks the grammar about what it does not take: see
-`hlo_lens.syntax.hlo.scan`. The grammar alone is its reference in tests.
+`hlo_lens.syntax.hlo.scan`. The grammar alone is its reference: slower, and strict.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.columns import InstructionColumns
 from hlo_lens.model.hlo.module import HloModule
+from hlo_lens.syntax.grammar.reader_choice import ReaderName, uses_grammar
 from hlo_lens.syntax.hlo.reader import HloTextReader
 from hlo_lens.syntax.hlo.rows import HloRows, first_values, new_module
 from hlo_lens.syntax.hlo.scan import HloScan
@@ -23,7 +24,13 @@ if TYPE_CHECKING:
 _SECOND = "expected the end of the text, found a second HloModule (hlo_lens.load reads them all)"
 
 
-def parse_hlo(text: str | bytes, *, strict: bool = False, path: str = "<text>") -> HloModule:
+def parse_hlo(
+    text: str | bytes | Source,
+    *,
+    strict: bool = False,
+    path: str = "<text>",
+    reader: ReaderName = "scanner",
+) -> HloModule:
     """Return the module that a text prints.
 
     What could not be read is in the module's ``gaps``. A text of several modules gives the first,
@@ -32,12 +39,20 @@ def parse_hlo(text: str | bytes, *, strict: bool = False, path: str = "<text>") 
     Args:
         text: HLO text as XLA dumps or prints it.
         strict: Raise at the first gap.
-        path: Name of the text for messages.
+        path: Name of the text for messages; a source has its own.
+        reader: ``grammar`` reads by the grammar alone: the same module, some hundred times slower;
+            the text must hold one module and nothing else, and its first error is raised.
 
     Raises:
-        DumpSyntaxError: If nothing could be read, or, when strict, at the first gap.
+        DumpSyntaxError: If nothing could be read, or, when strict or by the grammar, at the first
+            gap.
     """
-    source = clean(decode(text) if isinstance(text, bytes) else text, path)
+    if isinstance(text, Source):
+        source = text
+    else:
+        source = clean(decode(text) if isinstance(text, bytes) else text, path)
+    if uses_grammar(reader):
+        return _parse_with_grammar(source)
     modules = parse_hlo_modules(source)
     module = modules[0]
     if len(modules) > 1:
@@ -78,21 +93,23 @@ def parse_hlo_modules(
     return scan.modules
 
 
-def parse_with_grammar(source: Source) -> HloModule:
-    """Return the one module of a source as the grammar alone reads it: the scanner's reference.
+def _parse_with_grammar(source: Source) -> HloModule:
+    """Return the one module of a source as the grammar alone reads it.
 
     Raises:
         DumpSyntaxError: At the first place that the grammar does not allow.
     """
     from hlo_lens.syntax.hlo.grammar import read_module
+    from hlo_lens.syntax.hlo.grammar_reader import HloGrammarReader
 
-    read = read_module(source)
-    rows = HloRows(new_module(source, HloTextReader(), read.name, 0))
+    rows = HloRows(new_module(source, HloGrammarReader(), "", 0))
     module = rows.module
+    read = read_module(
+        source, lambda computation: rows.add_read_computation(computation, is_inline=False)
+    )
+    module.name = read.name
     module.header = first_values((name, source.text[start:end]) for name, start, end in read.header)
     module.stack_frames, _ = read_tables(source.text, read.tables)
-    for computation in read.computations:
-        rows.add_read_computation(computation, is_inline=False)
     return module
 
 

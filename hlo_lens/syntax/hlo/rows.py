@@ -13,13 +13,14 @@ from hlo_lens.model.hlo.columns import (
 )
 from hlo_lens.model.hlo.module import HloModule
 from hlo_lens.model.hlo.operand import HloOperand
+from hlo_lens.syntax.hlo.places import with_nested
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Iterable, Sequence
 
     from hlo_lens.model.text_reader import HloReader
-    from hlo_lens.syntax.hlo.grammar import ReadComputation, ReadInstruction, ReadOperand
+    from hlo_lens.syntax.hlo.places import ReadComputation, ReadInstruction, ReadOperand
     from hlo_lens.text.source import Source
 
 _LARGEST_OFFSET = (1 << 32) - 1
@@ -143,17 +144,6 @@ class HloRows:
             return HloOperand(name=names[id(read.nested)])
         shape = None if read.shape is None else self.text[slice(*read.shape)]
         return HloOperand(name=read.name, index=read.index, shape_text=shape)
-
-
-def with_nested(read: ReadInstruction) -> list[ReadInstruction]:
-    """Return an instruction and all that are nested in it, callers before what they hold."""
-    order: list[ReadInstruction] = []
-    stack = [read]
-    while stack:
-        current = stack.pop()
-        order.append(current)
-        stack.extend(a.nested for a in current.arguments if a.nested is not None)
-    return order
 
 
 def _places(read: ReadInstruction) -> tuple[int, ...]:

@@ -295,13 +295,13 @@ def _next_line(text: str, position: int) -> int:
     return len(text) if end < 0 else end + 1
 
 
-def parse_state_with_grammar(text: str) -> AllocatorState:
-    """Return the state that a text holds as the grammar alone reads it.
+def parse_state_with_grammar(source: Source) -> AllocatorState:
+    """Return the state that a source holds as the grammar alone reads it.
 
     Raises:
         DumpSyntaxError: At the first place that the grammar does not allow.
     """
-    tree = grammar_tree(parser(), NAMES, Source(text), "allocator_state", 0, len(text))
+    tree = grammar_tree(parser(), NAMES, source, "allocator_state", 0, len(source.text))
     state = _State(name=str(optional_token(tree, "ALLOCATOR_NAME") or ""))
     for node in find_all(tree, "bin"):
         least, chunks, used = _numbers(node)

@@ -1,7 +1,7 @@
 """Text of a log to what it says of buffers: statistics, and the largest buffers at the peak.
 
 A log holds anything: what stands outside the blocks is no gap. Blocks are small, so they are read
-line by line; the grammar is their definition (`parse_entry_with_grammar`).
+line by line; the grammar is their definition (``reader="grammar"``).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from hlo_lens.syntax.buffers.lines import (
 )
 from hlo_lens.syntax.buffers.lines import NAMES as LINE_NAMES
 from hlo_lens.syntax.grammar.files import grammar_text
+from hlo_lens.syntax.grammar.reader_choice import ReaderName, uses_grammar
 from hlo_lens.syntax.hlo.text import parse_metadata, unescape
 from hlo_lens.text.source import Source
 
@@ -82,7 +83,11 @@ _WRAPPED = 40
 
 
 def parse_buffer_log(
-    text: str | bytes | Source, *, strict: bool = False, path: str = "<text>"
+    text: str | bytes | Source,
+    *,
+    strict: bool = False,
+    path: str = "<text>",
+    reader: ReaderName = "scanner",
 ) -> BufferLog:
     """Return all that a log says of buffers, in the order of the text.
 
@@ -90,11 +95,16 @@ def parse_buffer_log(
         text: A log, or the text of an exception.
         strict: Raise at the first gap.
         path: Name of the text for messages; a source has its own.
+        reader: ``grammar`` reads by the grammar alone: the text is one block and nothing else, and
+            its first error is raised.
 
     Raises:
         DumpSyntaxError: If it says nothing of buffers, or, when strict, at the first gap.
     """
-    scan = scan_source(source_of(text, path), LogScan)
+    source = source_of(text, path)
+    if uses_grammar(reader):
+        return _parse_with_grammar(source)
+    scan = scan_source(source, LogScan)
     if not scan.found:
         raise nothing_found(scan, "'BufferAssignment stats:' or 'Peak buffers:'")
     if strict and scan.gaps:
@@ -104,7 +114,7 @@ def parse_buffer_log(
     )
 
 
-def parse_entry_with_grammar(source: Source) -> BufferLogEntry:
+def _parse_with_grammar(source: Source) -> BufferLog:
     """Return the one block that a source holds as the grammar alone reads it.
 
     Raises:
@@ -120,7 +130,9 @@ def parse_entry_with_grammar(source: Source) -> BufferLogEntry:
     for peak in find_all(tree, "peak_buffers"):
         draft.has_peak = True
         draft.buffers = [_buffer_of(node) for node in find_all(peak, "peak_buffer")]
-    return draft.done(1, None)
+    return BufferLog(
+        entries=(draft.done(1, None),), path=source.path, spans=((0, len(source.text)),)
+    )
 
 
 @functools.cache

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from hlo_lens.model.logs.log import LogText
-from hlo_lens.syntax.logs.allocation_failures import read_allocator, read_failure, read_limit
+from hlo_lens.syntax.grammar.reader_choice import ReaderName, uses_grammar
+from hlo_lens.syntax.logs.allocation_failures import (
+    parse_state_with_grammar,
+    read_allocator,
+    read_failure,
+    read_limit,
+)
 from hlo_lens.syntax.logs.buffer_log import parse_buffer_log
 from hlo_lens.syntax.logs.compiler_warnings import read_warning
 from hlo_lens.syntax.logs.log_text import find_anchors
-from hlo_lens.syntax.logs.out_of_memory import find_start, read_compile_oom
+from hlo_lens.syntax.logs.out_of_memory import find_start, parse_oom_with_grammar, read_compile_oom
 from hlo_lens.syntax.logs.sharding_log import read_shardings
 from hlo_lens.text import log_words
 from hlo_lens.text.errors import DumpSyntaxError, Gap
@@ -32,6 +39,7 @@ def parse_log(
     strict: bool = False,
     path: str = "<text>",
     may_be_empty: bool = False,
+    reader: ReaderName = "scanner",
 ) -> LogText:
     """Return all that is understood of a log, or of the text of an exception.
 
@@ -40,6 +48,8 @@ def parse_log(
         strict: Raise at the first gap.
         path: Name of the text for messages; a source has its own.
         may_be_empty: Take a text that holds nothing for a log that says nothing.
+        reader: ``grammar`` reads by the grammar alone: the text is one message about memory of a
+            compiler or an allocator and nothing else, and its first error is raised.
 
     Raises:
         DumpSyntaxError: If there is nothing in it, or, when strict, at the first gap.
@@ -50,7 +60,7 @@ def parse_log(
         source = clean(decode(text) if isinstance(text, bytes) else text, path)
     if not source.cuts.offsets and (bare := cut_log_prefixes(source)) is not None:
         source = bare
-    found = _Scan(source).log()
+    found = _by_grammar(source) if uses_grammar(reader) else _Scan(source).log()
     if found.is_empty and not may_be_empty:
         if found.gaps:
             raise found.gaps[0].as_error()
@@ -59,6 +69,17 @@ def parse_log(
     if strict and found.gaps:
         raise found.gaps[0].as_error()
     return found
+
+
+def _by_grammar(source: Source) -> LogText:
+    """Return a log of one message about memory as the grammar alone reads it."""
+    text = source.text
+    log = LogText(path=source.path, lines=text.count("\n") + (not text.endswith("\n")))
+    if any(word in text for word in log_words.ALLOCATOR_STATE):
+        return replace(log, allocators=(parse_state_with_grammar(source),))
+    if any(word in text for word in log_words.BUFFERS):
+        return replace(log, buffers=parse_buffer_log(source, reader="grammar"))
+    return replace(log, compile_ooms=(parse_oom_with_grammar(source),))
 
 
 class _Scan:

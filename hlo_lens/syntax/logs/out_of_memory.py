@@ -288,13 +288,13 @@ def parser() -> Lark:
     )
 
 
-def parse_with_grammar(text: str) -> CompileOutOfMemory:
-    """Return the one message that a text holds as the grammar alone reads it.
+def parse_oom_with_grammar(source: Source) -> CompileOutOfMemory:
+    """Return the one message that a source holds as the grammar alone reads it.
 
     Raises:
         DumpSyntaxError: At the first place that the grammar does not allow.
     """
-    tree = grammar_tree(parser(), NAMES, Source(text), "compile_oom", 0, len(text))
+    tree = grammar_tree(parser(), NAMES, source, "compile_oom", 0, len(source.text))
     sentence, *sections = (child for child in tree.children if isinstance(child, Tree))
     fields: dict[str, object] = {"memory_space": "", **sentence_fields(sentence)}
     allocations: list[ProgramAllocation] = []

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from hlo_lens.analysis.program_diff.graph_building import program_graph
 from hlo_lens.analysis.program_diff.labels import LabelParts, Labels
 from hlo_lens.analysis.program_diff.metadata_changes import without_names
-from hlo_lens.analysis.program_diff.numbered_texts import TextColumns
 from hlo_lens.syntax.hlo.module import parse_hlo
 from tests.corpus import read, sample_hlo
 from tests.strategies.modules import modules, novelties
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def graph_of(module: HloModule) -> ProgramGraph:
-    return program_graph(TextColumns(module), Labels(), {})
+    return program_graph(module, Labels(), {})
 
 
 def behind(

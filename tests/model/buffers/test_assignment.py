@@ -11,14 +11,11 @@ import pytest
 from hlo_lens.model.buffers.human_size import HumanSize
 from hlo_lens.syntax.buffers.assignment import (
     parse_buffer_assignment,
-    parse_buffer_assignment_with_grammar,
     parse_buffer_values,
-    parse_buffer_values_with_grammar,
 )
-from hlo_lens.syntax.buffers.live_range import parse_live_range, parse_live_range_with_grammar
+from hlo_lens.syntax.buffers.live_range import parse_live_range
 from hlo_lens.syntax.buffers.memory_usage import (
     parse_memory_usage_report,
-    parse_memory_usage_report_with_grammar,
 )
 from hlo_lens.text.source import clean, decode
 from tests import buffer_texts, corpus
@@ -233,19 +230,19 @@ def _assert_same(kind: str, text: str, name: str) -> None:
     if kind == "buffer-assignment":
         allocations, values, ranges = buffer_texts.combined_parts(text)
         source = clean(buffer_texts.shortened(allocations, kind), name)
-        assert parse_buffer_assignment(source) == parse_buffer_assignment_with_grammar(source)
+        assert parse_buffer_assignment(source) == parse_buffer_assignment(source, reader="grammar")
     if kind == "memory-usage-report":
         source = clean(buffer_texts.shortened(text, kind), name)
         if "Allocations sorted by size" not in text or source.text == text:
-            read = parse_memory_usage_report_with_grammar(source)
+            read = parse_memory_usage_report(source, reader="grammar")
             assert parse_memory_usage_report(source) == read
         return
     if values.strip() and kind != "live-range":
         source = clean(buffer_texts.shortened(values, "buffer-assignment-values"), name)
-        assert parse_buffer_values(source) == parse_buffer_values_with_grammar(source)
+        assert parse_buffer_values(source) == parse_buffer_values(source, reader="grammar")
     if ranges.strip() and kind != "buffer-assignment-values":
         source = clean(buffer_texts.shortened(ranges, "live-range"), name)
-        assert parse_live_range(source) == parse_live_range_with_grammar(source)
+        assert parse_live_range(source) == parse_live_range(source, reader="grammar")
 
 
 @corpus.needs_corpus

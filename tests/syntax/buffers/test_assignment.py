@@ -13,9 +13,7 @@ import hlo_lens
 from hlo_lens.model.buffers.values import HloPosition, HloUse
 from hlo_lens.syntax.buffers.assignment import (
     parse_buffer_assignment,
-    parse_buffer_assignment_with_grammar,
     parse_buffer_values,
-    parse_buffer_values_with_grammar,
 )
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 from hlo_lens.text.source import clean, decode
@@ -84,7 +82,7 @@ def _assert_same(text: str, name: str = "<text>") -> BufferAssignment:
     source = clean(text, name)
     scanned = parse_buffer_assignment(source)
     assert scanned.gaps == ()
-    read = parse_buffer_assignment_with_grammar(source)
+    read = parse_buffer_assignment(source, reader="grammar")
     assert scanned.allocations == read.allocations
     return scanned
 
@@ -93,7 +91,7 @@ def _assert_same_values(text: str, name: str = "<text>") -> None:
     source = clean(text, name)
     scanned = parse_buffer_values(source)
     assert scanned.gaps == ()
-    assert scanned == parse_buffer_values_with_grammar(source)
+    assert scanned == parse_buffer_values(source, reader="grammar")
 
 
 def _one(line: str) -> BufferAllocation:

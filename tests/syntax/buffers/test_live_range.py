@@ -17,7 +17,7 @@ from hlo_lens.model.buffers.live_range import (
     PeakValue,
     StackTraceNode,
 )
-from hlo_lens.syntax.buffers.live_range import parse_live_range, parse_live_range_with_grammar
+from hlo_lens.syntax.buffers.live_range import parse_live_range
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 from hlo_lens.text.source import clean, decode
 from tests import buffer_texts, corpus
@@ -88,7 +88,7 @@ def _assert_same(text: str, name: str = "<text>") -> HloLiveRange:
     source = clean(text, name)
     scanned = parse_live_range(source)
     assert scanned.gaps == ()
-    assert scanned == parse_live_range_with_grammar(source)
+    assert scanned == parse_live_range(source, reader="grammar")
     return scanned
 
 

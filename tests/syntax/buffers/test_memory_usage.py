@@ -12,7 +12,6 @@ from hlo_lens.model.buffers.human_size import HumanSize
 from hlo_lens.model.buffers.memory_usage_report import CountedShape, MemoryUsageReport
 from hlo_lens.syntax.buffers.memory_usage import (
     parse_memory_usage_report,
-    parse_memory_usage_report_with_grammar,
 )
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 from hlo_lens.text.source import clean, decode
@@ -75,7 +74,7 @@ def _assert_same(text: str, name: str = "<text>") -> MemoryUsageReport:
     source = clean(text, name)
     scanned = parse_memory_usage_report(source)
     assert scanned.gaps == ()
-    assert scanned == parse_memory_usage_report_with_grammar(source)
+    assert scanned == parse_memory_usage_report(source, reader="grammar")
     return scanned
 
 

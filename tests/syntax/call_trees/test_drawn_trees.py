@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hlo_lens.model.call_tree import CallFrame, CallTree
-from hlo_lens.syntax.call_trees.comm_debug_table import rows_with_grammar, rows_with_scanner
+from hlo_lens.syntax.call_trees.comm_debug_table import table_rows
 from hlo_lens.syntax.call_trees.drawn_trees import (
     label_of,
     parse_call_trees,
-    parse_call_trees_with_grammar,
 )
+from hlo_lens.syntax.grammar.files import build_parser
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 from hlo_lens.text.source import clean
 from tests.corpus import SAMPLES, SHARED
@@ -245,14 +245,14 @@ def test_depth_has_no_limit() -> None:
 
 def test_scanner_is_grammar_on_the_sample() -> None:
     source = clean((SAMPLES / "logs" / "traced_dtensor.txt").read_text("utf-8"))
-    assert parse_call_trees_with_grammar(source) == parse_call_trees(source)
+    assert parse_call_trees(source, reader="grammar") == parse_call_trees(source)
 
 
 @pytest.mark.skipif(not SEEDS, reason="the documents of the corpus are not beside this checkout")
 def test_scanner_is_grammar_on_a_real_trace() -> None:
     source = clean(SEEDS[0].read_text("utf-8"))
     found = parse_call_trees(source)
-    assert parse_call_trees_with_grammar(source) == found
+    assert parse_call_trees(source, reader="grammar") == found
     (tree,) = found.trees
     assert (len(tree), len(tree.frames), found.gaps, found.passed_over) == (9363, 254, (), ())
     assert not tree.is_cut
@@ -294,7 +294,7 @@ def test_scanner_is_grammar_on_generated_trees(rows: list[tuple[int, str]]) -> N
         nodes.append((min(depth, nodes[-1][0] + 1) if nodes else 0, label))
     source = clean(drawn(nodes))
     scanned = parse_call_trees(source)
-    assert parse_call_trees_with_grammar(source) == scanned
+    assert parse_call_trees(source, reader="grammar") == scanned
     assert [d for tree in scanned.trees for d in tree.depths] == [d for d, _ in nodes]
 
 
@@ -319,7 +319,7 @@ def test_damaged_texts_give_a_result_or_an_error_of_ours() -> None:
         assert lines == sorted(lines)
         if not number % 10:
             source = clean(damaged)
-            assert parse_call_trees_with_grammar(source) == parse_call_trees(source), damaged
+            assert parse_call_trees(source, reader="grammar") == parse_call_trees(source), damaged
 
 
 TABLE = """\
@@ -367,5 +367,7 @@ def test_table_of_comm_debug_mode_counts_each_collective_in_its_innermost_module
 
 
 def test_table_rows_are_those_of_the_grammar() -> None:
-    assert rows_with_scanner(TABLE) == rows_with_grammar(TABLE)
-    assert len(rows_with_scanner(TABLE)) == 22
+    tree = build_parser("comm_debug", start="comm_debug").parse(TABLE)
+    rows = [(token.type, str(token).strip()) for token in tree.scan_values(lambda _: True)]
+    assert [(row.kind, row.text) for row in table_rows(TABLE, 0)] == rows
+    assert len(rows) == 22

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hlo_lens.model.shapes.shape import Shape
-from hlo_lens.syntax.hlo.module import parse_hlo, parse_hlo_modules, parse_with_grammar
+from hlo_lens.syntax.hlo.module import parse_hlo, parse_hlo_modules
 from hlo_lens.text.source import clean
 from tests.strategies.modules import modules, novelties
 from tests.strategies.printing import LAYOUT_ONLY, STYLES, Style, print_module
@@ -164,7 +164,7 @@ def test_modules_are_equal_whatever_ends_their_lines(style: Style, module: Modul
 def test_scanner_is_grammar(style: Style, module: Module) -> None:
     source = clean(print_module(module, style))
     (scanned,) = parse_hlo_modules(source)
-    reference = parse_with_grammar(source)
+    reference = parse_hlo(source, reader="grammar")
     assert scanned == reference, difference(scanned, reference)
     assert scanned.gaps == ()
 

@@ -8,9 +8,8 @@ import pytest
 
 import hlo_lens
 from hlo_lens.model.buffers.human_size import HumanSize
-from hlo_lens.syntax.logs.buffer_log import parse_buffer_log, parse_entry_with_grammar
+from hlo_lens.syntax.logs.buffer_log import parse_buffer_log
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
-from hlo_lens.text.source import clean
 from tests import corpus
 
 ASKED = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 2110783616 bytes.\n"
@@ -48,7 +47,7 @@ OOM = "BufferAssignment OOM Debugging.\n" + STATS + PEAK
 
 def _assert_same(text: str) -> None:
     (entry,) = parse_buffer_log(text).entries
-    assert entry == parse_entry_with_grammar(clean(text))
+    assert parse_buffer_log(text, reader="grammar").entries == (entry,)
 
 
 def test_an_out_of_memory_report() -> None:

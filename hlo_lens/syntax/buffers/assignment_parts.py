@@ -1,0 +1,151 @@
+"""Allocations and used values of a text, filled line by line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.buffers.assignment import BufferAssignment
+from hlo_lens.model.buffers.columns import (
+    ALLOCATION_STRIDE,
+    ASSIGNED_STRIDE,
+    FIRST_VALUE,
+    NUMBER,
+    REUSED_STRIDE,
+    USED_STRIDE,
+    BufferColumns,
+)
+from hlo_lens.model.buffers.values import BufferValues
+from hlo_lens.syntax.buffers.lines import LineScan, optional_token
+from hlo_lens.syntax.buffers.parts import ListReader
+
+if TYPE_CHECKING:
+    from hlo_lens.syntax.buffers.assignment_grammar import ReadUsedValue
+    from hlo_lens.syntax.buffers.lines import Node
+    from hlo_lens.text.source import Source
+
+
+class BufferParts(LineScan):
+    """The assignments and the lists of used values of a source, and the one being filled.
+
+    Attributes:
+        assignments: Assignments found so far.
+        values: Lists of used values found so far, those of the assignments included.
+        part: The assignment or list being filled.
+        owner: The assignment to which the next list of used values belongs.
+        has_header: Whether the header of the part was found.
+    """
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.assignments: list[BufferAssignment] = []
+        self.values: list[BufferValues] = []
+        self.part: BufferAssignment | BufferValues | None = None
+        self.owner: BufferAssignment | None = None
+        self.has_header = False
+        self._reader = ListReader()
+        self._first_gap = 0
+
+    def begin_assignment(self, start: int, *, has_header: bool = False) -> BufferAssignment:
+        """End the part before and begin an assignment."""
+        self.end_part()
+        self.has_header = has_header
+        self.part = self.owner = BufferAssignment(
+            columns=BufferColumns(self.source, ALLOCATION_STRIDE),
+            assigned=BufferColumns(self.source, ASSIGNED_STRIDE),
+            reused_columns=BufferColumns(self.source, REUSED_STRIDE),
+            start=start,
+        )
+        self.assignments.append(self.part)
+        return self.part
+
+    def begin_values(self, start: int) -> BufferValues:
+        """End the part before and begin used values, which belong to the assignment before."""
+        self.end_part()
+        self.has_header = False
+        self.part = BufferValues(
+            columns=BufferColumns(self.source, USED_STRIDE), reader=self._reader, start=start
+        )
+        if self.owner is not None and self.owner.values is None:
+            self.owner.values = self.part
+        else:
+            self.owner = None
+        self.values.append(self.part)
+        return self.part
+
+    def end_part(self) -> None:
+        """Give the part its gaps, and judge whether it is complete."""
+        part, self.part = self.part, None
+        if part is None:
+            return
+        gaps = tuple(self.gaps[self._first_gap :])
+        self._first_gap = len(self.gaps)
+        part.gaps = gaps
+        part.is_complete = self.has_header and not self.is_damaged
+        self.is_damaged = False
+        if isinstance(part, BufferAssignment):
+            rows = len(part.columns)
+            if rows and not part.value_rows(rows - 1) and part.allocations[-1].size:
+                part.is_complete = False  # only what has no size holds no value
+        elif self.owner is not None:
+            owner = self.owner
+            owner.gaps = (*owner.gaps, *gaps)
+            total = part.total_bytes
+            if total is not None and total != owner.allocated_bytes:
+                owner.is_complete = False
+            if len(part) != len(owner.assigned):  # XLA lists each value of each allocation
+                part.is_complete = False
+            owner.is_complete = owner.is_complete and part.is_complete
+
+    def add_allocation(self, cells: list[int], other: tuple[str, ...] = ()) -> None:
+        """Add an allocation, all cells of which are known but that of its first value."""
+        part = self.part
+        if not isinstance(part, BufferAssignment):
+            part = self.begin_assignment(cells[NUMBER])
+        if other:
+            part.other[len(part.columns)] = other
+        cells[FIRST_VALUE] = len(part.assigned)
+        part.columns.cells.extend(cells)
+
+    @property
+    def has_allocation(self) -> bool:
+        """Whether the part is an assignment with at least one allocation."""
+        return isinstance(self.part, BufferAssignment) and len(self.part.columns) > 0
+
+    def add_assigned(self, cells: tuple[int, ...], position: int, end: int) -> None:
+        """Add a value to the last allocation; a gap where there is none."""
+        if isinstance(self.part, BufferAssignment) and self.has_allocation:
+            self.part.assigned.cells.extend(cells)
+        else:
+            self.refuse(position, end, _OUTSIDE)
+
+    def add_reused(self, cells: tuple[int, ...], position: int, end: int) -> None:
+        """Add a value of another memory space to the last allocation; a gap where there is none."""
+        part = self.part
+        if not isinstance(part, BufferAssignment) or not len(part.columns):
+            self.refuse(position, end, _OUTSIDE)
+            return
+        rows = part.reused_rows.setdefault(len(part.columns) - 1, [])
+        rows.append(len(part.reused_columns))
+        part.reused_columns.cells.extend(cells)
+
+    def add_total(self, total: int, text: str, start: int) -> None:
+        """Begin a list of used values with its total."""
+        part = self.begin_values(start)
+        part.total_bytes, part.total_text = total, text
+
+    def add_total_tree(self, tree: Node, start: int) -> None:
+        """Begin a list of used values with the total that the grammar read."""
+        number, text = optional_token(tree, "NATURAL"), optional_token(tree, "HUMAN_SIZE")
+        if number is not None and text is not None:
+            self.add_total(int(number), str(text), start)
+
+    def add_used(self, read: ReadUsedValue) -> None:
+        """Add a used value that the grammar read."""
+        part = self.part
+        if not isinstance(part, BufferValues):
+            part = self.begin_values(read.cells[0] - 1)
+        part.lists[len(part)] = (read.positions, read.uses)
+        part.columns.cells.extend(read.cells)
+
+
+_OUTSIDE = "a value that stands in no allocation"

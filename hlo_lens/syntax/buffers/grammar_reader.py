@@ -1,0 +1,135 @@
+"""Whole buffer-side texts by the grammar alone: the reference of the scanners."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lark import Lark, Token, Transformer, Tree
+
+from hlo_lens.syntax.buffers import assignment_grammar, live_range_grammar, patterns
+from hlo_lens.syntax.buffers.assignment_parts import BufferParts
+from hlo_lens.syntax.buffers.lines import grammar_tree, optional_token
+from hlo_lens.syntax.buffers.live_range_parts import LiveRangeParts, spaced_number
+from hlo_lens.syntax.grammar.files import grammar_text
+
+if TYPE_CHECKING:
+    from hlo_lens.text.source import Source
+
+GRAMMARS = (*assignment_grammar.GRAMMARS, "live_range", "buffer_dump")
+
+NAMES = {**assignment_grammar.NAMES, **live_range_grammar.NAMES}
+"""What users call the terminals."""
+
+
+def read_buffer_dump(source: Source) -> tuple[BufferParts, LiveRangeParts]:
+    """Return the allocations, the used values and the live range of a text, by the grammar alone.
+
+    Raises:
+        DumpSyntaxError: At the first place that the grammar does not allow.
+    """
+    lines = _Lines(source)
+    parser = Lark(
+        grammar_text(*GRAMMARS),
+        start="buffer_dump",
+        parser="lalr",
+        lexer="contextual",
+        propagate_positions=True,
+        maybe_placeholders=True,
+        transformer=lines,
+    )
+    grammar_tree(parser, NAMES, source, "buffer_dump", 0, len(source.text))
+    lines.buffer_parts.end_part()
+    lines.range_parts.end()
+    return lines.buffer_parts, lines.range_parts
+
+
+class _Lines(Transformer[Token, Any]):
+    """Adds each line to the model as soon as it is parsed, so that no tree of the text is kept."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__()
+        self.buffer_parts = BufferParts(source)
+        self.range_parts = LiveRangeParts(source)
+        self._places = assignment_grammar.Places(0)
+
+    def allocation_line(self, children: list[Any]) -> None:
+        """Add an allocation."""
+        if not self.buffer_parts.assignments:
+            self.buffer_parts.begin_assignment(0, has_header=True)
+        read = self._places.allocation(Tree("allocation_line", children))
+        self.buffer_parts.add_allocation(read.cells, read.other)
+
+    def assigned_value(self, children: list[Any]) -> None:
+        """Add a value to the last allocation."""
+        cells = self._places.assigned_value(Tree("assigned_value", children))
+        self.buffer_parts.add_assigned(cells, 0, 0)
+
+    def reused_value(self, children: list[Any]) -> None:
+        """Add a value of another memory space to the last allocation."""
+        cells = self._places.reused_value(Tree("reused_value", children))
+        self.buffer_parts.add_reused(cells, 0, 0)
+
+    def buffer_assignment(self, _: list[Any]) -> None:
+        """Add an assignment without allocations where none was begun."""
+        if not self.buffer_parts.assignments:
+            self.buffer_parts.begin_assignment(0, has_header=True)
+
+    def total(self, children: list[Any]) -> None:
+        """Begin the used values with their total."""
+        self.buffer_parts.add_total_tree(Tree("total", children), 0)
+
+    def used_value(self, children: list[Any]) -> None:
+        """Add a used value."""
+        self.buffer_parts.add_used(self._places.used_value(Tree("used_value", children)))
+
+    def buffer_values(self, _: list[Any]) -> None:
+        """Add a list without used values where none was begun."""
+        if not self.buffer_parts.values:
+            self.buffer_parts.begin_values(0)
+        self.buffer_parts.has_header = True
+
+    def scheduled(self, children: list[Any]) -> None:
+        """Add an instruction of the schedule."""
+        self.range_parts.open(0)
+        self.range_parts.add_scheduled(Tree("scheduled", children), 0)
+
+    def buffer_live_range(self, children: list[Any]) -> None:
+        """Add the live range of a value."""
+        self.range_parts.open(0)
+        self.range_parts.add_range(Tree("buffer_live_range", children), 0)
+
+    def peak_value(self, children: list[Any]) -> None:
+        """Add a value alive at the peak."""
+        self.range_parts.add_peak(Tree("peak_value", children), 0)
+
+    def peak(self, children: list[Any]) -> None:
+        """Set the moment of the peak."""
+        time = optional_token(Tree("peak", children), "TIME")
+        self.range_parts.open(0).peak_moment = int(time or 0)
+
+    def undetermined(self, _: list[Any]) -> None:
+        """Note that XLA could not determine the peak."""
+        self.range_parts.open(0).is_peak_undetermined = True
+
+    def stack_node(self, children: list[Token]) -> None:
+        """Add a line of the tree of what is alive at the peak."""
+        text = self.range_parts.text
+        start = text.index("\n", children[0].start_pos) + 1
+        match = patterns.STACK_NODE.match(text, start)
+        if match is not None:
+            self.range_parts.add_node(match)
+
+    def stack_trace(self, children: list[Any]) -> None:
+        """Set the total of that tree."""
+        total = optional_token(Tree("stack_trace", children), "SPACED")
+        self.range_parts.open(0).stack_trace_bytes = spaced_number(total)
+
+    def live_range(self, children: list[Any]) -> None:
+        """Set the length of the schedule, or note that there is no live range."""
+        tree: Tree[Token] = Tree("live_range", children)
+        current = self.range_parts.open(0)
+        if optional_token(tree, "NOT_AVAILABLE") is not None:
+            current.is_available = False
+            return
+        current.schedule_end_time = int(optional_token(tree, "TIME") or 0)
+        self.range_parts.sections.add("ranges")

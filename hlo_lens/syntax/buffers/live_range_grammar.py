@@ -1,0 +1,47 @@
+"""The parser of live ranges, and what users call its terminals."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from lark import Lark
+
+from hlo_lens.syntax.buffers.lines import NAMES as LINE_NAMES
+from hlo_lens.syntax.grammar.files import grammar_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+GRAMMARS = ("hlo_tokens", "buffer_tokens", "live_range")
+
+NAMES: Mapping[str, str] = {
+    **LINE_NAMES,
+    "TIME": "a number",
+    "LIVE_RANGE": "'HloLiveRange'",
+    "NOT_AVAILABLE": "'HloLiveRange not available'",
+    "MAX": "'max'",
+    "INSTRUCTION_SEQUENCE": "'InstructionSequence:'",
+    "BUFFER_LIVE_RANGE": "'BufferLiveRange:'",
+    "PEAK_AT": "'Live ranges at'",
+    "PEAK": "'(peak):'",
+    "UNDETERMINED": "'Peak memory could not be determined'",
+    "BYTES": "'bytes'",
+    "CUMULATIVE": "'cumulative'",
+    "STACK_TRACE": "'Stack trace breakdown for peak usage:'",
+    "STACK_NODE": "a line of the stack trace",
+}
+"""What users call the terminals."""
+
+
+@functools.cache
+def parser() -> Lark:
+    """Return the parser of single lines."""
+    return Lark(
+        grammar_text(*GRAMMARS),
+        start=["scheduled", "buffer_live_range", "peak_value"],
+        parser="lalr",
+        lexer="contextual",
+        propagate_positions=True,
+        maybe_placeholders=True,
+    )

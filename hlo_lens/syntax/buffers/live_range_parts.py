@@ -1,0 +1,121 @@
+"""Live ranges of a text, filled line by line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from lark import Token
+
+from hlo_lens.model.buffers.live_range import UNKNOWN, HloLiveRange, LiveRangeColumns
+from hlo_lens.syntax.buffers.lines import LineScan
+
+if TYPE_CHECKING:
+    import re
+
+    from hlo_lens.syntax.buffers.lines import Node
+    from hlo_lens.text.source import Source
+
+
+class LiveRangeParts(LineScan):
+    """The live ranges of a source, and the one being filled.
+
+    Attributes:
+        found: Live ranges so far.
+        columns: Columns of the one being filled.
+        current: The one being filled, or None.
+        sections: Its sections found so far.
+    """
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.found: list[HloLiveRange] = []
+        self.columns = LiveRangeColumns(source)
+        self.current: HloLiveRange | None = None
+        self.sections: set[str] = set()
+        self._first_gap = 0
+
+    def begin(self, start: int) -> HloLiveRange:
+        """End the live range before and begin a new one."""
+        self.end()
+        self.columns = LiveRangeColumns(self.source)
+        self.sections = set()
+        self.current = HloLiveRange(columns=self.columns, start=start)
+        self.found.append(self.current)
+        return self.current
+
+    def open(self, position: int) -> HloLiveRange:
+        """Return the live range being filled; one without its header if there is none."""
+        return self.current or self.begin(position)
+
+    def end(self) -> None:
+        """End the live range: give it its gaps, and judge whether it is complete."""
+        current, self.current = self.current, None
+        if current is None:
+            return
+        current.gaps = tuple(self.gaps[self._first_gap :])
+        self._first_gap = len(self.gaps)
+        current.is_complete = not self.is_damaged and (
+            not current.is_available or self._is_whole(current)
+        )
+        self.is_damaged = False
+
+    def _is_whole(self, current: HloLiveRange) -> bool:
+        """Whether all is there that the parts of a live range say of one another."""
+        columns = current.columns
+        if current.schedule_end_time != len(columns.scheduled_times):
+            return False
+        if "ranges" not in self.sections:
+            return False
+        if current.is_peak_undetermined:
+            return True
+        if current.peak_moment is None:
+            return False
+        if len(columns.peak_names) != len(current.live_at(current.peak_moment)):
+            return False
+        return current.stack_trace_bytes is None or _is_whole_tree(current)
+
+    def add_node(self, match: re.Match[str]) -> None:
+        """Add a line of the tree of what is alive at the peak."""
+        columns = self.columns
+        columns.node_depths.append(0 if match[1] is None else max(1, len(match[1]) // 4))
+        columns.node_names.append(match.start(2))
+        columns.node_name_ends.append(match.end(2))
+        columns.node_numbers.extend(spaced_number(match[group]) for group in (3, 4, 5))
+
+    def add_scheduled(self, tree: Node, offset: int) -> None:
+        """Add an instruction of the schedule that the grammar read."""
+        time, name = cast("list[Token]", tree.children)
+        self.columns.scheduled_times.append(int(time))
+        self.columns.scheduled_names.append(offset + (name.start_pos or 0))
+
+    def add_range(self, tree: Node, offset: int) -> None:
+        """Add the live range of a value that the grammar read."""
+        name, _, start, end = cast("list[Token]", tree.children)
+        self.columns.range_names.append(offset + (name.start_pos or 0))
+        self.columns.starts.append(int(start))
+        self.columns.ends.append(int(end))
+
+    def add_peak(self, tree: Node, offset: int) -> None:
+        """Add a value alive at the peak that the grammar read."""
+        name = cast("Token", tree.children[0])
+        index = cast("Node | None", tree.children[1])
+        end = name.end_pos if index is None else index.meta.end_pos
+        numbers = [c for c in tree.children if isinstance(c, Token) and c.type == "NATURAL"]
+        columns = self.columns
+        columns.peak_names.append(offset + (name.start_pos or 0))
+        columns.peak_name_ends.append(offset + (end or 0))
+        columns.peak_sizes.append(int(numbers[0]))
+        columns.peak_sums.append(int(numbers[1]) if len(numbers) > 1 else UNKNOWN)
+
+
+def _is_whole_tree(current: HloLiveRange) -> bool:
+    """Whether the tree goes down to its last line: nothing remains there."""
+    columns = current.columns
+    if not columns.node_depths:
+        return not current.stack_trace_bytes
+    return columns.node_numbers[-1] in (0, UNKNOWN)
+
+
+def spaced_number(text: str | None) -> int:
+    """Return a number with a space between thousands; UNKNOWN for none."""
+    return UNKNOWN if text is None else int(text.replace(" ", ""))
