@@ -134,11 +134,6 @@ class Rule:
     name: str = ""
     is_optional: bool = False
 
-    @property
-    def needs_baseline(self) -> bool:
-        """Whether nothing can be said without a baseline."""
-        return all(condition.is_change for condition in self.fails)
-
 
 _ALWAYS = (
     "memory.total_bytes",

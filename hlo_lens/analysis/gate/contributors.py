@@ -1,51 +1,55 @@
-"""Who is behind a number: what makes its change, else what makes the number itself."""
+"""Contributors to a metric: the largest parts of its change, else of its value."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.analysis.comparison.peak_diff import shape_text
+from hlo_lens.analysis.result import Column, Result, Unit, row_of
+from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
+    from hlo_lens.analysis.comparison.module_diff import ModuleDiff
     from hlo_lens.analysis.comparison.peak_diff import PeakRow
-    from hlo_lens.analysis.gate.judge import Candidate, Verdict
+    from hlo_lens.analysis.gate.metric import Metric
     from hlo_lens.analysis.result import Row
+    from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
     from hlo_lens.model.snapshot.rows import AliveGroup, CollectiveFact
 
 _MOST = 5
 _LEAST = 1000
-"""What is less than this part of the largest contributor is not worth a line."""
+"""Contributors smaller than this fraction of the largest are left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contributor:
-    """Something that a number is made of.
+    """One part of a value.
 
     Attributes:
-        what: What it is: shapes and number of values, or a collective.
-        size_bytes: Its bytes, or how many more they are than before; None where it has none.
+        what: Shapes and number of values, or a collective.
+        delta_bytes: Increase of its bytes, else its bytes; None if it has none.
         source: Place in the user's program.
         op_name: Operation path.
-        change: How it changed; empty where nothing is compared.
+        change: How it changed, or what values at the peak are for; None if neither is known.
     """
 
     what: str
-    size_bytes: int | None
+    delta_bytes: int | None
     source: str | None
     op_name: str | None
-    change: str = ""
+    change: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contributors(Result):
-    """What is behind one number, the largest first."""
+    """Contributors to one metric, largest first."""
 
     KIND: ClassVar[str] = "contributors"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("delta_bytes", Unit.BYTES_DELTA, "bytes, more than before where that is known"),
+        Column("delta_bytes", Unit.BYTES_DELTA, "increase in bytes, else bytes"),
         Column("change", Unit.NONE, "how it changed"),
         Column("source", Unit.NONE, "place in the user's program"),
         Column("what", Unit.NONE, "values or collectives"),
@@ -55,51 +59,54 @@ class Contributors(Result):
 
     def rows(self) -> Iterator[Row]:
         """Yield the contributors."""
-        for one in self.contributors:
-            yield one.size_bytes, one.change, one.source, one.what, one.op_name
+        return (row_of(one, self.COLUMNS) for one in self.contributors)
 
 
-def contributors(verdict: Verdict) -> Contributors:
-    """Return what is behind the number of a rule, at most five; none for other numbers."""
-    candidate, root = verdict.candidate, verdict.rule.metric.root
+def contributors(metric: Metric, head: ModuleSnapshot, diff: ModuleDiff | None) -> Contributors:
+    """Return at most five contributors to a metric of memory or collectives; none to others.
+
+    Args:
+        metric: The metric.
+        head: The module.
+        diff: Its changes; None to attribute the value itself.
+    """
     found: list[Contributor] = []
-    if candidate is not None and root == "memory":
-        found = _of_memory(candidate, has_base=verdict.base is not None)
-    elif candidate is not None and root == "collectives":
-        found = _of_collectives(candidate, verdict)
-    largest = max((abs(one.size_bytes or 0) for one in found), default=0)
-    worth = [one for one in found if abs(one.size_bytes or 0) * _LEAST >= largest]
-    return Contributors(contributors=tuple(worth[:_MOST]))
+    if metric.root == "memory":
+        found = _of_memory(head, diff)
+    elif metric.root == "collectives":
+        found = _of_collectives(head, diff, _kinds(metric))
+    largest = max((abs(one.delta_bytes or 0) for one in found), default=0)
+    kept = [one for one in found if abs(one.delta_bytes or 0) * _LEAST >= largest]
+    return Contributors(contributors=tuple(kept[:_MOST]))
 
 
-def _of_memory(candidate: Candidate, *, has_base: bool) -> list[Contributor]:
-    """Return what grew at the peaks, else what is alive at them."""
-    memory = None if candidate.diff is None else candidate.diff.memory
-    if has_base and memory is not None:
-        rows = [row for peak in memory.peaks for row in peak.changed if row.delta_bytes > 0]
+def _of_memory(head: ModuleSnapshot, diff: ModuleDiff | None) -> list[Contributor]:
+    """Return lost donations and values that grew at the peaks, else all values at the peaks."""
+    if diff is not None and diff.memory is not None:
+        rows = [row for peak in diff.memory.peaks for row in peak.changed if row.delta_bytes > 0]
         rows.sort(key=lambda row: -row.delta_bytes)
-        lost = candidate.diff.donations if candidate.diff is not None else None
-        names = [] if lost is None else [row for row in lost.rows() if row[0] == "lost"]
+        lost = [] if diff.donations is None else diff.donations.objects()
         donated = [
             Contributor(
-                what=f"{row[1]} {row[3]}",
-                size_bytes=row[2] if isinstance(row[2], int) else None,
+                what=f"{row['name']} {row['device_shape']}",
+                delta_bytes=size if isinstance(size := row["device_bytes"], int) else None,
                 source=None,
                 op_name=None,
                 change="donation lost",
             )
-            for row in names
+            for row in lost
+            if row["change"] == "lost"
         ]
         if rows or donated:
             return [*donated, *map(_grown, rows)]
-    groups = [group for peak in candidate.head.peaks for group in peak.groups]
+    groups = [group for peak in head.peaks for group in peak.groups]
     return [_alive(group) for group in sorted(groups, key=lambda g: -g.size_bytes)]
 
 
 def _grown(row: PeakRow) -> Contributor:
     return Contributor(
         what=row.shape,
-        size_bytes=row.delta_bytes,
+        delta_bytes=row.delta_bytes,
         source=row.source,
         op_name=row.one.op_name,
         change=row.change,
@@ -107,56 +114,48 @@ def _grown(row: PeakRow) -> Contributor:
 
 
 def _alive(group: AliveGroup) -> Contributor:
-    from hlo_lens.analysis.comparison.peak_diff import shape_text
-
     return Contributor(
         what=shape_text(group),
-        size_bytes=group.size_bytes,
+        delta_bytes=group.size_bytes,
         source=group.source,
         op_name=group.op_name,
         change=group.category,
     )
 
 
-def _of_collectives(candidate: Candidate, verdict: Verdict) -> list[Contributor]:
-    """Return the collectives that became more, else those that count."""
-    diff = None if candidate.diff is None else candidate.diff.collectives
-    kinds = _kinds(verdict)
-    if verdict.base is not None and diff is not None:
-        rows = [
-            row for row in diff.changed if row.is_worse and (not kinds or row.one.kind in kinds)
-        ]
-        if rows:
-            return [
-                Contributor(
-                    what=f"{row.count} {row.one.kind} {row.one.axis}",
-                    size_bytes=row.delta_wire_bytes,
-                    source=row.one.source,
-                    op_name=row.one.op_name,
-                    change=", ".join((row.change, *map(str, row.details))),
-                )
-                for row in rows
-            ]
-    facts = [f for f in candidate.head.collectives or () if not kinds or f.kind in kinds]
+def _of_collectives(
+    head: ModuleSnapshot, diff: ModuleDiff | None, kinds: Collection[str]
+) -> list[Contributor]:
+    """Return the collectives of some kinds that cost more than before, else all of them."""
+    changed = () if diff is None or diff.collectives is None else diff.collectives.changed
+    worse = [
+        Contributor(
+            what=f"{row.count} {row.one.kind} {row.one.axis}",
+            delta_bytes=row.delta_wire_bytes,
+            source=row.one.source,
+            op_name=row.one.op_name,
+            change=", ".join((row.change, *map(str, row.details))),
+        )
+        for row in changed
+        if row.is_worse and row.one.kind in kinds
+    ]
+    facts = [fact for fact in head.collectives or () if fact.kind in kinds]
     facts.sort(key=lambda fact: -(fact.wire_bytes_per_run or 0))
-    return [_fact(fact) for fact in facts]
+    return worse or [_fact(fact) for fact in facts]
 
 
-def _kinds(verdict: Verdict) -> frozenset[str]:
-    """Return the kinds of collectives that a metric is about; none for all."""
-    from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
-
-    text = verdict.rule.metric.text
-    steps = [step.name for step in verdict.rule.metric.steps]
-    named = {kind for kind in COLLECTIVE_KINDS if kind in steps or f"kind={kind}" in text}
-    return frozenset(named)
+def _kinds(metric: Metric) -> frozenset[str]:
+    """Return the kinds of collectives that a metric counts."""
+    steps = [step.name for step in metric.steps]
+    named = {kind for kind in COLLECTIVE_KINDS if kind in steps or f"kind={kind}" in metric.text}
+    return frozenset(named or COLLECTIVE_KINDS)
 
 
 def _fact(fact: CollectiveFact) -> Contributor:
     times = "x?" if fact.dynamic_count is None else f"x{fact.dynamic_count}"
     return Contributor(
         what=f"{fact.kind} {fact.axis} {times}",
-        size_bytes=fact.wire_bytes_per_run,
+        delta_bytes=fact.wire_bytes_per_run,
         source=fact.source,
         op_name=fact.op_name,
     )

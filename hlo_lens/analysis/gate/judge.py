@@ -7,11 +7,12 @@ baseline; sides that cannot be compared.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.memory_diff import memory_problem
 from hlo_lens.analysis.comparison.module_pairs import plain_name
+from hlo_lens.analysis.gate.contributors import Contributors, contributors
 from hlo_lens.analysis.gate.steps import Value
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Verdict:
         base: Value in the baseline; None if there is none.
         head: Value; None if it is not known.
         reason: Which condition failed, or why the rule is undecided; empty for a pass.
-        candidate: The module.
+        contributors: Largest parts of the value or its change; None for a rule that did not fail.
     """
 
     status: str
@@ -72,7 +73,7 @@ class Verdict:
     base: float | None = None
     head: float | None = None
     reason: str = ""
-    candidate: Candidate | None = None
+    contributors: Contributors | None = None
 
     @property
     def is_failure(self) -> bool:
@@ -161,14 +162,7 @@ def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
     name = candidate.head.name
 
     def undecided(reason: str, head: float | None = None) -> Verdict:
-        return Verdict(
-            status=UNDECIDED,
-            rule=rule,
-            module=name,
-            head=head,
-            reason=reason,
-            candidate=candidate,
-        )
+        return Verdict(status=UNDECIDED, rule=rule, module=name, head=head, reason=reason)
 
     partner = None if candidate.diff is None else candidate.diff.base
     value = _value(rule, candidate.head)
@@ -220,7 +214,6 @@ def _decided(
             base=base,
             head=head,
             reason=reason,
-            candidate=candidate,
         )
 
     limits = [condition for condition in rule.fails if not condition.is_change]
@@ -229,7 +222,9 @@ def _decided(
     if base is not None and not problem:
         broken += [condition for condition in changes if condition.holds(base, head)]
     if broken:
-        return verdict(FAIL, ", ".join(map(str, broken)))
+        failed = verdict(FAIL, ", ".join(map(str, broken)))
+        diff = None if base is None else candidate.diff
+        return replace(failed, contributors=contributors(rule.metric, candidate.head, diff))
     if changes and not sides.has_baseline:
         return verdict(PASS, NO_CHANGE_JUDGED) if limits else verdict(UNDECIDED, NO_BASELINE)
     if changes and problem:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.gate.contributors import contributors
 from hlo_lens.report.comparison.memory import donation_text
 from hlo_lens.report.comparison.page import detail_text
 from hlo_lens.report.comparison.verdicts import amount_text
@@ -97,7 +96,7 @@ def check_annotations(judgement: Judgement) -> list[Annotation]:
         if verdict.status not in ("fail", "undecided"):
             continue
         is_hard = verdict.is_failure or verdict.is_undecided
-        rows = contributors(verdict).contributors if verdict.status == "fail" else ()
+        rows = () if verdict.contributors is None else verdict.contributors.contributors
         source = next((one.source for one in rows if one.source is not None), None)
         metric = verdict.rule.metric.text
         where = f" of {verdict.module}" if verdict.module else ""
@@ -108,9 +107,9 @@ def check_annotations(judgement: Judgement) -> list[Annotation]:
                 f"{metric}{where}: {' -> '.join(v for v in values if v)}, fails if {verdict.reason}"
             )
         one = rows[0] if rows else None
-        if one is not None and one.size_bytes is not None:
+        if one is not None and one.delta_bytes is not None:
             named = " ".join(part for part in (one.what, one.op_name) if part)
-            text += f"; most by {named}, {format_bytes(one.size_bytes)}"
+            text += f"; most by {named}, {format_bytes(one.delta_bytes)}"
         found.append(
             Annotation(
                 level="error" if is_hard else "warning",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.gate.contributors import Contributors, contributors
 from hlo_lens.analysis.gate.judge import FAIL, PASS, UNDECIDED
 from hlo_lens.analysis.result import Column, Unit, row_objects
 from hlo_lens.report.comparison.page import MOST_CHARACTERS
@@ -15,6 +14,7 @@ from hlo_lens.report.render.units import format_bytes, format_change, format_cou
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from hlo_lens.analysis.gate.contributors import Contributors
     from hlo_lens.analysis.gate.judge import Judgement, Verdict
     from hlo_lens.analysis.result import Row
 
@@ -154,7 +154,7 @@ def _behind(verdicts: Sequence[Verdict]) -> Iterator[Table]:
     """Yield who is behind failures, once for several that have the same cause."""
     causes: dict[tuple[str | None, Contributors], list[str]] = {}
     for verdict in verdicts:
-        found = contributors(verdict) if verdict.status == FAIL else None
+        found = verdict.contributors
         if found is not None and found.contributors:
             causes.setdefault((verdict.module, found), []).append(label_of(verdict))
     for (module, found), metrics in causes.items():
@@ -173,22 +173,10 @@ def check_object(judgement: Judgement) -> dict[str, object]:
 
 
 def _object(verdict: Verdict) -> Mapping[str, object]:
-    found = contributors(verdict).contributors if verdict.status == FAIL else ()
     (row,) = row_objects(_COLUMNS, [_row(verdict)])
     del row["change"]
-    return {
-        **row,
-        "contributors": [
-            {
-                "what": one.what,
-                "delta_bytes": one.size_bytes,
-                "change": one.change or None,
-                "source": one.source,
-                "op_name": one.op_name,
-            }
-            for one in found
-        ],
-    }
+    found = verdict.contributors
+    return {**row, "contributors": [] if found is None else found.objects()}
 
 
 def _plain(number: float | None) -> float | int | None:

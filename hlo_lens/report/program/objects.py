@@ -39,7 +39,6 @@ def module_object(analysis: ModuleAnalysis) -> Mapping[str, object]:
     gaps = row_objects(GAP_COLUMNS, (row_of(gap, GAP_COLUMNS) for gap in module.gaps))
     return {
         **_facts(analysis, name=analysis.summary.name or analysis.dump.name),
-        "evident_partitions": analysis.summary.evident_partitions,
         "coverage": {**facts_object(coverage_facts(analysis.summary)), "rows": gaps},
         "collectives": collectives_object(analysis.collectives),
         "memory": memory_object(analysis.memory),
@@ -64,7 +63,6 @@ def object_without_hlo(analysis: ModuleAnalysis) -> dict[str, object]:
         **_facts(analysis, name=analysis.dump.name),
         "memory": memory_object(analysis.memory),
         **dict.fromkeys(rows.split()),
-        "evident_partitions": None,
     }
 
 

@@ -1,0 +1,45 @@
+"""Contributors to metrics of memory and collectives."""
+
+from __future__ import annotations
+
+import pytest
+
+from hlo_lens.analysis.comparison.module_diff import module_diff
+from hlo_lens.analysis.gate.contributors import contributors
+from hlo_lens.analysis.gate.metric import Metric
+from tests.api.facts import collective, group, module, peak
+
+
+def _listed(path: str, *, has_base: bool = False) -> list[tuple[str, int | None]]:
+    base = module(peaks=(peak(group()),), collectives=(collective(),))
+    head = module(
+        peaks=(peak(group(op_name="a", size_bytes=9000), group(op_name="b", size_bytes=8)),),
+        collectives=(collective(), collective(kind="all-gather", op_name="c")),
+    )
+    diff = module_diff(base, head) if has_base else None
+    found = contributors(Metric.parse(path), head, diff).contributors
+    return [(str(one.op_name), one.delta_bytes) for one in found]
+
+
+def test_parts_below_a_thousandth_of_the_largest_are_left_out() -> None:
+    assert _listed("memory.total_bytes") == [("a", 9000)]
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("collectives.static.*", ["jit(f)/psum", "c"]),
+        ("collectives.static.all-gather", ["c"]),
+        ("collectives.rows[kind=all-reduce]", ["jit(f)/psum"]),
+        ("instructions", []),
+    ],
+)
+def test_a_value_is_attributed_to_the_collectives_that_it_counts(
+    path: str, names: list[str]
+) -> None:
+    assert [name for name, _ in _listed(path)] == names
+
+
+def test_a_change_is_attributed_to_what_became_more() -> None:
+    assert _listed("collectives.static.*", has_base=True) == [("c", 1536)]
+    assert _listed("memory.peak.bytes", has_base=True) == [("a", 9000)]
