@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.memory.grouping import MemoryBy
     from hlo_lens.analysis.memory.peak import PeakMemory
     from hlo_lens.analysis.memory.results import MemoryResults
+    from hlo_lens.analysis.program.call_counts import CallCounts
     from hlo_lens.analysis.program.entry_signature import EntrySignature
     from hlo_lens.analysis.program.flops import Flops
     from hlo_lens.analysis.program.largest_instructions import LargestInstructions
@@ -39,7 +40,7 @@ NO_HLO = "no HLO text; XLA writes it with --xla_dump_to=DIR --xla_dump_hlo_as_te
 KIND_AND_AXIS = "kind and axis"
 """Grouping of collectives where the user names none."""
 
-MOST_ESTIMATED = 100_000
+MOST_ESTIMATED = 20_000
 """Instructions of the largest module whose memory is estimated beside other results."""
 
 
@@ -143,18 +144,25 @@ class ModuleAnalysis:
         return source_bytes(self.table)
 
     @cached_property
+    def calls(self) -> CallCounts:
+        """How often computations run, with the trip counts of loops."""
+        from hlo_lens.analysis.program.call_counts import CallCounts
+
+        return CallCounts(self.table)
+
+    @cached_property
     def flops(self) -> Flops:
         """Arithmetic of matrix products and convolutions."""
         from hlo_lens.analysis.program.flops import flops
 
-        return flops(self.table)
+        return flops(self.table, self.calls)
 
     @cached_property
     def collectives(self) -> Collectives:
         """Collectives, each logical operation once."""
         from hlo_lens.analysis.collectives.collectives import collectives
 
-        return collectives(self.table, mesh=self.mesh, before=self.read_before)
+        return collectives(self.table, calls=self.calls, mesh=self.mesh, before=self.read_before)
 
     def collectives_by(self, by: str = KIND_AND_AXIS, *, is_dynamic: bool = True) -> CollectivesBy:
         """Return groups of collectives, with the bytes of one run or of the text."""
@@ -183,7 +191,7 @@ class ModuleAnalysis:
         """Loops and branches with their communication."""
         from hlo_lens.analysis.collectives.loops import loops
 
-        return loops(self.table, self.collectives)
+        return loops(self.table, self.collectives, self.calls)
 
     @cached_property
     def sharding_forms(self) -> ShardingForms:

@@ -210,3 +210,15 @@ def test_folder_of_nothing_is_unreadable(tmp_path: Path) -> None:
     result = run(tmp_path)
     assert result.exit_code == 3
     assert "no HLO text in it; it holds no file at all" in result.stderr
+
+
+def test_memory_left_out_for_size_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, {"module_0001.jit_f.cpu_after_optimizations.txt": hlo("jit_f")})
+    text = hlo("jit_f").replace("HloModule jit_f", "HloModule jit_f, is_scheduled=true", 1)
+    (tmp_path / "module_0001.jit_f.cpu_after_optimizations.txt").write_text(text)
+    monkeypatch.setattr("hlo_lens.analysis.module_analysis.MOST_ESTIMATED", 1)
+    monkeypatch.setattr("hlo_lens.report.program.listing.MOST_ESTIMATED", 1)
+    out = run(tmp_path).stdout
+    assert "memory of 1 module of more than 1 instructions is not estimated; hlo-lens memory" in out
+    report = CliRunner().invoke(main, ["report", str(tmp_path)]).stdout
+    assert "instructions, more than 1; hlo-lens memory estimates it" in report

@@ -33,7 +33,6 @@ from hlo_lens.analysis.collectives.wire_bytes import (
     payload,
 )
 from hlo_lens.analysis.program.call_counts import CallCounts
-from hlo_lens.analysis.program.trip_counts import trip_counts
 from hlo_lens.analysis.sharding.mesh_axes import (
     NO_AXES,
     ModuleMesh,
@@ -74,6 +73,7 @@ _SLICE_TRANSFER = "_xla_megascale_transfer_type"
 def collectives(
     table: InstructionTable,
     *,
+    calls: CallCounts | None = None,
     mesh: Mesh | None = None,
     before: Callable[[], HloModule | None] | None = None,
 ) -> Collectives:
@@ -81,12 +81,12 @@ def collectives(
 
     Args:
         table: Table of the module.
+        calls: How often its computations run; counted here if None.
         mesh: Mesh that the user names; None to take what the texts say.
         before: Gives the module's text from before optimizations; asked only where there are
             collectives and nothing else names a mesh.
     """
-    trips = trip_counts(table)
-    calls = CallCounts(table, trips)
+    calls = CallCounts(table) if calls is None else calls
     found = collective_ops(table, calls)
     opcodes = table.opcode_counts
     context = _Context(table, calls)
@@ -102,7 +102,7 @@ def collectives(
             sorted((opcode, opcodes[opcode]) for opcode in opcodes if is_collective_like(opcode))
         ),
         meshes=meshes,
-        trips=trips,
+        trips=calls.trips,
         movement=data_movement(table, calls),
         is_scheduled=table.module.is_scheduled,
     )

@@ -126,24 +126,26 @@ class Loops(Result):
         return (row_of(level, self.COLUMNS) for level in self.levels)
 
 
-def loops(table: InstructionTable, found: Collectives) -> Loops:
+def loops(table: InstructionTable, found: Collectives, calls: CallCounts | None = None) -> Loops:
     """Return the levels of a module.
 
     Args:
         table: Table of the module.
         found: Its collectives, with the trip counts of its loops.
+        calls: How often its computations run; counted here if None.
     """
-    return Loops(levels=tuple(_Levels(table, found).all()))
+    calls = CallCounts(table, found.trips) if calls is None else calls
+    return Loops(levels=tuple(_Levels(table, found, calls).all()))
 
 
 class _Levels:
     """Walks a program from its entry through everything that it runs."""
 
-    def __init__(self, table: InstructionTable, found: Collectives) -> None:
+    def __init__(self, table: InstructionTable, found: Collectives, calls: CallCounts) -> None:
         self._module = table.module
         self._path: list[str] = []
         self._shown = 0
-        self._calls = CallCounts(table, found.trips)
+        self._calls = calls
         self._trips = {(trip.computation, trip.loop): trip for trip in found.trips.loops}
         self._inside: dict[str, list[HloInstruction]] = {}
         for row in table.rows_where(lambda traits: traits.is_control_flow):

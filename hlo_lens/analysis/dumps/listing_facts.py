@@ -10,11 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.dumps.text_comparison import Fingerprint, fingerprint
-from hlo_lens.analysis.memory.results import memory_results
-from hlo_lens.analysis.program.backend import backend_of_dump
-from hlo_lens.analysis.program.flops import flops
+from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.analysis.program.summary import coverage_of
-from hlo_lens.model.hlo.query import tabulate
 from hlo_lens.text.dump_files import title_of
 from hlo_lens.text.errors import HloLensError
 
@@ -23,10 +20,6 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.program.flops import Flops
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.hlo.query import InstructionTable
-
-MOST_ESTIMATED = 20_000
-"""Instructions of the largest module whose memory is estimated in a listing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +41,7 @@ class ListingFacts:
         peak_bytes: Most bytes in use at one instant in the default memory space of one device.
         total_bytes: Arguments, outputs that are not arguments, and temporaries of one device.
         is_estimated: Whether these two are an estimate from the HLO text.
+        is_estimate_left_out: Whether they were not estimated because the module is large.
         flops: Arithmetic of matrix products and convolutions in one run on one device.
         flops_at_least: As much of it as is known.
         is_at_most: Whether a conditional makes `flops` a bound.
@@ -73,6 +67,7 @@ class ListingFacts:
     peak_bytes: int | None = None
     total_bytes: int | None = None
     is_estimated: bool = False
+    is_estimate_left_out: bool = False
     flops: int | None = None
     flops_at_least: int | None = None
     is_at_most: bool = False
@@ -110,32 +105,30 @@ def listing_facts(dump: ModuleDump, *, with_fingerprint: bool = False) -> Listin
 
 
 def _read(facts: ListingFacts, dump: ModuleDump, *, with_fingerprint: bool) -> ListingFacts:
+    known = ModuleAnalysis(dump, limits_estimate=True)
     module = dump.hlo
-    backend = backend_of_dump(dump)
-    facts = replace(facts, backend=backend)
-    table: InstructionTable | None = None
+    facts = replace(facts, backend=known.backend)
     if module is not None:
         if not module.computations:
             gaps = module.gaps
             return replace(
                 facts, gaps=len(gaps), problem=str(gaps[0]).splitlines()[0] if gaps else None
             )
-        table = tabulate(module)
         facts = replace(
-            _with_flops(facts, flops(table)),
+            _with_flops(facts, known.flops),
             name=module.name or facts.name,
             partitions=module.num_partitions,
             instructions=module.instruction_count,
             signature=_signature(module),
             fingerprint=fingerprint(module) if with_fingerprint else None,
+            is_estimate_left_out=known.is_estimate_left_out,
         )
     try:
-        memory = memory_results(dump, backend=backend, table=table, most_estimated=MOST_ESTIMATED)
+        facts = _with_memory(facts, known.memory)
     except HloLensError as error:
-        memory = None
         facts = replace(facts, problem=str(error).splitlines()[0])
     gaps = dump.gaps
-    return replace(_with_memory(facts, memory), gaps=len(gaps), coverage=coverage_of(module, gaps))
+    return replace(facts, gaps=len(gaps), coverage=coverage_of(module, gaps))
 
 
 def _signature(module: HloModule) -> tuple[str, ...]:

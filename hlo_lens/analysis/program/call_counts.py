@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.program.trip_counts import trip_counts
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
@@ -64,10 +65,11 @@ class CallCounts:
 
     Args:
         table: Table of the module.
-        trips: Its trip counts.
+        trips: Its trip counts; found here if None.
     """
 
-    def __init__(self, table: InstructionTable, trips: TripCounts) -> None:
+    def __init__(self, table: InstructionTable, trips: TripCounts | None = None) -> None:
+        self.trips = trips = trip_counts(table) if trips is None else trips
         self._table = table
         self._trips = {(trip.computation, trip.loop): trip.trip_count for trip in trips.loops}
         self._sites: dict[str, list[CallSite]] = {}

@@ -23,14 +23,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.program.call_counts import CallCounts
 from hlo_lens.analysis.program.scalar_values import operand_shape
-from hlo_lens.analysis.program.trip_counts import trip_counts
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.analysis.program.trip_counts import TripCounts
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.query import InstructionTable
@@ -135,17 +133,17 @@ class Flops(Result):
             yield p.name, p.opcode, p.computation, p.flops, p.times, p.is_at_most, p.total
 
 
-def flops(table: InstructionTable, trips: TripCounts | None = None) -> Flops:
+def flops(table: InstructionTable, calls: CallCounts | None = None) -> Flops:
     """Return the arithmetic of a module's products.
 
     Args:
         table: Table of the module.
-        trips: Its trip counts, where they have been found already.
+        calls: How often its computations run; counted here if None.
     """
     rows = table.rows_where(lambda traits: traits.is_product)
     if not rows:
         return Flops(products=(), at_least=0, is_at_most=False, opaque=0)
-    calls = CallCounts(table, trip_counts(table) if trips is None else trips)
+    calls = CallCounts(table) if calls is None else calls
     products: list[Product] = []
     at_least = opaque = 0
     for row in rows:

@@ -13,6 +13,7 @@ from hlo_lens.analysis.dumps.across_processes import (
     UNKNOWN,
 )
 from hlo_lens.analysis.dumps.module_groups import STEP
+from hlo_lens.analysis.module_analysis import MOST_ESTIMATED
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.program.process_differences import difference_lines
 from hlo_lens.report.render.envelope import envelope
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _PROBLEMS_SHOWN = 5
 _PROCESSES_SHOWN = 4
+_CHANGES_SHOWN = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,9 +228,8 @@ def _changes(group: ModuleGroup, shapes: tuple[str, ...]) -> str:
         return f"{plural(len(shapes), 'parameter')}, first compile"
     if len(shapes) != len(first):
         return f"{len(shapes)} parameters instead of {len(first)}"
-    changed = [k for k, (a, b) in enumerate(zip(first, shapes, strict=True)) if a != b]
-    texts = [f"{k}: {first[k]} -> {shapes[k]}" for k in changed[:2]]
-    return ", ".join(texts) + (f" and {len(changed) - 2} more" if len(changed) > 2 else "")
+    pairs = enumerate(zip(first, shapes, strict=True))
+    return listed([f"{k}: {a} -> {b}" for k, (a, b) in pairs if a != b], _CHANGES_SHOWN)
 
 
 _ASIDE_COLUMNS = (
@@ -264,8 +265,14 @@ def _notes(facts: Sequence[ListingFacts], groups: ModuleGroups) -> Iterator[str]
         total = sum(one.gaps for one in gaps)
         where = plural(len(gaps), "module")
         yield f"{plural(total, 'gap')} in {where}; hlo-lens report shows where"
-    if any(one.is_estimated for one in facts):
-        count = sum(one.is_estimated for one in facts)
+    left_out = sum(one.is_estimate_left_out for one in facts)
+    if left_out:
+        yield (
+            f"memory of {plural(left_out, 'module')} of more than {MOST_ESTIMATED:,} instructions "
+            "is not estimated; hlo-lens memory PATH --module NAME estimates it"
+        )
+    count = sum(one.is_estimated for one in facts)
+    if count:
         yield f"memory of {plural(count, 'module')} is an estimate: there is no buffer assignment"
     if any(g.largest.flops is None and g.largest.flops_at_least is not None for g in groups.groups):
         yield "flops are left empty where a loop's trip count or a shape is not known"
