@@ -60,9 +60,10 @@ def _text_of(topic: str, topics: dict[str, Traversable]) -> str:
 
 
 def _topics_with(word: str, topics: dict[str, Traversable]) -> list[str]:
-    """Return the topics in which a word occurs, those with most occurrences first."""
+    """Return the topics in which a word occurs: the glossary, then by number of occurrences."""
     counts = {name: file.read_text("utf-8").count(word) for name, file in topics.items()}
-    return sorted((name for name, count in counts.items() if count), key=lambda n: -counts[n])
+    found = (name for name, count in counts.items() if count)
+    return sorted(found, key=lambda name: (name != "glossary", -counts[name]))
 
 
 def _print_list(topics: dict[str, Traversable]) -> None:

@@ -47,7 +47,7 @@ def test_topic_is_rendered_whole_in_a_terminal_of_80_columns(
     ("name", "hint"),
     [
         ("memroy", "nearest topics: memory"),
-        ("fragmentation", "nearest topics: "),
+        ("fragmentation", "nearest topics: glossary, "),
         ("xyzzy", "hlo-lens help lists the topics"),
     ],
 )
