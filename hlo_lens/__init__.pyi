@@ -73,7 +73,6 @@ from hlo_lens.model.shapes.shape import Layout as Layout
 from hlo_lens.model.shapes.shape import Shape as Shape
 from hlo_lens.model.shapes.sharding import HloSharding as HloSharding
 from hlo_lens.model.snapshot.module_snapshot import Snapshot as Snapshot
-from hlo_lens.model.text_reader import HloReader as HloReader
 from hlo_lens.syntax.buffers.assignment import (
     parse_buffer_assignment as parse_buffer_assignment,
 )

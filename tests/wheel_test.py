@@ -36,7 +36,7 @@ def check_contents(wheel: Path) -> None:
     wanted = {f"hlo_lens/_grammars/{p.name}" for p in (ROOT / "grammars").glob("*.lark")}
     wanted |= {str(p.relative_to(ROOT)) for p in (ROOT / "hlo_lens").rglob("*.py")}
     wanted |= {f"hlo_lens/manual/{p.name}" for p in (ROOT / "hlo_lens" / "manual").glob("*.md")}
-    wanted.add("hlo_lens/py.typed")
+    wanted |= {"hlo_lens/py.typed", "hlo_lens/__init__.pyi"}
     missing = sorted(wanted - names)
     if missing:
         sys.exit(f"missing in {wheel.name}: {missing}")
