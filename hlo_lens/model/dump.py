@@ -1,14 +1,15 @@
-"""ModuleDump: one module with the dumps that belong to it; Dump: all that a path holds."""
+"""ModuleDump: one module with all texts of it; Dump: all modules of a file, folder or archive."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from hlo_lens.text.errors import UnknownNameError
+from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from hlo_lens.model.buffers.assignment import BufferAssignment
     from hlo_lens.model.buffers.heap_trace import HeapTrace
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from hlo_lens.model.call_tree import CallTrees
     from hlo_lens.model.hlo.framework import Framework
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.logs.buffer_log import BufferLog
     from hlo_lens.model.logs.log import LogText
     from hlo_lens.text.dump_kinds import DumpKind
     from hlo_lens.text.errors import Gap
@@ -27,10 +27,10 @@ T = TypeVar("T")
 
 
 class Lazy(Generic[T]):
-    """Something that is read when it is first asked for; `get` always returns the same.
+    """A value that is read on first access and kept.
 
     Args:
-        read: Reads it.
+        read: Returns the value.
     """
 
     __slots__ = ("_made", "_read")
@@ -41,24 +41,32 @@ class Lazy(Generic[T]):
 
     @property
     def made(self) -> T | None:
-        """It, if it has been read already; else None."""
+        """The value if it has been read already, else None."""
         return self._made
 
     def get(self) -> T | None:
-        """Return it."""
+        """Return the value, reading it on the first call."""
         if self._read is not None:
             self._made, self._read = self._read(), None
         return self._made
 
 
 def given(value: T) -> Lazy[T]:
-    """Return something that is there already, as if it were still to be read."""
+    """Return a value that needs no reading, as Lazy."""
     return Lazy(lambda: value)
+
+
+class HasGaps(Protocol):
+    """A parsed text."""
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """Parts that could not be read."""
 
 
 @dataclass(slots=True)
 class BufferTexts:
-    """The buffer-side texts of one module, each None where there is no such file."""
+    """Buffer-side texts of one module, each None if there is no such file."""
 
     assignment: Lazy[BufferAssignment | None] | Lazy[BufferAssignment] | None = None
     values: Lazy[BufferValues] | None = None
@@ -66,14 +74,21 @@ class BufferTexts:
     usage_report: Lazy[MemoryUsageReport] | None = None
     traces: Lazy[tuple[HeapTrace, ...] | None] | Lazy[tuple[HeapTrace, ...]] | None = None
 
+    def parsed(self) -> Iterator[HasGaps]:
+        """Yield the texts that have been read so far."""
+        for field_ in fields(self):
+            lazy: Lazy[HasGaps] | None = getattr(self, field_.name)
+            if field_.name != "traces" and lazy is not None and lazy.made is not None:
+                yield lazy.made
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of the compilation of a module, of which there are texts.
+    """A stage in the compilation of a module, with its texts.
 
     Attributes:
         name: As in the file names: ``before_optimizations``, ``0003.simplification.after_dce...``.
-        files: Its files, the HLO text first where there is one.
+        files: Its files, the HLO text first.
         dump: The module at this stage.
         is_hlo: Whether there is an HLO text.
     """
@@ -85,7 +100,7 @@ class Stage:
 
     @property
     def pass_number(self) -> int | None:
-        """Position among the texts that ``--xla_dump_hlo_pass_re`` writes; None for others."""
+        """Number of the pass, for texts that ``--xla_dump_hlo_pass_re`` writes; None for others."""
         number, dot, _ = self.name.partition(".")
         return int(number) if dot and number.isdecimal() else None
 
@@ -95,22 +110,22 @@ class ModuleDump:
     """One module and the files that belong to it.
 
     Attributes:
-        name: Name of the module; of the file where the text names none.
-        kind: Kind of the text that was asked for.
-        stage: Stage of compilation that the file name tells, such as ``cpu_after_optimizations``.
-        files: The files that it is read from: that of `hlo` first where there is one.
-        parts: Kind of buffer-side text to its file, as far as there are any.
-        module_text: Reads the HLO module; None where there is no HLO text.
-        before_text: Reads the module as it was before optimizations; None where there is no such
-            text, or where it is the one of `module_text`.
-        buffers: Read the buffer-side texts.
-        framework: What the framework that compiled it knows of it; None for dumps.
-        number: Number in the file names; None where they have none.
-        folder: Folder of its files below what was loaded; empty for its top.
-        stage_list: Finds its stages; None for a text of no stage.
-        log_text: Reads the log; None where the text is none.
-        target_text: Reads what libtpu says of the TPU that it was compiled for; None where there is
-            nothing of it.
+        name: Name of the module, or of the file if the text has none.
+        kind: Kind of the text that was loaded.
+        stage: Stage of compilation in the file name, such as ``cpu_after_optimizations``.
+        files: Files that it is read from, the HLO text first.
+        parts: File of each buffer-side text, by its part of the file name.
+        module_text: HLO module; None if there is no HLO text.
+        before_text: HLO module before optimizations; None if there is no such text, or if it is
+            that of `module_text`.
+        buffers: Buffer-side texts.
+        log_text: Messages of a log; None if the text is no log.
+        trees: Call trees; None if the text has none.
+        framework: Facts known to the framework that compiled it; None for dumps.
+        number: Number in the file names; None if they have none.
+        folder: Folder of its files, relative to the loaded path; empty for the top.
+        stage_list: Its stages; None for a text of no stage.
+        target_text: libtpu's description of the target TPU; None if there is none.
     """
 
     name: str
@@ -131,7 +146,7 @@ class ModuleDump:
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """Stages of compilation that there are texts of, in the order of compilation."""
+        """Stages with texts, in the order of compilation."""
         return (self.stage_list.get() if self.stage_list is not None else None) or ()
 
     def at_stage(self, wanted: str) -> ModuleDump:
@@ -139,43 +154,42 @@ class ModuleDump:
 
         Args:
             wanted: ``before`` (optimizations), ``after``, a stage's name, the number of a pass, or
-                a part of the name that one stage alone has.
+                a part of exactly one stage's name.
 
         Raises:
-            UnknownNameError: If there is no such stage; it names those there are.
+            UnknownNameError: If there is no such stage; the message lists the stages.
         """
         stages = self.stages
         found = _stages_like(stages, wanted)
         if len(found) == 1:
             return found[0].dump.get() or self
-        names = [stage.name for stage in (found or stages)]
-        shown = ", ".join(names[:_STAGES_SHOWN]) or "none told by the file names"
-        more = f" and {len(names) - _STAGES_SHOWN} more" if len(names) > _STAGES_SHOWN else ""
+        names = listed([stage.name for stage in (found or stages)], _STAGES_SHOWN)
         what = "more than one stage matches" if found else "no stage"
-        message = f"{self.name}: {what} {wanted!r}; there is {shown}{more}"
+        there = names or "none that the file names show"
+        message = f"{self.name}: {what} {wanted!r}; there is {there}"
         raise UnknownNameError(message)
 
     @property
     def title(self) -> str:
-        """Name as in the HLO text, else as in the names of the files."""
+        """Name in the HLO text, else in the file names."""
         return (self.hlo.name if self.hlo is not None else "") or self.name
 
     @property
     def hlo(self) -> HloModule | None:
-        """The HLO module of the latest stage there is, or None where there is no HLO text."""
+        """HLO module of the latest stage, or None if there is no HLO text."""
         return None if self.module_text is None else self.module_text.get()
 
     @property
     def before(self) -> HloModule | None:
-        """The module before optimizations: global shapes, all shardings as the program gave them.
+        """HLO module before optimizations: global shapes, and all shardings of the program.
 
-        None where there is no such text beside that of `hlo`.
+        None if there is no such text, or if it is that of `hlo`.
         """
         return None if self.before_text is None else self.before_text.get()
 
     @property
     def buffer_assignment(self) -> BufferAssignment | None:
-        """Allocations and the values in them, or None where there is no such text."""
+        """Allocations and the values in them, or None if there is no such text."""
         return None if self.buffers.assignment is None else self.buffers.assignment.get()
 
     @property
@@ -188,49 +202,43 @@ class ModuleDump:
 
     @property
     def live_range(self) -> HloLiveRange | None:
-        """When values live, or None where there is no such text."""
+        """Live ranges of values, or None if there is no such text."""
         return None if self.buffers.live_range is None else self.buffers.live_range.get()
 
     @property
     def memory_usage_report(self) -> MemoryUsageReport | None:
-        """XLA's own report, or None where there is no such text."""
+        """XLA's memory-usage report, or None if there is no such text."""
         return None if self.buffers.usage_report is None else self.buffers.usage_report.get()
 
     @property
     def log(self) -> LogText | None:
-        """What is understood of a log, or None where the text is none."""
+        """Messages of a log, or None if the text is no log."""
         return None if self.log_text is None else self.log_text.get()
 
     @property
-    def buffer_log(self) -> BufferLog | None:
-        """What a log says of buffers, or None where there is no log that does."""
-        return None if self.log is None else self.log.buffers
-
-    @property
     def heap_traces(self) -> tuple[HeapTrace, ...]:
-        """The simulations that the allocations were made by, which only protos have."""
+        """Heap simulations behind the allocations; only protos have them."""
         traces = None if self.buffers.traces is None else self.buffers.traces.get()
         return traces or ()
 
     @property
     def call_trees(self) -> CallTrees | None:
-        """The call trees that the text draws, or None."""
+        """Call trees in the text, or None."""
         return None if self.trees is None else self.trees.get()
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """What could not be read: of the HLO text, and of the buffer-side texts read so far."""
-        found = () if self.hlo is None else self.hlo.gaps
-        texts = self.buffers
-        if self.hlo is None and texts.assignment is not None:
-            texts.assignment.get()
+        """Parts that could not be read: in the HLO text and the texts read so far."""
+        found = [] if self.hlo is None else [*self.hlo.gaps]
+        if self.hlo is None and self.buffers.assignment is not None:
+            self.buffers.assignment.get()
         if self.log is not None:
-            found = (*found, *self.log.gaps)
-        lazies = (texts.assignment, texts.values, texts.live_range, texts.usage_report)
-        made = [lazy.made for lazy in lazies if lazy is not None]
-        rest = [gap for text in made if text is not None for gap in text.gaps]
-        rest += () if self.call_trees is None else self.call_trees.gaps
-        return tuple(dict.fromkeys((*found, *rest)))
+            found += self.log.gaps
+        for text in self.buffers.parsed():
+            found += text.gaps
+        if self.call_trees is not None:
+            found += self.call_trees.gaps
+        return tuple(dict.fromkeys(found))
 
 
 _STAGES_SHOWN = 12
@@ -238,7 +246,7 @@ _LATEST = "after_optimizations"
 
 
 def _stages_like(stages: tuple[Stage, ...], wanted: str) -> list[Stage]:
-    """Return the stages that are meant: those that fit best."""
+    """Return the stages that match best."""
     if wanted == "before":
         return [stage for stage in stages if stage.name == "before_optimizations"]
     if wanted == "after":
@@ -276,13 +284,13 @@ _HTML_MODULES = 50
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """All modules that a path holds.
+    """All modules of a file, folder or archive.
 
     Attributes:
-        path: The file or folder.
-        modules: In order of the text, or of the file names.
-        left_aside: Files that were not read, by kind, the largest number first.
-        files: How many files there are in all; 1 for a single file.
+        path: Path of the file, folder or archive.
+        modules: Modules in the order of the text, or of the file names.
+        left_aside: Skipped files, by kind, the largest count first.
+        files: Number of all files; 1 for a single file.
     """
 
     path: str
@@ -292,7 +300,7 @@ class Dump:
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """What could not be read, in all modules."""
+        """Parts that could not be read, in all modules."""
         return tuple(gap for module in self.modules for gap in module.gaps)
 
     def _repr_html_(self) -> str:

@@ -53,6 +53,7 @@ class KindRow:
         field: Field of `BufferTexts` that keeps the parsed text; empty for kinds that are no
             buffer-side text.
         flag: XLA flag that writes it; empty if XLA writes no file of it.
+        used_for: What hlo-lens shows of it; empty if ``hlo-lens doctor`` does not ask for it.
         refusal: Error message for a file of this kind, if it is not read.
     """
 
@@ -63,6 +64,7 @@ class KindRow:
     parser: str = ""
     field: str = ""
     flag: str = ""
+    used_for: str = ""
     refusal: str = ""
 
 
@@ -93,6 +95,7 @@ ROWS = (
         parser="hlo_lens.syntax.buffers.assignment:parse_buffer_assignment",
         field="assignment",
         flag=AS_TEXT,
+        used_for="memory as XLA assigned it",
     ),
     KindRow(
         kind=DumpKind.BUFFER_VALUES,
@@ -111,6 +114,7 @@ ROWS = (
         parser="hlo_lens.syntax.buffers.live_range:parse_live_range",
         field="live_range",
         flag="--xla_dump_buffer_assignment_analysis=true",
+        used_for="what is alive at the peak",
     ),
     KindRow(
         kind=DumpKind.MEMORY_USAGE_REPORT,
@@ -120,6 +124,7 @@ ROWS = (
         parser="hlo_lens.syntax.buffers.memory_usage:parse_memory_usage_report",
         field="usage_report",
         flag=AS_TEXT,
+        used_for="a check of our sums",
     ),
     KindRow(
         kind=DumpKind.HLO_PROTO,

@@ -12,7 +12,7 @@ from hlo_lens.analysis.dumps.xla_flags import ERROR, FINE, NOTE, WARNING, Findin
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.dump import REFUSED
 from hlo_lens.text.dump_files import BEFORE, title_of
-from hlo_lens.text.dump_kinds import AS_TEXT, ROW_OF, DumpKind
+from hlo_lens.text.dump_kinds import AS_TEXT, BUFFER_ROWS, DumpKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -102,11 +102,6 @@ def _has_passes(module: ModuleDump) -> bool:
 
 
 _AFTER = "after_optimizations"
-_USES = (
-    (DumpKind.BUFFER_ASSIGNMENT, "memory as XLA assigned it"),
-    (DumpKind.LIVE_RANGE, "what is alive at the peak"),
-    (DumpKind.MEMORY_USAGE_REPORT, "a check of our sums"),
-)
 
 
 def _kinds(modules: Sequence[ModuleDump]) -> Iterator[KindOfText]:
@@ -118,10 +113,11 @@ def _kinds(modules: Sequence[ModuleDump]) -> Iterator[KindOfText]:
 
     yield kind(BEFORE, AS_TEXT, "global shapes, shardings", _has_stage(BEFORE))
     yield kind(_AFTER, AS_TEXT, "the program that runs", _has_stage(_AFTER))
-    for of, used_for in _USES:
-        part = ROW_OF[of].part or ""
-        has = _live_range(modules) if of is DumpKind.LIVE_RANGE else _has_part(part)
-        yield kind(part, ROW_OF[of].flag, used_for, has)
+    for row in BUFFER_ROWS:
+        part = row.part or ""
+        has = _live_range(modules) if row.kind is DumpKind.LIVE_RANGE else _has_part(part)
+        if row.used_for:
+            yield kind(part, row.flag, row.used_for, has)
     yield kind("texts of passes", "--xla_dump_hlo_pass_re=.*", "hlo-lens passes", _has_passes)
 
 
