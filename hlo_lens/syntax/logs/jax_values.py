@@ -17,12 +17,12 @@ from hlo_lens.model.shapes.sharding import HloSharding
 from hlo_lens.model.shapes.tile_assignment import TileAssignment
 from hlo_lens.model.text_reader import reader
 from hlo_lens.syntax.logs.jax_items import Call, CodeError, Item, Name, Shaped, parse_item
+from hlo_lens.syntax.logs.jax_types import array_type, xla_shape
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hlo_lens.model.shapes.shape import Shape
     from hlo_lens.text.source import Source
 
 
@@ -41,11 +41,6 @@ SHARDED_TYPE = re.compile(
     r"\[(?=[^\[\]\n]*@)[\w@,()' .:+*-]*\](?:\{[^{}\n]*\})?"
 )
 """A type whose dimensions have axes, without a call around it."""
-
-_SHAPED = re.compile(r"([a-z]\w*)(?:<([\w, ]*)>)?\[([^\]]*)\](?:\{([^}]*)\})?")
-_DIMENSION = re.compile(r"(\d+)(?:@(?:\(([^)]*)\)|([\w.]+(?:\+[\w.]+)*)))?")
-_XLA_SHAPE = re.compile(r"(?:pred|token|[sufc]\d+\w*|bf16|f8\w+)\[")
-_CODE = re.compile(r"[A-Za-z_]\w*")
 
 
 def read_value(source: Source, start: int) -> tuple[JaxValue, int] | None:
@@ -136,7 +131,7 @@ def _meaning(item: Item) -> JaxValue | None:
     if isinstance(item, HloSharding):
         return JaxValue(kind="HloSharding", text=item.text, hlo_sharding=item)
     if isinstance(item, Shaped):
-        return _array_type(item)
+        return array_type(item)
     make = _KINDS.get(item.name) if isinstance(item, Call) else None
     return make(item) if make is not None and isinstance(item, Call) else None
 
@@ -245,7 +240,10 @@ def _shape_dtype_struct(call: Call) -> JaxValue:
     sharding = call.keywords.get("sharding")
     found = None if sharding is None else _meaning(sharding)
     value = JaxValue(
-        kind="ShapeDtypeStruct", text="", shape=_shape(dtype, dims), dtype=dtype.rpartition(".")[2]
+        kind="ShapeDtypeStruct",
+        text="",
+        shape=xla_shape(dtype, dims),
+        dtype=dtype.rpartition(".")[2],
     )
     if found is None:
         return value
@@ -262,7 +260,7 @@ def _shape_dtype_struct(call: Call) -> JaxValue:
 def _shaped_array(call: Call) -> JaxValue:
     if len(call.arguments) != 1 or not isinstance(call.arguments[0], Shaped):
         raise CodeError
-    return replace(_array_type(call.arguments[0]), kind="ShapedArray")
+    return replace(array_type(call.arguments[0]), kind="ShapedArray")
 
 
 def _single_device(call: Call) -> JaxValue:
@@ -319,65 +317,6 @@ _KINDS: Mapping[str, Callable[[Call], JaxValue]] = {
     "GSPMDSharding": _gspmd,
     "PositionalSharding": _positional,
 }
-
-
-def _array_type(text: str) -> JaxValue:
-    """Return the value of ``float32[8@dp,4@mp]{V:mp}`` or of XLA's ``f32[20,16]{1,0}``."""
-    if _XLA_SHAPE.match(text):
-        shape = reader().shape(str(text))
-        return JaxValue(kind="Shape", text=str(text), shape=shape)
-    match = _SHAPED.fullmatch(text)
-    if match is None:
-        message = f"not a type: {text}"
-        raise DumpSyntaxError(message)
-    dtype, memory, inside, manual = match.groups()
-    dims: list[int] = []
-    entries: list[Entry] = []
-    for word in _split(inside):
-        dimension = _DIMENSION.fullmatch(word)
-        if dimension is None:
-            raise CodeError
-        dims.append(int(dimension[1]))
-        axes = _axis_words(dimension[2] if dimension[2] is not None else dimension[3])
-        entries.append(axes[0] if len(axes) == 1 else axes or None)
-    spec = JaxSpec(entries=tuple(entries)) if any(entries) else None
-    return JaxValue(
-        kind="type",
-        text=str(text),
-        shape=_shape(dtype, tuple(dims)),
-        dtype=dtype,
-        spec=spec,
-        manual_axes=_manual(manual),
-        memory_kind=memory,
-    )
-
-
-def _split(text: str) -> list[str]:
-    """Return the dimensions of a type; axes in parentheses hold commas."""
-    return re.findall(r"(?:[^,()]|\([^)]*\))+", text.replace(" ", ""))
-
-
-def _axis_words(text: str | None) -> tuple[str, ...]:
-    return () if text is None else tuple(re.findall(r"[\w.]+", text))
-
-
-def _manual(text: str | None) -> tuple[str, ...]:
-    """Return the axes in ``{mp,dp}`` (jax 0.6) or ``{V:(x,y)}``; a layout of XLA's has none."""
-    if text is None:
-        return ()
-    varying = re.search(r"V:\(?([\w., ]+)\)?", text)
-    words = varying[1] if varying is not None else "" if ":" in text else text
-    return tuple(word for word in _axis_words(words) if not word.isdecimal())
-
-
-def _shape(dtype: str, dims: tuple[int, ...]) -> Shape | None:
-    """Return the shape in XLA's words; None for an element type that XLA has not."""
-    from hlo_lens.syntax.shapes.dtypes import element_type
-
-    name = element_type(dtype)
-    if name is None:
-        return None
-    return reader().shape(f"{name}[{','.join(map(str, dims))}]")
 
 
 def _tuple(item: Item) -> tuple[Item, ...]:
