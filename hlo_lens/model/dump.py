@@ -165,8 +165,8 @@ class ModuleDump:
             return found[0].dump.get() or self
         names = listed([stage.name for stage in (found or stages)], _STAGES_SHOWN)
         what = "more than one stage matches" if found else "no stage"
-        there = names or "none that the file names show"
-        message = f"{self.name}: {what} {wanted!r}; there is {there}"
+        there = f"there is {names}" if names else "the file names have none"
+        message = f"{self.name}: {what} {wanted!r}; {there}"
         raise UnknownNameError(message)
 
     @property

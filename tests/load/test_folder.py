@@ -83,7 +83,7 @@ def test_text_of_no_stage_has_none(tmp_path: Path) -> None:
     write(tmp_path, {"compiled.txt": hlo()})
     (module,) = load(tmp_path / "compiled.txt").modules
     assert module.stages == ()
-    with pytest.raises(HloLensError, match="no stage 'before'; there is none told by the file"):
+    with pytest.raises(HloLensError, match="no stage 'before'; the file names have none"):
         module.at_stage("before")
 
 
