@@ -18,6 +18,7 @@ from hlo_lens.model.dump import Dump, ModuleDump
 from hlo_lens.model.hlo.module import HloModule
 from hlo_lens.model.snapshot.module_snapshot import Snapshot
 from hlo_lens.model.snapshot.reading import read_snapshot
+from hlo_lens.report.render.units import listed
 from hlo_lens.text.errors import DumpSyntaxError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -73,8 +74,7 @@ class LoadedSide:
     def names(self) -> str:
         """Names of its modules, the first few."""
         names = list(dict.fromkeys(module.snapshot.name for module in self.modules))
-        more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-        return f"{', '.join(names[:_NAMES_SHOWN])}{more}" or "no module"
+        return listed(names, _NAMES_SHOWN) or "no module"
 
 
 _NAMES_SHOWN = 8

@@ -14,8 +14,9 @@ from hlo_lens.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from hlo_lens.analysis.call_trees.tree_analysis import CallTreeAnalysis
     from hlo_lens.cli.options import Reading
     from hlo_lens.cli.output import Output
     from hlo_lens.report.call_trees.objects_and_tables import TreeView
@@ -108,8 +109,8 @@ def tree(
     PATH is a trace that draws its calls with branches, or a log with such in it; or any dump of a
     module, whose Python call stacks are the tree then.
     """
-    from hlo_lens.api.tree import call_trees, folded_lines, tree_diff_report
-    from hlo_lens.report.call_trees.page import has_changes, tree_page
+    from hlo_lens.api.tree import call_trees, folded_lines
+    from hlo_lens.report.call_trees.page import tree_page
 
     with progress_bar("reading") as progress:
         modules = reading.read(path, progress)
@@ -120,8 +121,23 @@ def tree(
     elif against is None:
         output.write(tree_page(trees, view))
     else:
-        report = tree_diff_report(call_trees(reading.read(against), measure, view), trees)
-        output.write(report)
-        if exit_code and has_changes(report):
-            click.get_current_context().exit(exit_codes.RULE_FAILED)
+        base = call_trees(reading.read(against), measure, view)
+        _write_difference(base, trees, output, is_strict=exit_code)
     reading.judge(modules)
+
+
+def _write_difference(
+    base: Sequence[CallTreeAnalysis],
+    head: Sequence[CallTreeAnalysis],
+    output: Output,
+    *,
+    is_strict: bool,
+) -> None:
+    """Write the differences between the trees of two inputs; if strict, exit with 1 if any."""
+    from hlo_lens.api.tree import tree_diff_report
+    from hlo_lens.report.call_trees.page import has_changes
+
+    report = tree_diff_report(base, head)
+    output.write(report)
+    if is_strict and has_changes(report):
+        click.get_current_context().exit(exit_codes.RULE_FAILED)
