@@ -62,11 +62,11 @@ class ShardingSpellings(Result):
     is_made_up: bool = False
 
     def rows(self) -> Iterator[Row]:
-        """Yield V1, V2, V3 and PartitionSpec."""
+        """Yield the form and its text: v1, v2, v3 and spec, a PartitionSpec."""
         yield "v1", self.v1
         yield "v2", self.v2
         yield "v3", self.v3
-        yield "PartitionSpec", None if self.spec is None else partition_spec_text(self.spec)
+        yield "spec", None if self.spec is None else partition_spec_text(self.spec)
 
 
 def sharding_spellings(

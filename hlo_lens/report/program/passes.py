@@ -33,6 +33,11 @@ def passes_page(dump: ModuleDump, tracks: Sequence[PassTrack]) -> ModulePage:
 
 
 def _object(track: PassTrack) -> Mapping[str, object]:
+    changes = [
+        {**row, "nested": change.nested, "where": change.where}
+        for row, change in zip(track.objects(), track.changes, strict=True)
+    ]
+    by_change = dict(zip(track.changes, changes, strict=True))
     return {
         "track": track.subject.text,
         "tracked": track.subject.kind,
@@ -41,25 +46,9 @@ def _object(track: PassTrack) -> Mapping[str, object]:
             {"stage": stage, "count": count}
             for stage, count in zip(track.stages, track.counts, strict=True)
         ],
-        "appears": _change_object(track.appears),
-        "disappears": _change_object(track.disappears),
-        "changes": [_change_object(change) for change in track.changes],
-    }
-
-
-def _change_object(change: PassChange | None) -> Mapping[str, object] | None:
-    if change is None:
-        return None
-    return {
-        "stage": change.stage,
-        "pipeline": change.pipeline,
-        "after": change.after,
-        "nested": change.nested,
-        "where": change.where,
-        "before_count": change.before_count,
-        "after_count": change.after_count,
-        "added": list(change.added),
-        "removed": list(change.removed),
+        "appears": None if track.appears is None else by_change[track.appears],
+        "disappears": None if track.disappears is None else by_change[track.disappears],
+        "changes": changes,
     }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.sharding.device_slices import slice_text
 from hlo_lens.model.shapes.partition_spec import partition_spec_text
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table
@@ -124,15 +123,5 @@ def _object(
             "v3": spellings.v3,
             "spec": spellings.spec,
         },
-        "devices": [
-            {
-                "device": part.device,
-                "tile": list(part.tile),
-                "slice": slice_text(part.bounds),
-                "start": [start for start, _ in part.bounds],
-                "end": [end for _, end in part.bounds],
-                "size_bytes": part.size_bytes,
-            }
-            for part in slices.slices
-        ],
+        "devices": slices.objects(),
     }

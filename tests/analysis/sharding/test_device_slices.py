@@ -154,7 +154,7 @@ def test_spellings_over_a_given_mesh() -> None:
         ("v1", "{devices=[2,1,4]0,2,4,6,1,3,5,7 last_tile_dim_replicate}"),
         ("v2", "{devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}"),
         ("v3", "{mesh['x'=4,'y'=2], [{'y'}, {}]}"),
-        ("PartitionSpec", "P('y', None)"),
+        ("spec", "P('y', None)"),
     ]
 
 

@@ -1,0 +1,99 @@
+"""One name for a quantity: CSV headers, which are text headings too, are keys of JSON rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+import pytest
+
+from tests.commands import output_of
+
+PAIRS = "sample_dumps/pairs"
+COMMANDS = (
+    "report sample_dumps/tpu/tp_mlp",
+    "report sample_dumps/cpu/wasteful",
+    "report sample_dumps/logs/custom_partitioning_jax_0_6_2.txt",
+    "report sample_dumps/logs/tpu_oom_libtpu_0_0_17.txt",
+    "report sample_dumps/logs/traced_dtensor.txt",
+    "report sample_dumps/logs/warned_jax_0_10_2.txt",
+    "memory sample_dumps/tpu/tp_mlp",
+    "memory sample_dumps/tpu/tp_mlp --timeline",
+    "memory sample_dumps/tpu/tp_mlp --by source",
+    "memory sample_dumps/tpu/tp_mlp --by op",
+    "collectives sample_dumps/tpu/tp_mlp",
+    "collectives sample_dumps/tpu/tp_mlp --by axis",
+    "collectives sample_dumps/tpu/tp_mlp --why all-reduce.11",
+    "loops sample_dumps/tpu/shard_map_collectives",
+    "sharding sample_dumps/cpu/fsdp_transformer",
+    "shard {devices=[4,2]<=[8]} --shape 20,16",
+    "tree sample_dumps/tpu/tp_mlp",
+    "ls sample_dumps/tpu",
+    "doctor sample_dumps/tpu/tp_mlp",
+    "passes sample_dumps/passes/tpu_tp_mlp.tar.xz --track all-reduce",
+    f"diff {PAIRS}/tpu/base.tar.xz {PAIRS}/tpu/added_all_gather.tar.xz",
+    f"diff {PAIRS}/gpu/base.tar.xz {PAIRS}/gpu/lost_donation.tar.xz",
+    f"check {PAIRS}/tpu/four_layers.tar.xz --baseline {PAIRS}/tpu/base.tar.xz "
+    "--budget sample_dumps/hlo-lens.toml",
+)
+
+OTHER_COMMANDS = {
+    "memory-by": "memory sample_dumps/tpu/tp_mlp --by source",
+    "collectives-by-kind": "collectives sample_dumps/tpu/tp_mlp",
+}
+"""Tables of the report whose JSON rows another command prints."""
+
+PIVOTED = {"summary": "property", "memory-statement": "metric", "sharding-spellings": "form"}
+"""Tables with a row for each key of a JSON object, and the column of the keys."""
+
+SUMMED = {
+    "module-diff": {"edit", "count"},
+    "logged-shardings": {"times"},
+    "oom-statement": {"of"},
+    "retraces": {"differs"},
+}
+"""Tables that join JSON rows, and their columns about how they are joined."""
+
+
+def _tables(command: str) -> dict[str, list[dict[str, str]]]:
+    """Return the rows of each table in the CSV output of a command."""
+    found: dict[str, list[dict[str, str]]] = {}
+    header: list[str] = []
+    for row in csv.reader(io.StringIO(output_of(f"{command} -f csv".split()))):
+        if row[:2] == ["module", "table"]:
+            header = row
+        elif row:
+            cells = dict(zip(header[2:], row[2:], strict=True))
+            found.setdefault(row[1], []).append(cells)
+    return found
+
+
+def _key_sets(value: object, above: frozenset[str] = frozenset()) -> Iterator[frozenset[str]]:
+    """Yield the keys of each JSON object, with those of the objects around it and inside it."""
+    if isinstance(value, Mapping):
+        inner = chain.from_iterable(v for v in value.values() if isinstance(v, Mapping))
+        keys = frozenset(value) | above
+        yield keys | frozenset(inner)
+        for item in value.values():
+            yield from _key_sets(item, frozenset(value))
+    elif isinstance(value, list):
+        for item in value:
+            yield from _key_sets(item, above)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_csv_headers_are_keys_of_json_rows(command: str) -> None:
+    tables = _tables(command)
+    assert tables
+    for name, rows in tables.items():
+        json_command = OTHER_COMMANDS.get(name, command) if command[:6] == "report" else command
+        data = json.loads(output_of(f"{json_command} -f json".split()))
+        sets = set(_key_sets(data))
+        if name in PIVOTED:
+            assert {row[PIVOTED[name]] for row in rows} <= frozenset().union(*sets)
+        else:
+            header = set(rows[0]) - SUMMED.get(name, set())
+            assert any(header <= keys for keys in sets), (name, header)
