@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.program.scalar_values import operand_shape
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.hlo.opcodes import Produced, opcode_traits
 from hlo_lens.text.errors import DumpSyntaxError
@@ -129,11 +128,7 @@ def _host_copy(instruction: HloInstruction, calls: CallCounts) -> Iterator[HostC
 
 def _sides(instruction: HloInstruction, traits: OpcodeTraits) -> tuple[Shape | None, Shape | None]:
     """Return the shapes that are read and written: of an update, what is put in."""
-    operands = instruction.operands
-    place = 1 if traits.base == "dynamic-update-slice" else 0
-    if place >= len(operands):
-        return None, None
-    source = operand_shape(instruction, operands[place])
+    source = instruction.operand_shape(1 if traits.base == "dynamic-update-slice" else 0)
     target = instruction.shape
     if traits.phase == "start" and target is not None:
         parts = target.tuple_shapes
@@ -153,8 +148,7 @@ def _asked_for(instruction: HloInstruction, calls: CallCounts) -> Iterator[HostC
         yield _copy(instruction, TO_DEVICE, None if shape is None else shape.size_bytes, calls)
         return
     if instruction.opcode == "outfeed":
-        operands = instruction.operands
-        sent = operand_shape(instruction, operands[0]) if operands else None
+        sent = instruction.operand_shape(0)
         yield _copy(instruction, TO_HOST, None if sent is None else sent.size_bytes, calls)
         return
     target = (instruction.attribute("custom_call_target") or "").strip('"')

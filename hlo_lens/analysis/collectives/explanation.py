@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, ClassVar
 from hlo_lens.analysis.collectives.collectives import end_of, instruction_of
 from hlo_lens.analysis.collectives.operand_shardings import sharded_operands, summed_dimensions
 from hlo_lens.analysis.program.dataflow_neighbours import Neighbour, Neighbourhood
-from hlo_lens.analysis.program.scalar_values import operand_shape
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.analysis.sharding.sources import module_shardings
 from hlo_lens.analysis.sharding.table import sharding_table
@@ -282,7 +281,7 @@ def _needs(near: Neighbour, collective: Collective, instruction: HloInstruction 
     if summed is None:
         return ""
     shape = None if instruction is None else instruction.shape
-    given = operand_shape(consumer, consumer.operands[near.position])
+    given = consumer.operand_shape(near.position)
     if shape is None or given is None:
         return ""
     if shape.is_tuple or shape.dimensions != given.dimensions:

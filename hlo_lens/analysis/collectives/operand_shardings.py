@@ -192,9 +192,8 @@ def _numbers(instruction: HloInstruction, attribute: str) -> tuple[int, ...]:
 
 
 def _operand_shape(user: HloInstruction, position: int) -> Shape | None:
-    operand = user.operands[position]
-    producer = user.computation.instruction(operand.name)
-    return None if producer is None else _element(producer.shape, operand.index)
+    shape = user.operand_shape(position)
+    return None if shape is None or shape.is_tuple else shape
 
 
 def _element(shape: Shape | None, index: ShapeIndex) -> Shape | None:
@@ -228,13 +227,11 @@ class _Trace:
         self, user: HloInstruction, position: int, index: ShapeIndex, dimension: int, calls: _Calls
     ) -> _Found:
         """Return what divides one dimension of an operand, and what says so."""
-        operands = user.operands
-        if position >= len(operands):
+        found = user.producer(position)
+        if found is None:
             return None
-        producer = user.computation.instruction(operands[position].name)
-        if producer is None:
-            return None
-        return self.value(producer, (*operands[position].index, *index), dimension, calls)
+        producer, element = found
+        return self.value(producer, (*element, *index), dimension, calls)
 
     def value(
         self, instruction: HloInstruction, index: ShapeIndex, dimension: int, calls: _Calls

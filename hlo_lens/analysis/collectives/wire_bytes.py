@@ -30,7 +30,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.program.scalar_values import operand_shape
 from hlo_lens.model.hlo.opcodes import Produced, opcode_traits, opcodes_where
 
 if TYPE_CHECKING:
@@ -136,7 +135,7 @@ def _payload_shape(instruction: HloInstruction, kind: str) -> Shape | None:
     All other kinds have results as large as their operands, or want the result.
     """
     if kind == "ragged-all-to-all":
-        return _operand_shape(instruction)
+        return instruction.operand_shape(0)
     shape = instruction.shape
     if shape is None:
         return None
@@ -146,9 +145,3 @@ def _payload_shape(instruction: HloInstruction, kind: str) -> Shape | None:
         return shape
     wanted = 0 if kind == "reduce-scatter" else 1
     return shape.tuple_shapes[wanted] if wanted < len(shape.tuple_shapes) else None
-
-
-def _operand_shape(instruction: HloInstruction) -> Shape | None:
-    """Return the shape of the first operand."""
-    operands = instruction.operands
-    return operand_shape(instruction, operands[0]) if operands else None

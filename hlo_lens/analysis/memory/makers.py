@@ -97,12 +97,9 @@ def _maker(
             continue
         else:
             return instruction
-        operands = instruction.operands
-        if step >= len(operands):
-            return instruction
-        before = instruction.computation.instruction(operands[step].name)
+        before = instruction.producer(step)
         if before is None:
             return instruction
-        index = [*operands[step].index, *index]
-        instruction = before
+        instruction, element = before
+        index = [*element, *index]
     return instruction

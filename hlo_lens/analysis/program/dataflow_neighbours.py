@@ -118,13 +118,11 @@ class Neighbourhood:
         return [p for k in range(len(instruction.operands)) for p in self._operand(place, k, ())]
 
     def _operand(self, place: _Place, position: int, index: ShapeIndex) -> list[_Place]:
-        operands = place.instruction.operands
-        if position >= len(operands):
+        found = place.instruction.producer(position)
+        if found is None:
             return []
-        producer = place.instruction.computation.instruction(operands[position].name)
-        if producer is None:
-            return []
-        return [_Place(producer, (*operands[position].index, *index), place.loops)]
+        producer, element = found
+        return [_Place(producer, (*element, *index), place.loops)]
 
     def _behind(self, place: _Place) -> list[_Place] | None:
         """Return what a value is passed on from; None where it is made here."""

@@ -91,11 +91,6 @@ class EntrySignature(Result):
         """Number of leaves of parameters and outputs."""
         return len(self.parameters) + len(self.outputs)
 
-    @property
-    def aliased_bytes(self) -> int:
-        """Known bytes of outputs that have a parameter's buffer."""
-        return sum(value.size_bytes or 0 for value in self.outputs if value.aliased_with)
-
 
 def entry_signature(table: InstructionTable) -> EntrySignature:
     """Return parameters and outputs of a module's entry computation."""

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.program.call_counts import CallCounts
-from hlo_lens.analysis.program.scalar_values import operand_shape
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.text.errors import DumpSyntaxError
 
@@ -214,7 +213,7 @@ def flops_of(instruction: HloInstruction) -> int | None:
         return _convolution(instruction, _CONVOLUTIONS[target])
     config = (instruction.attribute("backend_config") or "").replace("\\", "").replace(" ", "")
     if target in _ONEDNN:
-        left = _operand(instruction, 0)
+        left = instruction.operand_shape(0)
         place = len(left.dimensions) - (2 if '"transpose_a":true' in config else 1) if left else -1
         return None if place < 0 else _dot(instruction, str(place))
     if target not in _GEMMS:
@@ -224,7 +223,7 @@ def flops_of(instruction: HloInstruction) -> int | None:
 
 
 def _dot(instruction: HloInstruction, contracting: str) -> int | None:
-    left = _operand(instruction, 0)
+    left = instruction.operand_shape(0)
     result = _first_array(instruction.shape)
     if left is None or result is None:
         return None
@@ -272,7 +271,7 @@ def _convolution(
         roles: Operands that are input, kernel and output; None for the result.
     """
     result = _first_array(instruction.shape)
-    shapes = [result if role is None else _operand(instruction, role) for role in roles]
+    shapes = [result if role is None else instruction.operand_shape(role) for role in roles]
     labels = _LABELS.search(instruction.attribute("dim_labels") or "")
     sizes = _labelled(shapes, labels.groups()) if labels is not None else None
     if sizes is None:
@@ -332,13 +331,6 @@ def _product(*sizes: int | None) -> int | None:
     """Return a product; None where a size is not known."""
     known = [size for size in sizes if size is not None]
     return math.prod(known) if len(known) == len(sizes) else None
-
-
-def _operand(instruction: HloInstruction, position: int) -> Shape | None:
-    operands = instruction.operands
-    if position >= len(operands):
-        return None
-    return operand_shape(instruction, operands[position])
 
 
 def _first_array(shape: Shape | None) -> Shape | None:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.links import Call
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.hlo.operand import HloOperand
     from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.shapes.shape import Shape, ShapeIndex
 
@@ -106,12 +105,11 @@ class Scalars:
         depth: int,
     ) -> Value:
         """Return what one element of an operand is."""
-        operands = instruction.operands
-        operand = operands[position] if position < len(operands) else None
-        producer = None if operand is None else instruction.computation.instruction(operand.name)
-        if operand is None or producer is None:
+        found = instruction.producer(position)
+        if found is None:
             return Unknown(f"operand {position} of {instruction.name} is not in the text")
-        return self.of(producer, (*operand.index, *index), scope, depth + 1)
+        producer, element = found
+        return self.of(producer, (*element, *index), scope, depth + 1)
 
     def root(self, name: str, index: ShapeIndex, scope: Scope, depth: int = 0) -> Value:
         """Return what one element of a computation's result is."""
@@ -226,7 +224,7 @@ def _through_convert(
     """Follow a conversion between integers that cannot lose any; a loop counter is not large."""
     if not _is_integer(instruction.shape):
         return Unknown(f"{instruction.name} is no integer")
-    operand = shape_of_operand(instruction, 0)
+    operand = instruction.operand_shape(0)
     if operand is not None and not _is_integer(operand):
         return Unknown(f"{instruction.name} converts what is no integer")
     return scalars.operand(instruction, 0, index, scope, depth)
@@ -320,24 +318,6 @@ _FOLLOW: Mapping[str, Callable[[Scalars, HloInstruction, ShapeIndex, Scope, int]
     "call": _through_call,
     "while": _through_loop,
 }
-
-
-def shape_of_operand(instruction: HloInstruction, position: int) -> Shape | None:
-    """Return the shape of an operand, or None where the text does not tell."""
-    operands = instruction.operands
-    if position >= len(operands):
-        return None
-    return operand_shape(instruction, operands[position])
-
-
-def operand_shape(instruction: HloInstruction, operand: HloOperand) -> Shape | None:
-    """Return the shape of one of an instruction's operands, or None where it is not told."""
-    producer = instruction.computation.instruction(operand.name)
-    shape = None if producer is None else producer.shape
-    for position in operand.index:
-        parts = () if shape is None else shape.tuple_shapes
-        shape = parts[position] if position < len(parts) else None
-    return shape
 
 
 def _is_integer(shape: Shape | None) -> bool:

@@ -24,7 +24,6 @@ from hlo_lens.analysis.program.scalar_values import (
     body_of,
     integer_bounds,
     of_operands,
-    shape_of_operand,
 )
 from hlo_lens.analysis.result import Column, Result, Unit
 
@@ -165,22 +164,19 @@ def _test(root: HloInstruction, scalars: Scalars, scope: Scope) -> _Test | Unkno
     """Return the comparison that a condition is made of."""
     if root.opcode == "compare":
         return _comparison(root, scalars, scope)
-    operands = root.operands
     if root.opcode in ("fusion", "call") and root.called_computations:
         called = scalars.module.computation(root.called_computations[0])
         if called is not None and called.root is not None:
             return _test(called.root, scalars, of_operands(scalars, root, scope))
-    if root.opcode in ("bitcast", "copy", "reshape", "convert", "copy-done") and operands:
-        before = root.computation.instruction(operands[0].name)
-        if before is not None:
-            return _test(before, scalars, scope)
+    before = root.producer(0)
+    passes_on = root.opcode in ("bitcast", "copy", "reshape", "convert", "copy-done")
+    if passes_on and before is not None:
+        return _test(before[0], scalars, scope)
     return Unknown(f"the condition is {root.name} ({root.opcode}), no comparison")
 
 
 def _comparison(compare: HloInstruction, scalars: Scalars, scope: Scope) -> _Test | Unknown:
-    bounds = integer_bounds(shape_of_operand(compare, 0)) or integer_bounds(
-        shape_of_operand(compare, 1)
-    )
+    bounds = integer_bounds(compare.operand_shape(0)) or integer_bounds(compare.operand_shape(1))
     if bounds is None:
         return Unknown(f"{compare.name} compares what is no integer")
     left = scalars.operand(compare, 0, (), scope, 0)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.metadata import OpMetadata, SourceLocation
     from hlo_lens.model.hlo.operand import HloOperand
     from hlo_lens.model.shapes.replica_groups import CollectiveDeviceList
-    from hlo_lens.model.shapes.shape import Shape
+    from hlo_lens.model.shapes.shape import Shape, ShapeIndex
     from hlo_lens.model.shapes.sharding import HloSharding
     from hlo_lens.text.source import Span
 
@@ -157,6 +157,28 @@ class HloInstruction:
     def operand_names(self) -> tuple[str, ...]:
         """Names of the operands; ``%w#1`` is an operand named ``w`` (see `operands` for the 1)."""
         return tuple(operand.name for operand in self.operands)
+
+    def producer(self, position: int) -> tuple[HloInstruction, ShapeIndex] | None:
+        """Return the instruction that defines an operand, and the element of it that is meant.
+
+        None where there is no such operand, or the text does not define it.
+        """
+        operands = self.operands
+        if position >= len(operands):
+            return None
+        found = self.computation.instruction(operands[position].name)
+        return None if found is None else (found, operands[position].index)
+
+    def operand_shape(self, position: int) -> Shape | None:
+        """Return the shape of an operand, or None where the text does not define it."""
+        found = self.producer(position)
+        if found is None:
+            return None
+        shape = found[0].shape
+        for place in found[1]:
+            parts = () if shape is None else shape.tuple_shapes
+            shape = parts[place] if place < len(parts) else None
+        return shape
 
     @property
     def parameter_number(self) -> int | None:
