@@ -10,8 +10,7 @@ from operator import sub
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.analysis.program_diff.graph import View
-from hlo_lens.model.hlo.columns import END, OPERANDS_END, STRIDE
-from hlo_lens.model.hlo.links import NOTHING
+from hlo_lens.model.hlo.columns import END, NOTHING, OPERANDS_END, STRIDE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

@@ -18,6 +18,9 @@ NAME, NAME_END, SHAPE, SHAPE_END, OPCODE, OPCODE_END, OPERANDS, OPERANDS_END, EN
 """Columns of one row. Attributes: from OPERANDS_END + 1 to END. No shape: SHAPE == SHAPE_END."""
 STRIDE = 9
 
+NOTHING = -1
+"""Row of an operand, or position of a computation, that the text does not define."""
+
 
 @dataclass(slots=True)
 class Overlay:
@@ -118,6 +121,9 @@ START, TITLE, TITLE_END, SIGNATURE, SIGNATURE_END, TAIL, TAIL_END, FIRST_ROW, LA
 """Columns of one computation: its beginning, its name, ``(parameters) -> shape``, what stands after
 its closing brace, and its rows as half-open range."""
 _STRIDE = 9
+
+NOTHING = -1
+"""Row of an operand, or position of a computation, that the text does not define."""
 
 _ENTRY, _COMPLETE, _INLINE = 1, 2, 4
 _NOWHERE = (0, 0)

@@ -15,28 +15,25 @@ import functools
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import Counter, deque
+from collections import Counter
 from itertools import accumulate, chain, islice, repeat
 from operator import sub
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from hlo_lens.model.hlo.columns import END, NAME, NAME_END, OPERANDS_END, STRIDE
+from hlo_lens.model.hlo.columns import END, NOTHING, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo.computation import HloComputation
 from hlo_lens.model.hlo.instruction import CALLING_ATTRIBUTES, HloInstruction
 from hlo_lens.model.hlo.opcodes import opcode_traits
-from hlo_lens.model.hlo.operand_names import OperandNames
+from hlo_lens.model.hlo.operand_columns import OperandColumns, rows_by_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.hlo.opcodes import OpcodeTraits
     from hlo_lens.model.shapes.shape import ShapeIndex
 
 _Mark = TypeVar("_Mark")
-
-NOTHING = -1
-"""Target of a name that the text does not define."""
 
 _CALLED = re.compile(rf",\s*({'|'.join(CALLING_ATTRIBUTES)})=(\{{[^{{}}]*\}}|%?[\w.-]+)")
 _NAME = re.compile(r"[\w.-]+")
@@ -128,8 +125,8 @@ class Links:
     # ---- operands and users --------------------------------------------------------------------
 
     @functools.cached_property
-    def _operands(self) -> _Operands:
-        return _Operands(self._module)
+    def _operands(self) -> OperandColumns:
+        return OperandColumns(self._module)
 
     @property
     def operand_offsets(self) -> Sequence[int]:
@@ -181,7 +178,7 @@ class Links:
         for row in module.columns.rows_with_attribute_text("control-predecessors="):
             if computation is None or row not in computation.rows:
                 computation = HloComputation(module, self.owners[row])
-                rows = _rows_by_name(computation)
+                rows = rows_by_name(computation)
             names = HloInstruction(computation, row).control_predecessors
             before = tuple(rows[name] for name in names if name in rows)
             if before:
@@ -279,120 +276,6 @@ class Links:
                     found[call.place] = found[place]
                     waiting.append(call.place)
         return found
-
-
-class _Operands:
-    """The operands of all rows, as columns.
-
-    Names are cut out of many rows at once. Read one by one are the operands of rows whose list is
-    not plain, of those that name an element (``%w#1``) or nothing, and of all rows where bodies of
-    computations are printed inside others.
-
-    Attributes:
-        offsets: Offset of the first operand of each row, and one offset more.
-        rows: Rows of the operands.
-        elements: Row to the element that each operand is of a tuple, where any is one.
-    """
-
-    def __init__(self, module: HloModule) -> None:
-        self._module = module
-        self._names = OperandNames(module)
-        self._parts = iter(self._names)
-        self._part: Iterator[str] = iter(())
-        self.rows = array("i")
-        self.elements: dict[int, tuple[ShapeIndex, ...]] = {}
-        self._reread: dict[int, array[int]] = {}
-        if _are_in_order(module):
-            for computation in module.computations:
-                self._add(computation)
-        else:
-            deque(self._parts, 0)
-            self._names.counts = [0] * len(module.columns)
-            for computation in module.computations:
-                self._read(computation, computation.rows, _rows_by_name(computation))
-        counts = self._names.counts
-        if self._reread:
-            counts = self._put_in(counts)
-        self.offsets = array("I", accumulate(counts, initial=0))
-        del self._names, self._parts, self._part, self._reread
-
-    def _add(self, computation: HloComputation) -> None:
-        """Add the operands of a computation, whose rows follow those of the one before."""
-        rows = computation.rows
-        if not rows:
-            return
-        places = _rows_by_name(computation)
-        counts, first = self._names.counts, len(self.rows)
-        start, stop = rows[0], rows[-1] + 1
-        while start < stop:
-            if start == len(counts):
-                self._part = iter(next(self._parts))
-            end = min(stop, len(counts))
-            names = islice(self._part, sum(counts[start:end]))
-            self.rows.extend(map(places.get, names, repeat(NOTHING)))
-            start = end
-        again = self._odd(rows[0], stop)
-        if NOTHING in memoryview(self.rows)[first:]:
-            offsets = list(accumulate(counts[rows[0] : stop], initial=0))
-            unknown = (at for at, row in enumerate(self.rows[first:]) if row == NOTHING)
-            again.update(rows[0] + bisect_right(offsets, at) - 1 for at in unknown)
-        if again:
-            self._read(computation, sorted(again), places)
-
-    def _odd(self, start: int, stop: int) -> set[int]:
-        """Return the rows of a range that are read one by one."""
-        odd = self._names.odd
-        found = set(odd[bisect_left(odd, start) : bisect_left(odd, stop)]) if odd else set()
-        overlays = self._module.columns.overlays
-        found.update(row for row in overlays if start <= row < stop)
-        return found
-
-    def _read(
-        self, computation: HloComputation, rows: Iterable[int], places: Mapping[str, int]
-    ) -> None:
-        """Read the operands of some rows one by one."""
-        for row in rows:
-            operands = HloInstruction(computation, row).operands
-            self._reread[row] = array("i", [places.get(o.name, NOTHING) for o in operands])
-            if any(operand.index for operand in operands):
-                self.elements[row] = tuple(operand.index for operand in operands)
-
-    def _put_in(self, counts: list[int]) -> list[int]:
-        """Replace the operands of rows that were read one by one; return the new counts."""
-        offsets = list(accumulate(counts, initial=0))
-        new = list(counts)
-        found, done = array("i"), 0
-        for row in sorted(self._reread):
-            operands = self._reread[row]
-            found.extend(self.rows[done : offsets[row]])
-            found.extend(operands)
-            new[row], done = len(operands), offsets[row + 1]
-        found.extend(self.rows[done:])
-        self.rows = found
-        return new
-
-
-def _are_in_order(module: HloModule) -> bool:
-    """Return whether the rows of each computation follow those of the one before."""
-    row = 0
-    for computation in module.computations:
-        rows = computation.rows
-        if not rows:
-            continue
-        if not isinstance(rows, range) or rows.start != row:
-            return False
-        row = rows.stop
-    return row == len(module.columns)
-
-
-def _rows_by_name(computation: HloComputation) -> dict[str, int]:
-    """Return the row of each name in a computation."""
-    rows, columns = computation.rows, computation.module.columns
-    if columns.overlays or not isinstance(rows, range):
-        return dict(zip(map(columns.name, rows), rows, strict=True))
-    spans = columns.spans[rows.start * STRIDE : rows.stop * STRIDE]
-    places = map(slice, spans[NAME::STRIDE], spans[NAME_END::STRIDE])
-    return dict(zip(map(columns.source.text.__getitem__, places), rows, strict=True))
 
 
 def _calls(module: HloModule) -> Iterator[tuple[int, str, str]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import repeat
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo.links import NOTHING
+from hlo_lens.model.hlo.columns import NOTHING
 
 if TYPE_CHECKING:
     import networkx as nx

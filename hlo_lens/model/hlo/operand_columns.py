@@ -1,0 +1,212 @@
+"""Operands of all instructions of a module as columns, cut out of many lines of text at once."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import deque
+from itertools import accumulate, islice, repeat
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.hlo.columns import (
+    NAME,
+    NAME_END,
+    NOTHING,
+    OPERANDS,
+    OPERANDS_END,
+    STRIDE,
+)
+from hlo_lens.model.hlo.instruction import HloInstruction
+from hlo_lens.model.hlo.opcodes import opcode_traits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from hlo_lens.model.hlo.computation import HloComputation
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.shapes.shape import ShapeIndex
+
+_CHUNK = 4096
+"""Rows looked at together; their operands are held as text meanwhile."""
+
+_PARTS = 16
+_COMMENT = re.compile(r"/\*[^*]*+\*/")
+_NAME = re.compile(r"%([\w.-]+)")
+_TYPED = r"(?:(?:[a-z][^\s%]*+|\((?:[^\s%]|(?<=,) )*\)) )?%[\w.-]++"
+_TYPED_LISTS = re.compile(rf"(?:(?:{_TYPED}(?:, {_TYPED})*+)?+\n)*+")
+"""Lists in which each operand has its shape in front, as XLA printed them until 2024."""
+
+
+class OperandColumns:
+    """The operands of all rows, as columns.
+
+    Names are cut out of many rows at once. Read one by one are the operands of rows whose list is
+    not plain, of those that name an element (``%w#1``) or nothing, and of all rows where bodies of
+    computations are printed inside others.
+
+    Attributes:
+        offsets: Offset of the first operand of each row, and one offset more.
+        rows: Rows of the operands.
+        elements: Row to the element that each operand is of a tuple, where any is one.
+    """
+
+    def __init__(self, module: HloModule) -> None:
+        self._module = module
+        self._names = _OperandNames(module)
+        self._parts = iter(self._names)
+        self._part: Iterator[str] = iter(())
+        self.rows = array("i")
+        self.elements: dict[int, tuple[ShapeIndex, ...]] = {}
+        self._reread: dict[int, array[int]] = {}
+        if _are_in_order(module):
+            for computation in module.computations:
+                self._add(computation)
+        else:
+            deque(self._parts, 0)
+            self._names.counts = [0] * len(module.columns)
+            for computation in module.computations:
+                self._read(computation, computation.rows, rows_by_name(computation))
+        counts = self._names.counts
+        if self._reread:
+            counts = self._put_in(counts)
+        self.offsets = array("I", accumulate(counts, initial=0))
+        del self._names, self._parts, self._part, self._reread
+
+    def _add(self, computation: HloComputation) -> None:
+        """Add the operands of a computation, whose rows follow those of the one before."""
+        rows = computation.rows
+        if not rows:
+            return
+        places = rows_by_name(computation)
+        counts, first = self._names.counts, len(self.rows)
+        start, stop = rows[0], rows[-1] + 1
+        while start < stop:
+            if start == len(counts):
+                self._part = iter(next(self._parts))
+            end = min(stop, len(counts))
+            names = islice(self._part, sum(counts[start:end]))
+            self.rows.extend(map(places.get, names, repeat(NOTHING)))
+            start = end
+        again = self._odd(rows[0], stop)
+        if NOTHING in memoryview(self.rows)[first:]:
+            offsets = list(accumulate(counts[rows[0] : stop], initial=0))
+            unknown = (at for at, row in enumerate(self.rows[first:]) if row == NOTHING)
+            again.update(rows[0] + bisect_right(offsets, at) - 1 for at in unknown)
+        if again:
+            self._read(computation, sorted(again), places)
+
+    def _odd(self, start: int, stop: int) -> set[int]:
+        """Return the rows of a range that are read one by one."""
+        odd = self._names.odd
+        found = set(odd[bisect_left(odd, start) : bisect_left(odd, stop)]) if odd else set()
+        overlays = self._module.columns.overlays
+        found.update(row for row in overlays if start <= row < stop)
+        return found
+
+    def _read(
+        self, computation: HloComputation, rows: Iterable[int], places: Mapping[str, int]
+    ) -> None:
+        """Read the operands of some rows one by one."""
+        for row in rows:
+            operands = HloInstruction(computation, row).operands
+            self._reread[row] = array("i", [places.get(o.name, NOTHING) for o in operands])
+            if any(operand.index for operand in operands):
+                self.elements[row] = tuple(operand.index for operand in operands)
+
+    def _put_in(self, counts: list[int]) -> list[int]:
+        """Replace the operands of rows that were read one by one; return the new counts."""
+        offsets = list(accumulate(counts, initial=0))
+        new = list(counts)
+        found, done = array("i"), 0
+        for row in sorted(self._reread):
+            operands = self._reread[row]
+            found.extend(self.rows[done : offsets[row]])
+            found.extend(operands)
+            new[row], done = len(operands), offsets[row + 1]
+        found.extend(self.rows[done:])
+        self.rows = found
+        return new
+
+
+def _are_in_order(module: HloModule) -> bool:
+    """Return whether the rows of each computation follow those of the one before."""
+    row = 0
+    for computation in module.computations:
+        rows = computation.rows
+        if not rows:
+            continue
+        if not isinstance(rows, range) or rows.start != row:
+            return False
+        row = rows.stop
+    return row == len(module.columns)
+
+
+def rows_by_name(computation: HloComputation) -> dict[str, int]:
+    """Return the row of each name in a computation."""
+    rows, columns = computation.rows, computation.module.columns
+    if columns.overlays or not isinstance(rows, range):
+        return dict(zip(map(columns.name, rows), rows, strict=True))
+    spans = columns.spans[rows.start * STRIDE : rows.stop * STRIDE]
+    places = map(slice, spans[NAME::STRIDE], spans[NAME_END::STRIDE])
+    return dict(zip(map(columns.source.text.__getitem__, places), rows, strict=True))
+
+
+class _OperandNames:
+    """The operands of all rows of a module, in order.
+
+    Args:
+        module: The module.
+
+    Attributes:
+        counts: How many operands each row has; 0 for a row in `odd`.
+        odd: Rows whose operands need to be read one by one.
+    """
+
+    def __init__(self, module: HloModule) -> None:
+        self.counts: list[int] = []
+        self.odd: list[int] = []
+        self._module = module
+
+    def __iter__(self) -> Iterator[list[str]]:
+        """Yield names, many rows at a time; `counts` and `odd` are filled before each yield."""
+        columns, opcodes = self._module.columns, self._module.opcodes
+        text, spans = columns.source.text, columns.spans
+        traits = map(opcode_traits, opcodes.different)
+        without = {number for number, one in enumerate(traits) if one.is_printed_value}
+        for start in range(0, len(columns), _CHUNK):
+            part = spans[start * STRIDE : (start + _CHUNK) * STRIDE]
+            slices = map(slice, part[OPERANDS::STRIDE], part[OPERANDS_END::STRIDE])
+            lists = list(map(text.__getitem__, slices))
+            for row, number in enumerate(opcodes.numbers[start : start + _CHUNK]):
+                if number in without:
+                    lists[row] = ""
+            yield self._names(start, lists)
+
+    def _names(self, first: int, lists: Sequence[str]) -> list[str]:
+        """Return the names in some lists; those that are not alike are parted until they are."""
+        joined = "\n".join(lists)
+        if "/*" in joined:
+            joined = _COMMENT.sub("", joined)
+        counts: list[int] = []
+        names: list[str] = []
+        if "(" not in joined and "[" not in joined:
+            counts = [part.count(", ") + 1 if part else 0 for part in joined.split("\n")]
+            names = joined.replace("%", "").replace("\n", ", ").split(", ")
+            if 0 in counts:
+                names = list(filter(None, names))
+        elif _TYPED_LISTS.fullmatch(f"{joined}\n"):
+            counts = [part.count("%") for part in joined.split("\n")]
+            names = _NAME.findall(joined)
+        if len(counts) == len(lists) and sum(counts) == len(names):
+            self.counts += counts
+            return names
+        if len(lists) == 1:
+            self.counts.append(0)
+            self.odd.append(first)
+            return []
+        size = -(-len(lists) // _PARTS)
+        found: list[str] = []
+        for start in range(0, len(lists), size):
+            found += self._names(first + start, lists[start : start + size])
+        return found
