@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.buffer_assignment.post_order import COMPUTATION
 from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
+from hlo_lens.analysis.buffer_assignment.walk import COMPUTATION
 from hlo_lens.model.hlo.query import split_phase
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def async_start(walk: Walk, call: Invocation, row: int) -> list[int]:
     """Return the operands that the start holds, and what its computation gives."""
     tree = walk.tree(row)
     arguments = walk.arguments(row)
-    called = walk.called(call, row)
+    called = walk.called(row)
     walk.wrapped[row] = called[0] if called else None
     given = _passed_operands(tree, arguments)
     _run_wrapped(walk, row, row, tree, arguments, given)
@@ -69,7 +69,7 @@ def sugared_start(walk: Walk, call: Invocation, row: int) -> list[int]:
     arguments = walk.arguments(row)
     given = _passed_operands(tree, arguments)
     walk.schedule += [row] * len(arguments)
-    called = walk.called(call, row) if walk.opcodes[row] == "call-start" else []
+    called = walk.called(row) if walk.opcodes[row] == "call-start" else []
     first = len(walk.values)
     below = tree.children(0)
     result = range(below[1], below[1] + tree.sizes[below[1]]) if len(below) > 1 else range(0)

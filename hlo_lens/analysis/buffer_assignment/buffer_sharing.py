@@ -12,25 +12,15 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.buffer_assignment.fused_bodies import ELEMENTWISE
 from hlo_lens.analysis.buffer_assignment.gpu_sharing import gpu_may_share
 from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
+from hlo_lens.model.hlo.opcodes import opcodes_where
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.buffer_assignment.fused_bodies import FusedBody
     from hlo_lens.analysis.buffer_assignment.shape_tree import Part
     from hlo_lens.analysis.buffer_assignment.values import Dataflow
 
-_SHARING = frozenset(
-    {
-        "conditional",
-        "dynamic-update-slice",
-        "fusion",
-        "scatter",
-        "set-dimension-size",
-        "sort",
-        "triangular-solve",
-        "while",
-    }
-)
-"""Other opcodes that may write over an operand, without a word of the backend."""
+_SHARING = opcodes_where(lambda one: one.is_elementwise or one.is_sharing)
+"""Opcodes that may write over an operand on every backend."""
 
 _ALIASED = re.compile(r'"indices":\[([^\]]*)')
 
@@ -54,8 +44,7 @@ class BufferSharing:
         """Whether an instruction of this opcode may write over any operand at all."""
         if self._backend != "cpu":
             return True
-        opcode = self._opcodes[user_row]
-        return opcode in ELEMENTWISE or opcode in _SHARING
+        return self._opcodes[user_row] in _SHARING
 
     def may_share(self, operand_place: int, user_row: int, user_node: int) -> bool:
         """Whether an instruction may write a part of its result over a part of an operand.

@@ -11,28 +11,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo.instruction import HloInstruction
+from hlo_lens.model.hlo.columns import NOTHING
+from hlo_lens.model.hlo.computation import HloComputation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.analysis.buffer_assignment.shape_tree import Part
     from hlo_lens.analysis.buffer_assignment.walk import Invocation, Walk
-    from hlo_lens.model.hlo.computation import HloComputation
 
 
 def loop(walk: Walk, call: Invocation, row: int) -> list[int]:
     """Go over a while's condition and body, and return its phis."""
-    instruction = HloInstruction(call.computation, row)
-    names = [instruction.attribute(key) or "" for key in ("condition", "body")]
-    computations = [walk.module.computation(name.strip()) for name in names]
+    places = {call.role: call.place for call in walk.module.links.calls.of_row(row)}
+    condition_place, body_place = (places.get(role, NOTHING) for role in ("condition", "body"))
     initial = walk.operand(row, 0)
     parts = walk.tree(row).parts
-    condition, body = computations
-    if condition is None or body is None or len(initial) != len(parts):
+    if NOTHING in (condition_place, body_place) or len(initial) != len(parts):
         walk.skip("while without its computations")
         return walk.define_all(row)
-    if condition.name in walk.done or body.name in walk.done:
+    condition, body = (HloComputation(walk.module, p) for p in (condition_place, body_place))
+    if condition.place in walk.done or body.place in walk.done:
         walk.skip("computation that is called twice")
         return walk.define_all(row)
     rows = [_loop_parameter(walk, computation, len(parts)) for computation in (condition, body)]
@@ -134,7 +133,7 @@ def conditional(walk: Walk, call: Invocation, row: int) -> list[int]:
     """Go over the branches; return what they give, and a phi where they differ."""
     parts = walk.tree(row).parts
     roots = []
-    for number, computation in enumerate(walk.called(call, row)):
+    for number, computation in enumerate(walk.called(row)):
         ran = walk.enter(computation, [walk.operand(row, number + 1)])
         if len(ran.root) == len(parts):
             roots.append(ran.root)
@@ -158,7 +157,7 @@ def conditional(walk: Walk, call: Invocation, row: int) -> list[int]:
 
 def computation_call(walk: Walk, call: Invocation, row: int) -> list[int]:
     """Go over the computation that a call calls, and return what that returns."""
-    called = walk.called(call, row)
+    called = walk.called(row)
     arguments = walk.arguments(row)
     if not called:
         return walk.define_all(row)

@@ -10,35 +10,25 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo.columns import OPERANDS, OPERANDS_END
+from hlo_lens.model.hlo.columns import NOTHING, OPERANDS, OPERANDS_END
+from hlo_lens.model.hlo.computation import HloComputation
+from hlo_lens.model.hlo.opcodes import opcodes_where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.shapes.shape import ShapeIndex
 
 DEEPEST = 100
 """Computations in computations that are followed."""
 
-_ELEMENTWISE_OPCODES = """
-abs acos acosh add and asin asinh atan2 atanh bitcast-convert cbrt ceil clamp compare complex
-constant convert copy cos cosh cosine count-leading-zeros divide erf exponential
-exponential-minus-one floor imag is-finite log log-plus-one logistic maximum minimum mulhi
-multiply negate not or popcnt power real reduce-precision remainder rng round-nearest-afz
-round-nearest-even rsqrt select shift-left shift-right-arithmetic shift-right-logical sign sine
-sinh sqrt stochastic-convert subtract tan tanh xor
-"""
-ELEMENTWISE = frozenset(_ELEMENTWISE_OPCODES.split())
-"""Source: HloInstruction::IsOpElementwise and the overrides of IsElementwiseImpl."""
-
-_UPDATES = frozenset({"dynamic-update-slice", "scatter", "set-dimension-size"})
+ELEMENTWISE = opcodes_where(lambda one: one.is_elementwise)
+_UPDATES = opcodes_where(lambda one: one.is_update)
 _MAY_UPDATE = _UPDATES | {"fusion"}
 _IN_PLACE_ROOTS = _UPDATES | {"tuple", "fusion", "get-tuple-element"}
 
 INDEX = re.compile(r"\bindex=(\d{1,9})")
-_CALLS = re.compile(r"\bcalls=%?([\w.\-]+)")
 _KIND = re.compile(r"\bkind=(k\w+)")
 
 _LONG = 10
@@ -89,7 +79,9 @@ class FusedBodies:
     def __init__(self, table: InstructionTable) -> None:
         self._table = table
         self._module = table.module
-        self._bodies: dict[str, FusedBody | None] = {}
+        self._bodies: dict[int, FusedBody | None] = {}
+        calls = table.module.links.calls
+        self._places = dict(zip(reversed(calls.rows), reversed(calls.places), strict=True))
 
     def kind(self, row: int) -> str:
         """Return the kind of a fusion: ``kLoop``, ``kInput``, ``kOutput``, ``kCustom``."""
@@ -101,38 +93,31 @@ class FusedBodies:
 
     def computation(self, row: int) -> HloComputation | None:
         """Return the computation of a fusion."""
-        match = _CALLS.search(self._attributes(row))
-        return self._module.computation(match[1]) if match else None
+        place = self._places.get(row, NOTHING)
+        return None if place == NOTHING else HloComputation(self._module, place)
 
     def of(self, row: int) -> FusedBody | None:
         """Return the computation of a fusion, read; None where there is none."""
         computation = self.computation(row)
         if computation is None or not computation.rows:
             return None
-        if computation.name not in self._bodies:
-            self._bodies[computation.name] = self._read(computation)
-        return self._bodies[computation.name]
+        if computation.place not in self._bodies:
+            self._bodies[computation.place] = self._read(computation)
+        return self._bodies[computation.place]
 
     def _read(self, computation: HloComputation) -> FusedBody:
-        columns, reader = self._module.columns, self._module.reader
-        rows = list(computation.rows)
-        position_of = {columns.name(row): k for k, row in enumerate(rows)}
+        columns, links = self._module.columns, self._module.links
+        rows = computation.rows
+        position_of = {row: position for position, row in enumerate(rows)}
         opcodes = [self._table.opcodes[row] for row in rows]
         operands: list[list[int]] = []
         users: list[list[int]] = [[] for _ in rows]
         parameters: dict[int, int] = {}
         for position, row in enumerate(rows):
-            text = columns.text(row, OPERANDS, OPERANDS_END)
             if opcodes[position] == "parameter":
+                text = columns.text(row, OPERANDS, OPERANDS_END)
                 parameters[parameter_number(text)] = position
-            if opcodes[position] in ("parameter", "constant"):
-                operands.append([])
-                continue
-            if "[" in text or "(" in text or "#" in text or "/" in text:
-                names = [operand.name for operand in reader.operands(text)]
-            else:
-                names = text.replace("%", "").replace(" ", "").split(",")
-            found = [position_of[name] for name in names if name in position_of]
+            found = [position_of[o] for o in links.operands_of(row) if o != NOTHING]
             operands.append(found)
             for operand in set(found):
                 users[operand].append(position)

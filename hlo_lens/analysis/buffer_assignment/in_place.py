@@ -10,25 +10,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from hlo_lens.model.hlo.opcodes import opcodes_where
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.buffer_assignment.shape_tree import ShapeTree
     from hlo_lens.model.shapes.shape import ShapeIndex
 
-IN_PLACE = frozenset(
-    {
-        "dynamic-update-slice",
-        "scatter",
-        "all-reduce-start",
-        "set-dimension-size",
-        "ragged-all-to-all",
-        "collective-permute",
-        "collective-permute-start",
-        "fusion",
-    }
-)
-"""Opcodes that may write into an operand without an attribute that says so."""
+IN_PLACE = opcodes_where(lambda one: one.is_in_place)
+"""Opcodes that may write into an operand without an ``output_to_operand_aliasing``."""
 
 _ALIAS_PAIR = re.compile(r"\{([\d,\s]*)\}\s*:\s*\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}")
 

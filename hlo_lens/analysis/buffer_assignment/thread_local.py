@@ -6,36 +6,16 @@ CallContext::kEmbedded (call_graph.cc), as of August 2026.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.buffer_assignment.allocations import Allocation
+from hlo_lens.model.hlo.columns import NOTHING
+from hlo_lens.model.hlo.opcodes import OPCODES
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.buffer_assignment.shape_tree import Part
     from hlo_lens.analysis.buffer_assignment.values import Dataflow
-
-_EMBEDDING = frozenset(
-    {
-        "all-reduce",
-        "custom-call",
-        "map",
-        "reduce",
-        "reduce-scatter",
-        "reduce-window",
-        "scan",
-        "scatter",
-        "select-and-scatter",
-        "sort",
-        "topk",
-    }
-)
-"""Opcodes whose computations run for one element at a time, on a stack of each thread."""
-
-_CALLED = re.compile(
-    r"\b(?:to_apply|select|scatter|called_computations|calls|condition|body|branch_computations|"
-    r"true_computation|false_computation)=(?:\{([^}]*)\}|([^\s,}]+))"
-)
+    from hlo_lens.model.hlo.opcodes import OpcodeTraits
 
 _NO_VALUES = frozenset({"bitcast", "call", "conditional", "get-tuple-element", "while"})
 """Opcodes that define no value of their own, but for control flow's rare tables."""
@@ -46,33 +26,29 @@ def thread_local_allocations(flow: Dataflow) -> list[Allocation]:
 
     And of what those call; those of fusions are left out.
     """
-    opcodes = flow.table.opcodes
-    names: dict[str, None] = {}
-    for row in flow.table.rows_of(_EMBEDDING | {f"{opcode}-start" for opcode in _EMBEDDING}):
-        names.update(dict.fromkeys(_called(flow, row)))
+    module, opcodes = flow.table.module, flow.table.opcodes
+    calls = module.links.calls
+    embedding = flow.table.rows_where(_is_embedding)
+    places = dict.fromkeys(call.place for row in embedding for call in calls.of_row(row))
+    places.pop(NOTHING, None)
     found: list[Allocation] = []
-    waiting = list(names)
-    for name in waiting:
-        computation = flow.table.module.computation(name)
-        for row in () if computation is None else computation.rows:
-            if opcodes[row] == "fusion":
-                continue
-            for called in _called(flow, row):
-                if called not in names:
-                    names[called] = None
-                    waiting.append(called)
-        for row in () if computation is None else computation.rows:
+    waiting = list(places)
+    for place in waiting:
+        rows = module.computations[place].rows
+        for call in calls.of_rows(rows):
+            if call.place not in places and call.place != NOTHING and opcodes[call.row] != "fusion":
+                places[call.place] = None
+                waiting.append(call.place)
+        for row in rows:
             kind = "constant" if opcodes[row] == "constant" else "thread-local"
             parts = _defined_parts(flow, row)
             found += [Allocation(p.size_bytes, p.color, kind, row=row) for p in parts]
     return found
 
 
-def _called(flow: Dataflow, row: int) -> list[str]:
-    """Return the names of the computations that an instruction calls."""
-    text = flow.table.module.columns.attributes_text(row)
-    lists = [match[1] or match[2] for match in _CALLED.finditer(text)]
-    return [name.strip().removeprefix("%") for names in lists for name in names.split(",")]
+def _is_embedding(opcode: OpcodeTraits) -> bool:
+    """Return whether an opcode, or what it starts, runs a computation for one element at a time."""
+    return not opcode.is_end and OPCODES.get(opcode.base, opcode).is_applier
 
 
 def _defined_parts(flow: Dataflow, row: int) -> list[Part]:

@@ -10,7 +10,6 @@ Sources: hlo_dataflow_analysis.cc, hlo_live_range.cc (FlattenSchedule), hlo_valu
 
 from __future__ import annotations
 
-import bisect
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,28 +17,27 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.analysis.buffer_assignment.fused_bodies import DEEPEST, FusedBodies
 from hlo_lens.analysis.buffer_assignment.in_place import IN_PLACE, aliasing_pairs, in_place_pairs
-from hlo_lens.analysis.buffer_assignment.post_order import COMPUTATION, post_order
 from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
 from hlo_lens.analysis.buffer_assignment.values import PHI_ORDER, DisjointSets, Values
 from hlo_lens.model.hlo.columns import (
     END,
-    NAME,
-    NAME_END,
-    OPERANDS,
+    NOTHING,
     OPERANDS_END,
     SHAPE,
     SHAPE_END,
     STRIDE,
 )
-from hlo_lens.model.hlo.instruction import HloInstruction
+from hlo_lens.model.hlo.computation import HloComputation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hlo_lens.analysis.buffer_assignment.shape_tree import Part, ShapeTree, ShapeTrees
-    from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.shapes.shape import ShapeIndex
+
+COMPUTATION = 1 << 32
+"""Numbers that a computation has for its instructions."""
 
 _PASSED_ON = frozenset({"tuple", "domain", "while", "call"})
 """A while uses its operand at its body's parameter, a call where the computation uses it."""
@@ -81,7 +79,7 @@ class Walk:
         value_lists: Row to the values at each node of its shape.
         operands: Row to the places of its operands.
         schedule: Rows in execution order, flattened; the position is the instant.
-        done: Name of a computation to its invocation.
+        done: Position of a computation to its invocation.
         parameters: Number of an entry parameter to the values at each node of it.
         numbers: Row to XLA's number, which orders a computation's instructions.
         aliasing: Rows whose ``output_to_operand_aliasing`` says what they write into.
@@ -105,7 +103,7 @@ class Walk:
         self.value_lists: dict[int, list[int]] = {}
         self.operands: dict[int, list[int]] = {}
         self.schedule: list[int] = []
-        self.done: dict[str, Invocation] = {}
+        self.done: dict[int, Invocation] = {}
         self.parameters: dict[int, list[int]] = {}
         self.numbers: dict[int, int] = {}
         self.fusions = FusedBodies(table)
@@ -114,27 +112,15 @@ class Walk:
         self.chain: dict[int, int] = {}
         self.skipped: dict[str, int] = {}
         self._rules = rules
-        self._columns = table.module.columns
-        self._text = self._columns.source.text
-        self._spans = self._columns.spans
-        self._positions = {c.name: k for k, c in enumerate(table.module.computations)}
+        self._text = table.module.columns.source.text
+        self._spans = table.module.columns.spans
         self._instants: dict[int, int] = {}
         self._phis = 0
         self._depth = 0
-        self.aliasing = self._rows_with("output_to_operand_aliasing=")
-        self._controls = self._rows_with("control-predecessors=")
+        aliasing = table.module.columns.rows_with_attribute_text("output_to_operand_aliasing=")
+        self.aliasing = set(aliasing)
 
     # ---- text ----------------------------------------------------------------------------------
-
-    def _rows_with(self, what: str) -> set[int]:
-        """Return the rows whose text holds a word; one search over the whole text."""
-        text, starts = self._text, self._spans[NAME::STRIDE]
-        found = set()
-        position = text.find(what)
-        while position >= 0:
-            found.add(bisect.bisect_right(starts, position) - 1)
-            position = text.find(what, position + len(what))
-        return found
 
     def text(self, row: int, first: int, last: int) -> str:
         """Return the text between two columns of a row."""
@@ -147,44 +133,10 @@ class Walk:
         spans = self._spans
         return self.trees.of(self._text[spans[base + SHAPE] : spans[base + SHAPE_END]])
 
-    def called(self, call: Invocation, row: int) -> list[HloComputation]:
+    def called(self, row: int) -> list[HloComputation]:
         """Return the computations that a row calls."""
-        names = HloInstruction(call.computation, row).called_computations
-        found = [self.module.computation(name) for name in names]
-        return [computation for computation in found if computation is not None]
-
-    def _rows_by_name(self, computation: HloComputation) -> dict[str, int]:
-        columns, spans, text = self._columns, self._spans, self._text
-        if columns.overlays:
-            return {columns.name(row): row for row in computation.rows}
-        bases = ((row, row * STRIDE) for row in computation.rows)
-        return {text[spans[at + NAME] : spans[at + NAME_END]]: row for row, at in bases}
-
-    def _operand_places(self, row: int, rows: Mapping[str, int]) -> list[int]:
-        """Return the places of a row's operands; those that name nothing are left out."""
-        overlay = self._columns.overlays.get(row)
-        text = self.text(row, OPERANDS, OPERANDS_END)
-        found: list[int] = []
-        if overlay is None and not any(mark in text for mark in "[(#/"):
-            for name in text.replace("%", "").split(","):
-                operand = rows.get(name.strip())
-                if operand is not None:
-                    found.append(operand * NODES)
-                elif name.strip():
-                    self.skip("operand that names nothing")
-            return found
-        if overlay is not None and overlay.operands is not None:
-            operands = overlay.operands
-        else:
-            operands = self.module.reader.operands(text)
-        for item in operands:
-            operand = rows.get(item.name)
-            node = None if operand is None else self.tree(operand).at(item.index)
-            if operand is None or node is None:
-                self.skip("operand that names nothing")
-                continue
-            found.append(operand * NODES + node)
-        return found
+        calls = self.module.links.calls.of_row(row)
+        return [HloComputation(self.module, call.place) for call in calls if call.place != NOTHING]
 
     def skip(self, what: str) -> None:
         """Note something that was not understood."""
@@ -194,7 +146,7 @@ class Walk:
 
     def enter(self, computation: HloComputation, arguments: list[list[int]]) -> Invocation:
         """Go over a computation, but for one that is called a second time."""
-        known = self.done.get(computation.name)
+        known = self.done.get(computation.place)
         if known is not None:
             self.skip("computation that is called twice")
             return known
@@ -205,9 +157,8 @@ class Walk:
     ) -> Invocation:
         """Go over a computation, and before each instruction over what that calls."""
         start = len(self.schedule)
-        position = self._positions[computation.name]
-        call = Invocation(computation, position, start, arguments, start)
-        self.done[computation.name] = call
+        call = Invocation(computation, computation.place, start, arguments, start)
+        self.done[computation.place] = call
         if self._depth == DEEPEST:
             self.skip("computation that is nested too deep")
             return call
@@ -223,20 +174,29 @@ class Walk:
 
     def _read_operands(self, call: Invocation) -> None:
         """Find the operands of a computation's rows, and number the rows."""
-        computation, operands, opcodes = call.computation, self.operands, self.opcodes
-        row_of = self._rows_by_name(computation)
-        for row in computation.rows:
-            operands[row] = (
-                []
-                if opcodes[row] in ("parameter", "constant")
-                else self._operand_places(row, row_of)
-            )
-        controls: dict[int, list[int]] = {}
-        for row in self._controls.intersection(computation.rows):
-            names = HloInstruction(computation, row).control_predecessors
-            controls[row] = [row_of[name] for name in names if name in row_of]
-        order = post_order(computation.rows, operands, controls)
+        operands, links = self.operands, self.module.links
+        offsets, targets = links.operand_offsets, links.operand_rows
+        rows = call.computation.rows
+        for row in rows:
+            operands[row] = found = [o * NODES for o in targets[offsets[row] : offsets[row + 1]]]
+            if found and (min(found) < 0 or row in links.operand_elements):
+                operands[row] = self._operand_places(row)
+        order = links.post_order(rows)
         self.numbers.update(zip(order, itertools.count(call.position * COMPUTATION)))
+
+    def _operand_places(self, row: int) -> list[int]:
+        """Return the places of a row's operands; those that name nothing are left out."""
+        links = self.module.links
+        operands = links.operands_of(row)
+        indices = links.operand_elements.get(row, ((),) * len(operands))
+        found: list[int] = []
+        for operand, index in zip(operands, indices, strict=True):
+            node = None if operand == NOTHING else self.tree(operand).at(index)
+            if node is None:
+                self.skip("operand that names nothing")
+            else:
+                found.append(operand * NODES + node)
+        return found
 
     def _visit(self, call: Invocation, row: int) -> None:
         """Find the values of one row, and what its operands' values are used for."""
@@ -247,8 +207,10 @@ class Walk:
         self.schedule.append(row)
         self._instants[row] = instant
         self.value_lists[row] = found
-        self._hold(found, row, instant)
-        self.use(opcode, self.operands[row], instant)
+        if rule is not None:  # what a row defines has its position there
+            self._hold(found, row, instant)
+        if operands := self.operands[row]:
+            self.use(opcode, operands, instant)
         if opcode in IN_PLACE or row in self.aliasing:
             self.join_in_place(row, found, opcode)
 

@@ -200,7 +200,7 @@ class Links:
             used = {target for row in rows for target in self.operands_of(row)}
         for row in rows if controls else ():
             used.update(controls.get(row, ()))
-        order: dict[int, None] = {}
+        order: dict[int, None] = {NOTHING: None}  # which is no row, and never waits
         visiting: set[int] = set()
         for root in rows:
             if root in used:
@@ -215,11 +215,11 @@ class Links:
                     order[row] = None
                 else:
                     visiting.add(row)
-                    operands = targets[offsets[row] : offsets[row + 1]]
-                    stack.extend(target for target in reversed(operands) if target != NOTHING)
-                    stack.extend(controls.get(row, ()))
+                    stack.extend(reversed(targets[offsets[row] : offsets[row + 1]]))
+                    if row in controls:
+                        stack.extend(controls[row])
         order.update(dict.fromkeys(rows))
-        return list(order)
+        return list(islice(order, 1, None))
 
     # ---- computations --------------------------------------------------------------------------
 
