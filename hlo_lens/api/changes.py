@@ -1,10 +1,11 @@
-"""What changed between two compiles."""
+"""Changes between two compiles."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.comparison.dump_diff import DumpDiff
 from hlo_lens.analysis.comparison.module_diff import SUBJECTS, module_diff
 from hlo_lens.analysis.comparison.module_pairs import pair_modules
 from hlo_lens.analysis.program_diff.difference import program_diff
@@ -13,62 +14,39 @@ from hlo_lens.api.sides import load_sides
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     import pandas as pd
 
-    from hlo_lens.analysis.comparison.module_diff import ModuleDiff
     from hlo_lens.analysis.program_diff.difference import ProgramDiff
     from hlo_lens.api.sides import LoadedSide, Side, SideModule
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
     from hlo_lens.report.render.table import Report
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diff:
-    """What changed between two dumps.
+@dataclass(frozen=True, kw_only=True)
+class Diff(DumpDiff):
+    """Changes between two dumps, and the dumps.
 
     Attributes:
         base: Before.
         head: After.
-        modules: What changed in each module that both have.
-        places: Place in the base and in the head of each of these.
-        added: Modules that only the head has.
-        removed: Modules that only the base has.
-        copies: Places in the base and in the head of modules that were left out as copies of
-            others.
     """
 
     base: LoadedSide
     head: LoadedSide
-    modules: tuple[ModuleDiff, ...]
-    places: tuple[tuple[int, int], ...]
-    added: tuple[ModuleSnapshot, ...]
-    removed: tuple[ModuleSnapshot, ...]
-    copies: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
-
-    @property
-    def identical(self) -> bool:
-        """Whether nothing changed."""
-        return not self.added and not self.removed and all(m.identical for m in self.modules)
-
-    @property
-    def unknown(self) -> Mapping[str, tuple[str, ...]]:
-        """Name of each module of which something could not be compared, to what."""
-        return {m.head.name: m.unknown for m in self.modules if m.unknown}
 
     def to_dict(self) -> dict[str, object]:
-        """Return the object that scripts rely on, as ``hlo-lens diff -f json`` prints it."""
+        """Return the JSON object that ``hlo-lens diff -f json`` prints."""
         from hlo_lens.report.comparison.objects import diff_object
 
         return diff_object(self)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the numbers as a pandas frame: module, subject, metric, base, head, delta.
+        """Return the figures as a pandas frame: module, subject, metric, base, head, delta.
 
-        Subjects are ``memory`` (bytes) and ``collectives`` (how many of each kind). What one side
-        does not know is missing, and so is the delta then.
+        Subjects are ``memory`` (bytes) and ``collectives`` (number of each kind). Unknown values
+        are missing, and so are their differences.
         """
         import pandas as pd
 
@@ -109,19 +87,19 @@ def diff(
     heed: Sequence[str] = (),
     force: bool = False,
 ) -> Diff:
-    """Return what changed between two compiles.
+    """Return the changes between two compiles.
 
     Args:
-        base: Before: a path (file, folder or snapshot), a `Dump` or a `Snapshot`.
+        base: Before: a path (file, folder or snapshot), a program, a `Dump` or a `Snapshot`.
         head: After.
-        only: What to compare: ``memory``, ``collectives``, ``sharding``, ``program``.
-        heed: Kinds of noise in the program that are to count, such as ``names``.
-        force: Compare what cannot be compared: an estimate with what XLA assigned.
+        only: Subjects to compare: ``memory``, ``collectives``, ``sharding``, ``program``.
+        heed: Noise kinds to report as changes, such as ``names``.
+        force: Compare an estimate of memory with what XLA assigned, too.
 
     Raises:
         UnreadableError: If a path cannot be read.
         DumpSyntaxError: If it cannot be parsed, or is a snapshot of a newer version.
-        UsageError: If there is nothing of the name to compare.
+        UsageError: If there is no such subject or noise kind.
     """
     sides = load_sides(base, head, limits_estimate="program" in only)
     return diff_sides(*sides, only=only, heed=heed, is_forced=force)
@@ -135,7 +113,7 @@ def diff_sides(
     heed: Sequence[str] = (),
     is_forced: bool = False,
 ) -> Diff:
-    """Return what changed between two sides that have been read."""
+    """Return the changes between two sides."""
     unknown = set(only) - set(SUBJECTS)
     if unknown or not only:
         message = (
@@ -187,7 +165,7 @@ def compare_programs(base: HloModule, head: HloModule, *, heed: Sequence[str] = 
 
 
 def noise_of(words: Sequence[str]) -> frozenset[Noise]:
-    """Return the kinds of noise that some words name; raises UsageError for others."""
+    """Return the noise kinds of some names; raises UsageError for unknown ones."""
     kinds = {kind.value: kind for kind in Noise}
     unknown = [word for word in words if word not in kinds]
     if unknown:
@@ -197,7 +175,7 @@ def noise_of(words: Sequence[str]) -> frozenset[Noise]:
 
 
 def _program(base: SideModule, head: SideModule, heed: Collection[Noise]) -> ProgramDiff | None:
-    """Return what changed in the program; None where a side has no HLO text."""
+    """Return the changes of the program; None if a side has no HLO text."""
     one, other = base.hlo, head.hlo
     if one is None or other is None:
         return None

@@ -1,4 +1,4 @@
-"""A compile judged by rules, against a baseline or by itself."""
+"""Judgement of a compile by rules, against a baseline or by itself."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from hlo_lens.analysis.gate.judge import Candidate, Judgement, Sides, judge
 from hlo_lens.api.changes import Diff, diff_sides
 from hlo_lens.api.sides import LoadedSide, fingerprint_of, load_side, load_sides
 from hlo_lens.load import read_source
-from hlo_lens.text.errors import UnknownNameError, UsageError
+from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Sequence
 
     from hlo_lens.analysis.gate.budget import Rule
-    from hlo_lens.api.sides import Progress, Side, SideModule
+    from hlo_lens.api.modules import Progress
+    from hlo_lens.api.sides import Side, SideModule
 
 _SUBJECTS = ("memory", "collectives", "sharding")
-"""What rules are explained by; instructions are in no rule's explanation."""
+"""Subjects that contributors to failures come from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """What became of rules.
+    """Verdicts of rules on a compile.
 
     Attributes:
-        judgement: Verdict on each rule and module.
-        diff: What changed; None without a baseline.
-        head: What was judged.
+        judgement: Verdict of each rule on each module.
+        diff: Changes against the baseline; None without one.
+        head: The compile.
     """
 
     judgement: Judgement
@@ -53,18 +54,18 @@ def check(
     """Judge a compile.
 
     Args:
-        head: What is judged: a path, a `Dump` or a `Snapshot`.
-        baseline: What it is compared with.
+        head: The compile: a path, a program, a `Dump` or a `Snapshot`.
+        baseline: The compile to compare with.
         budget: Path of a budget file; without it and without rules nothing may grow.
         rules: Further rules in short, such as ``memory.temp_bytes>+2%``.
         pattern: Modules in whose names this is found; None for all.
-        force: Compare what cannot be compared.
+        force: Compare sides that cannot be compared, too.
         progress: Called with modules done and modules in all.
 
     Raises:
         UnreadableError: If a path cannot be read.
         DumpSyntaxError: If a dump cannot be parsed.
-        UsageError: If a rule makes no sense, or there is nothing to judge by.
+        UsageError: If a rule is not understood, or there is none.
     """
     given = [] if budget is None else [*read_budget(read_source(budget).text, budget)]
     given += [short_rule(rule) for rule in rules]
@@ -74,10 +75,7 @@ def check(
             raise UsageError(message)
         given = [*default_rules()]
     if baseline is None:
-        side = load_side(head, progress=progress).selected(pattern)
-        if pattern is not None and not side.modules:
-            message = f"no module matches {pattern.pattern!r}"
-            raise UnknownNameError(message)
+        side = load_side(head, pattern=pattern, progress=progress)
         return judge_sides(given, side, None, is_forced=force)
     base, side = load_sides(baseline, head, pattern=pattern, progress=progress, with_programs=False)
     compared = diff_sides(base, side, only=_SUBJECTS, is_forced=force)
@@ -87,34 +85,19 @@ def check(
 def judge_sides(
     rules: Sequence[Rule], head: LoadedSide, diff: Diff | None, *, is_forced: bool
 ) -> Checked:
-    """Return what became of rules on the modules of a head that has been read."""
+    """Return the verdicts of rules on the modules of a side."""
+    candidates = [Candidate(head=m.snapshot, place=place) for place, m in enumerate(head.modules)]
     if diff is None:
-        alone = [
-            Candidate(head=module.snapshot, place=place)
-            for place, module in enumerate(head.modules)
-        ]
-        judgement = judge(rules, Sides(candidates=alone, has_baseline=False))
+        judgement = judge(rules, Sides(candidates=candidates, has_baseline=False))
         return Checked(judgement=judgement, diff=None, head=head)
-    partners = {
-        other: (one, found) for (one, other), found in zip(diff.places, diff.modules, strict=True)
-    }
-    candidates: list[Candidate] = []
+    for (one, other), found in zip(diff.places, diff.modules, strict=True):
+        pair = diff.base.modules[one], head.modules[other]
+        candidates[other] = dataclasses.replace(
+            candidates[other], diff=found, is_same_program=cache(partial(_is_same_program, *pair))
+        )
     copies = set(diff.copies[1])  # their programs are judged where they are paired
-    for place, module in enumerate(head.modules):
-        if place in copies:
-            continue
-        candidate = Candidate(head=module.snapshot, place=place)
-        if place in partners:
-            one, found = partners[place]
-            base = diff.base.modules[one]
-            candidate = dataclasses.replace(
-                candidate,
-                diff=found,
-                is_same_program=cache(partial(_is_same_program, base, module)),
-            )
-        candidates.append(candidate)
     sides = Sides(
-        candidates=candidates,
+        candidates=[candidate for candidate in candidates if candidate.place not in copies],
         has_baseline=True,
         gone=[module.name for module in diff.removed],
         is_forced=is_forced,

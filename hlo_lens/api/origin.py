@@ -1,4 +1,4 @@
-"""What only the names of a dump's files, and files beside them, tell: target and compiler."""
+"""Target and compiler of a dump, from the names of its files and from files next to them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _TARGET_FILES = "*target_arguments.txt*"
 
 
 def toolchain_of(dump: ModuleDump) -> str | None:
-    """Return the compiler that the names of files tell: libtpu writes its change list there."""
+    """Return the compiler: libtpu writes its change list into file names; None for others."""
     match = next((m for file in dump.files if (m := _CHANGE_LIST.search(Path(file).name))), None)
     return None if match is None else f"libtpu cl {match[1]}"
 
 
 def target_of(dump: ModuleDump) -> str | None:
-    """Return a GPU's architecture from the stage's name, a TPU's topology from its own file.
+    """Return a GPU's architecture from the stage's name, a TPU's topology from its file.
 
-    Of an architecture only the number: XLA writes sm_9.0 or sm_9.0a for one GPU.
+    The letter of an architecture is left out: XLA writes sm_9.0 or sm_9.0a for one GPU.
     """
     match = _GPU_STAGE.match(dump.stage or "")
     if match is not None:
@@ -51,7 +51,7 @@ def target_of(dump: ModuleDump) -> str | None:
 
 
 def _tpu_target(text: str) -> str | None:
-    """Return version and chips of a TPU as libtpu prints them; None if nothing tells them."""
+    """Return version and chips of a TPU as libtpu prints them; None without version."""
     version = _TPU_VERSION.search(text)
     if version is None:
         return None

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.comparison.collective_diff import CollectiveRow
+    from hlo_lens.analysis.comparison.dump_diff import DumpDiff
     from hlo_lens.analysis.comparison.module_diff import ModuleDiff
     from hlo_lens.analysis.gate.judge import Judgement
-    from hlo_lens.report.comparison.objects import DiffLike
 
 LEAST_BYTES = 1 << 10
 """Growth of less than this at a peak is not worth a line on somebody's pull request."""
 
 
-def diff_annotations(diff: DiffLike) -> list[Annotation]:
+def diff_annotations(diff: DumpDiff) -> list[Annotation]:
     """Return what got worse in all modules, what costs the most first, each line once a title."""
     found = [item for module in diff.modules for item in _of_module(module)]
     found.sort(key=lambda item: (-item[0], item[1].source or "", item[1].message))

@@ -1,51 +1,31 @@
-"""The JSON object of ``hlo-lens diff``, whose names scripts rely on: more may come, none changes.
+"""JSON object of ``hlo-lens diff``. Scripts rely on its names: they may be added to, none changes.
 
-Bytes are integers. A key whose value is not known is there with null; 0 means zero.
+Bytes are integers. A key whose value is unknown is present with null; 0 means zero.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from hlo_lens.report.comparison.program import program_diff_json
+from hlo_lens.model.snapshot.writing import facts_object
+from hlo_lens.report.comparison.program import COUNTS, program_diff_json
 from hlo_lens.report.render.envelope import envelope
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
+    from hlo_lens.analysis.comparison.collective_diff import CollectiveDiff
+    from hlo_lens.analysis.comparison.delta import Delta
+    from hlo_lens.analysis.comparison.dump_diff import DumpDiff
+    from hlo_lens.analysis.comparison.memory_diff import MemoryDiff
     from hlo_lens.analysis.comparison.module_diff import ModuleDiff
     from hlo_lens.analysis.comparison.peak_diff import PeakDiff
+    from hlo_lens.analysis.result import Result
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
     from hlo_lens.model.snapshot.rows import SpacePeak
 
-PROGRAM_COUNTS = ("unchanged", "changed", "added", "removed", "moved")
 
-
-class DiffLike(Protocol):
-    """What `compare.Diff` has."""
-
-    @property
-    def identical(self) -> bool:
-        """Whether nothing changed."""
-
-    @property
-    def modules(self) -> Sequence[ModuleDiff]:
-        """Modules of both sides."""
-
-    @property
-    def added(self) -> Sequence[ModuleSnapshot]:
-        """Modules of the head alone."""
-
-    @property
-    def removed(self) -> Sequence[ModuleSnapshot]:
-        """Modules of the base alone."""
-
-    @property
-    def copies(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Places of modules that were left out as copies of others, on both sides."""
-
-
-def diff_object(diff: DiffLike) -> dict[str, object]:
+def diff_object(diff: DumpDiff) -> dict[str, object]:
     """Return the whole object."""
     return envelope(
         "diff",
@@ -63,7 +43,7 @@ def _unpaired(module: ModuleSnapshot) -> dict[str, object]:
 
 def module_object(diff: ModuleDiff) -> dict[str, object]:
     """Return the object of one pair of modules."""
-    memory, collectives, shardings = diff.memory, diff.collectives, diff.shardings
+    shardings = diff.shardings
     return {
         "name_base": diff.base.name,
         "name_head": diff.head.name,
@@ -72,38 +52,35 @@ def module_object(diff: ModuleDiff) -> dict[str, object]:
         "note": diff.note or None,
         "incomparable": list(diff.differences),
         "toolchain": diff.toolchain or None,
-        "memory": None
-        if memory is None
-        else {name: delta.to_dict() for name, delta in memory.metrics.items()},
-        "memory_source": None
-        if memory is None
-        else {"base": memory.base_source, "head": memory.head_source},
-        "memory_problem": None if memory is None else memory.problem or None,
-        "memory_unexplained": [] if memory is None else list(memory.unexplained),
-        "memory_rows": []
-        if memory is None
-        else [row for peak in memory.peaks for row in peak.objects()],
-        "peaks": [] if memory is None else [_peak(peak) for peak in memory.peaks],
-        "donation_rows": [] if diff.donations is None else diff.donations.objects(),
-        "collectives": None
-        if collectives is None
-        else {name: _count(delta.to_dict()) for name, delta in collectives.counts.items()},
-        "collectives_dynamic": None
-        if collectives is None
-        else {name: _count(delta.to_dict()) for name, delta in collectives.dynamic_counts.items()},
-        "wire_bytes_per_device": None if collectives is None else collectives.wire_bytes.to_dict(),
-        "collective_rows": [] if collectives is None else collectives.objects(),
-        "sharding_rows": [] if shardings is None else shardings.objects(),
+        **_memory(diff.memory),
+        "donation_rows": _rows(diff.donations),
+        **_collectives(diff.collectives),
+        "sharding_rows": _rows(shardings),
         "sharding_unknown": None if shardings is None else shardings.unknown,
         "sharding_problem": None if shardings is None else shardings.problem or None,
         "program": _program(diff),
-        "program_rows": [] if diff.program is None else diff.program.objects(),
+        "program_rows": _rows(diff.program),
         "program_identical": diff.is_program_equal,
     }
 
 
-def _count(delta: Mapping[str, int | None]) -> dict[str, int | None]:
-    return {"base": delta["base"], "head": delta["head"]}
+def _rows(result: Result | None) -> list[object]:
+    return [] if result is None else [*result.objects()]
+
+
+def _memory(memory: MemoryDiff | None) -> dict[str, object]:
+    names = ("memory", "memory_source", "memory_problem")
+    if memory is None:
+        lists: dict[str, object] = {"memory_unexplained": [], "memory_rows": [], "peaks": []}
+        return {**dict.fromkeys(names), **lists}
+    return {
+        "memory": {name: delta.to_dict() for name, delta in memory.metrics.items()},
+        "memory_source": {"base": memory.base_source, "head": memory.head_source},
+        "memory_problem": memory.problem or None,
+        "memory_unexplained": list(memory.unexplained),
+        "memory_rows": [row for peak in memory.peaks for row in peak.objects()],
+        "peaks": [_peak(peak) for peak in memory.peaks],
+    }
 
 
 def _peak(peak: PeakDiff) -> dict[str, object]:
@@ -121,21 +98,32 @@ def _peak(peak: PeakDiff) -> dict[str, object]:
 def _moment(peak: SpacePeak | None) -> dict[str, object] | None:
     if peak is None:
         return None
+    return facts_object(peak, leave_out=("color", "name", "is_peak", "groups"))
+
+
+def _collectives(found: CollectiveDiff | None) -> dict[str, object]:
+    if found is None:
+        names = ("collectives", "collectives_dynamic", "wire_bytes_per_device")
+        return {**dict.fromkeys(names), "collective_rows": []}
     return {
-        "bytes": peak.bytes,
-        "opcode": peak.opcode,
-        "op_name": peak.op_name,
-        "source": peak.source,
+        "collectives": _counts(found.counts),
+        "collectives_dynamic": _counts(found.dynamic_counts),
+        "wire_bytes_per_device": found.wire_bytes.to_dict(),
+        "collective_rows": found.objects(),
     }
 
 
+def _counts(deltas: Mapping[str, Delta]) -> dict[str, object]:
+    return {kind: {"base": delta.base, "head": delta.head} for kind, delta in deltas.items()}
+
+
 def _program(diff: ModuleDiff) -> Mapping[str, object] | None:
-    """Return how many instructions changed; all null where no text tells which."""
+    """Return the numbers of instructions by change; all null if only digests are known."""
     if "program" not in diff.subjects:
         return None
     if diff.program is not None:
         return program_diff_json(diff.program)
     if diff.is_program_equal:
-        counts: dict[str, int | None] = dict.fromkeys(PROGRAM_COUNTS, 0)
+        counts: dict[str, int | None] = dict.fromkeys(COUNTS, 0)
         return {**counts, "unchanged": diff.head.facts.instructions}
-    return dict.fromkeys(PROGRAM_COUNTS)
+    return dict.fromkeys(COUNTS)

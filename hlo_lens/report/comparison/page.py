@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.comparison.collective_details import Detail
     from hlo_lens.analysis.comparison.collective_diff import CollectiveDiff
+    from hlo_lens.analysis.comparison.dump_diff import DumpDiff
     from hlo_lens.analysis.comparison.module_diff import ModuleDiff
     from hlo_lens.analysis.comparison.sharding_diff import ShardingDiff
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
-    from hlo_lens.report.comparison.objects import DiffLike
 
 MOST_CHARACTERS = 65_000
 """Longest Markdown; a comment on GitHub may have 65,536 characters."""
@@ -47,7 +47,7 @@ ONLY_FINGERPRINT = (
 )
 
 
-def diff_report(diff: DiffLike, names: tuple[str, str]) -> Report:
+def diff_report(diff: DumpDiff, names: tuple[str, str]) -> Report:
     """Return the report on a diff.
 
     Args:
@@ -68,7 +68,7 @@ def diff_report(diff: DiffLike, names: tuple[str, str]) -> Report:
     )
 
 
-def _head(diff: DiffLike, names: tuple[str, str]) -> Section:
+def _head(diff: DumpDiff, names: tuple[str, str]) -> Section:
     """Return what is said of all modules together."""
     changed = sum(not module.identical for module in diff.modules)
     facts = [("compared", " -> ".join(names))]

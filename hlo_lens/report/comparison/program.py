@@ -1,11 +1,12 @@
-"""What changed in a program, for people and for scripts: a part of ``hlo-lens diff``.
+"""Program diff as text, tables and JSON, a part of ``hlo-lens diff``.
 
-Module-wide changes of one kind (donations of many parameters) are one row, like equal edits of
-instructions.
+Changes of the module of one kind (donations of many parameters) are one row, as equal edits of
+instructions are.
 """
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.noise import Noise
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.result import Row
 
 SHOWN = ("edit", "instructions", "opcode", "what", "where", "op_name", "source")
-"""Columns of the table of edits that people see."""
+"""Columns of edits in text."""
+
+COUNTS = ("unchanged", "changed", "added", "removed", "moved")
+"""Numbers of instructions by change."""
 
 _MODULE_COLUMNS = (
     Column("what", Unit.NONE, "input_output_alias, buffer_donor, or the header attribute"),
@@ -40,7 +44,7 @@ _LONGEST = 120
 
 
 def program_diff_facts(diff: ProgramDiff) -> tuple[tuple[str, str], ...]:
-    """Return label and text of the lines that say it all in short."""
+    """Return label and text of the summary lines."""
     if diff.identical:
         text = f"no change: {plural(diff.unchanged, 'instruction')}"
     else:
@@ -49,7 +53,7 @@ def program_diff_facts(diff: ProgramDiff) -> tuple[tuple[str, str], ...]:
 
 
 def program_diff_tables(diff: ProgramDiff) -> tuple[Table, ...]:
-    """Return the tables of a difference: of the module, and of the instructions; none if empty."""
+    """Return the tables of changes of the module, and of instructions; without empty ones."""
     tables = []
     module = tuple(_module_rows(diff))
     if module:
@@ -68,7 +72,7 @@ def program_diff_tables(diff: ProgramDiff) -> tuple[Table, ...]:
 
 
 def program_diff_json(diff: ProgramDiff) -> Mapping[str, object]:
-    """Return the object ``program`` of the JSON: counts of instructions, and what was ignored."""
+    """Return the JSON object ``program``: counts of instructions, and ignored noise."""
     return {
         **_counts(diff),
         "identical": diff.identical,
@@ -76,14 +80,14 @@ def program_diff_json(diff: ProgramDiff) -> Mapping[str, object]:
         "left_out_head": diff.left_out_head,
         "unseen_literals": diff.unseen_literals,
         "ignored": {kind.value: count for kind, count in diff.ignored.items()},
-        "module_changes": [_change(change) for change in diff.module_changes],
+        "module_changes": [asdict(change) for change in diff.module_changes],
     }
 
 
 def ignored_text(diff: ProgramDiff) -> str:
-    """Return what was ignored, in words; empty for nothing.
+    """Return the ignored noise kinds with their numbers; empty without noise.
 
-    The numbers are instructions; of the order of computations it is computations.
+    Numbers count instructions; of the order of computations they count computations.
     """
     return ", ".join(
         f"{kind.value} ({format_count(count)})" for kind, count in diff.ignored.items()
@@ -91,27 +95,17 @@ def ignored_text(diff: ProgramDiff) -> str:
 
 
 def text_note(diff: ProgramDiff) -> str | None:
-    """Return a note where programs are equal whose texts `hlo-lens ls` takes for different."""
+    """Return a note if programs are equal whose texts differ for `hlo-lens ls`, else None."""
     is_equal = diff.identical and not _OF_TEXTS.isdisjoint(diff.ignored)
     return TEXTS_DIFFER if is_equal else None
 
 
 def _counts(diff: ProgramDiff) -> dict[str, int]:
-    return {
-        "unchanged": diff.unchanged,
-        "changed": diff.changed,
-        "added": diff.added,
-        "removed": diff.removed,
-        "moved": diff.moved,
-    }
-
-
-def _change(change: Change) -> Mapping[str, object]:
-    return {"what": change.what, "base": change.base, "head": change.head}
+    return {name: getattr(diff, name) for name in COUNTS}
 
 
 def _module_rows(diff: ProgramDiff) -> Iterator[Row]:
-    """Yield module-wide changes, those of one respect and direction as one."""
+    """Yield changes of the module, those of one attribute and direction as one row."""
     groups: dict[tuple[str, str], list[Change]] = {}
     for change in diff.module_changes:
         edit = "gained" if change.base is None else "lost" if change.head is None else "changed"
@@ -125,7 +119,7 @@ def _module_rows(diff: ProgramDiff) -> Iterator[Row]:
 
 
 def _few(texts: list[str]) -> str | None:
-    """Return the first few of some texts, and how many others there are."""
+    """Return the first few texts and the number of the others; None without any."""
     shown = [t if len(t) <= _LONGEST else f"{t[: _LONGEST - 3]}..." for t in texts[:_NAMED]]
     more = len(texts) - len(shown)
     return "; ".join([*shown, *([f"[{more} more]"] if more else [])]) or None
@@ -134,6 +128,5 @@ def _few(texts: list[str]) -> str | None:
 def _notes(diff: ProgramDiff) -> Iterator[str]:
     if diff.unseen_literals:
         yield (
-            f"{plural(diff.unseen_literals, 'constant')} of which a text leaves out the value: "
-            "taken to be equal"
+            f"{plural(diff.unseen_literals, 'constant')} without printed value: taken to be equal"
         )

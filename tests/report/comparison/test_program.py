@@ -68,7 +68,7 @@ def test_tables_tell_the_module_then_the_instructions() -> None:
         "op_name": "jit(f)/sin",
         "source": "f.py:3",
     }
-    assert program.notes == ("1 constant of which a text leaves out the value: taken to be equal",)
+    assert program.notes == ("1 constant without printed value: taken to be equal",)
 
 
 def _shown(table: Table) -> list[list[Cell]]:
