@@ -9,7 +9,7 @@ from hlo_lens.analysis.program_diff.attribute_columns import AttributeColumns
 from hlo_lens.analysis.program_diff.graph import ProgramGraph
 from hlo_lens.analysis.program_diff.graph_operands import GraphOperands, numbers_key
 from hlo_lens.analysis.program_diff.labels import LabelParts
-from hlo_lens.model.hlo.columns import OPERANDS, OPERANDS_END, STRIDE
+from hlo_lens.model.hlo.columns import NOTHING, OPERANDS, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo.instruction import CALLING_ATTRIBUTES, HloInstruction
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
@@ -279,19 +279,16 @@ class _Builder:
 
     def _find_wrapped(self) -> Iterator[tuple[int, tuple[str, AttributeText]]]:
         """Yield the computations of one operation on their parameters that an async-start calls."""
-        for computation in self._module.computations:
-            for instruction in computation.instructions:
-                opcode = instruction.opcode
-                if not _starts(opcode):
-                    continue
-                for name in instruction.called_computations:
-                    position = self._positions.get(name, -1)
-                    root = self._module.computations[position].root if position >= 0 else None
-                    if root is not None and _is_wrapped(root, opcode):
-                        attributes, _ = self._labels.attribute_list(
-                            root.attribute_list, self._reader
-                        )
-                        yield position, (root.opcode, attributes)
+        module = self._module
+        calls = module.links.calls
+        for row, position in zip(calls.rows, calls.places, strict=True):
+            opcode = module.opcodes[row]
+            if position == NOTHING or not _starts(opcode):
+                continue
+            root = module.computations[position].root
+            if root is not None and _is_wrapped(root, opcode):
+                attributes, _ = self._labels.attribute_list(root.attribute_list, self._reader)
+                yield position, (root.opcode, attributes)
 
 
 def _starts(opcode: str) -> bool:

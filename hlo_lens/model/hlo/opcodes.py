@@ -1,8 +1,8 @@
 """Opcodes and their traits: one row per opcode, which every pass asks.
 
 Opcodes are an open set. An opcode without a row has no trait at all: nothing is claimed of it.
-Async sugar (``dot-start``, ``dot-update``, ``dot-done``) has the traits that follow from its base
-and its ending.
+Async sugar (``dot-start``, ``dot-update``, ``dot-done``) has base, ending, and may name the
+computation that it wraps.
 
 Sources: hlo_opcode.h for the names, and the XLA functions that the traits name, as of August 2026.
 """
@@ -328,12 +328,9 @@ def opcode_traits(opcode: str) -> OpcodeTraits:
     if opcode in OPCODES:
         return OPCODES[opcode]
     base, phase = _split_phase(opcode)
-    row = OPCODES.get(base) if phase else None
-    if row is None:
+    if not phase or base not in OPCODES:
         return OpcodeTraits(opcode=opcode, base=base, phase=phase)
-    return OpcodeTraits(
-        opcode=opcode, base=base, phase=phase, is_known=True, is_caller=row.is_caller
-    )
+    return OpcodeTraits(opcode=opcode, base=base, phase=phase, is_known=True, is_caller=True)
 
 
 def opcodes_where(predicate: Callable[[OpcodeTraits], bool]) -> frozenset[str]:

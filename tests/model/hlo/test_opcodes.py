@@ -57,11 +57,11 @@ def test_nothing_is_claimed_of_an_opcode_without_a_row() -> None:
     assert opcode_traits("quantum-dot") == expected
 
 
-def test_sugar_may_call_what_its_base_calls_and_claims_nothing_else() -> None:
+def test_sugar_may_name_what_it_wraps_and_claims_nothing_else() -> None:
     expected = OpcodeTraits(
-        opcode="reduce-start", base="reduce", phase="start", is_known=True, is_caller=True
+        opcode="slice-start", base="slice", phase="start", is_known=True, is_caller=True
     )
-    assert opcode_traits("reduce-start") == expected
+    assert opcode_traits("slice-start") == expected
     assert expected.is_sugar
     assert not opcode_traits("all-reduce-start").is_sugar
 
