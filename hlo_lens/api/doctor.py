@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.dumps.health import dump_health, empty_findings
 from hlo_lens.analysis.dumps.xla_flags import (
@@ -19,16 +20,30 @@ from hlo_lens.analysis.dumps.xla_flags import (
 from hlo_lens.load import EmptyDumpError, load
 from hlo_lens.load.environment import debug_options, installed_versions, jaxlib_flags
 from hlo_lens.report.dumps.page import Examination
-from hlo_lens.text.errors import HloLensError
+from hlo_lens.text.errors import HloLensError, UsageError
 from hlo_lens.text.version import __version__
 
+if TYPE_CHECKING:
+    from hlo_lens.analysis.dumps.reader_comparison import ReaderComparison
+    from hlo_lens.api.modules import Progress
 
-def examine(path: str | None) -> Examination:
-    """Return what is to be said of this machine and, if there is one, of a dump.
+
+def examine(
+    path: str | None, *, reference: bool = False, progress: Progress | None = None
+) -> Examination:
+    """Return versions, variables and, of a dump, what it has and lacks.
 
     Args:
         path: File, folder or archive; None for the machine alone.
+        reference: Read each text of the dump also by the grammar alone, and compare.
+        progress: Called with files compared and files in all.
+
+    Raises:
+        UsageError: If `reference` is set without a path.
     """
+    if reference and path is None:
+        message = "--reference compares the texts of a dump; name its PATH"
+        raise UsageError(message)
     versions, variables = installed_versions(__version__), _variables()
     if path is None:
         return Examination(versions=versions, variables=variables)
@@ -45,7 +60,14 @@ def examine(path: str | None) -> Examination:
         dump=dump,
         health=dump_health(dump),
         findings=options,
+        readers=_readers(path, progress) if reference else None,
     )
+
+
+def _readers(path: str, progress: Progress | None) -> ReaderComparison:
+    from hlo_lens.api.readers import compare_readers  # Lark, which others must not pay
+
+    return compare_readers(path, progress=progress)
 
 
 def _variables() -> list[Finding]:

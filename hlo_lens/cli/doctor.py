@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from hlo_lens.cli.output import output_options
-from hlo_lens.text.errors import UnreadableError
+from hlo_lens.cli.progress import progress_bar
+from hlo_lens.text.errors import DumpMismatchError, UnreadableError
 
 if TYPE_CHECKING:
     from hlo_lens.cli.output import Output
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 _EXAMPLE = """\b
 Example:
   hlo-lens doctor DIR
+  hlo-lens doctor DIR --reference
   hlo-lens doctor
   XLA_FLAGS="--xla_dump_to=DIR" hlo-lens doctor -f json | jq '.variables'
 """
@@ -22,18 +24,28 @@ Example:
 
 @click.command(epilog=_EXAMPLE)
 @click.argument("path", required=False, type=click.Path(allow_dash=True, readable=False))
+@click.option(
+    "--reference",
+    is_flag=True,
+    help="Read each text also by the grammar alone, and compare (slow: seconds per MB).",
+)
 @output_options
-def doctor(path: str | None, output: Output) -> None:
+def doctor(path: str | None, reference: bool, output: Output) -> None:
     """Say which flags to set, why a folder has nothing to read, what is missing in this dump.
 
     Looks at versions, XLA_FLAGS and its kin, and, with PATH, at the texts of a dump. Nothing of jax
-    is imported, nothing is compiled. Exit code 3 if PATH has nothing to read.
+    is imported, nothing is compiled. Exit code 3 if PATH has nothing to read, 4 if
+    --reference finds a text that the scanner and the grammar read differently.
     """
     from hlo_lens.api.doctor import examine
     from hlo_lens.report.dumps.page import doctor_page
 
-    examination = examine(path)
+    with progress_bar("reading by the grammar") as progress:
+        examination = examine(path, reference=reference, progress=progress)
     output.write(doctor_page(examination))
     if path is not None and examination.dump is None:
         message = f"{path}: nothing to read"
         raise UnreadableError(message)
+    if examination.readers is not None and examination.readers.is_different:
+        message = f"{path}: scanner and grammar read a text differently"
+        raise DumpMismatchError(message)

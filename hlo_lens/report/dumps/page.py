@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.dumps.reader_comparison import EQUAL, VERDICTS
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.dumps.health import DumpHealth
+    from hlo_lens.analysis.dumps.reader_comparison import ReaderComparison
     from hlo_lens.analysis.dumps.xla_flags import Finding
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.dump import Dump
@@ -45,6 +47,7 @@ class Examination:
         dump: What it holds; None where it holds nothing that can be read.
         health: What it has and lacks.
         findings: What is to be said of it beside.
+        readers: Its texts, read by the scanner and by the grammar; None if not asked for.
     """
 
     versions: Mapping[str, str | None]
@@ -53,6 +56,7 @@ class Examination:
     dump: Dump | None = None
     health: DumpHealth | None = None
     findings: Sequence[Finding] = ()
+    readers: ReaderComparison | None = None
 
 
 def doctor_page(examination: Examination) -> Report:
@@ -73,6 +77,7 @@ def doctor_page(examination: Examination) -> Report:
         else [asdict(aside) for aside in examination.dump.left_aside],
         texts=None if examination.health is None else examination.health.to_dict()["rows"],
         findings=[asdict(finding) for finding in all_findings],
+        reference=None if examination.readers is None else examination.readers.to_dict(),
     )
     return Report(kind="doctor", sections=tuple(_sections(examination, all_findings)), data=data)
 
@@ -80,6 +85,8 @@ def doctor_page(examination: Examination) -> Report:
 def _sections(examination: Examination, findings: Sequence[Finding]) -> Iterator[Section]:
     if examination.path is not None:
         yield _dump_section(examination, findings)
+    if examination.readers is not None:
+        yield _readers_section(examination.readers)
     versions = tuple((name, v or "not installed") for name, v in examination.versions.items())
     yield Section(
         title="this machine",
@@ -114,6 +121,22 @@ def _dump_section(examination: Examination, findings: Sequence[Finding]) -> Sect
         tables=(*tables, _findings_table("findings", findings)),
     )
 
+
+def _readers_section(readers: ReaderComparison) -> Section:
+    """Return the section on the texts read by the scanner and by the grammar."""
+    counts = readers.counts
+    if not readers.texts:
+        return Section(title=_READERS, notes=("no text that the grammar reads",))
+    facts = (("texts", ", ".join(f"{n} {verdict}" for verdict, n in counts.items())),)
+    notes = [f"{verdict}: {VERDICTS[verdict]}" for verdict, n in counts.items() if n]
+    shown = ["file", "kind", "characters", "verdict", "scanner_seconds", "grammar_seconds"]
+    if counts[EQUAL] < len(readers.texts):
+        shown += ["line", "place", "field", "scanner", "grammar"]
+    table = Table.of(readers, title="Texts, each read by both", shown=shown)
+    return Section(title=_READERS, facts=facts, tables=(table,), notes=tuple(notes))
+
+
+_READERS = "scanner and grammar"
 
 _COLUMNS = (
     Column("level", Unit.NONE, "error, warning, note or fine"),

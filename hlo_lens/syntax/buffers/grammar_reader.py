@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import functools
+import threading
+from typing import Any
 
 from lark import Lark, Token, Transformer, Tree
 
@@ -11,9 +13,7 @@ from hlo_lens.syntax.buffers.assignment_parts import BufferParts
 from hlo_lens.syntax.buffers.lines import grammar_tree, optional_token
 from hlo_lens.syntax.buffers.live_range_parts import LiveRangeParts, spaced_number
 from hlo_lens.syntax.grammar.files import grammar_text
-
-if TYPE_CHECKING:
-    from hlo_lens.text.source import Source
+from hlo_lens.text.source import Source
 
 GRAMMARS = (*assignment_grammar.GRAMMARS, "live_range", "buffer_dump")
 
@@ -27,7 +27,23 @@ def read_buffer_dump(source: Source) -> tuple[BufferParts, LiveRangeParts]:
     Raises:
         DumpSyntaxError: At the first place that the grammar does not allow.
     """
-    lines = _Lines(source)
+    parser, lines = _parser()
+    with _ONE_AT_A_TIME:
+        buffers, ranges = lines.begin(source)
+        grammar_tree(parser, NAMES, source, "buffer_dump", 0, len(source.text))
+    buffers.end_part()
+    ranges.end()
+    return buffers, ranges
+
+
+_ONE_AT_A_TIME = threading.Lock()
+"""Held while a text is parsed: the parser fills the model of one text at a time."""
+
+
+@functools.cache
+def _parser() -> tuple[Lark, _Lines]:
+    """Return the parser of whole texts, and the transformer that is part of it."""
+    lines = _Lines()
     parser = Lark(
         grammar_text(*GRAMMARS),
         start="buffer_dump",
@@ -37,20 +53,22 @@ def read_buffer_dump(source: Source) -> tuple[BufferParts, LiveRangeParts]:
         maybe_placeholders=True,
         transformer=lines,
     )
-    grammar_tree(parser, NAMES, source, "buffer_dump", 0, len(source.text))
-    lines.buffer_parts.end_part()
-    lines.range_parts.end()
-    return lines.buffer_parts, lines.range_parts
+    return parser, lines
 
 
 class _Lines(Transformer[Token, Any]):
     """Adds each line to the model as soon as it is parsed, so that no tree of the text is kept."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self) -> None:
         super().__init__()
+        self._places = assignment_grammar.Places(0)
+        self.begin(Source(""))
+
+    def begin(self, source: Source) -> tuple[BufferParts, LiveRangeParts]:
+        """Begin with a text, and return what will be filled."""
         self.buffer_parts = BufferParts(source)
         self.range_parts = LiveRangeParts(source)
-        self._places = assignment_grammar.Places(0)
+        return self.buffer_parts, self.range_parts
 
     def allocation_line(self, children: list[Any]) -> None:
         """Add an allocation."""

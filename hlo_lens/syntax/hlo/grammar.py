@@ -8,6 +8,7 @@ are converted as soon as they are parsed.
 from __future__ import annotations
 
 import functools
+import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from lark import Lark, Token, Transformer_NonRecursive, Tree
@@ -91,6 +92,16 @@ def _build(transformer: _Conversion | None = None) -> Lark:
 
 _parser = functools.cache(_build)
 
+_ONE_AT_A_TIME = threading.Lock()
+"""Held while a whole module is parsed: its parser converts for one text at a time."""
+
+
+@functools.cache
+def _module_parser() -> tuple[Lark, _Conversion]:
+    """Return the parser of whole modules, and the conversion that is part of it."""
+    conversion = _Conversion(0)
+    return _build(conversion), conversion
+
 
 @functools.cache
 def _names() -> Mapping[str, str]:
@@ -152,9 +163,11 @@ def read_module(source: Source, add: Callable[[ReadComputation], object]) -> Rea
     Raises:
         DumpSyntaxError: At the first place that the grammar does not allow.
     """
-    conversion = _Conversion(0, add)
+    parser, conversion = _module_parser()
     try:
-        header, tables, *_ = _children(_build(conversion).parse(source.text, start="module"))
+        with _ONE_AT_A_TIME:
+            conversion.add = add
+            header, tables, *_ = _children(parser.parse(source.text, start="module"))
     except UnexpectedInput as error:
         raise syntax_error(error, source, _names()) from error
     except MisplacedError as error:
@@ -188,13 +201,15 @@ class _Conversion(Transformer_NonRecursive[Token, Any]):
 
     Args:
         offset: Where in the source the text begins that was parsed.
+
+    Attributes:
         add: Called with each computation, of which nothing else is kept.
     """
 
-    def __init__(self, offset: int, add: Callable[[ReadComputation], object] | None = None) -> None:
+    def __init__(self, offset: int) -> None:
         super().__init__()
         self._offset = offset
-        self._add = add
+        self.add: Callable[[ReadComputation], object] | None = None
 
     def _span(self, node: _Node | Token) -> tuple[int, int]:
         """Return where a token or rule stands in the source."""
@@ -219,8 +234,8 @@ class _Conversion(Transformer_NonRecursive[Token, Any]):
             attributes=(end, last),
             instructions=_body(body),
         )
-        if self._add is not None:
-            self._add(read)
+        if self.add is not None:
+            self.add(read)
 
     def instruction(self, children: list[_Node | Token | None]) -> ReadInstruction:
         """Return an instruction with all that is written inside it."""

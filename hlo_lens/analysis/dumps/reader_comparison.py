@@ -1,0 +1,94 @@
+"""Whether the scanner and the grammar alone read the texts of a dump alike, and their times."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.result import Column, Result, Unit, row_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hlo_lens.analysis.result import Row
+
+EQUAL = "equal"
+DIFFERENT = "different"
+REFUSED = "refused"
+
+VERDICTS: Mapping[str, str] = {
+    EQUAL: "both readers give the same model",
+    DIFFERENT: "they do not, or the grammar refuses a text that the scanner reads without a gap",
+    REFUSED: "the grammar refuses the text, and the scanner notes gaps or other lines in it too",
+}
+"""What each verdict means."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadText:
+    """One text, read by the scanner and by the grammar.
+
+    Attributes:
+        file: Name of the file.
+        kind: Kind of the text.
+        characters: Its length.
+        verdict: One of `VERDICTS`.
+        line: 1-based line of the first difference, or of the error of the grammar; None without.
+        place: Part of the text where it differs: ``main/add.3``.
+        field: Field of that part.
+        scanner: Value that the scanner read there, or the number of its gaps.
+        grammar: Value that the grammar read there, or its error.
+        scanner_seconds: Time of the scanner.
+        grammar_seconds: Time of the grammar; None if the scanner found nothing to read.
+    """
+
+    file: str
+    kind: str
+    characters: int
+    verdict: str
+    line: int | None = None
+    place: str | None = None
+    field: str | None = None
+    scanner: str | None = None
+    grammar: str | None = None
+    scanner_seconds: float
+    grammar_seconds: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReaderComparison(Result):
+    """The texts of a dump, each read by the scanner and by the grammar alone."""
+
+    KIND: ClassVar[str] = "reader-comparison"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("file", Unit.NONE, "name of the file"),
+        Column("kind", Unit.NONE, "kind of the text"),
+        Column("characters", Unit.COUNT, "length of the text"),
+        Column("verdict", Unit.NONE, "equal, different or refused"),
+        Column("line", Unit.NONE, "line of the first difference, or of the grammar's error"),
+        Column("place", Unit.NONE, "part of the text where it differs"),
+        Column("field", Unit.NONE, "field of that part"),
+        Column("scanner", Unit.NONE, "value that the scanner read there, or its gaps"),
+        Column("grammar", Unit.NONE, "value that the grammar read there, or its error"),
+        Column("scanner_seconds", Unit.NONE, "time of the scanner"),
+        Column("grammar_seconds", Unit.NONE, "time of the grammar"),
+    )
+
+    texts: tuple[ReadText, ...]
+
+    def rows(self) -> Iterator[Row]:
+        """Yield one row for each text, in the order of the files."""
+        for text in self.texts:
+            yield row_of(text, self.COLUMNS)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Verdict to the number of its texts, all verdicts included."""
+        found = Counter(text.verdict for text in self.texts)
+        return {verdict: found[verdict] for verdict in VERDICTS}
+
+    @property
+    def is_different(self) -> bool:
+        """Whether any text is read differently."""
+        return self.counts[DIFFERENT] > 0

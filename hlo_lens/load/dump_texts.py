@@ -1,0 +1,51 @@
+"""The texts of a path, one file after the other, each with its kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hlo_lens.load.stored import STDIN, DiskFile, head_kind, head_of, read_source
+from hlo_lens.text.content_kind import archive_form, sniff
+from hlo_lens.text.dump_kinds import DumpKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.load.stored import StoredFile
+    from hlo_lens.text.source import Source
+
+
+def stored_files(path: str) -> Sequence[StoredFile]:
+    """Return the files of a folder or archive, or the one file of a path.
+
+    Raises:
+        UnreadableError: If the path is an archive that cannot be read.
+    """
+    if path != STDIN and Path(path).is_dir():
+        from hlo_lens.load.folder import files_of
+
+        return list(files_of(Path(path)))
+    file = DiskFile(path)
+    form = None if path == STDIN else archive_form(head_of(file))
+    if form is None:
+        return [file]
+    from hlo_lens.load.archive import archive_files
+    from hlo_lens.load.unread_files import LeftAsides
+
+    return list(archive_files(file, form, LeftAsides()))
+
+
+_NO_TEXT = frozenset({DumpKind.BINARY, DumpKind.ARCHIVE, DumpKind.HLO_PROTO, DumpKind.EMPTY})
+
+
+def dump_text(file: StoredFile) -> tuple[DumpKind, Source] | None:
+    """Return kind and text of a file; None if it is no text.
+
+    Raises:
+        UnreadableError: If the file cannot be read.
+    """
+    if head_kind(file) in _NO_TEXT:
+        return None
+    source = read_source(file)
+    return sniff(source.text), source
