@@ -37,6 +37,7 @@ def check_contents(wheel: Path) -> None:
     wanted |= {str(p.relative_to(ROOT)) for p in (ROOT / "hlo_lens").rglob("*.py")}
     wanted |= {f"hlo_lens/manual/{p.name}" for p in (ROOT / "hlo_lens" / "manual").glob("*.md")}
     wanted |= {"hlo_lens/py.typed", "hlo_lens/__init__.pyi"}
+    wanted.add(f"hlo_lens-{wheel.name.split('-')[1]}.dist-info/licenses/LICENSE")
     missing = sorted(wanted - names)
     if missing:
         sys.exit(f"missing in {wheel.name}: {missing}")

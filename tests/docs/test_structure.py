@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from hlo_lens.cli import COMMANDS, main
-from tests.corpus import ROOT
-from tests.docs.documents import DOCUMENTS, README, TOPICS, blocks, prose
+from hlo_lens.cli import COMMANDS, exit_codes, main
+from tests.docs.documents import DOCUMENTS, MANUAL, README, TOPICS, blocks, prose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,7 +101,13 @@ def _command_lines(document: Path) -> Iterator[tuple[int, str]]:
             yield text.count("\n", 0, match.start()) + 1, _END_OF_COMMAND.sub("", match[1])
 
 
+def test_topic_lists_every_exit_code() -> None:
+    codes = {value for name, value in vars(exit_codes).items() if name.isupper()}
+    rows = re.findall(r"^\| (\d+) \|", prose(MANUAL / "exit-codes.md"), re.MULTILINE)
+    assert sorted(map(int, rows)) == sorted(codes)
+
+
 def test_topics_are_reached_from_the_start() -> None:
-    start = (ROOT / "hlo_lens" / "manual" / "help.md").read_text("utf-8")
+    start = (MANUAL / "help.md").read_text("utf-8")
     missing = [t.stem for t in TOPICS if t.stem != "help" and f"({t.name})" not in start]
     assert missing == []
