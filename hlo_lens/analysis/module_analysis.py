@@ -242,7 +242,7 @@ class ModuleAnalysis:
         return memory_results(
             self.dump,
             backend=self.backend,
-            table=None if self.dump.hlo is None else self.table,
+            table=lambda: self.table,
             most_estimated=self._most_estimated,
         )
 

@@ -14,7 +14,7 @@ from hlo_lens.model.hlo.query import rows_named, tabulate, unknown_names
 from hlo_lens.text.errors import DumpMismatchError, UnknownNameError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import pandas as pd
 
@@ -89,7 +89,7 @@ def memory_results(
     dump: ModuleDump,
     *,
     backend: str | None,
-    table: InstructionTable | None = None,
+    table: Callable[[], InstructionTable] | None = None,
     most_estimated: int | None = None,
 ) -> MemoryResults | None:
     """Return what is known of the memory of a module; None where nothing is.
@@ -100,7 +100,7 @@ def memory_results(
     Args:
         dump: The module and its texts.
         backend: ``cpu``, ``gpu``, ``tpu`` or None.
-        table: The module's instructions, where they have been tabulated already.
+        table: Makes the module's instruction table, or returns the one already made.
         most_estimated: Modules of more instructions are not estimated; None for no limit.
 
     Raises:
@@ -113,7 +113,7 @@ def memory_results(
 def _results(
     dump: ModuleDump,
     backend: str | None,
-    table: InstructionTable | None,
+    table: Callable[[], InstructionTable] | None,
     most_estimated: int | None,
 ) -> MemoryResults | None:
     assignment, module = dump.buffer_assignment, dump.hlo
@@ -129,7 +129,7 @@ def _results(
     if module is not None and module.computations:
         has_ranges = given is not None and given.is_available
         lost = _lost_interface(layout, module)
-        lost += 0 if has_ranges else _lost_values(layout, table or tabulate(module))
+        lost += 0 if has_ranges else _lost_values(layout, table() if table else tabulate(module))
         if lost:
             layout = replace(layout, unassigned=layout.unassigned + lost, is_complete=False)
     _check_total(layout, dump)
@@ -173,7 +173,7 @@ def _results(
 def _computed_ranges(
     dump: ModuleDump,
     backend: str | None,
-    table: InstructionTable | None,
+    table: Callable[[], InstructionTable] | None,
     most_estimated: int | None,
 ) -> LiveRanges | None:
     """Return live ranges by the schedule, where no text has them; None where there is no schedule.
@@ -185,16 +185,21 @@ def _computed_ranges(
     module = dump.hlo
     if module is None or len(module.columns) > (most_estimated or len(module.columns)):
         return None
-    return live_ranges(table or tabulate(module), backend=backend, traces=dump.heap_traces)
+    return live_ranges(
+        table() if table else tabulate(module), backend=backend, traces=dump.heap_traces
+    )
 
 
 def _estimated(
-    dump: ModuleDump, module: HloModule, backend: str | None, table: InstructionTable | None
+    dump: ModuleDump,
+    module: HloModule,
+    backend: str | None,
+    table: Callable[[], InstructionTable] | None,
 ) -> MemoryResults | None:
     """Return the estimate from HLO text; None where there is no schedule to go by."""
     from hlo_lens.analysis.memory.estimate import memory_estimate  # not where XLA's own is there
 
-    estimate = memory_estimate(table or tabulate(module), backend=backend)
+    estimate = memory_estimate(table() if table else tabulate(module), backend=backend)
     if estimate is None:
         return None
     layout = estimate.layout

@@ -50,7 +50,7 @@ def test_trees_sum_to_what_other_commands_say(folder: Path) -> None:
     known = [c.wire_bytes_per_run for c in found.collectives]
     assert wire.unknown_total == known.count(None)
     assert wire.total == sum(size for size in known if size is not None)
-    memory = memory_results(dump, backend=None, table=table)
+    memory = memory_results(dump, backend=None, table=lambda: table)
     assert memory is not None
     assert memory.peak is not None
     tree = memory_call_tree(memory.peak)
