@@ -66,10 +66,12 @@ def collectives_report(
     from hlo_lens.report.collectives.page import collectives_page
 
     known = [ModuleAnalysis(one, mesh=mesh) for one in modules]
-    if view.why is not None and not any(one.explain_collectives(view.why) for one in known):
+    reasons = [() if view.why is None else one.explain_collectives(view.why) for one in known]
+    if view.why is not None and not any(reasons):
         message = f"no collective is named {view.why!r}; see hlo-lens collectives PATH -n 0"
         raise UnknownNameError(message)
-    pages = (collectives_page(one, view) for one in with_progress(known, progress))
+    pairs = list(zip(known, reasons, strict=True))
+    pages = (collectives_page(one, view, why) for one, why in with_progress(pairs, progress))
     return report_of_pages("collectives", pages)
 
 

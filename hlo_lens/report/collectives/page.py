@@ -44,11 +44,12 @@ class CollectivesView:
     why: str | None = None
 
 
-def collectives_page(known: ModuleAnalysis, view: CollectivesView) -> ModulePage:
-    """Return the page on the collectives of a module."""
+def collectives_page(
+    known: ModuleAnalysis, view: CollectivesView, reasons: Sequence[Why] = ()
+) -> ModulePage:
+    """Return the page on the collectives of a module, or on the explanations if there are any."""
     if not known.has_hlo:
         return page_without_hlo(known.dump, collectives=None)
-    reasons = () if view.why is None else known.explain_collectives(view.why)
     return ModulePage(
         sections=(_section(known, view, reasons),),
         make_object=partial(_object, known, view, reasons),
