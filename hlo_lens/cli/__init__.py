@@ -1,4 +1,4 @@
-"""The command line: group, list of commands, and the one place where errors become exit codes."""
+"""The command line: the group, the list of commands, and the exit codes of errors."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 COMMANDS: Mapping[str, str] = {
-    "report": "What a compiled program is, on one page.",
-    "ls": "Which modules a folder or archive holds, and which is the training step.",
-    "memory": "What uses the memory, when, and because of which line.",
-    "collectives": "Which collectives run, along which axis, how often, and why.",
-    "passes": "In which pass of the compiler something appears or disappears.",
-    "loops": "Which loops run how often, and what they communicate.",
-    "sharding": "How parameters and outputs lie over the devices, and what that costs.",
-    "tree": "What called what: a trace, or the Python stacks of a module, with bytes.",
-    "diff": "What changed between two compiles.",
-    "check": "Whether a compile keeps its budget, for continuous integration.",
-    "save": "A small file to compare later compiles with.",
-    "shard": "Which device holds which slice, drawn, in all spellings.",
-    "doctor": "Which flags to set, why a folder is empty, what a dump lacks.",
-    "help": "The handbook: a topic for each command, the glossary, the limits.",
+    "report": "Summarize a compiled program on one page.",
+    "ls": "List the modules of a folder or archive and mark the training step.",
+    "memory": "Show memory use over the program, by value, operation or source line.",
+    "collectives": "Show collectives with mesh axes, bytes, counts and causes.",
+    "passes": "Find the compiler pass in which something appears or disappears.",
+    "loops": "Show loops with their trip counts and communication.",
+    "sharding": "Show the sharding of parameters and outputs, and replicated bytes.",
+    "tree": "Show a call tree: of a trace, or of a module's Python stacks, with bytes.",
+    "diff": "Show the differences between two compiles.",
+    "check": "Judge a compile by a budget, for continuous integration.",
+    "save": "Save the figures of a compile, to compare later compiles with.",
+    "shard": "Draw which device holds which slice, and print all spellings.",
+    "doctor": "Check flags and versions, and what a dump or an empty folder lacks.",
+    "help": "Print the handbook: a topic for each command, the glossary, the limits.",
 }
-"""Name of each command, which is that of its module in this package, and what it is for."""
+"""Purpose of each command; its name is that of its module in this package."""
 
 _HINT = "this is a bug in hlo-lens: please report it with the lines above and, if you can, the dump"
 
@@ -75,7 +75,7 @@ def _with_topic(command: click.Command) -> click.Command:
 
 @contextmanager
 def _error_boundary(ctx: click.Context) -> Iterator[None]:
-    """Turn what went wrong into a message and an exit code."""
+    """Turn errors into a message and an exit code."""
     try:
         yield
     except HloLensError as error:
@@ -103,16 +103,16 @@ def _error_boundary(ctx: click.Context) -> Iterator[None]:
 
 
 def _forget_stdout() -> None:
-    """Point standard output at nothing, so that the interpreter's last flush is quiet."""
+    """Redirect standard output to the null device, so that the last flush raises nothing."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """Do not look for cyclic garbage: a dump makes millions of objects and drops few of them.
+    """Disable the collection of cyclic garbage, which took a quarter of the time of a report.
 
-    Looking took a quarter of the time of a report.
+    A dump has millions of objects, and few of them become garbage.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -1,4 +1,4 @@
-"""``hlo-lens check``: whether a compile keeps its budget."""
+"""``hlo-lens check``: a compile judged by a budget."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Example:
 @click.option("--baseline", metavar="PATH", help="Snapshot, file or folder to compare with.")
 @click.option("--budget", metavar="FILE", help="TOML file of rules.")
 @click.option(
-    "--fail-on", multiple=True, metavar="RULE", help="A rule in short form, besides the budget's."
+    "--fail-on", multiple=True, metavar="RULE", help="Exit with 1 if this condition holds, too."
 )
 @module_option
 @force_option
@@ -46,10 +46,10 @@ def check(
     ci: CiOutput,
     output: Output,
 ) -> None:
-    """Judge a compile by rules: limits, and how much it may grow against a baseline.
+    """Judge a compile by rules: absolute limits, and limits on growth against a baseline.
 
-    Exit codes: 0 all rules hold; 1 a rule failed; 4 a rule cannot be decided, which is never a
-    pass. With a baseline alone nothing may grow: memory, collectives, bytes on the wire.
+    With a baseline but no rules, memory, collectives and bytes on the wire may not grow. Exit
+    codes: 0 all rules hold; 1 a rule failed; 4 a rule cannot be decided, which is not a pass.
     """
     from hlo_lens.api.check import check as judge
     from hlo_lens.api.comparison import check_page

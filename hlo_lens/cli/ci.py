@@ -1,4 +1,4 @@
-"""Options for continuous integration: the summary of a step, annotations on source lines."""
+"""Options for continuous integration: step summary and annotations on source lines."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _VARIABLE = "GITHUB_STEP_SUMMARY"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CiOutput:
-    """What is written besides the report.
+    """Output for GitHub besides the report.
 
     Attributes:
         has_summary: Whether the report is appended, as Markdown, to the summary of the step.
-        has_annotations: Whether what got worse is written as workflow commands.
+        has_annotations: Whether regressions are written as workflow commands.
     """
 
     has_summary: bool
     has_annotations: bool
 
     def write(self, report: Report, output: Output, annotations: Sequence[Annotation]) -> None:
-        """Write the report, and what else was asked for.
+        """Write the report, then the summary and the annotations if they are enabled.
 
-        Workflow commands go to standard output, or to standard error where that holds a report
-        that programs read; GitHub takes them from both.
+        Workflow commands are written to standard output, or to standard error where standard
+        output has a report for programs; GitHub reads both.
         """
         output.write(report)
         if self.has_summary:
@@ -68,12 +68,12 @@ def ci_options(command: Callable[..., R]) -> Callable[..., R]:
     @click.option(
         "--github-step-summary",
         is_flag=True,
-        help=f"Append the report as Markdown to the file that ${_VARIABLE} names.",
+        help=f"Append the report as Markdown to the file ${_VARIABLE}.",
     )
     @click.option(
         "--github-annotations",
         is_flag=True,
-        help="Write what got worse as ::warning commands on the lines of your program.",
+        help="Print ::warning commands for what got worse, on the lines of your program.",
     )
     @functools.wraps(command)
     def with_ci(

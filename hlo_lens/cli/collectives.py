@@ -1,4 +1,4 @@
-"""``hlo-lens collectives``: which collectives run, along which axis, how often, and why."""
+"""``hlo-lens collectives``: collectives with mesh axes, bytes, counts and causes."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Example:
 
 @click.command(epilog=_EXAMPLE)
 @click.argument("path", type=click.Path(allow_dash=True, readable=False))
-@click.option("--by", type=click.Choice(_BY), help="Group the collectives.")
+@click.option("--by", type=click.Choice(_BY), help="Group the collectives by this alone.")
 @click.option(
     "--static/--dynamic",
     "is_static",
-    help="Bytes of the text, each collective once, or of one run (the default).",
+    help="Count each collective once (static), or as often as one run performs it (the default).",
 )
 @mesh_option
-@click.option("--why", metavar="NAME", help="Explain one collective: what it stands between.")
+@click.option("--why", metavar="NAME", help="Explain one collective by its operands and users.")
 @reading_options
 @output_options
 def collectives(
@@ -47,11 +47,11 @@ def collectives(
     reading: Reading,
     output: Output,
 ) -> None:
-    """Show which collectives run: each once, by mesh axis, with bytes, loops and source lines.
+    """Show the collectives of a program with mesh axes, bytes, loops and source lines.
 
     PATH is a file, a folder or archive of dumps, compressed or not, or - for standard input.
-    Meshes that the optimized text does not name are read from the before_optimizations text
-    beside it.
+    Meshes that the optimized text does not name are read from the before_optimizations text next
+    to it.
     """
     from hlo_lens.api.collectives import collectives_report
     from hlo_lens.report.collectives.page import CollectivesView

@@ -1,4 +1,4 @@
-"""``hlo-lens diff``: what changed between two compiles."""
+"""``hlo-lens diff``: differences between two compiles."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Example:
     help="Noise kinds to report as changes (names, metadata, ...).",
 )
 @click.option(
-    "--fail-on", multiple=True, metavar="RULE", help="Exit with 1 if this rule is violated."
+    "--fail-on", multiple=True, metavar="RULE", help="Exit with 1 if this condition holds."
 )
 @click.option("--exit-code", "is_strict", is_flag=True, help="Exit with 1 if anything changed.")
 @force_option
@@ -64,12 +64,12 @@ def diff(
     ci: CiOutput,
     output: Output,
 ) -> None:
-    """Show what changed between two compiles: memory, communication, shardings, the program.
+    """Show the differences between two compiles: memory, communication, shardings, program.
 
-    BASE and HEAD are files, folders of dumps, or snapshots that hlo-lens save wrote. Modules of two
-    folders are paired by name and signature. A rule of --fail-on is a path into the JSON of
-    hlo-lens report and a condition: 'memory.temp_bytes>+2%' (grew by more than 2%),
-    'memory.temp_bytes>4GiB', 'collectives.static.all-gather>+0'.
+    BASE and HEAD are files, folders of dumps, or snapshots written by hlo-lens save. Modules of two
+    folders are paired by name and signature. A rule of --fail-on states what fails: a path into the
+    JSON of hlo-lens report and a condition, such as 'memory.temp_bytes>+2%' (grew by more than 2%),
+    'memory.temp_bytes>4GiB' or 'collectives.static.all-gather>+0'.
     """
     from hlo_lens.api.comparison import compare
     from hlo_lens.cli.verdict import finish

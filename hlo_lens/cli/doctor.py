@@ -1,4 +1,4 @@
-"""``hlo-lens doctor``: which flags to set, why a folder is empty, what this dump lacks."""
+"""``hlo-lens doctor``: flags and versions of this machine, and the state of a dump."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ Example:
 )
 @output_options
 def doctor(path: str | None, reference: bool, output: Output) -> None:
-    """Say which flags to set, why a folder has nothing to read, what is missing in this dump.
+    """Check versions, XLA_FLAGS and similar variables, and, with PATH, the texts of a dump.
 
-    Looks at versions, XLA_FLAGS and its kin, and, with PATH, at the texts of a dump. Nothing of jax
-    is imported, nothing is compiled. Exit code 3 if PATH has nothing to read, 4 if
+    Prints the flags to set, the texts that a dump lacks, and why a folder has nothing to read. jax
+    is not imported and nothing is compiled. Exit code 3 if PATH has nothing to read, 4 if
     --reference finds a text that the scanner and the grammar read differently.
     """
     from hlo_lens.api.doctor import examine

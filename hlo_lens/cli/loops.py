@@ -1,4 +1,4 @@
-"""``hlo-lens loops``: the loops of a program, how often they run, what they communicate."""
+"""``hlo-lens loops``: loops of a program with trip counts and communication."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ Example:
 @reading_options
 @output_options
 def loops(path: str, mesh: Mesh | None, reading: Reading, output: Output) -> None:
-    """Show the loops of a program: how often each runs, and what is communicated at each level.
+    """Show the loops of a program with their trip counts and the communication at each level.
 
     PATH is a file, a folder or archive of dumps, compressed or not, or - for standard input.
-    Trip counts are XLA's where it prints them, else derived from condition, start and step.
+    Trip counts are XLA's where it prints them, else derived from start, step and condition.
     """
     from hlo_lens.api.collectives import loops_report
 

@@ -1,4 +1,4 @@
-"""``hlo-lens ls``: which modules a folder or archive of dumps holds, and which is the step."""
+"""``hlo-lens ls``: list of the modules of a folder or archive, with the training step marked."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ Example:
     type=click.Choice(("peak", "size", "flops", "name")),
     default="peak",
     show_default=True,
-    help="Largest peak, most instructions or most arithmetic first, or by name.",
+    help="Order of rows: by peak memory, instructions (size), arithmetic (flops) or name.",
 )
-@click.option("--each", is_flag=True, help="A row for each compile, not for each function.")
+@click.option("--each", is_flag=True, help="Print a row for each compile instead of each function.")
 @reading_options
 @output_options
 def ls(path: str, sort: str, each: bool, reading: Reading, output: Output) -> None:
     """List the modules of a folder or archive: compiles, stages, size, memory, arithmetic.
 
-    The likely training step is marked. Modules are read on all cores; folders of several processes
-    are compared. PATH is a folder, an archive (zip, tar, compressed or not), a file or -.
+    The likely training step is marked. Modules are read on all cores, and the programs of several
+    processes are compared. PATH is a folder, an archive (zip, tar, compressed or not), a file or -.
     """
     from hlo_lens.api.listing import list_modules
     from hlo_lens.api.modules import read_dump

@@ -1,4 +1,4 @@
-"""``hlo-lens memory``: what uses the memory, when, and because of which line."""
+"""``hlo-lens memory``: memory statement, values at the peak, timeline."""
 
 from __future__ import annotations
 
@@ -27,12 +27,17 @@ Example:
 
 @click.command(epilog=_EXAMPLE)
 @click.argument("path", type=click.Path(allow_dash=True, readable=False))
-@click.option("--by", type=click.Choice(_BY), help="Group the bytes that are alive.")
-@click.option("--at", default="peak", show_default=True, help="peak, an instruction or an instant.")
+@click.option("--by", type=click.Choice(_BY), help="Group the live bytes.")
+@click.option(
+    "--at",
+    default="peak",
+    show_default=True,
+    help="Instant to show: peak, an instruction, or a position in the schedule.",
+)
 @click.option("--space", default=0, show_default=True, help="Number of the memory space.")
 @click.option("--timeline", is_flag=True, help="Show the occupied bytes over the schedule.")
 @click.option(
-    "--plot", type=click.Path(dir_okay=False), help="Draw the timeline: FILE.svg or .png."
+    "--plot", type=click.Path(dir_okay=False), help="Draw the timeline to FILE.svg, .png or .pdf."
 )
 @reading_options
 @output_options
@@ -46,10 +51,10 @@ def memory(
     reading: Reading,
     output: Output,
 ) -> None:
-    """Show what uses the memory: the statement per memory space, and what is alive at the peak.
+    """Show the memory of a program: the statement per memory space, and the values at the peak.
 
-    PATH is any dump of a module: its HLO text or a buffer-side text; the others are found beside
-    it. Without a buffer assignment the figures are an estimate, and say so.
+    PATH is any dump of a module: its HLO text or a buffer text; the others are found next to it.
+    Without a buffer assignment the figures are an estimate, marked as such.
     """
     from hlo_lens.api.memory import memory_report
     from hlo_lens.report.memory.page import MemoryView

@@ -1,4 +1,4 @@
-"""Input of commands: its options, the modules that are read, and whether enough was understood."""
+"""Input of commands: its options, the modules to read, and the coverage that is required."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Question(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Which modules are read, and how much of them must be understood.
+    """Modules to read, and the share of them that must be understood.
 
     Attributes:
         module: Modules whose names this regular expression is found in; None for all.
@@ -69,7 +69,7 @@ class Reading:
         return chosen if self.stage is None else self._at_stage(chosen, self.stage)
 
     def _at_stage(self, modules: Sequence[ModuleDump], stage: str) -> tuple[ModuleDump, ...]:
-        """Return the modules that have a stage, at that stage; says how many have not."""
+        """Return the modules that have a stage, at that stage; reports the number of others."""
         found: list[ModuleDump] = []
         errors: list[UnknownNameError] = []
         for module in modules:
@@ -84,7 +84,7 @@ class Reading:
         return tuple(found)
 
     def judge(self, modules: Sequence[ModuleDump]) -> None:
-        """Show the gaps on standard error; raises HloLensError where there are too many."""
+        """Print the gaps on standard error; raise HloLensError if there are too many."""
         from hlo_lens.analysis.program.summary import coverage_of
 
         gaps = [gap for module in modules for gap in module.gaps]
@@ -99,7 +99,7 @@ class Reading:
             self._judge_share(module.name, share)
 
     def judge_facts(self, facts: Sequence[ListingFacts]) -> None:
-        """Do the same for a listing, which shows what it could not read by itself."""
+        """Raise HloLensError where too much of a listing could not be read."""
         bad = [module for module in facts if module.gaps or module.problem]
         if self.strict and bad:
             message = f"{len(bad)} of {len(facts)} modules are not whole (--strict): {bad[0].key}"
@@ -117,7 +117,7 @@ class Reading:
 def answer(
     path: str, reading: Reading, output: Output, ask: Question, *, log: ModuleDump | None = None
 ) -> None:
-    """Read modules, write the report on them, and judge how much of them was understood."""
+    """Read modules, write the report on them, and check that enough of them was understood."""
     with progress_bar("reading") as progress:
         modules = reading.read(path, progress)
         report = ask(modules, progress=progress)
@@ -189,16 +189,18 @@ def reading_options(command: Callable[..., R]) -> Callable[..., R]:
     @click.option(
         "--stage",
         metavar="STAGE",
-        help="Read the text of this stage: before, after (optimizations), a name or part of it, or "
-        "the number of a pass; the latest if not given.",
+        help="Stage of compilation to read: before or after (optimizations), a name or part of a "
+        "name, or the number of a pass; the latest if not given.",
     )
-    @click.option("--strict", is_flag=True, help="Exit with 4 if any part was not understood.")
+    @click.option(
+        "--strict", is_flag=True, help="Exit with 4 if any part of the input was not understood."
+    )
     @click.option(
         "--min-coverage",
         type=click.FloatRange(0, 100),
         default=0,
         metavar="PERCENT",
-        help="Exit with 4 if less of a module was understood.",
+        help="Exit with 4 if less than this of a module was understood.",
     )
     @functools.wraps(command)
     def with_reading(

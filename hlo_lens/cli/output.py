@@ -85,15 +85,16 @@ def output_options(command: Callable[..., R]) -> Callable[..., R]:
         "-n",
         "--rows",
         type=click.IntRange(min=0),
-        help="Rows of each table in text (10 if not given) and md (20); 0 for all. "
-        "The rest is counted, and csv and json have it.",
+        metavar="N",
+        help="Rows to print of each table, 0 for all; csv and json always have all.  [default: 10 "
+        "in text, 20 in md]",
     )
     @click.option(
         "--color",
         type=click.Choice(["auto", "always", "never"]),
         default="auto",
         show_default=True,
-        help="Colour in text; auto is on a terminal, unless NO_COLOR is set.",
+        help="Colour in text; auto means on a terminal unless NO_COLOR is set.",
     )
     @functools.wraps(command)
     def with_output(

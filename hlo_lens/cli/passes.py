@@ -1,4 +1,4 @@
-"""``hlo-lens passes``: in which pass of the compiler something appears or disappears."""
+"""``hlo-lens passes``: compiler pass in which something appears or disappears."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ Example:
     metavar="WHAT",
     multiple=True,
     required=True,
-    help="A kind of collective, an opcode such as copy, temp, alias, or the name of an "
-    "instruction; may be given several times.",
+    help="Subject to track: a kind of collective, an opcode such as copy, temp, alias, or the name "
+    "of an instruction. May be repeated.",
 )
 @reading_options
 @output_options
 def passes(path: str, words: tuple[str, ...], reading: Reading, output: Output) -> None:
     """Find the pass after which a collective, a copy, a buffer or an alias appears or disappears.
 
-    PATH is a folder or archive with the texts that XLA writes after each pass, with
-    XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=.*".
+    PATH is a folder or archive with the texts that XLA writes after each pass when the flag
+    --xla_dump_hlo_pass_re=.* is set besides --xla_dump_to=DIR and --xla_dump_hlo_as_text.
     """
     from hlo_lens.api.passes import passes_report
 

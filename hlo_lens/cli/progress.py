@@ -1,4 +1,4 @@
-"""A progress bar on standard error, for work that takes long, on a terminal only."""
+"""Progress bar on standard error, for long work, on a terminal only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SECONDS_BETWEEN = 0.1
 
 
 class _Bar:
-    """Shows a bar once the work has taken a while; rich is imported only then."""
+    """Bar that appears after half a second of work; rich is imported then."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -49,14 +49,14 @@ class _Bar:
         return bar, bar.add_task(self._title, total=total)
 
     def stop(self) -> None:
-        """Take the bar off the screen."""
+        """Remove the bar from the screen."""
         if self._shown is not None:
             self._shown[0].stop()
 
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Give what reports progress (done, total), or None where nobody watches."""
+    """Provide a callback for progress (done, total); None where there is no terminal."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -1,4 +1,4 @@
-"""``hlo-lens report``: what a compiled program is, on one page."""
+"""``hlo-lens report``: summary of a compiled program on one page."""
 
 from __future__ import annotations
 
@@ -26,14 +26,20 @@ Example:
 
 @click.command(epilog=_EXAMPLE)
 @click.argument("path", type=click.Path(allow_dash=True, readable=False))
-@click.option("--log", "log_path", metavar="LOG", help="What its compilation wrote to stderr.")
+@click.option(
+    "--log",
+    "log_path",
+    metavar="LOG",
+    help="Standard error of its compilation or run, to join with the dump.",
+)
 @reading_options
 @output_options
 def report(path: str, log_path: str | None, reading: Reading, output: Output) -> None:
-    """Show what a compiled program is: size, interface, communication, largest values.
+    """Summarize a compiled program: size, interface, memory, communication, largest values.
 
     PATH is a file, a folder or archive of dumps, compressed or not, or - for standard input.
-    Numbers are those of the text: one device's after partitioning, loops not multiplied.
+    After partitioning, the figures are those of one device. Loop bodies count once unless a column
+    says otherwise.
     """
     from hlo_lens.api.modules import read_log
     from hlo_lens.api.report import report_modules

@@ -1,4 +1,4 @@
-"""``hlo-lens save``: a small file to compare later compiles with."""
+"""``hlo-lens save``: figures of a compile in a small file, to compare later compiles with."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ Example:
 )
 @module_option
 def save(path: str, path_out: str | None, pattern: re.Pattern[str] | None) -> None:
-    """Write what a compile is compared by: its numbers and what they are made of, no HLO text.
+    """Write a snapshot of a compile: its figures and their parts, without HLO text.
 
-    PATH is a file, a folder of dumps, or - for standard input. The file is JSON, sorted, the same
-    byte for byte for the same dump, without paths of this machine: fit to be committed.
+    PATH is a file, a folder of dumps, or - for standard input. The file is sorted JSON, equal byte
+    for byte for equal dumps and without paths of this machine, so that it can be committed.
     """
     from hlo_lens.api.sides import snapshot
     from hlo_lens.model.snapshot.writing import snapshot_text

@@ -1,4 +1,4 @@
-"""``hlo-lens shard``: which device holds which slice."""
+"""``hlo-lens shard``: slices of a value by device."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _PREFIXES = {"float": "f", "int": "s", "uint": "u", "complex": "c"}
 @click.argument("sharding", required=False)
 @click.option("--shape", required=True, help="Global shape: 20,16 or bf16[20,16].")
 @mesh_option
-@click.option("--spec", help="PartitionSpec instead of SHARDING: \"('x','y'),None\".")
-@click.option("--dtype", help="Element type, as XLA or numpy names it.  [default: f32]")
-@click.option("--platform", default="device", help="Word before the device ids, such as GPU.")
+@click.option("--spec", help="PartitionSpec in place of SHARDING: \"('x','y'),None\".")
+@click.option("--dtype", help="Element type by its XLA or numpy name.  [default: f32]")
+@click.option("--platform", default="device", help="Word in front of device ids, such as GPU.")
 @output_options
 def shard(
     sharding: str | None,
@@ -47,10 +47,10 @@ def shard(
     platform: str,
     output: Output,
 ) -> None:
-    """Draw which device holds which slice of a value, and say it in all spellings.
+    """Draw which device holds which slice of a value, and print all spellings of the sharding.
 
-    SHARDING is what XLA prints: {devices=[4,1]<=[4]}, {replicated}, {mesh['x'=4], [{'x'}, {}]}. In
-    its place a mesh and a PartitionSpec can be given.
+    SHARDING is a sharding as XLA prints it: {devices=[4,1]<=[4]}, {replicated},
+    {mesh['x'=4], [{'x'}, {}]}. A mesh and a PartitionSpec can be given instead.
     """
     from hlo_lens.api.shard import shard_report
     from hlo_lens.report.sharding.one_value import ShardView
@@ -67,7 +67,7 @@ def shard(
 
 
 def _sharding(text: str | None, mesh: Mesh | None, spec: str | None, rank: int) -> HloSharding:
-    """Return the sharding that was asked for in one of two ways."""
+    """Return the sharding given by its text, or by a mesh and a PartitionSpec."""
     from hlo_lens.model.shapes.partition_spec import read_partition_spec
     from hlo_lens.model.shapes.sharding import HloSharding
 
@@ -91,7 +91,7 @@ def _sharding(text: str | None, mesh: Mesh | None, spec: str | None, rank: int) 
 
 
 def _shape(text: str, dtype: str | None) -> Shape:
-    """Return the shape of sizes with or without an element type."""
+    """Return the shape given by sizes, with or without an element type."""
     from hlo_lens.model.shapes.shape import Shape
 
     if "[" not in text:
@@ -108,7 +108,7 @@ def _shape(text: str, dtype: str | None) -> Shape:
 
 
 def _type_name(dtype: str) -> str:
-    """Return XLA's name of an element type that may be numpy's: bfloat16, int8, float8_e4m3fn."""
+    """Return XLA's name of an element type, from its name in XLA or numpy (bfloat16, int8, ...)."""
     name = _NAMES.get(dtype, dtype)
     for long, short in _PREFIXES.items():
         if name.startswith(long) and name[len(long) :][:1].isdigit():

@@ -1,4 +1,4 @@
-"""``hlo-lens sharding``: how parameters and outputs lie over the devices, and what that costs."""
+"""``hlo-lens sharding``: sharding of parameters and outputs, replication, donation."""
 
 from __future__ import annotations
 
@@ -30,17 +30,22 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGTPE]?)(i?)B?\s*", re.IGNORECASE)
 @click.command(epilog=_EXAMPLE)
 @click.argument("path", type=click.Path(allow_dash=True, readable=False))
 @mesh_option
-@click.option("--min-size", default="0", help="Hide values smaller than this on a device: 1MiB.")
-@click.option("--params", is_flag=True, help="Show the parameters alone.")
+@click.option(
+    "--min-size",
+    default="0",
+    metavar="SIZE",
+    help="Hide values with fewer bytes on a device: 1MiB.",
+)
+@click.option("--params", is_flag=True, help="Show only the parameters.")
 @reading_options
 @output_options
 def sharding(
     path: str, mesh: Mesh | None, min_size: str, params: bool, reading: Reading, output: Output
 ) -> None:
-    """Show how parameters and outputs lie over the devices, what is held twice, what is donated.
+    """Show the shardings of parameters and outputs, replicated values and donated arguments.
 
     PATH is an HLO text or a folder of dumps. Global shapes, and the shardings that newer XLA leaves
-    out of its final text, are taken from the before_optimizations text beside it.
+    out of its final text, are read from the before_optimizations text next to it.
     """
     from hlo_lens.api.sharding import sharding_report
     from hlo_lens.report.sharding.page import ShardingView

@@ -39,25 +39,25 @@ Example:
 def _view_options(command: Callable[..., R]) -> Callable[..., R]:
     """Add the options about what is shown; the command gets them as ``view``."""
 
-    @click.option("--by", type=click.Choice(_BY), help="Show one table: groups of these.")
+    @click.option("--by", type=click.Choice(_BY), help="Show one table alone.")
     @click.option(
         "--sort",
         type=click.Choice(["own", "total"]),
         default="own",
         show_default=True,
-        help="Order of groups: what they count themselves, or with all below them.",
+        help="Order of groups: by their own amounts, or with all nodes below them.",
     )
     @click.option(
         "--find",
         metavar="REGEX",
         callback=regular_expression,
-        help="Count functions as communication in whose 'function, file:line' this is found.",
+        help="Count functions whose 'function, file:line' matches as communication.",
     )
     @click.option(
         "--program",
         metavar="REGEX",
         callback=regular_expression,
-        help="Your own files; told by their folders if not given.",
+        help="Files of your program; recognized by their folders if not given.",
     )
     @click.option("--depth", type=click.IntRange(min=1), help="Levels of the tree to show.")
     @functools.wraps(command)
@@ -85,12 +85,14 @@ def _view_options(command: Callable[..., R]) -> Callable[..., R]:
 @click.option(
     "--measure",
     type=click.Choice(_MEASURES),
-    help="What nodes count: calls of a trace; of a module the bytes alive at the peak (memory), "
-    "that leave each device in one run (wire-bytes), or instructions (count).",
+    help="Amount of a node: calls (of a trace), or for a module bytes alive at the peak (memory), "
+    "bytes that leave each device in one run (wire-bytes), or instructions (count).",
 )
-@click.option("--folded", metavar="FILE", help="Write folded stacks for flame graphs; - for here.")
-@click.option("--against", metavar="BASE", help="Show what differs from the tree of this input.")
-@click.option("--exit-code", is_flag=True, help="With --against: exit with 1 if anything differs.")
+@click.option(
+    "--folded", metavar="FILE", help="Write folded stacks for flame graphs; - is standard output."
+)
+@click.option("--against", metavar="BASE", help="Show the differences to the tree of this input.")
+@click.option("--exit-code", is_flag=True, help="With --against, exit with 1 if anything differs.")
 @reading_options
 @output_options
 @_view_options
@@ -104,10 +106,10 @@ def tree(
     reading: Reading,
     output: Output,
 ) -> None:
-    """Show a call tree: what called what, how often, and which calls communicate.
+    """Show a call tree: callers, callees, counts, and the calls that communicate.
 
-    PATH is a trace that draws its calls with branches, or a log with such in it; or any dump of a
-    module, whose Python call stacks are the tree then.
+    PATH is a trace with drawn branches, a log that contains one, or any dump of a module, whose
+    Python call stacks are then the tree.
     """
     from hlo_lens.api.tree import call_trees, folded_lines
     from hlo_lens.report.call_trees.page import tree_page
