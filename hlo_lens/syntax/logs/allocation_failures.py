@@ -1,7 +1,7 @@
-"""Text of a log to what running programs say of memory: failed allocations, allocators, limits.
+"""Reader of memory messages of running programs: failed allocations, allocator states, limits.
 
-Sentences are found by regular expressions and read by the grammar; an allocator's state may have
-hundreds of thousands of lines, which only the expressions read (a test proves that both agree).
+Sentences are found by regular expressions and parsed by the grammar. An allocator state may have
+hundreds of thousands of lines, so regular expressions alone read it; a test compares both.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ _PURPOSE = re.compile(
     r"Error (?:allocating (device buffer)|loading (program)(?: '([^'\n]*)')?): *\Z"
 )
 _BEFORE = 200
-"""How many characters before a failure may say what the memory was for."""
+"""Characters before a failure in which the purpose of the memory is looked for."""
 
 
 def read_failure(source: Source, place: int) -> tuple[FailedAllocation, int] | None:
-    """Return the failed allocation whose anchor stands at a place, and where it ends; or None."""
+    """Return the failed allocation at an offset, and its end; None if it is none."""
     text = source.text
     start = place
     if text.startswith(("ut ", "ailed "), place):
@@ -118,7 +118,7 @@ def _failure(tree: Node, purpose: re.Match[str] | None, line: int, lines: int) -
 
 
 def _tensor_size(tree: Node) -> HumanSize | None:
-    """Return the bytes of the tensor that TensorFlow names; None for a type that XLA has not."""
+    """Return the bytes of the tensor that TensorFlow names; None if XLA lacks its type."""
     word = str(optional_token(tree, "WORD"))
     dtype = element_type("float32" if word == "float" else word)
     if dtype is None:
@@ -131,7 +131,7 @@ def _tensor_size(tree: Node) -> HumanSize | None:
 
 
 def read_limit(source: Source, place: int) -> tuple[RematerializationLimit, int] | None:
-    """Return the limit of rematerialization that begins at a place, and where it ends; or None."""
+    """Return the limit of rematerialization at an offset, and its end; None if it is none."""
     match = _LIMIT.match(source.text, place)
     tree = None if match is None else _tree("rematerialization_limit", match[0])
     if match is None or tree is None:
@@ -186,14 +186,14 @@ _ALMOST = re.compile(
     r"[ \t]*+(?:BFCAllocator dump|Bin \(|Bin for |InUse at|Free +at|Chunk at|\d+ Chunks of size"
     r"|Sum Total of|Total bytes in pool|total_region_alloc|Next region|(?:Limit|InUse|MaxInUse):)"
 )
-"""A line that should have been one."""
+"""A line that resembles one of an allocator state."""
 
 _LAST_STATS = ("LargestFreeBlock", "MaxAllocSize")
 
 
 @dataclass(slots=True)
 class _State:
-    """A state that is being filled."""
+    """An allocator state that is being read."""
 
     name: str = ""
     bins: list[AllocatorBin] = field(default_factory=list)
@@ -204,7 +204,7 @@ class _State:
     stats: list[tuple[str, int]] = field(default_factory=list)
 
     def add(self, found: Mapping[str, str | None]) -> bool:
-        """Note a line; False if it begins another state."""
+        """Add a line; return False if it begins another state."""
         if self._begins_another(found):
             return False
         if (chunk := found["chunk"]) is not None:
@@ -224,7 +224,7 @@ class _State:
         return True
 
     def _begins_another(self, found: Mapping[str, str | None]) -> bool:
-        """Whether a line says what has been said already."""
+        """Whether a line repeats what the state has already."""
         least, stat = found["least"], found["stat"]
         if found["name"] is not None:
             return bool(self.bins or self.stats or self.name)
@@ -246,7 +246,7 @@ def _bin(found: Mapping[str, str | None]) -> AllocatorBin:
 
 
 def read_allocator(source: Source, place: int) -> tuple[AllocatorState, int, list[Gap]] | None:
-    """Return the state of the allocator that begins in the line of a place, its end and gaps."""
+    """Return the allocator state that begins on the line of an offset, its end and its gaps."""
     text, state, gaps = source.text, _State(), list[Gap]()
     start = text.rfind("\n", 0, place) + 1
     position = end = place
@@ -296,7 +296,7 @@ def _next_line(text: str, position: int) -> int:
 
 
 def parse_state_with_grammar(source: Source) -> AllocatorState:
-    """Return the state that a source holds as the grammar alone reads it.
+    """Return the allocator state in a source, read by the grammar alone.
 
     Raises:
         DumpSyntaxError: At the first place that the grammar does not allow.
@@ -334,5 +334,5 @@ def parse_state_with_grammar(source: Source) -> AllocatorState:
 
 
 def _numbers(node: Node) -> list[int]:
-    """Return the whole numbers among the children of a tree."""
+    """Return the integers among the children of a tree."""
     return [int(c) for c in node.children if isinstance(c, Token) and c.type == "NATURAL"]

@@ -1,7 +1,7 @@
-"""Text of a log to what it says of buffers: statistics, and the largest buffers at the peak.
+"""Reader of buffer statistics and peak buffers in a log.
 
-A log holds anything: what stands outside the blocks is no gap. Blocks are small, so they are read
-line by line; the grammar is their definition (``reader="grammar"``).
+Lines outside the blocks are no gaps. Blocks are small, so they are read line by line; the grammar
+is their definition (``reader="grammar"``).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ NAMES: Mapping[str, str] = {
     "PARAMETER_SUBSHAPE": "'Entry Parameter Subshape:'",
     "RULE": "'======'",
 }
-"""What users call the terminals."""
+"""Names of the terminals in error messages."""
 
 _STATS: Mapping[str, str] = {
     "parameter allocation": "parameter",
@@ -66,16 +66,16 @@ _STATS: Mapping[str, str] = {
     "total allocation": "total",
     "total fragmentation": "total_fragmentation",
 }
-"""Words of the log to attributes of BufferStats."""
+"""Words of the log, by the attribute of BufferStats."""
 
 _FIELDS = ("Buffer ", "Size:", "Operator:", "XLA Label:", "Shape:", "Entry Parameter", "====")
 _LONGEST_FIELD = 100
 
 _BEFORE = 2000
-"""How many characters before a block may say what could not be allocated."""
+"""Characters before a block in which the failed request is looked for."""
 
 _INTERRUPTED = 3
-"""How many lines of others may stand inside a block."""
+"""Most foreign lines inside a block."""
 
 _METADATA = re.compile(r"\s*[a-z_]+=")
 _WRAPPED = 40
@@ -89,7 +89,7 @@ def parse_buffer_log(
     path: str = "<text>",
     reader: ReaderName = "scanner",
 ) -> BufferLog:
-    """Return all that a log says of buffers, in the order of the text.
+    """Return all blocks of buffer statistics in a log, in the order of the text.
 
     Args:
         text: A log, or the text of an exception.
@@ -99,7 +99,7 @@ def parse_buffer_log(
             its first error is raised.
 
     Raises:
-        DumpSyntaxError: If it says nothing of buffers, or, when strict, at the first gap.
+        DumpSyntaxError: If there is no such block, or, when strict, at the first gap.
     """
     source = source_of(text, path)
     if uses_grammar(reader):
@@ -115,7 +115,7 @@ def parse_buffer_log(
 
 
 def _parse_with_grammar(source: Source) -> BufferLog:
-    """Return the one block that a source holds as the grammar alone reads it.
+    """Return the one block in a source, read by the grammar alone.
 
     Raises:
         DumpSyntaxError: At the first place that the grammar does not allow.
@@ -165,7 +165,7 @@ def _buffer_of(node: Node) -> _Buffer:
 
 @dataclass(slots=True)
 class _Buffer:
-    """A peak buffer that is being filled."""
+    """A peak buffer that is being read."""
 
     number: int
     size: str | None = None
@@ -176,7 +176,7 @@ class _Buffer:
     is_closed: bool = False
 
     def done(self) -> PeakBuffer | None:
-        """Return it; None if its size is missing."""
+        """Return the buffer; None if its size is missing."""
         if self.size is None:
             return None
         return PeakBuffer(
@@ -189,7 +189,7 @@ class _Buffer:
         )
 
     def add(self, name: str, value: str) -> None:
-        """Note a field."""
+        """Add a field."""
         if name == "Size":
             self.size = value
         elif name == "Operator":
@@ -204,7 +204,7 @@ class _Buffer:
 
 
 def _metadata(text: str | None) -> OpMetadata | None:
-    """Return what an ``Operator:`` says; terminals wrap it anywhere."""
+    """Return the metadata of an ``Operator:`` field; terminals wrap it anywhere."""
     if text is None:
         return None
     try:
@@ -215,7 +215,7 @@ def _metadata(text: str | None) -> OpMetadata | None:
 
 @dataclass(slots=True)
 class _Draft:
-    """A block that is being filled."""
+    """A block that is being read."""
 
     is_oom: bool = False
     stats: dict[str, HumanSize | float] | None = None
@@ -223,7 +223,7 @@ class _Draft:
     buffers: list[_Buffer] = field(default_factory=list)
 
     def add_stat(self, name: str, size: str, percent: str | None) -> None:
-        """Note a line of the statistics."""
+        """Add a line of the statistics."""
         if self.stats is None:
             self.stats = {}
         key = _STATS[" ".join(name.split())]
@@ -248,11 +248,11 @@ class _Draft:
 
 
 class LogScan(LineScan):
-    """One pass over a log.
+    """Scanner of a log.
 
     Attributes:
-        found: Blocks so far.
-        spans: Where they begin and end.
+        found: Blocks read so far.
+        spans: Start and end of each.
     """
 
     def __init__(self, source: Source) -> None:
@@ -274,7 +274,7 @@ class LogScan(LineScan):
             self.spans.append((match.start(), position))
 
     def _escaped(self, match: re.Match[str]) -> None:
-        """Read a block that stands inside a string of JSON or Python, on one line."""
+        """Read a block inside a string of JSON or Python, on one line."""
         inner = LogScan(Source(unescape(match[0]), self.source.path))
         inner.run()
         line, column = self.source.line_column(match.start())
@@ -285,7 +285,7 @@ class LogScan(LineScan):
         self.gaps += [replace(gap, line=line, column=column) for gap in inner.gaps]
 
     def _requested(self, start: int, least: int) -> int | None:
-        """Return what could not be allocated, as the text before a block says."""
+        """Return the bytes of the failed request that the text before a block names."""
         found = None
         for match in patterns.REQUESTED.finditer(self.text, max(least, start - _BEFORE), start):
             found = int(match[1] or match[2])
@@ -313,7 +313,7 @@ class LogScan(LineScan):
         return max(position, header.end())
 
     def _is_torn(self, position: int) -> bool:
-        """Whether what is left of the text is a part of a line of the block."""
+        """Whether the rest of the text is a part of a line of the block."""
         blank = BLANK.match(self.text, position)
         start = position if blank is None else blank.end()
         rest = self.text[start : start + _LONGEST_FIELD].strip()
@@ -328,7 +328,7 @@ class LogScan(LineScan):
             self._draft.stats = {}
 
     def _line(self, position: int) -> int:
-        """Read a line of the block; return where it ends, or the position if it is none."""
+        """Read a line of the block; return its end, or the position if it is no such line."""
         text, draft = self.text, self._draft
         if (match := patterns.STAT.match(text, position)) is not None and not draft.has_peak:
             draft.add_stat(match[1], match[2], match[3])
@@ -342,7 +342,7 @@ class LogScan(LineScan):
         return self._peak_field(position) if draft.has_peak else position
 
     def _next_title(self, header: re.Match[str], position: int) -> int:
-        """Read the title of the next part of this block; that of a new block ends this one."""
+        """Read the title of the next part of this block; the title of a new block ends this one."""
         is_peak = header[0].startswith("Peak")
         if self._draft.has_peak or (not is_peak and self._draft.stats is not None):
             return position
@@ -368,7 +368,7 @@ class LogScan(LineScan):
         return end
 
     def _wrapped_end(self, start: int, end: int) -> int:
-        """Return where an op_name ends that a terminal has wrapped over lines."""
+        """Return the end of an op_name that a terminal has wrapped over lines."""
         last = end
         for _ in range(_WRAPPED):
             if patterns.PEAK_FIELD.match(self.text, last) is not None:
@@ -380,7 +380,7 @@ class LogScan(LineScan):
         return end
 
     def _interruption(self, position: int) -> int:
-        """Note a gap for lines of others if the block goes on after them; return where."""
+        """Note a gap for foreign lines if the block continues after them; return their end."""
         end = position
         goes_on = (patterns.PEAK_FIELD if self._draft.has_peak else patterns.STAT).match
         for _ in range(_INTERRUPTED):

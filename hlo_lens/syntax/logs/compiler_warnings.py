@@ -1,7 +1,7 @@
-"""Text of a log to the warnings of XLA and JAX in it.
+"""Reader of the warnings of XLA and JAX in a log.
 
-Each is found by words of its own; its extent is found by a regular expression, its parts are read
-by the grammar.
+Each kind of warning is found by its own words; a regular expression finds its end, and the grammar
+parses its parts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NAMES: Mapping[str, str] = {
     "DURATION": "a duration such as 2m1.5s",
     "HLO": "an instruction",
 }
-"""What users call the terminals."""
+"""Names of the terminals in error messages."""
 
 _REMATERIALIZATION = re.compile(
     r"Involuntary full rematerialization\. The compiler (?:was not able to|cannot) [^\n]*"
@@ -84,7 +84,7 @@ def parser() -> Lark:
 def read_warning(
     source: Source, place: int, word: str
 ) -> tuple[CompilerWarning | None, int, list[Gap]]:
-    """Return the warning that one of `log_words.WARNINGS` begins, where it ends, and its gaps."""
+    """Return the warning at an offset, its end and its gaps."""
     read = _READERS[word]
     try:
         found = read(source, place)
@@ -122,7 +122,7 @@ def _rematerialization(source: Source, place: int) -> tuple[CompilerWarning, int
 
 
 def _donation(source: Source, place: int) -> tuple[CompilerWarning, int] | None:
-    """Return the warning; the line of JAX's own code that Python shows below it is none."""
+    """Return the warning; skip the line of JAX's source code that Python prints below it."""
     match = _DONATION.match(source.text, place)
     if match is None or _SOURCE_LINE.match(source.text, place) is not None:
         return None
@@ -235,7 +235,7 @@ def _shape(text: str) -> Shape | None:
 
 
 def _type_shape(text: str) -> Shape | None:
-    """Return the shape of a type in JAX's words or in XLA's."""
+    """Return the shape of a type in JAX's or XLA's notation."""
     try:
         value = parse_value(text)
     except (CodeError, DumpSyntaxError):

@@ -1,4 +1,4 @@
-"""Trees of JAX's values to Python: calls, words, numbers, sequences; what they mean comes later."""
+"""Printed Python objects of JAX as trees of calls, words, numbers and sequences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.sharding import HloSharding
 
 Item: TypeAlias = "Call | str | int | tuple[Item, ...] | HloSharding | None"
-"""What a value is in Python: a call, a word, a number, a sequence."""
+"""A printed object: a call, a word, a number or a sequence."""
 
 NAMES: Mapping[str, str] = {
     "NAME": "a name",
@@ -29,7 +29,7 @@ NAMES: Mapping[str, str] = {
     "SHAPED": "a type such as float32[8,4]",
     "HLO_SHARDING": "a sharding in XLA's notation",
 }
-"""What users call the terminals."""
+"""Names of the terminals in error messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class Call:
     """A call as printed.
 
     Attributes:
-        name: Last part of the name of what is called.
-        arguments: Those without a keyword.
-        keywords: Those with one.
+        name: Last part of the name of the function.
+        arguments: Arguments without a keyword.
+        keywords: Arguments by keyword.
         axes: Name and size of each ``'x': 4``.
     """
 
@@ -50,7 +50,7 @@ class Call:
 
 
 class CodeError(Exception):
-    """The text is source code: it has names where values print values."""
+    """The text is source code: it has names where printed values have values."""
 
 
 @functools.cache
@@ -60,7 +60,7 @@ def parser() -> Lark:
 
 
 def parse_item(text: str) -> Item:
-    """Return what a text is in Python.
+    """Return the item in a text.
 
     Raises:
         DumpSyntaxError: If the grammar refuses it.
@@ -75,7 +75,7 @@ class Shaped(str):
 
 
 def _item(node: Node) -> Item:
-    """Return what a value of the grammar is in Python."""
+    """Return the item of a grammar node."""
     (child,) = node.children
     if isinstance(child, Token):
         return _TOKENS[child.type](str(child))

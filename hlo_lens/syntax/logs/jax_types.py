@@ -60,7 +60,7 @@ def _axis_words(text: str | None) -> tuple[str, ...]:
 
 
 def _manual(text: str | None) -> tuple[str, ...]:
-    """Return the axes in ``{mp,dp}`` (jax 0.6) or ``{V:(x,y)}``; a layout of XLA's has none."""
+    """Return the axes in ``{mp,dp}`` (jax 0.6) or ``{V:(x,y)}``; an XLA layout has none."""
     if text is None:
         return ()
     varying = re.search(r"V:\(?([\w., ]+)\)?", text)
@@ -69,7 +69,7 @@ def _manual(text: str | None) -> tuple[str, ...]:
 
 
 def xla_shape(dtype: str, dims: tuple[int, ...]) -> Shape | None:
-    """Return the shape in XLA's words; None for an element type that XLA has not."""
+    """Return the shape in XLA's notation; None for an element type that XLA lacks."""
     name = element_type(dtype)
     if name is None:
         return None

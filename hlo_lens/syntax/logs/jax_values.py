@@ -1,8 +1,7 @@
-"""Text of a log to the shardings, meshes and types in it, as JAX prints them.
+"""Reader of the shardings, meshes and types that JAX prints into logs.
 
-Values are found by the words that begin them; their extent is where their brackets close; the
-grammar reads them. A call whose arguments are names is source code, as notebooks show it: it is
-counted, and no gap.
+Values are found by their first word and end where their brackets close; the grammar parses them. A
+call whose arguments are names is source code (as in notebooks): it is counted, and no gap.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ if TYPE_CHECKING:
 
 
 LONGEST = 1 << 15
-"""Longest value, in characters."""
+"""Most characters of a value."""
 
 START = re.compile(
     r"(?<![\w.])(?:(?:jax\.sharding\.|jax\.)?"
     r"(?:AbstractMesh|Mesh|NamedSharding|PartitionSpec|ShapeDtypeStruct|ShapedArray"
     r"|SingleDeviceSharding|GSPMDSharding|PositionalSharding)|P)\("
 )
-"""How a value begins that is a call."""
+"""Start of a value that is a call."""
 
 SHARDED_TYPE = re.compile(
     r"(?<![\w.\[])(?:float|bfloat|int|uint|complex|bool)\w*(?:<[\w, ]*>)?"
@@ -44,11 +43,11 @@ SHARDED_TYPE = re.compile(
 
 
 def read_value(source: Source, start: int) -> tuple[JaxValue, int] | None:
-    """Return the value that begins at an offset, and where it ends.
+    """Return the value at an offset and its end; None if its brackets do not close.
 
     Raises:
         CodeError: If it is a call in source code.
-        DumpSyntaxError: If the grammar refuses it, or it means nothing.
+        DumpSyntaxError: If the grammar refuses it, or it has no meaning.
     """
     text = source.text
     end = _end(text, start)
@@ -61,7 +60,7 @@ def read_value(source: Source, start: int) -> tuple[JaxValue, int] | None:
 
 
 def parse_value(text: str) -> JaxValue | None:
-    """Return the value that a text holds; None if it is of no kind that is known.
+    """Return the value in a text; None if it is of an unknown kind.
 
     Raises:
         CodeError: If it is a call in source code.
@@ -76,7 +75,7 @@ def parse_value(text: str) -> JaxValue | None:
 
 
 def values_of(text: str) -> tuple[JaxValue, ...]:
-    """Return the values in a list or tuple, or the one value, that a text holds.
+    """Return the values in a text: those of a list or tuple, or a single one.
 
     Raises:
         CodeError: If it is source code.
@@ -98,11 +97,11 @@ _PAIRS = {"(": ")", "[": "]", "{": "}"}
 _BRACKET = re.compile(r"[()\[\]{}\n]|'(?:[^'\\\n]|\\.){0,1000}+'|\"(?:[^\"\\\n]|\\.){0,1000}+\"")
 _MOST_LINES = 64
 _DEEPEST = 32
-"""Brackets within brackets of the deepest value; unbounded, text of brackets costs squares."""
+"""Deepest nesting of brackets in a value; without a limit, nested brackets cost quadratic time."""
 
 
 def _end(text: str, start: int) -> int | None:
-    """Return where the brackets of a value close; None if they do not."""
+    """Return the end of the brackets of a value; None if they do not close."""
     open_ones: list[str] = []
     lines = 0
     for match in _BRACKET.finditer(text, start, start + LONGEST):
@@ -127,7 +126,7 @@ def _end(text: str, start: int) -> int | None:
 
 
 def _meaning(item: Item) -> JaxValue | None:
-    """Return the value that an item is; None if it is of no kind that is known."""
+    """Return the value of an item; None if it is of an unknown kind."""
     if isinstance(item, HloSharding):
         return JaxValue(kind="HloSharding", text=item.text, hlo_sharding=item)
     if isinstance(item, Shaped):
@@ -176,7 +175,7 @@ def _abstract_mesh(call: Call) -> JaxValue:
 
 
 def _array(item: Item) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the dimensions and the elements of ``array([[0, 1], [2, 3]])``."""
+    """Return the dimensions and elements of ``array([[0, 1], [2, 3]])``."""
     if not isinstance(item, Call):
         raise CodeError
     rows: Item = item.arguments[0] if item.arguments else ()
@@ -339,7 +338,7 @@ def _integers_of(text: str) -> list[int]:
 
 
 def _names(item: Item) -> tuple[str, ...]:
-    """Return the axes of a set; ``frozenset({'x'})`` is one too."""
+    """Return the axes in a set, also in ``frozenset({'x'})``."""
     if isinstance(item, Call):
         item = item.arguments[0] if item.arguments else ()
     return tuple(str(name) for name in _tuple(item))

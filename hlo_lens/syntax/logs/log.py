@@ -1,4 +1,4 @@
-"""Text of a log to all that is understood of it, several kinds between lines of no kind."""
+"""Reader of logs: messages of all kinds between lines that are no messages."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ def parse_log(
     may_be_empty: bool = False,
     reader: ReaderName = "scanner",
 ) -> LogText:
-    """Return all that is understood of a log, or of the text of an exception.
+    """Return all messages in a log or in the text of an exception.
 
     Args:
         text: The log.
         strict: Raise at the first gap.
         path: Name of the text for messages; a source has its own.
-        may_be_empty: Take a text that holds nothing for a log that says nothing.
+        may_be_empty: Return an empty log for a text without messages.
         reader: ``grammar`` reads by the grammar alone: the text is one message about memory of a
             compiler or an allocator and nothing else, and its first error is raised.
 
     Raises:
-        DumpSyntaxError: If there is nothing in it, or, when strict, at the first gap.
+        DumpSyntaxError: If there is no message in it, or, when strict, at the first gap.
     """
     if isinstance(text, Source):
         source = text
-    else:  # not as buffer-side texts are decoded: drawings need their lines
+    else:  # unlike buffer-side texts, since drawings need all their lines
         source = clean(decode(text) if isinstance(text, bytes) else text, path)
     if not source.cuts.offsets and (bare := cut_log_prefixes(source)) is not None:
         source = bare
@@ -72,7 +72,7 @@ def parse_log(
 
 
 def _by_grammar(source: Source) -> LogText:
-    """Return a log of one message about memory as the grammar alone reads it."""
+    """Return a log of one memory message, read by the grammar alone."""
     text = source.text
     log = LogText(path=source.path, lines=text.count("\n") + (not text.endswith("\n")))
     if any(word in text for word in log_words.ALLOCATOR_STATE):
@@ -83,7 +83,7 @@ def _by_grammar(source: Source) -> LogText:
 
 
 class _Scan:
-    """Reads each kind of message in one pass of its own."""
+    """Scanner of a log, with one pass for each kind of message."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -91,7 +91,7 @@ class _Scan:
         self.spans: list[tuple[int, int]] = []
 
     def log(self) -> LogText:
-        """Return all that is found."""
+        """Return all messages."""
         ooms = self._all(log_words.OUT_OF_MEMORY, self._compile_oom)
         failures = self._all(log_words.FAILED_ALLOCATION, self._without_gaps(read_failure))
         states = self._all(log_words.ALLOCATOR_STATE, self._allocator)
@@ -116,7 +116,7 @@ class _Scan:
         )
 
     def _all(self, words: Sequence[str], read: Callable[[int], tuple[T, int] | None]) -> list[T]:
-        """Return what a reader finds at the places of some words; none within another."""
+        """Return the messages that a reader finds at the places of some words, without overlaps."""
         found: list[T] = []
         end = -1
         for place, _ in find_anchors(self.source.text, words):
@@ -150,7 +150,7 @@ class _Scan:
         return value, end
 
     def _warnings(self) -> list[CompilerWarning]:
-        """Return what compilers warned about."""
+        """Return the compiler warnings."""
         found: list[CompilerWarning] = []
         done = -1
         for place, word in find_anchors(self.source.text, log_words.WARNINGS):
@@ -164,7 +164,7 @@ class _Scan:
         return found
 
     def _buffers(self) -> BufferLog | None:
-        """Return what the log says of buffers."""
+        """Return the buffer statistics; None if there are none."""
         text = self.source.text
         if not any(word in text for word in log_words.BUFFERS):
             return None
@@ -177,7 +177,7 @@ class _Scan:
         return log
 
     def _shardings(self) -> ShardingLog | None:
-        """Return what the log says of shardings."""
+        """Return the shardings; None if there are none."""
         found, spans = read_shardings(self.source, self.spans)
         self.gaps += found.gaps
         if not (found.values or found.boxes):
@@ -186,7 +186,7 @@ class _Scan:
         return found
 
     def _covered(self) -> int:
-        """Return how many lines of the file the spans cover."""
+        """Return the number of lines in the spans of messages."""
         text, total, done = self.source.text, 0, 0
         for start, end in sorted(self.spans):
             begin = max(done, text.rfind("\n", 0, start) + 1)

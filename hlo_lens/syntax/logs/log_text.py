@@ -1,9 +1,9 @@
-"""What the readers of logs share: finding candidates, cutting a block out of the lines around it.
+"""Search of a log for messages, and extraction of a message from the lines around it.
 
-A log may be hundreds of megabytes of other things. Candidates are found by plain searches for words
-that only these messages have, one pass of the fastest kind for each word; only what stands there
-is looked at. A block is then cut out of its log: what loggers put before each line goes, lines of
-other writers between its own are left out and counted, and what is left is text for the grammar.
+A log may have hundreds of megabytes of other text. Plain searches for words that only these
+messages have find candidates; the readers look at these places alone. A block is then cut out of
+the log: prefixes of loggers are removed, foreign lines between its own are skipped and counted, and
+the grammar parses the rest.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 MOST_INTERRUPTED = 3
-"""How many lines of others may stand between two lines of a block."""
+"""Most foreign lines between two lines of a block."""
 
 MOST_LINES = 4096
-"""Longest block, in lines."""
+"""Most lines of a block."""
 
 LONGEST_LINE = 1 << 16
-"""Longest line of a block, in characters."""
+"""Most characters of a line of a block."""
 
 LEAD = re.compile(
     r"(?:\((?:[^()\n]{1,60} )?pid=[^()\n]{1,60}\)[ ]|\[[\w.-]+/?\w*\]:?[ ]"
     r"|[\w.-]{1,40}[ ]*\|[ ]|\d{1,5}:[ ]|E[ ]{3}|>[ ]|\#[ ])?+"
 )
-"""What schedulers, test runners and quotes put before each line."""
+"""Prefixes that schedulers, test runners and quotations put before each line."""
 
 _ESCAPED_LINES = 2
-"""A line with so many ``\\n`` in it holds a whole text, as a string of JSON or Python does."""
+"""A line with this many ``\\n`` is a whole text in a string of JSON or Python."""
 
 
 def find_anchors(text: str, words: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yield where words stand in a text, in order of place."""
+    """Yield the places of words in a text, in order."""
     return heapq.merge(*(_find(text, word) for word in words))
 
 
@@ -53,14 +53,14 @@ def _find(text: str, word: str) -> Iterator[tuple[int, str]]:
 
 @dataclass(slots=True)
 class Block:
-    """Lines of a log that belong together.
+    """Lines of a log that form one message.
 
     Attributes:
         source: The log.
-        lines: The lines without what stands before them.
-        offsets: Where each begins in the log.
-        end: Where the block ends in the log.
-        gaps: What stood between its lines.
+        lines: Its lines without prefixes.
+        offsets: Offset of each in the log.
+        end: Offset of its end in the log.
+        gaps: Foreign lines between its own.
     """
 
     source: Source
@@ -70,7 +70,7 @@ class Block:
     gaps: list[Gap] = field(default_factory=list)
 
     def gap(self, index: int, message: str, column: int = 1, lines: int = 1) -> None:
-        """Note a gap at a line of the block."""
+        """Add a gap at a line of the block."""
         line, first = self.source.line_column(self.offsets[index])
         excerpt = f"    {self.lines[index][:96]}"
         self.gaps.append(
@@ -85,7 +85,7 @@ class Block:
         )
 
     def error(self, index: int, error: DumpSyntaxError, lines: int) -> None:
-        """Note a gap where the grammar refused some lines, of which `index` is the first."""
+        """Add a gap for lines that the grammar refused, from line `index` of the block on."""
         place = min(index + error.line - 1, len(self.lines) - 1)
         line, first = self.source.line_column(self.offsets[place])
         self.gaps.append(
@@ -108,14 +108,14 @@ def cut_block(
     wraps: Callable[[str, str], bool] | None = None,
     stops: Callable[[str], bool] | None = None,
 ) -> Block:
-    """Return the block that begins at an offset: the rest of that line, and the lines of it after.
+    """Return the block that begins at an offset: the rest of its line, and its further lines.
 
     Args:
         source: The log.
-        start: Where the block begins, somewhere in a line.
-        belongs: Whether a line, without its lead, is one of the block's.
-        wraps: Whether a line of the block goes on in another one, as terminals wrap it.
-        stops: Whether a line begins something else, so that the block ends before it.
+        start: Offset of its start, anywhere in a line.
+        belongs: Whether a line, without its prefix, belongs to the block.
+        wraps: Whether a line of the block continues on another one, as terminals wrap lines.
+        stops: Whether a line begins another message, so that the block ends before it.
     """
     text = source.text
     end = _line_end(text, start)
@@ -142,7 +142,7 @@ def _take_next(
     wraps: Callable[[str, str], bool] | None,
     stops: Callable[[str], bool] | None,
 ) -> bool:
-    """Take the next line of a block, and what stands before it; False if there is none."""
+    """Add the next line of a block, and gaps before it; return False if there is none."""
     text, position = block.source.text, block.end
     passed: list[tuple[int, str]] = []
     while position < len(text) and len(passed) <= MOST_INTERRUPTED:
@@ -167,7 +167,7 @@ def _take_next(
 def _settle(
     block: Block, passed: Sequence[tuple[int, str]], wraps: Callable[[str, str], bool] | None
 ) -> None:
-    """Join lines that go on, and note a gap for lines of others, before the next line is taken."""
+    """Join wrapped lines, and add a gap for foreign lines, before the next line is added."""
     strange = [(begin, line) for begin, line in passed if line.strip()]
     if not strange:
         return
@@ -195,7 +195,7 @@ def _line_end(text: str, position: int) -> int:
 
 
 def line_range(source: Source, start: int, end: int) -> tuple[int, int]:
-    """Return the 1-based line of an offset, and how many lines stand from there to another one."""
+    """Return the 1-based line of an offset, and the number of lines up to another offset."""
     line = source.line_column(start)[0]
     return line, source.text.count("\n", start, max(start, end - 1)) + 1
 

@@ -1,10 +1,10 @@
-"""Meshes that a program prints part by part: the sizes of axes, their types, the ids of devices.
+"""Meshes printed in parts: the sizes of axes, their types, the ids of devices.
 
-``mesh.shape`` is an OrderedDict of axis names and sizes; so are other things that programs print,
-and therefore one is taken for a mesh only where the words around it say so. ``mesh.device_ids`` and
-``mesh.devices`` are arrays of numpy; one that follows on a mesh, has its dimensions and names each
-device once is the mesh's. Mirrors: jax/_src/mesh.py of jax 0.4.20 to 0.12.0; the repr of
-OrderedDict in Python 3.11 and 3.12; numpy/_core/arrayprint.py.
+``mesh.shape`` is an OrderedDict of axis names and sizes. Programs print other OrderedDicts too, so
+one is read as a mesh only if the lines around it contain the word. ``mesh.device_ids`` and
+``mesh.devices`` are numpy arrays; an array after a mesh belongs to it if it has its dimensions and
+each device once. Mirrors: jax/_src/mesh.py of jax 0.4.20 to 0.12.0; the repr of OrderedDict in
+Python 3.11 and 3.12; numpy/_core/arrayprint.py.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TYPE = r"(?:AxisType\.)?(?:Auto|Explicit|Manual)"
 _TYPES = re.compile(rf"(?i:types?)\w*[^\w\n(]{{1,4}}\(({_TYPE}(?:, {_TYPE})*),?\)")
 _MESH_WORD = re.compile(r"(?i)mesh")
 _LINES_BEFORE = 2
-"""How many lines before the sizes may be those that speak of a mesh."""
+"""Most lines between the word "mesh" and the sizes."""
 
 _LONGEST_TABLE = 1 << 16
 _TABLE = re.compile(
@@ -43,7 +43,7 @@ _ROW = re.compile(r"[\[\]]|\d{1,9}")
 
 
 def read_mesh_shape(text: str, start: int) -> tuple[JaxValue, int] | None:
-    """Return the mesh whose sizes stand at an offset, and where they end; None if it is none."""
+    """Return the mesh whose sizes begin at an offset, and its end; None if it is none."""
     match = MESH_SHAPE.match(text, start)
     if match is None or not _speaks_of_mesh(text, start):
         return None
@@ -63,12 +63,12 @@ def read_mesh_shape(text: str, start: int) -> tuple[JaxValue, int] | None:
 
 
 def with_device_ids(value: JaxValue, text: str, end: int) -> tuple[JaxValue, int]:
-    """Return a mesh with the device ids that are printed below it, and where these end.
+    """Return a mesh with the device ids that are printed below it, and their end.
 
     Args:
-        value: A value that is a mesh.
+        value: A mesh.
         text: The log.
-        end: Where the mesh ends.
+        end: Offset of the end of the mesh.
     """
     line_end = _line_end(text, end)
     match = _TABLE.match(text, line_end + 1, min(len(text), line_end + _LONGEST_TABLE))
@@ -92,7 +92,7 @@ def with_device_ids(value: JaxValue, text: str, end: int) -> tuple[JaxValue, int
 
 
 def _speaks_of_mesh(text: str, start: int) -> bool:
-    """Return whether the line of an offset, or one shortly before it, speaks of a mesh."""
+    """Whether the line of an offset, or one shortly before it, names a mesh."""
     first = start
     for _ in range(_LINES_BEFORE + 1):
         first = text.rfind("\n", max(0, start - 1000), first)
@@ -102,7 +102,7 @@ def _speaks_of_mesh(text: str, start: int) -> bool:
 
 
 def _closed(rows: str) -> str:
-    """Return a text of brackets up to where the first one is closed."""
+    """Return a text up to the bracket that closes the first one."""
     depth = 0
     for place, character in enumerate(rows):
         depth += (character == "[") - (character == "]")

@@ -1,4 +1,4 @@
-"""Trees of messages about memory to what they say."""
+"""Fields of the parsed sections of memory messages."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def sizes_of(node: Node) -> list[HumanSize]:
 
 
 def exact_size(number: str) -> HumanSize:
-    """Return the size of a number of bytes that was printed whole."""
+    """Return the size for a number of bytes that was printed exactly."""
     return HumanSize(f"{int(number)}B")
 
 
 def sentence_fields(tree: Node) -> dict[str, object]:
-    """Return what the first sentence says, as fields of the message."""
+    """Return the fields of the first sentence of a message."""
     sizes = sizes_of(tree)
     kind = tree.data
     if kind == "ran_out_of_space":
@@ -83,7 +83,7 @@ _TAG = re.compile(r"shape = '([^']*)'|space=(\w+)|tag = '([^\n]*)'\]$")
 
 
 def _exceeding_fields(tree: Node) -> dict[str, object]:
-    """Return what a single allocation says that is larger than its memory."""
+    """Return the fields of a message about one allocation larger than its memory."""
     used, capacity = [str(c) for c in tree.children if isinstance(c, Token) and c.type == "NATURAL"]
     tag = str(optional_token(tree, "ALLOCATION_TAG") or "")
     shape, space, purpose = "", "", ""
@@ -125,7 +125,7 @@ SECTION_READERS = {
 
 
 def _part(tree: Node) -> MemoryPart:
-    """Return a line of a statement."""
+    """Return the fields of a line of a statement."""
     name = next(c for c in tree.children if isinstance(c, Token) and c.type != "SIZE")
     sizes = sizes_of(tree)
     padding = [size for node in find_all(tree, "padding_total") for size in sizes_of(node)]
@@ -146,7 +146,7 @@ def _part(tree: Node) -> MemoryPart:
 
 
 def read_allocation(tree: Node) -> ProgramAllocation:
-    """Return one of the largest allocations."""
+    """Return one entry of the list of largest allocations."""
     number = optional_token(tree, "NUMBERED")
     sizes = sizes_of(tree)
     tokens: dict[str, str] = {}
@@ -175,7 +175,7 @@ def read_allocation(tree: Node) -> ProgramAllocation:
 
 
 def operator_metadata(text: str | None) -> OpMetadata | None:
-    """Return what an ``Operator:`` says."""
+    """Return the metadata of an ``Operator:`` field."""
     if text is None:
         return None
     try:

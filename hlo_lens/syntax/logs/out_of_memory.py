@@ -1,7 +1,7 @@
-"""Text of a log to the messages of programs that the TPU compiler refused for want of memory.
+"""Reader of the TPU compiler's out-of-memory messages in a log.
 
-The extents of a message are found by regular expressions; each section of it is then read by the
-grammar. A section that the grammar refuses is a gap, and the message is not complete.
+Regular expressions find start and end of a message; the grammar parses each of its sections. A
+section that the grammar refuses is a gap, and the message is marked as incomplete.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ NAMES: Mapping[str, str] = {
     "PERCENT": "a share such as 99.5%",
     "EXPANSION": "a factor such as '2.0x expansion'",
 }
-"""What users call the terminals."""
+"""Names of the terminals in error messages."""
 
 _SIZE = r"-?\d+(?:\.\d+)?(?:[KMGTPE](?:i?B)?|B)"
 _SENTENCE = re.compile(
@@ -74,7 +74,7 @@ _SENTENCE = re.compile(
       [ ]available[ ]bytes:[ ]{_SIZE}""",
     re.VERBOSE,
 )
-"""The sentence with which a message begins."""
+"""First sentence of a message."""
 
 _LINE = re.compile(
     r"""\s*(?:
@@ -93,11 +93,11 @@ _GLUED = re.compile(
     r"(?<=[^\s\d])[ ]*(?=Output size (?:\d|unknown)|Program \w+ requirement \d"
     r"|Largest program allocations in |\d{1,3}\. Size: )"
 )
-"""Where a line end is missing, as pages and chats lose them."""
+"""Position of a missing line end; web pages and chats lose them."""
 
 _LONG_FIELD = re.compile(r"\s*(?:Operator|Shape|XLA label):")
 _OTHERS = re.compile(r"[IWEF]\d{4} |\d{4}-\d\d-\d\d|[A-Z]+:|\s*\(|Traceback ")
-"""How lines of other writers begin."""
+"""Start of lines of other writers."""
 
 _METADATA = re.compile(r"\s*[a-z_]+=")
 _STOP = re.compile(
@@ -111,7 +111,7 @@ _SECTIONS = ("hbm_usage", "output_size", "requirement", "largest", "allocation",
 
 
 def find_start(text: str, place: int) -> int | None:
-    """Return where the message begins that one of `log_words.OUT_OF_MEMORY` stands in; or None."""
+    """Return the start of the message around an offset; None if there is none."""
     start = text.rfind("Allocation (size=", max(0, place - 64), place)
     start = place if start < 0 or not text.startswith("would exceed", place) else start
     return start if text.startswith(("Ran", "TPU", "Allocation"), start) else None
@@ -120,7 +120,7 @@ def find_start(text: str, place: int) -> int | None:
 def read_compile_oom(
     source: Source, start: int
 ) -> tuple[CompileOutOfMemory, int, list[Gap]] | None:
-    """Return the message that begins at an offset, where it ends, and its gaps; or None."""
+    """Return the message at an offset, its end and its gaps; None if there is none."""
     block = cut_block(source, start, _Order(), wraps=_wraps, stops=_stops)
     _unglue(block)
     text = "\n".join(block.lines)
@@ -137,13 +137,13 @@ def read_compile_oom(
 
 
 class _Order:
-    """Whether a line belongs to a message: one of its kind, and not one that begins the next."""
+    """Test whether a line belongs to a message and does not begin the next one."""
 
     def __init__(self) -> None:
         self._rank = 0
 
     def __call__(self, line: str) -> bool:
-        """Return it for the next line."""
+        """Return the test for the next line."""
         first, *glued = _GLUED.split(line) if len(line) < _LONGEST_GLUED else [line]
         if _LINE.match(first) is None:
             return False
@@ -158,7 +158,7 @@ class _Order:
 
 
 _LISTED = 5
-"""Groups of `_SECTION` from here on repeat within a message."""
+"""Groups of `_SECTION` from this one on repeat within a message."""
 
 _LONGEST_GLUED = 4096
 
@@ -179,7 +179,7 @@ def _stops(line: str) -> bool:
 
 
 def _unglue(block: Block) -> None:
-    """Put line ends where they are missing."""
+    """Insert missing line ends."""
     lines: list[str] = []
     offsets: list[int] = []
     for line, offset in zip(block.lines, block.offsets, strict=True):
@@ -190,7 +190,7 @@ def _unglue(block: Block) -> None:
 
 
 class _Reader:
-    """Reads the sections of a block, one after the other."""
+    """Reader of the sections of a block."""
 
     def __init__(self, block: Block) -> None:
         self.block = block
@@ -205,7 +205,7 @@ class _Reader:
             self.fields.update(sentence_fields(tree))
 
     def sections(self, first: int) -> None:
-        """Read what follows, from a line on."""
+        """Read the sections from a line on."""
         if self.block.gaps:
             self.is_complete = False
         for kind, begin, end in _sections(self.block.lines, first):
@@ -225,7 +225,7 @@ class _Reader:
                 self.fields.update(SECTION_READERS[kind](tree))
 
     def _is_cut(self, text: str) -> bool:
-        """Whether the log ends within a line that may be longer."""
+        """Whether the log ends inside a line that may be longer."""
         log = self.block.source.text
         at_end = self.block.end >= len(log) and not log.endswith("\n")
         return at_end and not text.rstrip().endswith("=====")
@@ -242,7 +242,7 @@ class _Reader:
         )
 
     def _tree(self, rule: str, text: str, index: int, lines: int) -> Node | None:
-        """Return the tree of a section; None, with a gap noted, if the grammar refuses it."""
+        """Return the tree of a section; None, with a gap, if the grammar refuses it."""
         try:
             return grammar_tree(parser(), NAMES, Source(text), rule, 0, len(text))
         except DumpSyntaxError as error:
@@ -289,7 +289,7 @@ def parser() -> Lark:
 
 
 def parse_oom_with_grammar(source: Source) -> CompileOutOfMemory:
-    """Return the one message that a source holds as the grammar alone reads it.
+    """Return the one message in a source, read by the grammar alone.
 
     Raises:
         DumpSyntaxError: At the first place that the grammar does not allow.

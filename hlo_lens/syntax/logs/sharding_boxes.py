@@ -1,6 +1,6 @@
-"""Drawn boxes to which devices hold which part: the inverse of ``report/boxes.py``.
+"""Reader of drawn boxes: which devices hold which part (inverse of `report.sharding.boxes`).
 
-A drawing is a grid of characters. Its walls are found first; a box is what no wall divides.
+A drawing is a grid of characters. Its walls are found first; a box is an area without a wall.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DEVICES = re.compile(
     r"(?P<word>[A-Za-z][\w ]*?) ?(?P<ids>\d{1,9}(?:,\d{1,9})*|\d{1,9}-\d{1,9})"
     r"(?P<empty>\(empty\))?"
 )
-"""What stands in a box: ``GPU 0,1``, ``device 0-7``, ``device 3(empty)``."""
+"""Text of a box: ``GPU 0,1``, ``device 0-7``, ``device 3(empty)``."""
 
 _NAMED = r"[A-Z][A-Z0-9_]*[ ]\d+(?:,\d+)*"
 _COLORED_LINE = re.compile(rf"[ ]*{_NAMED}(?:[ ]+{_NAMED})*[ ]*$")
@@ -47,7 +47,7 @@ def parser() -> Lark:
 
 
 def read_boxes(source: Source, place: int) -> tuple[ShardingBoxes, int] | None:
-    """Return the drawing whose first line holds a place, and where it ends; None if it is none."""
+    """Return the drawing whose first line is at an offset, and its end; None if it is none."""
     start = source.text.rfind("\n", 0, place) + 1
     lines, end = _lines(source.text, start)
     if len(lines) < 3:
@@ -70,7 +70,7 @@ def read_boxes(source: Source, place: int) -> tuple[ShardingBoxes, int] | None:
 
 
 def _lines(text: str, start: int) -> tuple[list[str], int]:
-    """Return the lines of a drawing, all cut at its left end, and where it ends."""
+    """Return the lines of a drawing without its indentation, and its end."""
     lines: list[str] = []
     position, left = start, 0
     while position < len(text) and len(lines) < _MOST_LINES:
@@ -95,7 +95,7 @@ def _lines(text: str, start: int) -> tuple[list[str], int]:
 
 
 def boxes_of(lines: Sequence[str]) -> ShardingBoxes | None:
-    """Return what a drawing shows; None if its lines do not meet in a grid of boxes."""
+    """Return the boxes of a drawing; None if its lines do not form a grid."""
     width = len(lines[0])
     if width < 3 or any(len(line) != width for line in lines):
         return None
@@ -115,12 +115,12 @@ def boxes_of(lines: Sequence[str]) -> ShardingBoxes | None:
 
 @dataclass(slots=True)
 class _Grid:
-    """A drawing as characters, by line and column."""
+    """Characters of a drawing, by line and column."""
 
     lines: Sequence[str]
 
     def row_walls(self) -> list[int] | None:
-        """Return the lines that have a wall somewhere, the first and the last included."""
+        """Return the lines with a wall, including the first and the last."""
         last = len(self.lines) - 1
         found = [
             k
@@ -130,7 +130,7 @@ class _Grid:
         return found if len(found) > 1 else None
 
     def column_walls(self) -> list[int] | None:
-        """Return the columns that have a wall somewhere, the first and the last included."""
+        """Return the columns with a wall, including the first and the last."""
         width = len(self.lines[0])
         found = {0, width - 1}
         for line in self.lines[1:-1]:
@@ -140,7 +140,7 @@ class _Grid:
         return sorted(found)
 
     def cells(self, rows: Sequence[int], columns: Sequence[int]) -> Iterator[BoxCell]:
-        """Yield the boxes; places between walls that no wall divides are one box."""
+        """Yield the boxes; grid cells without a wall between them form one box."""
         taken: set[tuple[int, int]] = set()
         for row in range(len(rows) - 1):
             for column in range(len(columns) - 1):
@@ -175,7 +175,7 @@ class _Grid:
         return self.lines[line][column + 1] in _HORIZONTAL
 
     def _text(self, top: int, bottom: int, left: int, right: int) -> str:
-        """Return the words in a box; long ones are broken over lines."""
+        """Return the text of a box; long texts are broken over lines."""
         text = ""
         for line in self.lines[top + 1 : bottom]:
             word = line[left + 1 : right].strip(" │|─-")
@@ -191,7 +191,7 @@ def _word(text: str) -> str:
 
 
 def _devices(text: str) -> tuple[int, ...] | None:
-    """Return the ids that a box names, ascending; None if it names none, or not all."""
+    """Return the device ids in a box, ascending; None if it has none, or not all."""
     match = DEVICES.fullmatch(text)
     if match is None:
         return None
@@ -218,9 +218,9 @@ def _label(text: str, start: int) -> str:
 
 
 def read_colored(source: Source, start: int) -> tuple[ShardingBoxes, int] | None:
-    """Return the drawing in colours that begins at a line, and where it ends; None if it is none.
+    """Return the coloured drawing that begins at a line, and its end; None if it is none.
 
-    Colours are cut from the text by then; what is left are the words, row by row, and blanks.
+    Colours were removed from the text before; the words, row by row, and blanks are left.
     """
     text, rows = source.text, list[list[str]]()
     position = end = start

@@ -1,4 +1,4 @@
-"""Text of a log to all that it says of shardings: values, drawings, and what was passed over."""
+"""Reader of the shardings in a log: values, drawings, and counts of skipped objects."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _OBJECT_LINE = re.compile(r"^[ \t]+\"[^\"\n]* - <class '[^\n]*$", re.MULTILINE)
 """A line of a dump of a Python object: name, class, value."""
 
 _ARROW = re.compile(r"=>[ ]*[\w. ]+[ ]*:[ ]*(?P<value>[\[({a-z][^\n]*?)[ \t]*$", re.MULTILINE)
-"""A line of a tracer that names who saw which value, ``function => name : value``."""
+"""A line of a tracer: ``function => name : value``."""
 
 _BARE = re.compile(
     r"\(?\[?(?:[a-z]\w*\[[\d,]*\](?:\{[^}\n]*\})?|\{(?:devices=|replicated|maximal|manual)[^\n]*)"
 )
-"""A shape or a sharding as XLA prints it, or a list of such."""
+"""A shape or a sharding in XLA's notation, or a list of them."""
 
 _HLO_SHARDING = re.compile(
     r"\{(?:devices=\[[\d,]+\](?:<=\[[\d,]+\](?:T\([\d,]+\))?|[\d,]+)[^{}\n]*|replicated|manual"
@@ -44,7 +44,7 @@ _LABEL_END = re.compile(r"(?:[ \t]|[:=(\[,]|\bis\b|->|=>)*$")
 _LONGEST_LABEL = 160
 _MOST_GAPS = 1000
 _SHORT = 1 << 20
-"""A text so short is looked through for all words."""
+"""Texts shorter than this are searched for all words."""
 
 _COLORED = re.compile(r"^[ ]*[A-Z][A-Z0-9_]*[ ]\d+(?:,\d+)*[ ]*(?:$|[ ][A-Z])", re.MULTILINE)
 
@@ -52,11 +52,11 @@ _COLORED = re.compile(r"^[ ]*[A-Z][A-Z0-9_]*[ ]\d+(?:,\d+)*[ ]*(?:$|[ ][A-Z])", 
 def read_shardings(
     source: Source, others: Sequence[tuple[int, int]] = ()
 ) -> tuple[ShardingLog, list[tuple[int, int]]]:
-    """Return what a log says of shardings, and where each part of it begins and ends.
+    """Return the shardings in a log, and the span of each part.
 
     Args:
         source: The log.
-        others: Where other messages begin and end, in which nothing is looked for.
+        others: Spans of other messages, which are not searched.
     """
     scan = _Scan(source, others)
     scan.boxes_of()
@@ -65,7 +65,7 @@ def read_shardings(
 
 
 class _Scan:
-    """One pass over a log."""
+    """Scanner of a log."""
 
     def __init__(self, source: Source, others: Sequence[tuple[int, int]]) -> None:
         self.source = source
@@ -84,7 +84,7 @@ class _Scan:
         return _OBJECT_LINE.finditer(self.text) if " - <class '" in self.text else iter(())
 
     def log(self) -> ShardingLog:
-        """Return all that was found."""
+        """Return all values and drawings."""
         return ShardingLog(
             values=tuple(self.values),
             boxes=tuple(sorted(self.boxes, key=lambda b: b.line)),
@@ -95,7 +95,7 @@ class _Scan:
         )
 
     def _find_dumps(self) -> None:
-        """Find the dumps of objects, which are passed over."""
+        """Find the dumps of objects, which are skipped."""
         end = brace = -1
         for start, stop in self._objects:
             if start < end:
@@ -129,7 +129,7 @@ class _Scan:
             self._colored_boxes()
 
     def _colored_boxes(self) -> None:
-        """Find drawings without lines, whose colours were cut from the text."""
+        """Find coloured drawings, whose colours were removed from the text."""
         end = -1
         cuts = iter(self.source.cuts.offsets)
         cut = next(cuts, None)
@@ -148,7 +148,7 @@ class _Scan:
     # ---- values --------------------------------------------------------------------------------
 
     def values_of(self) -> None:
-        """Find all values, in text order; none within another, none in dumps of objects."""
+        """Find all values, in text order, without overlaps, none in dumps of objects."""
         self._find_dumps()
         self._skipped.sort()
         end = -1
@@ -171,7 +171,7 @@ class _Scan:
         return self._object < len(self._skipped) and self._skipped[self._object][0] <= start
 
     def _candidates(self) -> Iterator[tuple[int, str]]:
-        """Yield where values may begin, in text order, and by what they were found."""
+        """Yield the possible starts of values, in text order, and the word found there."""
         found: list[tuple[int, str]] = []
         done = -1
         words = SHARDINGS if self.is_plain() else (*SHARDINGS, *SHARDINGS_BESIDE)
@@ -192,13 +192,13 @@ class _Scan:
         return iter(sorted(set(found)))
 
     def is_plain(self) -> bool:
-        """Whether no word of the log is of shardings alone, so that others need not be tried."""
+        """Whether the log lacks all words that only shardings have; others are then not tried."""
         if len(self.text) < _SHORT or self.boxes:
             return False
         return not any(word in self.text for word in SHARDINGS)
 
     def _read(self, start: int, kind: str) -> tuple[tuple[JaxValue, ...], int] | None:
-        """Return the values that begin at an offset, and where they end; None if none does."""
+        """Return the values that begin at an offset, and their end; None if there are none."""
         end = self.text.find("\n", start)
         end = len(self.text) if end < 0 else end
         try:
@@ -224,7 +224,7 @@ class _Scan:
     def _with_ids(
         self, found: tuple[JaxValue, int] | None
     ) -> tuple[tuple[JaxValue, ...], int] | None:
-        """Return a value that was read; a mesh with the ids of devices that stand below it."""
+        """Return a value; a mesh with the device ids printed below it."""
         if found is None:
             return None
         value, end = found
@@ -233,7 +233,7 @@ class _Scan:
         return (value,), end
 
     def _refuse(self, start: int, end: int, kind: str, error: DumpSyntaxError) -> None:
-        """Note a gap for a value, or source code, that the grammar refused."""
+        """Add a gap for a value that the grammar refused, or count source code."""
         if kind in ("arrow", "type", "hlo"):
             return
         words = self.text[start:end].partition("(")[2]
@@ -245,7 +245,7 @@ class _Scan:
             self.gaps.append(Gap.at(self.source, span, error.message))
 
     def _label(self, start: int, least: int) -> str:
-        """Return what stands before a value on its line, after the value before it."""
+        """Return the text before a value on its line, after the value before it."""
         line = self.text.rfind("\n", 0, start) + 1
         words = self.text[max(line, start - _LONGEST_LABEL, least) : start]
         return _LABEL_END.sub("", words).strip()
