@@ -1,1 +1,1 @@
-"""Facts joined from logs: out-of-memory messages, printed shardings, warnings."""
+"""Passes on log messages: out of memory, printed shardings, warnings."""

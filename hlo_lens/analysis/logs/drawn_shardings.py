@@ -1,4 +1,4 @@
-"""Which shardings of a log the drawn boxes in it agree with.
+"""Shardings of a log that agree with its drawn boxes.
 
 Two agree if every device has the same tile. One row of boxes may be a value of one dimension.
 """
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnSharding:
-    """One drawing and what it means.
+    """One drawing and its sharding.
 
     Attributes:
         boxes: The drawing.
-        sharding: The same as XLA writes it; None where boxes do not name all devices, or hold
+        sharding: Its sharding in XLA's notation; None if boxes do not name all devices, or name
             different numbers of them.
-        spec: The same as a partition spec over `mesh`; None where no axes give it.
-        mesh: The mesh of the log that has the same devices, if there is one such.
-        agrees_with: Values of the log that place every device alike, in text order.
+        spec: The same as a partition spec over `mesh`; None if no spec gives it.
+        mesh: The only mesh of the log with the same devices; None if there is none.
+        agrees_with: Values of the log that give every device the same tile, in text order.
     """
 
     boxes: ShardingBoxes
@@ -41,7 +41,7 @@ class DrawnSharding:
 
     @property
     def nearest(self) -> JaxValue | None:
-        """The last agreeing value before the drawing, else the first after it; None if none."""
+        """The last agreeing value before the drawing, else the first after it, or None."""
         before = [value for value in self.agrees_with if value.line < self.boxes.line]
         return before[-1] if before else next(iter(self.agrees_with), None)
 
@@ -81,14 +81,14 @@ class DrawnShardings(Result):
 
 
 def drawn_shardings(log: ShardingLog) -> DrawnShardings:
-    """Return what each drawing means, and the shardings of the log that agree with it."""
+    """Return the sharding of each drawing, and the shardings of the log that agree with it."""
     named = [value for value in log.values if value.sharding(2) is not None]
     meshes = [value.mesh for value in log.values if value.mesh is not None]
     return DrawnShardings(drawings=tuple(_drawn(boxes, named, meshes) for boxes in log.boxes))
 
 
 def sharding_words(value: JaxValue) -> str:
-    """Return a sharding in few words: its spec and its mesh, else as XLA writes it."""
+    """Return a short text of a sharding: spec and mesh, else XLA's notation."""
     if value.spec is not None and value.mesh is not None:
         return f"{value.spec.text} over {value.mesh.text}"
     return value.hlo_sharding.text if value.hlo_sharding is not None else value.text
@@ -110,7 +110,7 @@ def _drawn(
 
 
 def drawn_sharding(boxes: ShardingBoxes) -> HloSharding | None:
-    """Return a drawing as a list of devices; None if its boxes do not hold equally many."""
+    """Return the sharding of a drawing; None if its boxes hold different numbers of devices."""
     groups = [cell.devices or () for cell in boxes.cells]
     shares = {len(group) for group in groups}
     if len(shares) != 1 or 0 in shares or len(groups) != boxes.rows * boxes.columns:
@@ -128,7 +128,7 @@ def drawn_sharding(boxes: ShardingBoxes) -> HloSharding | None:
 
 
 def _mesh_of(devices: set[int], meshes: Sequence[JaxMesh]) -> JaxMesh | None:
-    """Return the mesh with these devices; None if there is none, or several that differ."""
+    """Return the mesh with these devices; None if there is none, or several different ones."""
     found = {mesh.mesh: mesh for mesh in meshes if set(mesh.mesh.device_ids) == devices}
     return next(iter(found.values())) if len(found) == 1 else None
 
@@ -142,7 +142,7 @@ def _spec(sharding: HloSharding, mesh: JaxMesh) -> str | None:
 
 
 def _agrees(value: JaxValue, drawn: Mapping[int, tuple[int, int]], boxes: ShardingBoxes) -> bool:
-    """Whether a sharding gives every device the tile that is drawn."""
+    """Whether a sharding gives every device the tile in the drawing."""
     sharding = value.sharding(2)
     if sharding is None or len(sharding.tile_counts) > 2:
         return False
@@ -158,7 +158,7 @@ def _agrees(value: JaxValue, drawn: Mapping[int, tuple[int, int]], boxes: Shardi
 
 
 def _drawn_as(counts: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """Return rows and columns of boxes in which so many tiles of each dimension are drawn."""
+    """Return the possible rows and columns of boxes for these tile counts."""
     if not counts:
         return ((1, 1),)
     return ((1, counts[0]),) if len(counts) == 1 else ((counts[0], counts[1]),)

@@ -1,4 +1,4 @@
-"""All results known of one log: each pass runs once, when its result is first asked for."""
+"""All results on one log, each computed once, on first access."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ class LogAnalysis:
     Args:
         name: Name of the log.
         log: The log.
-        modules: Modules of the dump of the same compile, empty without a dump; they are joined with
-            the log's messages.
+        modules: Modules of the dump of the same compile; empty without a dump.
     """
 
     def __init__(self, name: str, log: LogText, modules: Sequence[ModuleDump] = ()) -> None:
@@ -38,7 +37,7 @@ class LogAnalysis:
 
     @cached_property
     def shortages(self) -> tuple[MemoryShortage, ...]:
-        """Values to shrink, for each message of a program too large for its memory."""
+        """What would make each program fit that was too large for its memory."""
         from hlo_lens.analysis.logs.oom_message import memory_shortage
 
         return tuple(map(memory_shortage, self.log.compile_ooms))

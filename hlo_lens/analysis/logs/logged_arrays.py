@@ -1,9 +1,9 @@
-"""The arrays that a log names: their type as JAX sees it, and where their data is.
+"""Arrays in a log: their JAX type and their sharding.
 
 Lines such as ``jax.typeof(x): ShapedArray(float32[8@dp,4@mp])`` and ``x.sharding:
-NamedSharding(...)`` speak of the same array. The axes in a type are those of explicit meshes; data
-may be divided along others, of which the type says nothing. Axis sizes are those of the array's own
-mesh, else of the one mesh that the log shows with these axes.
+NamedSharding(...)`` are about the same array. A type has the axes of explicit meshes only; the data
+may be divided along others. Axis sizes are those of the array's own mesh, else of the only mesh in
+the log with these axes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAMES = re.compile(
 )
 _SHAPE_WORDS = re.compile(r"(?<=\w) shape: \([\d, ]*\), type$")
 _NEAR = 40
-"""How many lines apart type and sharding of one array may stand."""
+"""Most lines between type and sharding of one array."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +33,11 @@ class LoggedArray:
     """An array of a log.
 
     Attributes:
-        name: The words before it.
-        line: Line of the first thing said of it.
-        type_value: Its type; None where only its sharding is printed.
-        sharding_value: Its sharding; None where only its type is printed.
-        mesh: The mesh, its own or the one of the log with the axes of its type.
+        name: Its name, or the words before it.
+        line: First line about it.
+        type_value: Its type; None if only its sharding is printed.
+        sharding_value: Its sharding; None if only its type is printed.
+        mesh: Its own mesh, or the only one of the log with the axes of its type.
     """
 
     name: str
@@ -48,7 +48,7 @@ class LoggedArray:
 
     @property
     def placed(self) -> JaxValue | None:
-        """The array with all that is known of where its data is; None without a shape."""
+        """The array with its sharding; None without a shape."""
         typed, sharding = self.type_value, self.sharding_value
         if typed is None or typed.shape is None:
             return None
@@ -63,7 +63,7 @@ class LoggedArray:
 
     @property
     def verdict(self) -> str | None:
-        """What the type says of the sharding; None where only one of both is printed."""
+        """Comparison of the type with the sharding; None unless both are printed."""
         if self.type_value is None or self.sharding_value is None:
             return None
         said, true = _entries(self.type_value.spec), _entries(self.sharding_value.spec)
@@ -130,7 +130,7 @@ def _type_text(value: JaxValue) -> str:
 
 
 def logged_arrays(log: ShardingLog) -> LoggedArrays:
-    """Return the arrays that a log names, or shows with the axes of their type."""
+    """Return the arrays that a log names, or prints with the axes of their type."""
     meshes = [value.mesh for value in log.values if value.mesh is not None]
     found: list[LoggedArray] = []
     for value in log.values:
@@ -170,7 +170,7 @@ def _name(label: str) -> str:
 
 
 def _partner(found: Sequence[LoggedArray], name: str, line: int, *, is_type: bool) -> int | None:
-    """Return the place of the array of that name whose other half is not there yet."""
+    """Return the index of the array of that name that lacks this half."""
     for place in range(len(found) - 1, -1, -1):
         array = found[place]
         if line - array.line > _NEAR:
@@ -182,7 +182,7 @@ def _partner(found: Sequence[LoggedArray], name: str, line: int, *, is_type: boo
 
 
 def _mesh_of(value: JaxValue, meshes: Sequence[JaxMesh]) -> JaxMesh | None:
-    """Return the mesh of the log that has the axes of a type; None if meshes differ in size."""
+    """Return the mesh of the log with the axes of a type; None if meshes differ in size."""
     axes = {axis for _, axis in _entries(value.spec)}
     if not axes:
         return None

@@ -1,10 +1,9 @@
-"""What would make a program fit: what is missing, against the largest groups of what there is.
+"""Missing bytes of a program that does not fit, and groups of buffers that could be freed.
 
-This is arithmetic on the numbers of a message, no more. A group is what its line says it holds:
-freeing it helps at most by that much, and by less where its buffers do not live at the moment that
-memory runs out, or share their place with others. Sizes in messages are rounded; each is a range of
-bytes, and a group is said to be enough only if the smallest it can be is at least the largest that
-can be missing.
+Computed from the numbers of a message alone. Freeing a group saves at most its bytes, and less if
+its buffers are not alive when memory runs out, or share memory with others. Sizes in messages are
+rounded, so each is a range of bytes; a group is enough only if its smallest size is at least the
+largest number of missing bytes.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ Bounds: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryGroup:
-    """Memory that could be had by one measure.
+    """Bytes that one measure could free.
 
     Attributes:
         kind: ``padding``, ``fragmentation``, ``arguments``, ``outputs``, ``buffers``.
-        what: What it is.
-        buffers: How many buffers.
-        size: All their bytes.
-        padding: Bytes of these that are padding; None where it is not told.
-        op_name: Where the buffers come from.
+        what: Name of the group.
+        buffers: Number of buffers.
+        size: Sum of their bytes.
+        padding: Padding in these bytes; None if it is not known.
+        op_name: Operation path of the buffers.
         source: File and line of the program.
     """
 
@@ -54,10 +53,10 @@ class MemoryGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryShortage(Result):
-    """Groups by size, largest first; buffers may be in several of them, so there is no total.
+    """Groups by size, largest first; groups overlap, so there is no total.
 
     Attributes:
-        missing: Bytes that do not fit; None where the text does not tell.
+        missing: Bytes that do not fit; None if they are not known.
         groups: The groups.
     """
 
@@ -91,7 +90,7 @@ class MemoryShortage(Result):
             )
 
     def is_enough(self, size: Bounds) -> str | None:
-        """Return ``yes``, ``no`` or ``perhaps``; None where it is not told what is missing."""
+        """Return ``yes``, ``no`` or ``perhaps``; None if the missing bytes are not known."""
         if self.missing is None:
             return None
         if size[0] >= self.missing[1]:
@@ -100,7 +99,7 @@ class MemoryShortage(Result):
 
 
 def memory_shortage(message: CompileOutOfMemory) -> MemoryShortage:
-    """Return what is missing and the groups of a message of the TPU compiler."""
+    """Return the missing bytes and the groups of a message of the TPU compiler."""
     groups = [*_overheads(message), *_interface(message), *_buffers(message.allocations)]
     return MemoryShortage(missing=missing_bytes(message), groups=tuple(sorted(groups, key=_order)))
 
@@ -108,7 +107,7 @@ def memory_shortage(message: CompileOutOfMemory) -> MemoryShortage:
 def peak_buffer_groups(
     buffers: Sequence[PeakBuffer], missing: Bounds | None = None
 ) -> MemoryShortage:
-    """Return the largest buffers at a peak, equal ones together."""
+    """Return the largest buffers at a peak, equal ones as one group."""
     found: dict[tuple[object, ...], list[PeakBuffer]] = {}
     for buffer in buffers:
         op_name = None if buffer.operator is None else buffer.operator.op_name
@@ -133,7 +132,7 @@ def peak_buffer_groups(
 
 
 def missing_bytes(message: CompileOutOfMemory) -> Bounds | None:
-    """Return how much more than its capacity a program uses; None where it is not told."""
+    """Return the bytes beyond the capacity; None if they are not known."""
     bounds: list[Bounds] = []
     if message.exceeded is not None:
         bounds.append(size_bounds(message.exceeded))
@@ -147,13 +146,13 @@ def missing_bytes(message: CompileOutOfMemory) -> Bounds | None:
 
 
 def size_bounds(size: HumanSize) -> Bounds:
-    """Return the numbers of bytes that a printed size can stand for."""
+    """Return the smallest and largest number of bytes that a printed size stands for."""
     least, most = size.at_least, size.at_most
     return (0, 0) if least is None or most is None else (least, most)
 
 
 def sum_bounds(sizes: Iterable[HumanSize]) -> Bounds:
-    """Return the sums that printed sizes can have."""
+    """Return the bounds of the sum of printed sizes."""
     listed = [size_bounds(size) for size in sizes]
     return sum(low for low, _ in listed), sum(high for _, high in listed)
 
@@ -190,7 +189,7 @@ def _overheads(message: CompileOutOfMemory) -> Iterator[MemoryGroup]:
 
 
 def _interface(message: CompileOutOfMemory) -> Iterator[MemoryGroup]:
-    """Yield the arguments, and the outputs that do not take the place of an argument."""
+    """Yield the arguments, and the outputs that share no memory with an argument."""
     for part in message.usage:
         if part.name == "arguments" and part.size is not None and size_bounds(part.size)[1]:
             yield MemoryGroup(
@@ -206,7 +205,7 @@ def _interface(message: CompileOutOfMemory) -> Iterator[MemoryGroup]:
 
 
 def _buffers(allocations: Sequence[ProgramAllocation]) -> Iterator[MemoryGroup]:
-    """Yield the listed allocations, equal ones together."""
+    """Yield the listed allocations, equal ones as one group."""
     found: dict[tuple[object, ...], list[ProgramAllocation]] = {}
     for allocation in allocations:
         if allocation.size is None:
@@ -230,7 +229,7 @@ def _buffers(allocations: Sequence[ProgramAllocation]) -> Iterator[MemoryGroup]:
 
 
 def _source(operator: object) -> str | None:
-    """Return the line of the program that metadata names."""
+    """Return the source line in metadata."""
     file = getattr(operator, "source_file", None)
     line = getattr(operator, "source_line", None)
     if file is None:

@@ -1,14 +1,14 @@
-"""What would make a program fit, from the dump of the compile that ran out of memory.
+"""Groups of buffers that could be freed, from the dump of the compile that ran out of memory.
 
-Since 2026 the message of the TPU compiler has the module's name and two numbers, no more; the dump
-that the failed compile leaves has the rest. A module is the one of a message if it has its name, or
-the message none; and if what it allocates in the default memory space (arguments and outputs, those
-that share a place once, and temporaries; until 2025 without outputs) is the number of the message.
-Where that is not so, it is said: a dump may be of another compile.
+Since 2026 the message of the TPU compiler has only the module's name and two numbers; the dump that
+the failed compile leaves has the rest. A module matches a message if it has the name in it (or the
+message has none), and if its allocations in the default memory space (arguments and outputs, shared
+memory counted once, and temporaries; until 2025 without outputs) are the number of the message. If
+they are not, the result says so: the dump may be of another compile.
 
-Groups are those of `hlo_lens.analysis.logs.oom_message`, with exact bytes: what dividing replicated
-arguments and results over a free mesh axis, donating arguments, or doing without padding or
-fragmentation would save, and the values alive at the peak, equal ones together.
+Groups are those of `hlo_lens.analysis.logs.oom_message`, with exact bytes: the savings by dividing
+replicated arguments and results over a free mesh axis, by donating arguments, and by removing
+padding or fragmentation; and the values alive at the peak, equal ones as one group.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OomModule:
-    """A module of a dump that a message may be of.
+    """A module of the dump that may be that of a message.
 
     Attributes:
         name: Name of the module.
         memory: Its memory.
-        shardings: What is known of its shardings; None without HLO text.
+        shardings: Its shardings; None without HLO text.
     """
 
     name: str
@@ -53,21 +53,21 @@ class OomModule:
 
     @property
     def needed_bytes(self) -> int:
-        """Bytes of arguments, outputs and temporaries, those that share a place once."""
+        """Bytes of arguments, outputs and temporaries, shared memory counted once."""
         said = self.memory.statement
         return said.argument_bytes + said.output_bytes - said.alias_bytes + said.temp_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpShortage:
-    """What the dump says of a message.
+    """Facts of the dump on one message.
 
     Attributes:
-        module: The module; None where none is, or several may be, the one of the message.
-        candidates: Names of those that may be.
-        agrees: Whether it needs as much as the message says; None where that is not told.
-        shortage: What would make it fit; None without a module.
-        notes: What is not known, and why.
+        module: The module of the message; None if none or several match.
+        candidates: Names of the modules that may match.
+        agrees: Whether it needs the bytes in the message; None if the message has none.
+        shortage: Groups that could be freed; None without a module.
+        notes: Facts that are not known, and the reason.
     """
 
     module: OomModule | None
@@ -78,11 +78,11 @@ class DumpShortage:
 
 
 def dump_shortage(message: CompileOutOfMemory, modules: Sequence[OomModule]) -> DumpShortage:
-    """Return what the dump of the same compile says of a message.
+    """Return the facts of the dump of the same compile on a message.
 
     Args:
         message: The message.
-        modules: The modules of the dump whose memory is known.
+        modules: Modules of the dump with known memory.
     """
     named = [m for m in modules if message.module is None or m.name == message.module]
     alike = [m for m in named if _agrees(message, m)]
@@ -103,7 +103,7 @@ def dump_shortage(message: CompileOutOfMemory, modules: Sequence[OomModule]) -> 
 
 
 def _agrees(message: CompileOutOfMemory, module: OomModule) -> bool | None:
-    """Return whether a module needs what a message says; None where it does not say."""
+    """Whether a module needs the bytes of a message; None if the message has none."""
     if not message.used:
         return None
     least, most = sum_bounds(message.used)
@@ -131,7 +131,7 @@ def _groups(module: OomModule) -> Iterator[MemoryGroup]:
 
 
 def _sharding_groups(shardings: ShardingResults | None) -> Iterator[MemoryGroup]:
-    """Yield what dividing and donating arguments and results would save."""
+    """Yield the bytes saved by dividing or donating arguments and results."""
     if shardings is None:
         return
     for axis, count, _, saved in shardings.replicated.by_axis.axes:
@@ -152,7 +152,7 @@ def _sharding_groups(shardings: ShardingResults | None) -> Iterator[MemoryGroup]
 
 
 def _peak_groups(peak: PeakMemory) -> Iterator[MemoryGroup]:
-    """Yield what is alive at the peak, equal values together."""
+    """Yield the values alive at the peak, equal ones as one group."""
     found: dict[tuple[str, str | None, str, str | None], list[LiveValue]] = {}
     for value in peak.live:
         maker = peak.makers.get(value.value)
@@ -184,7 +184,7 @@ def _bare(shape: str) -> str:
 
 
 def _padding(value: LiveValue) -> int | None:
-    """Return the bytes of a value beyond its elements; None where they are not known."""
+    """Return the padding of a value; None if it is not known."""
     try:
         logical = Shape.parse(value.shape).size_bytes
     except DumpSyntaxError:
@@ -195,7 +195,7 @@ def _padding(value: LiveValue) -> int | None:
 
 
 def _notes(module: OomModule) -> Iterator[str]:
-    """Yield what is not known of replication."""
+    """Yield notes on replication."""
     if module.shardings is None:
         yield "which arguments are replicated is not known: there is no HLO text of the module"
         return

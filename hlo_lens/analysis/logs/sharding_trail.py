@@ -1,11 +1,11 @@
-"""Who saw which sharding, in the order of a log: the trail of decisions of a custom partitioning.
+"""Trace of a custom partitioning: the shardings that each function received and returned.
 
-A tracer prints lines ``function => name : value``. Values of one function that follow one another
-are one call; what functions print whose name begins with ``OUT`` or ends in ``OUTPUT`` is their
-answer. Calls that repeat with equal values are one, with a count.
+A tracer prints lines ``function => name : value``. Consecutive values of one function are one call;
+functions whose name begins with ``OUT`` or ends in ``OUTPUT`` print returned values. Repeated calls
+with equal values are one call with a count.
 
-Two shardings place alike if every device holds the same part: ``P('x', 'y')`` and ``P('x', None)``
-do where the axis y has size 1.
+Two shardings place elements alike if every device holds the same part, as ``P('x', 'y')`` and
+``P('x', None)`` do if the axis y has size 1.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LONGEST_CYCLE = 16
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that a function saw or said.
+    """One value or list that a function received or returned.
 
     Attributes:
         name: Such as ``arg_shapes``.
@@ -57,10 +57,10 @@ class TracedCall:
 
     Attributes:
         function: Its name, as printed.
-        is_answer: Whether the steps are what it answered, not what it was given.
-        steps: In text order.
+        is_answer: Whether the steps are returned values, not received ones.
+        steps: Values in text order.
         line: Line of the first step.
-        times: How often it came in a row with equal values, other calls between them repeating too.
+        times: Number of repeats with equal values, also in a cycle with other repeated calls.
     """
 
     function: str
@@ -124,13 +124,13 @@ CHECK_COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalShapeCheck:
-    """A per-device shape that the trail prints, against the one that the sharding gives.
+    """A printed per-device shape, compared with that of the result's sharding.
 
     Attributes:
-        line: Where it is printed.
-        name: Under which name.
-        printed: The shape.
-        expected: That of the global result under its last sharding; None where one is not known.
+        line: 1-based line.
+        name: Name before it.
+        printed: The printed shape.
+        expected: Shape of the global result under its last sharding; None if either is not known.
     """
 
     line: int
@@ -140,7 +140,7 @@ class LocalShapeCheck:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether both are equal; None where none is expected."""
+        """Whether both are equal; None if no shape is expected."""
         if self.expected is None:
             return None
         return self.printed.dimensions == self.expected.dimensions
@@ -164,12 +164,12 @@ VALUE_COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class ShardingTrail(Result):
-    """The calls of a trail, in text order.
+    """Calls of a trace, in text order.
 
     Attributes:
         calls: All calls, repeats folded.
-        changes: Where the sharding of the result was said in another way.
-        checks: Per-device shapes against shardings.
+        changes: Changes of the printed sharding of the result.
+        checks: Printed per-device shapes, compared with the shardings.
     """
 
     KIND: ClassVar[str] = "sharding-trail"
@@ -217,7 +217,7 @@ def value_cells(value: JaxValue) -> tuple[str | None, ...]:
 
 
 def value_words(value: JaxValue) -> str:
-    """Return what a value says, in few words."""
+    """Return a value as a short text."""
     if value.kind in ("ShapedArray", "Shape", "type"):
         return value.text.removeprefix("ShapedArray(").removesuffix(")")
     if value.spec is not None and value.mesh is None:
@@ -230,13 +230,13 @@ def value_words(value: JaxValue) -> str:
 
 
 def sharding_trail(log: ShardingLog) -> ShardingTrail:
-    """Return the trail of a log; without calls where no line names who saw a value."""
+    """Return the trace in a log; without calls if no line names a function."""
     calls = tuple(_folded(list(_calls(log.values))))
     return ShardingTrail(calls=calls, changes=tuple(_changes(calls)), checks=tuple(_checks(calls)))
 
 
 def _calls(values: Sequence[JaxValue]) -> Iterator[TracedCall]:
-    """Yield the calls, each time a function begins anew."""
+    """Yield the calls; a repeated name begins another call."""
     function, line = "", 0
     steps: dict[str, list[JaxValue]] = {}
     last_line = 0
@@ -257,7 +257,7 @@ def _calls(values: Sequence[JaxValue]) -> Iterator[TracedCall]:
 
 
 def _step(value: JaxValue, last: str) -> tuple[str, str]:
-    """Return function and name of a value; the function may stand once on its line."""
+    """Return function and name of a value; a line may name the function once."""
     match = _STEP.fullmatch(value.label)
     if match is not None:
         return match["a"] or match["c"], match["b"] or match["d"]
@@ -270,7 +270,7 @@ def _call(function: str, steps: dict[str, list[JaxValue]], line: int) -> TracedC
 
 
 def _folded(calls: list[TracedCall]) -> Iterator[TracedCall]:
-    """Yield the calls; a cycle of them that repeats is yielded once, with its count."""
+    """Yield the calls; a repeated cycle of calls is yielded once, with its count."""
     place = 0
     while place < len(calls):
         length, times = _cycle(calls, place)
@@ -280,7 +280,7 @@ def _folded(calls: list[TracedCall]) -> Iterator[TracedCall]:
 
 
 def _cycle(calls: Sequence[TracedCall], place: int) -> tuple[int, int]:
-    """Return the length of the cycle that begins at a place, and how often it comes."""
+    """Return the length of the cycle that begins at a call, and its number of repeats."""
     keys = [(call.function, call.steps) for call in calls[place:]]
     for length in range(1, min(_LONGEST_CYCLE, len(keys) // 2) + 1):
         times = 1
@@ -292,7 +292,7 @@ def _cycle(calls: Sequence[TracedCall], place: int) -> tuple[int, int]:
 
 
 def _changes(calls: Sequence[TracedCall]) -> Iterator[ShardingChange]:
-    """Yield where the sharding of the result is said in other words than before."""
+    """Yield the changes of the printed sharding of the result."""
     before: JaxValue | None = None
     who = ""
     for call in calls:
@@ -324,7 +324,7 @@ def _alike(before: HloSharding | None, after: HloSharding | None) -> bool | None
 
 
 def _checks(calls: Sequence[TracedCall]) -> Iterator[LocalShapeCheck]:
-    """Yield each per-device shape with what the last sharding of the result gives."""
+    """Yield each printed per-device shape and the one of the result's last sharding."""
     shape: Shape | None = None
     sharding: JaxValue | None = None
     for call in calls:

@@ -1,13 +1,12 @@
-"""Which instruction of a dump each warning of a compiler's log speaks of.
+"""Instructions of a dump that the warnings in a compiler's log are about.
 
-Warnings name instructions as they are in the middle of compilation: the partitioner has renamed
-them, divided their shapes and sometimes given the operation of one to another. What lasts is the
-framework's operation path (``op_name``), so that is what joins; the name, the opcode and the shape
-only choose among several. How an instruction was found stands beside it, and how many there are to
-choose from; a warning that fits nothing says so.
+Warnings name instructions from the middle of compilation: the partitioner has renamed them, divided
+their shapes and sometimes moved the metadata of one to another. The framework's operation path
+(``op_name``) remains, so it is the key; name, opcode and shape only choose among several
+instructions. Each row states how the instruction was found and the number of candidates.
 
-Texts from before optimizations come first: their shapes are global, their names are JAX's. Ids of
-stack frames are numbered anew in each text and join nothing. The source is that of the instruction.
+Texts from before optimizations are searched first: they have global shapes and the names of JAX.
+Ids of stack frames differ between texts and are not used. The source line is the instruction's.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarningJoin:
-    """A warning and what it speaks of.
+    """A warning and its instructions.
 
     Attributes:
         warning: The first of equal ones.
-        times: How many equal ones there are.
-        module: Name of the module; None where it was not found.
+        times: Number of equal ones.
+        module: Name of the module; None if it was not found.
         stage: ``before`` optimizations or ``after``.
-        instructions: Names of the instructions that it may speak of: one if it is sure.
-        how: By what they were found; ``not found``, or ``no dump`` where there is none.
+        instructions: Names of the possible instructions; one if it is certain.
+        how: Properties by which they were found; ``not found``, or ``no dump``.
         source: File and line of the program.
-        full_bytes: Bytes of the whole value, of which full rematerialization puts a copy on every
-            device; None without the text from before optimizations: the warning prints a part.
+        full_bytes: Bytes of the whole value, which full rematerialization copies to every device;
+            None without the text from before optimizations, since warnings print a part.
     """
 
     warning: CompilerWarning
@@ -56,7 +55,7 @@ class WarningJoin:
 
 @dataclass(frozen=True, kw_only=True)
 class WarningJoins(Result):
-    """The warnings of a log, in text order, equal ones together."""
+    """Warnings of a log, in text order, equal ones as one."""
 
     KIND: ClassVar[str] = "compiler-warnings"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
@@ -79,7 +78,7 @@ class WarningJoins(Result):
 
     @property
     def is_joined(self) -> bool:
-        """Whether there was a dump to join with."""
+        """Whether there is a dump to search."""
         return any(join.how != "no dump" for join in self.joins)
 
     def rows(self) -> Iterator[Row]:
@@ -106,7 +105,7 @@ class WarningJoins(Result):
 
 
 def about(warning: CompilerWarning) -> str | None:
-    """Return what a warning is about, in few words."""
+    """Return a short text on the subject of a warning."""
     printed = warning.instruction
     if printed is not None:
         shape = "" if printed.shape is None else f" {printed.shape.to_text(layout=False)}"
@@ -117,11 +116,11 @@ def about(warning: CompilerWarning) -> str | None:
 def warning_joins(
     warnings: Sequence[CompilerWarning], modules: Sequence[ModuleDump]
 ) -> WarningJoins:
-    """Return each warning with the instruction it speaks of.
+    """Return each warning with its instructions.
 
     Args:
-        warnings: Of one log.
-        modules: Those of the dump; none where there is only the log.
+        warnings: Warnings of one log.
+        modules: Modules of the dump; empty without a dump.
     """
     counts = Counter(warnings)
     return WarningJoins(
@@ -158,7 +157,7 @@ def _printed_source(printed: PrintedInstruction) -> str | None:
 def _instruction_join(
     join: WarningJoin, printed: PrintedInstruction, modules: Sequence[ModuleDump]
 ) -> WarningJoin:
-    """Return the join with the instructions of the first text that has its operation."""
+    """Return the join with the instructions of the first text that has the operation."""
     for stage in ("before", "after"):
         for dump in modules:
             module = dump.before if stage == "before" else dump.hlo
@@ -190,7 +189,7 @@ def _with(
 def _candidates(
     module: HloModule, printed: PrintedInstruction
 ) -> tuple[Sequence[HloInstruction], str]:
-    """Return the instructions that a warning may speak of, and by what they were found."""
+    """Return the instructions that a warning may be about, and the way they were found."""
     op_name = None if printed.metadata is None else printed.metadata.op_name
     if op_name is None:
         return _by_name(module, printed)
@@ -213,7 +212,7 @@ def _candidates(
 def _by_name(
     module: HloModule, printed: PrintedInstruction
 ) -> tuple[Sequence[HloInstruction], str]:
-    """Return the instruction of that name, opcode and shape, where no operation is printed."""
+    """Return the instruction of that name, opcode and shape, for warnings without an operation."""
     if printed.name not in module.columns.source.text:
         return (), ""
     found = [
@@ -240,7 +239,7 @@ def _is_same_shape(instruction: HloInstruction, shape: Shape | None) -> bool:
 
 
 def _fits(instruction: HloInstruction, shape: Shape | None) -> bool:
-    """Whether a shape is that of an instruction or of a part of it: each dimension divides."""
+    """Whether a shape is that of an instruction or of a part of it (each dimension divides)."""
     whole = instruction.shape
     if shape is None or whole is None or whole.is_tuple or shape.is_tuple:
         return False
@@ -256,7 +255,7 @@ def _fits(instruction: HloInstruction, shape: Shape | None) -> bool:
 
 
 def _donation_join(join: WarningJoin, modules: Sequence[ModuleDump]) -> WarningJoin:
-    """Return the join with the parameters of the one module that has all the types, not aliased."""
+    """Return the join with the unaliased parameters of the only module that has all the types."""
     found: list[tuple[str, str, tuple[str, ...], tuple[str, ...]]] = []
     for dump in modules:
         for stage, module in (("before", dump.before), ("after", dump.hlo)):
@@ -300,7 +299,7 @@ def _parameters(
 
 
 def _array(shape: Shape) -> tuple[object, object]:
-    """Return what two arrays of one type share."""
+    """Return the key that equal array types share."""
     return shape.element_type, shape.dimensions
 
 

@@ -1,1 +1,1 @@
-"""Texts of logs: out-of-memory messages, warnings, values that jax prints."""
+"""Types of log messages: out of memory, warnings, values that jax prints."""

@@ -1,7 +1,7 @@
-"""What XLA says of its buffers in logs and exceptions when memory runs out.
+"""Buffer statistics and peak buffers that XLA prints into logs and errors.
 
-Source: xla/service/buffer_assignment.cc, ToVerboseString and StatsString. Sizes are printed for
-people; each stands for a range of bytes.
+Source: xla/service/buffer_assignment.cc, ToVerboseString and StatsString. Printed sizes are
+rounded; each stands for a range of bytes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BufferStats:
-    """The ``BufferAssignment stats:`` block; None is what it does not print.
+    """Sums in a ``BufferAssignment stats:`` block; None if not printed.
 
     Attributes:
         parameter: Sum of the allocations of entry parameters.
         constant: Sum of constants.
-        maybe_live_out: Sum of what may be part of the result, aliased parameters included.
+        maybe_live_out: Sum of the possible parts of the result, aliased parameters included.
         preallocated_temp: Sum of the temporary allocations.
-        preallocated_temp_fragmentation: Of it, what is in use at no time.
+        preallocated_temp_fragmentation: Bytes of these that are never in use.
         preallocated_temp_fragmentation_percent: The same in percent of `preallocated_temp`.
         total: Sum of all allocations.
         total_fragmentation: `total` less the least that this schedule needs.
@@ -49,9 +49,9 @@ class PeakBuffer:
     Attributes:
         number: 1 for the largest.
         size: Bytes of the value.
-        operator: Where it comes from; None where XLA does not know.
+        operator: Its metadata; None if XLA has none.
         label: Opcode of the instruction; None for a parameter.
-        shape_text: Shape without layout; of a parameter, that of the part that is meant.
+        shape_text: Shape without layout; for a part of a parameter, the shape of the part.
         is_entry_parameter: Whether it is (part of) an entry parameter.
     """
 
@@ -65,15 +65,15 @@ class PeakBuffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BufferLogEntry:
-    """What one failed allocation, or one look at the statistics, printed.
+    """One block of buffer statistics, of a failed allocation or of a log level.
 
     Attributes:
-        is_oom: Whether it stands under ``BufferAssignment OOM Debugging``.
-        requested_bytes: What could not be allocated, from the line before; None without one.
-        stats: The statistics; None where they are missing.
+        is_oom: Whether its title is ``BufferAssignment OOM Debugging``.
+        requested_bytes: Bytes of the failed allocation in the text before it; None without one.
+        stats: The statistics; None if they are missing.
         peak_buffers: Largest values at the peak, largest first (at most 15).
         line: 1-based line of the file where it begins.
-        is_complete: Whether nothing of it is known to be missing.
+        is_complete: Whether it is complete, as far as is known.
     """
 
     is_oom: bool = False
@@ -86,13 +86,13 @@ class BufferLogEntry:
 
 @dataclass(kw_only=True)
 class BufferLog:
-    """All that a log says of buffers.
+    """All blocks of buffer statistics in a log.
 
     Attributes:
-        entries: In the order of the text.
+        entries: Blocks in the order of the text.
         gaps: Lines inside the blocks that could not be read, in text order.
-        path: Name of the file that it was read from.
-        spans: Offsets in its text where each block begins and ends.
+        path: Name of the file.
+        spans: Start and end of each block in the text.
     """
 
     entries: tuple[BufferLogEntry, ...] = ()
@@ -102,5 +102,5 @@ class BufferLog:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing of its entries is known to be missing."""
+        """Whether all blocks are complete, as far as is known."""
         return all(entry.is_complete for entry in self.entries)

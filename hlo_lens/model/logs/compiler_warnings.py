@@ -1,4 +1,4 @@
-"""What XLA and JAX warn about while they compile.
+"""Compile-time warnings of XLA and JAX.
 
 Sources: see ``grammars/compiler_warnings.lark``.
 """
@@ -26,14 +26,14 @@ class WarningKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedInstruction:
-    """An instruction as a warning prints it, which may be cut off.
+    """An instruction as printed in a warning, possibly cut off.
 
     Attributes:
         text: As printed.
-        name: Its name, without ``%``; the dumps may have other names.
-        opcode: What it does.
-        shape: Shape of its result; None where it is no array, or cannot be read.
-        metadata: Where it comes from; None where it is not printed whole.
+        name: Its name, without ``%``; dumps may have another name.
+        opcode: Its opcode.
+        shape: Shape of its result; None if it is no array, or cannot be read.
+        metadata: Its metadata; None if it is cut off.
     """
 
     text: str
@@ -48,19 +48,19 @@ class CompilerWarning:
     """One warning.
 
     Attributes:
-        kind: Of what.
-        instruction: Which instruction; None for warnings of whole programs.
-        from_sharding: Sharding that the value has, for full rematerialization.
-        to_sharding: Sharding that it is to have.
-        donated: Types of the arguments whose donation is of no use, as printed.
+        kind: Kind of warning.
+        instruction: Its instruction; None for warnings on whole programs.
+        from_sharding: Present sharding of the value, for full rematerialization.
+        to_sharding: Required sharding of the value.
+        donated: Types of the arguments with unusable donations, as printed.
         donated_shapes: Their shapes; None for a type that cannot be read.
-        module: Name of the module that compiles slowly; None where it is not told.
-        platform: For which platform, as printed; empty where it is not told.
-        duration_seconds: How long it took; of an alarm without an end, after how long it rang.
+        module: Name of the module that compiles slowly; None if it is not printed.
+        platform: Its platform, as printed; empty if it is not.
+        duration_seconds: Duration of the operation, or the time limit after which XLA warned.
         is_finished: Whether the duration is that of the whole operation.
-        reason: Why, in the words of the text, where it says more.
+        reason: Reason as printed; empty if it is not.
         line: 1-based line of the file.
-        lines: How many lines it takes.
+        lines: Number of its lines.
     """
 
     kind: WarningKind

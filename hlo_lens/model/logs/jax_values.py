@@ -1,4 +1,4 @@
-"""Shardings, meshes and abstract arrays that a log shows as JAX prints them, and drawn boxes.
+"""Shardings, meshes and array types as JAX prints them into logs, and drawn boxes.
 
 Sources: see ``grammars/jax_values.lark`` and ``grammars/sharding_boxes.lark``.
 """
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from hlo_lens.text.errors import Gap
 
 UNCONSTRAINED = "UNCONSTRAINED"
-"""Stands in a partition spec where XLA may choose."""
+"""Entry of a partition spec where XLA may choose."""
 
 _MOST_IDS = 16
-"""How many device ids of a mesh are told in words."""
+"""Most device ids of a mesh that its text lists."""
 
 Entry = str | tuple[str, ...] | None
 
@@ -30,8 +30,8 @@ class JaxMesh:
     """A mesh as JAX prints it.
 
     Attributes:
-        mesh: Axes and sizes; device ids where they are printed.
-        axis_types: ``Auto``, ``Explicit`` or ``Manual`` for each axis; empty where not printed.
+        mesh: Axes and sizes, and device ids if they are printed.
+        axis_types: ``Auto``, ``Explicit`` or ``Manual`` for each axis; empty if not printed.
         is_abstract: Whether it is a mesh without devices.
     """
 
@@ -41,7 +41,7 @@ class JaxMesh:
 
     @property
     def text(self) -> str:
-        """Axes as ``x=4, y=2``; device ids as ``x=2 [1,0]`` where they are in no simple order."""
+        """Axes as ``x=4, y=2``; with device ids as ``x=2 [1,0]`` if their order is not simple."""
         pairs = zip(self.mesh.axis_names, self.mesh.axis_sizes, strict=True)
         axes = ", ".join(f"{name}={size}" for name, size in pairs)
         if self.mesh.device_assignment is None:
@@ -56,9 +56,9 @@ class JaxSpec:
     """A PartitionSpec.
 
     Attributes:
-        entries: For each dimension what divides it; `UNCONSTRAINED` where XLA may choose.
-        unreduced: Axes along which partial results are still to be summed.
-        reduced: Axes along which they have been.
+        entries: Axes of each dimension; `UNCONSTRAINED` where XLA may choose.
+        unreduced: Axes along which partial results are not yet summed.
+        reduced: Axes along which they are.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -67,7 +67,7 @@ class JaxSpec:
 
     @property
     def text(self) -> str:
-        """The spec as JAX prints it since 0.7."""
+        """Text of the spec as JAX prints it since 0.7."""
         words = [e if e == UNCONSTRAINED else repr(e) for e in self.entries]
         words += [
             f"{name}={{{', '.join(map(repr, axes))}}}"
@@ -78,7 +78,7 @@ class JaxSpec:
 
     @property
     def is_constrained(self) -> bool:
-        """Whether it says of every dimension what divides it."""
+        """Whether no entry is left to XLA."""
         return UNCONSTRAINED not in self.entries
 
 
@@ -90,15 +90,15 @@ class JaxValue:
         kind: ``Mesh``, ``NamedSharding``, ``PartitionSpec``, ``ShapeDtypeStruct``,
             ``ShapedArray``, ``HloSharding``, ``Shape``, ``SingleDeviceSharding``, ...
         text: As printed, on one line.
-        mesh: The mesh that it is, or is over.
-        spec: The partition spec that it is, or has; of an array type what its type says.
-        hlo_sharding: The sharding that is printed in XLA's notation.
-        shape: Shape of the array that it is a type of.
-        dtype: Element type in numpy's words.
+        mesh: Mesh of the value, or the value itself.
+        spec: Partition spec of the value, or the value itself; of a type the axes in it.
+        hlo_sharding: Sharding, if it is printed in XLA's notation.
+        shape: Shape, if it is an array type.
+        dtype: Element type as numpy names it.
         manual_axes: Mesh axes along which each device has an array of its own.
-        memory_kind: Such as ``device``; None where it is not printed.
-        device: The one device of a SingleDeviceSharding.
-        label: What stands before it on its line.
+        memory_kind: Such as ``device``; None if it is not printed.
+        device: Device of a SingleDeviceSharding.
+        label: Text before it on its line.
         line: 1-based line of the file.
     """
 
@@ -116,10 +116,10 @@ class JaxValue:
     line: int = field(default=1, compare=False)
 
     def sharding(self, rank: int | None = None) -> HloSharding | None:
-        """Return the sharding as XLA has it; None where the text does not determine it.
+        """Return the sharding in XLA's form; None if the text does not determine it.
 
         Args:
-            rank: Dimensions of the array, where the value does not say it itself.
+            rank: Dimensions of the array, used if the value has no shape.
         """
         if self.hlo_sharding is not None:
             return self.hlo_sharding
@@ -139,7 +139,7 @@ class JaxValue:
             return None
 
     def device_shape(self) -> Shape | None:
-        """Return the shape of one device's part; None where it is not known."""
+        """Return the shape of one device's part; None if it is not known."""
         sharding = None if self.shape is None else self.sharding()
         if self.shape is None or sharding is None:
             return None
@@ -161,10 +161,10 @@ class BoxCell:
     Attributes:
         row: Its first row of boxes.
         column: Its first column of boxes.
-        row_span: How many rows it takes; more than 1 where boxes are joined.
-        column_span: How many columns.
-        text: What stands in it.
-        devices: The ids, ascending; None where the text names no devices or leaves some out.
+        row_span: Number of its rows; more than 1 if boxes are joined.
+        column_span: Number of its columns.
+        text: Text in it.
+        devices: Device ids, ascending; None if the text has none, or not all.
     """
 
     row: int
@@ -177,7 +177,7 @@ class BoxCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardingBoxes:
-    """A drawing: which devices hold which part of a value of one or two dimensions.
+    """Drawn boxes: which devices hold which part of a value of one or two dimensions.
 
     Attributes:
         rows: Rows of boxes.
@@ -186,8 +186,8 @@ class ShardingBoxes:
         platform: Word before the device ids, such as ``GPU``.
         label: The last words before it.
         line: 1-based line of the file where it begins.
-        lines: How many lines it takes.
-        is_colored: Whether boxes are told by colours, not by lines.
+        lines: Number of its lines.
+        is_colored: Whether boxes are coloured areas, without lines.
     """
 
     rows: int
@@ -200,9 +200,9 @@ class ShardingBoxes:
     is_colored: bool = field(default=False, compare=False)
 
     def tiles(self) -> dict[int, tuple[int, int]] | None:
-        """Return the row and the column of each device; None unless all boxes name theirs.
+        """Return the row and the column of each device; None unless every box names its devices.
 
-        None too where boxes are joined: their parts are not equal tiles.
+        Also None if boxes are joined, since these are no equal tiles.
         """
         found: dict[int, tuple[int, int]] = {}
         for cell in self.cells:
@@ -217,14 +217,14 @@ class ShardingBoxes:
 
 @dataclass(kw_only=True)
 class ShardingLog:
-    """What a log says of shardings, in text order.
+    """Shardings in a log, in text order.
 
     Attributes:
         values: Meshes, shardings, specs, types.
         boxes: Drawings.
-        dumps: How many dumps of Python objects were passed over.
-        dump_lines: How many lines these take.
-        code_calls: How many calls in source code were passed over, whose arguments are names.
+        dumps: Number of skipped dumps of Python objects.
+        dump_lines: Number of their lines.
+        code_calls: Number of skipped calls in source code, whose arguments are names.
         gaps: Values and drawings that could not be read.
     """
 

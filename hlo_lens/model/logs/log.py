@@ -1,4 +1,4 @@
-"""LogText: all that was understood of a log, between the lines that were not looked at."""
+"""LogText: all messages of a log."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class LogText:
-    """What a log holds, each kind in the order of the text.
+    """Messages of a log, each kind in the order of the text.
 
     Attributes:
         path: Name of the file.
         lines: Lines of the file.
         compile_ooms: Programs that the TPU compiler refused.
-        failures: Pieces of memory that running programs did not get.
-        allocators: States of allocators.
+        failures: Failed allocations of running programs.
+        allocators: Allocator states.
         limits: Programs that rematerialization did not make small enough.
-        warnings: What compilers warned about.
-        shardings: Meshes, shardings, types and drawings; None where there are none.
-        buffers: Statistics of buffers and the largest of them; None where there are none.
-        understood_lines: Lines of the file that what is listed here was read from.
-        dump_lines: Lines of the file that are dumps, and reported as such.
-        gaps: Lines inside of it that could not be read, in text order.
+        warnings: Compiler warnings.
+        shardings: Meshes, shardings, types and drawings; None if there are none.
+        buffers: Buffer statistics and peak buffers; None if there are none.
+        understood_lines: Number of lines in these messages.
+        dump_lines: Number of lines in dumps, which are reported separately.
+        gaps: Lines in messages that could not be read, in text order.
     """
 
     path: str = "<text>"
@@ -54,12 +54,12 @@ class LogText:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there is no message."""
         return not any(self._found()) and self.buffers is None and self.shardings is None
 
     @property
     def passed_lines(self) -> int:
-        """Lines of the file that belong to nothing that is listed here, nor to dumps."""
+        """Lines that belong to no message, gap or dump."""
         dumps = 0 if self.shardings is None else self.shardings.dump_lines
         gaps = sum(gap.lines for gap in self.gaps)
         return max(0, self.lines - self.understood_lines - self.dump_lines - gaps - dumps)

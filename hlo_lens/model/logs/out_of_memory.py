@@ -1,7 +1,7 @@
-"""What XLA says when memory runs out: while it compiles for a TPU, and while programs run.
+"""Out-of-memory messages of XLA: of the TPU compiler, and of running programs.
 
-Source: see ``grammars/out_of_memory.lark``. Sizes are printed for people; each stands for a range
-of bytes, which `HumanSize` knows. A number of bytes that was printed whole is a range of one.
+Source: see ``grammars/out_of_memory.lark``. Printed sizes are rounded; each stands for a range of
+bytes (`HumanSize`). A size printed in bytes is a range of one number.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _LABEL = re.compile(r"%?([\w.-]+) = (?:.*?[\])}] |\(.*?\) )?([a-z][a-z0-9-]*)\("
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPart:
-    """A line of a statement: what memory is for, and how much of it.
+    """A line of a memory statement.
 
     Attributes:
         name: As printed: ``reserved``, ``program``, ``arguments``; ``global``, ``HLO temp``, ...
-        size: Bytes; None where the message says that it does not know.
+        size: Bytes; None if the message says that they are unknown.
         utilization_percent: Unpadded bytes in percent of `size`.
         unpadded: Bytes of the values without padding, at the peak.
         padded: The same with padding.
         fragmentation_percent: `fragmentation` in percent of `size`.
-        fragmentation: Bytes that no value occupies because of where others are.
+        fragmentation: Bytes between values that no value occupies.
     """
 
     name: str
@@ -45,12 +45,12 @@ class ProgramAllocation:
     """One of the largest allocations of a program.
 
     Attributes:
-        number: 1 for the largest; None where the list has no numbers.
-        size: Bytes with padding; None in lists that print none.
-        operator: Where it comes from; None where XLA does not know.
+        number: 1 for the largest; None if the list has no numbers.
+        size: Bytes with padding; None if the list has no sizes.
+        operator: Its metadata; None if XLA has none.
         shape_text: Shape with layout, as printed.
         unpadded: Bytes without padding.
-        padding: Extra bytes due to padding; None where there are none.
+        padding: Extra bytes due to padding; None if there are none.
         expansion: `size` divided by `unpadded`, as printed.
         label: The instruction as HLO text, cut by its printer.
         allocation_type: ``HLO temp``, ``scoped``, ``global``, ...
@@ -68,39 +68,39 @@ class ProgramAllocation:
 
     @property
     def instruction(self) -> str | None:
-        """Name of the instruction that the label shows; None where it shows none."""
+        """Name of the instruction in the label; None if it has none."""
         match = None if self.label is None else _LABEL.match(self.label)
         return None if match is None else match[1]
 
     @property
     def opcode(self) -> str | None:
-        """Opcode of the instruction that the label shows; None where it shows none."""
+        """Opcode of the instruction in the label; None if it has none."""
         match = None if self.label is None else _LABEL.match(self.label)
         return None if match is None else match[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileOutOfMemory:
-    """A program that the TPU compiler refused because it needs more memory than there is.
+    """A program that the TPU compiler refused for lack of memory.
 
     Attributes:
         memory_space: ``hbm``, ``vmem``, ``smem``, ``sflag``, ...
-        used: What the program needs; the sum of both kinds of cores where it is told for each.
-        capacity: What there is.
-        exceeded: What is missing, as printed; None where the message leaves it to the reader.
-        used_for: What `used` is, in the words of the message where it has any.
-        module: Name of the HLO module; None where it is not told.
-        instruction: The instruction, as HLO text, on whose stack there was no room.
-        total: Least usage of all, with what the system reserves.
-        usage: What the total is for.
+        used: Bytes that the program needs; for both kinds of cores if printed for each.
+        capacity: Bytes that the device has.
+        exceeded: Missing bytes, as printed; None if not printed.
+        used_for: Meaning of `used`, in the words of the message.
+        module: Name of the HLO module; None if it is not printed.
+        instruction: The instruction, as HLO text, whose stack did not fit.
+        total: Lower bound of the whole usage, with memory reserved by the system.
+        usage: Parts of the total.
         output: Bytes of the outputs.
         output_shared: Bytes of the outputs that are donated arguments.
-        requirement: Bytes of the program, arguments and outputs left out.
-        parts: What the requirement is for.
-        allocations: The largest ones, largest first.
+        requirement: Bytes of the program without arguments and outputs.
+        parts: Parts of the requirement.
+        allocations: Largest allocations, largest first.
         line: 1-based line of the file where it begins.
-        lines: How many lines it takes.
-        is_complete: Whether nothing of it is known to be missing.
+        lines: Number of its lines.
+        is_complete: Whether it is complete, as far as is known.
     """
 
     memory_space: str
@@ -124,19 +124,19 @@ class CompileOutOfMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedAllocation:
-    """One piece of memory that a running program asked for and did not get.
+    """An allocation that failed in a running program.
 
     Attributes:
-        requested: How much.
-        free: What was free in all; None where it is not told.
-        largest_free: The largest piece of it.
+        requested: Requested bytes.
+        free: Free bytes; None if not printed.
+        largest_free: Bytes of the largest free region.
         device: ``0x0x0_HBM0``, an ordinal, or empty.
-        allocator: Name of the allocator, such as ``GPU_0_bfc``; empty where it is not told.
-        program: The executable that was loaded or run; None where it is not told.
-        purpose: What the memory was for: ``device buffer``, ``program``, or empty.
-        is_fatal: Whether the message is of a failure, not of a try that may fail.
+        allocator: Name of the allocator, such as ``GPU_0_bfc``; empty if not printed.
+        program: Executable that was loaded or run; None if not printed.
+        purpose: Purpose of the memory: ``device buffer``, ``program``, or empty.
+        is_fatal: Whether the program failed; False for attempts that are allowed to fail.
         line: 1-based line of the file.
-        lines: How many lines it takes.
+        lines: Number of its lines.
     """
 
     requested: HumanSize
@@ -153,15 +153,15 @@ class FailedAllocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocatorBin:
-    """A bin of a BFC allocator: chunks of at least so many bytes and less than the next bin's.
+    """A bin of a BFC allocator: chunks from `least_bytes` up to the next bin's.
 
     Attributes:
         least_bytes: Smallest chunk that belongs here.
         chunks: Number of chunks.
-        chunks_in_use: How many of them are in use.
+        chunks_in_use: Number of its chunks in use.
         allocated: Bytes of all its chunks.
-        in_use: Bytes of those in use.
-        requested: Bytes that the owners of those asked for.
+        in_use: Bytes of the chunks in use.
+        requested: Bytes that their owners requested.
     """
 
     least_bytes: int
@@ -174,19 +174,19 @@ class AllocatorBin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocatorState:
-    """What a BFC allocator held when an allocation failed.
+    """State of a BFC allocator when an allocation failed.
 
     Attributes:
-        name: Such as ``GPU_0_bfc``; empty where it is not printed.
+        name: Such as ``GPU_0_bfc``; empty if not printed.
         bins: Bins by size, smallest first.
-        used_chunks: Size in bytes and how many chunks of it are in use, as the summary says.
+        used_chunks: Size in bytes and number of chunks in use, as in the summary.
         free_chunks: The same of free chunks, counted from the list of all chunks; None without one.
         chunks_in_use: Sum of the chunks in use, as printed.
         pool_bytes: Bytes that the allocator has taken from the device.
-        stats: ``Limit``, ``InUse``, ``MaxInUse``, ``NumAllocs``, ``MaxAllocSize``, ... to a number.
+        stats: Names and numbers: ``Limit``, ``InUse``, ``MaxInUse``, ``NumAllocs``, ...
         line: 1-based line of the file where it begins.
-        lines: How many lines it takes.
-        is_complete: Whether nothing of it is known to be missing.
+        lines: Number of its lines.
+        is_complete: Whether it is complete, as far as is known.
     """
 
     name: str = ""
@@ -201,20 +201,20 @@ class AllocatorState:
     is_complete: bool = field(default=True, compare=False)
 
     def stat(self, name: str) -> int | None:
-        """Return a number of the statistics; None where it is not printed."""
+        """Return a number of the statistics; None if it is not printed."""
         return dict(self.stats).get(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RematerializationLimit:
-    """A program that recomputing values did not make as small as XLA wanted it.
+    """A program that rematerialization did not make as small as XLA wanted.
 
     Attributes:
         wanted: Bytes that XLA aimed at.
-        reached: Bytes that are left.
-        original: Bytes before; None in texts that do not say.
+        reached: Bytes after rematerialization.
+        original: Bytes before it; None if not printed.
         line: 1-based line of the file.
-        lines: How many lines it takes.
+        lines: Number of its lines.
     """
 
     wanted: HumanSize
