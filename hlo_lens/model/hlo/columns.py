@@ -1,4 +1,4 @@
-"""Columns of instructions and of computations: where the parts of each stand in the text."""
+"""Columns of instructions and computations: offsets of their parts in the text."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ NOTHING = -1
 
 @dataclass(slots=True)
 class Overlay:
-    """What is known of one row beside its spans, because the text does not print it plainly.
+    """Facts of one row that its spans do not give, because the text does not print them plainly.
 
     Attributes:
         name: Generated name of an instruction that the text nests in an operand list.
-        operands: Operands with such names in place.
+        operands: Operands, with the generated names of nested ones.
         attributes: Attribute list that the splitter cannot cut (nested deeper than it follows).
         called: Names of computations whose bodies the text prints in place.
     """
@@ -41,13 +41,13 @@ class Overlay:
 
 @dataclass(slots=True, eq=False)
 class InstructionColumns:
-    """Where the parts of every instruction stand in the text; one row per instruction.
+    """Offsets of the parts of every instruction in the text; one row per instruction.
 
     Attributes:
         source: The text.
         spans: `STRIDE` offsets for each row.
-        roots: Rows that are marked ROOT, ascending.
-        overlays: What is known of single rows beside their spans.
+        roots: Rows marked ROOT, ascending.
+        overlays: Facts of single rows that their spans do not give.
     """
 
     source: Source
@@ -80,7 +80,7 @@ class InstructionColumns:
         return self.text(row, NAME, NAME_END)
 
     def root_among(self, rows: Sequence[int], default: int) -> int:
-        """Return the last of some ascending rows that is marked ROOT, or a default."""
+        """Return the last row marked ROOT of some ascending rows, or a default."""
         place = bisect.bisect_right(self.roots, default)
         while place and self.roots[place - 1] >= rows[0]:
             place -= 1
@@ -92,7 +92,7 @@ class InstructionColumns:
     def rows_with_attribute_text(self, word: str) -> Iterator[int]:
         """Yield the rows whose attributes contain a word, in text order.
 
-        Rows are in the order of the text but where it nests instructions; then each is looked at.
+        Rows are in text order, except where the text nests instructions: then each row is searched.
         """
         text = self.source.text
         if not len(self):
@@ -112,18 +112,15 @@ class InstructionColumns:
             place = text.find(word, following)
 
     def attributes_text(self, row: int) -> str:
-        """Return all that stands after the operand list, with its leading comma."""
+        """Return the text after the operand list, with its leading comma."""
         base = row * STRIDE
         return self.source.text[self.spans[base + OPERANDS_END] + 1 : self.spans[base + END]]
 
 
 START, TITLE, TITLE_END, SIGNATURE, SIGNATURE_END, TAIL, TAIL_END, FIRST_ROW, LAST_ROW = range(9)
-"""Columns of one computation: its beginning, its name, ``(parameters) -> shape``, what stands after
-its closing brace, and its rows as half-open range."""
+"""Columns of one computation: its start, its name, ``(parameters) -> shape``, the text after its
+closing brace, and its rows as a half-open range."""
 _STRIDE = 9
-
-NOTHING = -1
-"""Row of an operand, or position of a computation, that the text does not define."""
 
 _ENTRY, _COMPLETE, _INLINE = 1, 2, 4
 _NOWHERE = (0, 0)
@@ -131,15 +128,15 @@ _NOWHERE = (0, 0)
 
 @dataclass(slots=True, kw_only=True)
 class ComputationParts:
-    """One computation while it is read.
+    """The parts of one computation, as the scanner finds them.
 
     Attributes:
-        start: Offset in the text where it begins.
-        name: Where its name stands, or the name itself where the text does not print it.
-        signature: Where ``(parameters) -> shape`` stands.
-        attributes: Where attributes stand after the closing brace, with the leading comma.
+        start: Its offset in the text.
+        name: Span of its name, or the name itself if the text does not print it.
+        signature: Span of ``(parameters) -> shape``.
+        attributes: Span of the attributes after the closing brace, with the leading comma.
         rows: Its rows in the columns of instructions.
-        is_entry: Whether the program starts here.
+        is_entry: Whether it is the entry.
         is_complete: Whether its closing brace was found.
         is_inline: Whether its body is printed inside the instruction that calls it.
     """
@@ -156,15 +153,15 @@ class ComputationParts:
 
 @dataclass(slots=True, eq=False)
 class ComputationColumns:
-    """Where the parts of every computation stand in the text: a large module has tens of thousands.
+    """Offsets of the parts of every computation; a large module has tens of thousands.
 
     Attributes:
         spans: Nine offsets for each computation.
-        flags: What is true of each.
+        flags: Bits of each computation: entry, complete, inline.
         names: Names that the text does not print.
-        scattered: Rows of those that hold others, whose rows are among theirs.
-        name_indexes: By computation, where it was asked for: its instructions by name.
-        small_indexes: The same for small computations, of the last that were asked for.
+        scattered: Rows of computations that contain others, whose rows lie between theirs.
+        name_indexes: Instructions of a computation by name, made when first asked for.
+        small_indexes: The same for small computations, of those asked for last.
     """
 
     spans: array[int] = field(default_factory=lambda: array("I"))
@@ -178,7 +175,7 @@ class ComputationColumns:
         return len(self.flags)
 
     def __getstate__(self) -> tuple[object, ...]:
-        """Return what is pickled and copied: no index, which is of the hashes of one process."""
+        """Return the pickled state, without indexes: hashes are those of one process."""
         return self.spans, self.flags, self.names, self.scattered
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
@@ -187,7 +184,7 @@ class ComputationColumns:
         self.small_indexes = {}
 
     def add(self, parts: ComputationParts) -> None:
-        """Add a computation behind all others."""
+        """Append a computation."""
         name, rows = parts.name, parts.rows
         if isinstance(name, str):
             self.names[len(self)] = name
@@ -204,11 +201,11 @@ class ComputationColumns:
         )
 
     def start(self, place: int) -> int:
-        """Return where a computation begins."""
+        """Return the offset of a computation."""
         return self.spans[place * _STRIDE]
 
     def span(self, place: int, first: int) -> tuple[int, int]:
-        """Return where a part of a computation stands, from a column to the next."""
+        """Return the span of a part of a computation, from a column to the next."""
         base = place * _STRIDE + first
         return self.spans[base], self.spans[base + 1]
 
@@ -219,7 +216,7 @@ class ComputationColumns:
         return range(*self.span(place, FIRST_ROW))
 
     def is_entry(self, place: int) -> bool:
-        """Return whether the program starts in a computation."""
+        """Return whether a computation is the entry."""
         return bool(self.flags[place] & _ENTRY)
 
     def is_complete(self, place: int) -> bool:
@@ -232,5 +229,5 @@ class ComputationColumns:
 
 
 def _where(span: tuple[int, int]) -> tuple[int, int]:
-    """Return a span, `_NOWHERE` for an empty one and for that of a group that did not match."""
+    """Return a span; `_NOWHERE` for an empty one and for a group without a match."""
     return span if span[1] > span[0] else _NOWHERE

@@ -1,4 +1,4 @@
-"""HloComputation: a list of instructions, one of which is its result."""
+"""HloComputation: a list of instructions with one result."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _SMALL_INDEXES = 64
 
 
 class HloComputation:
-    """A computation: a list of instructions, one of which is its result. A view, cheap to make.
+    """A computation: a list of instructions with one result. A view over columns, cheap to make.
 
     Args:
-        module: The module that holds it.
+        module: The module.
         place: Its place among the module's computations.
-        columns: Columns that it is in, if not in the module's.
+        columns: Columns that hold it, if not the module's.
     """
 
     __slots__ = ("_columns", "_place", "module")
@@ -58,7 +58,7 @@ class HloComputation:
 
     @property
     def is_entry(self) -> bool:
-        """Whether the program starts here."""
+        """Whether it is the entry of the module."""
         return self._columns.is_entry(self._place)
 
     @property
@@ -73,7 +73,7 @@ class HloComputation:
 
     @property
     def start(self) -> int:
-        """Offset in the text where it begins."""
+        """Its offset in the text."""
         return self._columns.start(self._place)
 
     @property
@@ -107,7 +107,7 @@ class HloComputation:
 
     @property
     def attributes_text(self) -> str:
-        """What stands after the closing brace, with its leading comma."""
+        """The text after the closing brace, with its leading comma."""
         return self._text(TAIL)
 
     @property
@@ -128,7 +128,7 @@ class HloComputation:
 
     @property
     def parameters(self) -> tuple[HloInstruction, ...]:
-        """Parameters by number; those that print no number come last, in text order."""
+        """Parameters by number; those without a printed number come last, in text order."""
         text, spans = self.module.columns.source.text, self.module.columns.spans
         likely = (r for r in self.rows if text.startswith("parameter", spans[r * STRIDE + OPCODE]))
         those = (
@@ -139,7 +139,7 @@ class HloComputation:
 
     @property
     def execution_thread(self) -> str:
-        """Thread that runs it; ``main`` where the text does not say."""
+        """Thread that runs it; ``main`` if not printed."""
         for name, value in self.module.reader.attributes(self.attributes_text):
             if name == "execution_thread":
                 return self.module.reader.string(value)
@@ -148,7 +148,7 @@ class HloComputation:
     def instruction(self, name: str) -> HloInstruction | None:
         """Return the instruction of a name (with or without ``%``), or None.
 
-        Of several with one name, which only hand-written text has, the last.
+        If several have the name, as in hand-written text, the last one.
         """
         indexes = self._columns.name_indexes
         index = indexes.get(self._place) or self._columns.small_indexes.get(self._place)

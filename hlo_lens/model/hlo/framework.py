@@ -1,7 +1,7 @@
-"""What the framework that compiled a program knows of it, beside what the text says.
+"""Facts about a program that its framework knows and the HLO text does not contain.
 
-Texts have one name for each parameter at most, mesh axes in some versions only, and nothing of
-arguments that are not used. A front door that has the compiled program at hand fills this in.
+The text has at most one name for each parameter, mesh axes only in some versions, and nothing about
+unused arguments. The reader of compiled programs (`hlo_lens.jax_bridge`) fills this in.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameworkValue:
-    """One array that goes into a program or comes out of it, as the user's function has it.
+    """One array argument or result of the user's function.
 
     Attributes:
         name: Path of the argument (``params['layer_0']['kernel']``) or of the result.
         number: Number of the HLO parameter; None for an output, and for an argument that the
             program does not use or whose parameter is not known.
         index: Shape index: of the leaf of a parameter that is a tuple, or of the output.
-        shape: Shape of the whole, over all devices; None where it is not known.
-        sharding: How it lies over the devices; None where it is not known.
-        is_donated: Whether the user gave its memory away; None for outputs.
+        shape: Global shape, over all devices; None if not known.
+        sharding: Its sharding; None if not known.
+        is_donated: Whether the user donated it; None for outputs.
         is_used: Whether the program has a parameter for it; True for outputs.
     """
 
@@ -44,16 +44,16 @@ class FrameworkValue:
 
 @dataclass(frozen=True, kw_only=True)
 class Framework:
-    """What a framework knows of a program.
+    """Facts that a framework knows about a program.
 
     Attributes:
         name: Framework and version: ``jax 0.10.2``.
-        backend: ``cpu``, ``gpu`` or ``tpu``; None where it does not tell.
+        backend: ``cpu``, ``gpu`` or ``tpu``; None if not known.
         arguments: All arrays of the arguments, in the order of the flattened arguments.
         outputs: All arrays of the result, in order.
-        meshes: Meshes that arguments and results lie on, in order of appearance.
-        memory: Bytes by the names of XLA's CompiledMemoryStats; empty where it has none.
-        notes: What could not be learned, in words.
+        meshes: Meshes of arguments and results, in order of appearance.
+        memory: Bytes by the names of XLA's CompiledMemoryStats; empty if there are none.
+        notes: Sentences on what could not be found out.
     """
 
     name: str
@@ -66,11 +66,11 @@ class Framework:
 
     @property
     def unused(self) -> tuple[FrameworkValue, ...]:
-        """Arguments that the program has no parameter for."""
+        """Arguments without a parameter in the program."""
         return tuple(value for value in self.arguments if not value.is_used)
 
     def argument(self, number: int | None, index: ShapeIndex = ()) -> FrameworkValue | None:
-        """Return the argument of a parameter, or of a leaf of one; None where none is known."""
+        """Return the argument of a parameter, or of a leaf of one; None if not known."""
         return self._by_parameter.get((number, index))
 
     @functools.cached_property

@@ -1,8 +1,8 @@
 """Graphs as files for other tools: GraphML (yEd, Gephi) and DOT (Graphviz).
 
-Both formats know text, numbers and booleans alone, and GraphML refuses the characters that XML does
-not have: attributes that hold objects of ours become what they say of themselves, or are left out
-where there is nothing to say. Node names stay what they are.
+Both formats hold only text, numbers and booleans, and GraphML refuses characters that XML does not
+have. Attributes with other objects are written as text, or left out if they are empty. Node names
+are unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 def to_graphml(graph: nx.MultiDiGraph[str]) -> str:
-    """Return a graph as GraphML, with all attributes that say anything.
+    """Return a graph as GraphML, with all attributes that are not empty.
 
     Args:
         graph: What `def_use_graph` or `call_graph` returned, or any graph of networkx.
@@ -48,9 +48,9 @@ def to_graphml(graph: nx.MultiDiGraph[str]) -> str:
 
 
 def to_dot(graph: nx.MultiDiGraph[str]) -> str:
-    r"""Return a graph in the DOT language of Graphviz, with all attributes that say anything.
+    r"""Return a graph in the DOT language of Graphviz, with all attributes that are not empty.
 
-    Nodes are labelled with what they are and their names; control edges are dashed.
+    Nodes are labelled with opcode, name and shape; control edges are dashed.
 
     Args:
         graph: What `def_use_graph` or `call_graph` returned, or any graph of networkx.
@@ -86,16 +86,16 @@ def _listed(pairs: list[tuple[str, Any]]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a string of DOT: a backslash before a quote is all that its lexer knows.
+    """Return a quoted string of DOT, whose lexer has one escape: a backslash before a quote.
 
-    Labels know more escapes, so that every backslash is written twice.
+    Labels have more escapes, so every backslash is written twice.
     """
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\0", "")
     return '"' + escaped.replace("\r", "").replace("\n", "\\n") + '"'
 
 
 def _label(node: str, attributes: Mapping[str, Any]) -> str:
-    """Return what is written in a node's box."""
+    """Return the label of a node."""
     words = [attributes.get("opcode", ""), node, attributes.get("hlo_shape", "")]
     return "\n".join(_cut(str(word)) for word in words if word)
 
@@ -113,7 +113,7 @@ def _attributes(attributes: Mapping[str, Any]) -> dict[str, str | int | float | 
 
 
 def _values(name: str, value: Any) -> Iterator[tuple[str, str | int | float | bool]]:
-    """Yield what an attribute says, under its name or better ones."""
+    """Yield the names and values that an attribute is exported as."""
     from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.instruction import HloInstruction
 
@@ -131,12 +131,12 @@ def _values(name: str, value: Any) -> Iterator[tuple[str, str | int | float | bo
 
 
 def _instruction_values(instruction: Any) -> Iterator[tuple[str, str | int | float | bool]]:
-    """Yield shape, bytes, operation and source line of an instruction, as far as they are known."""
+    """Yield shape, bytes, operation and source line of an instruction, as far as known."""
     if instruction.shape_text:
         yield "hlo_shape", instruction.shape_text
     try:
         metadata, place = instruction.metadata, instruction.source_location
-    except DumpSyntaxError:  # which is a gap of the module
+    except DumpSyntaxError:  # listed as a gap of the module
         return
     if metadata is not None and metadata.op_name:
         yield "op_name", metadata.op_name

@@ -1,7 +1,7 @@
 """HloInstruction: a light view over columns.
 
-What a part of an instruction means (its shape, sharding, attributes) is read when it is asked for,
-by the reader that syntax hands to the module, and remembered per distinct text.
+Parts of an instruction (shape, sharding, attributes) are parsed when first asked for, by the reader
+that syntax gives the module, and remembered per distinct text.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ CALLING_ATTRIBUTES = (
 
 
 class HloInstruction:
-    """One instruction: a view, cheap to make; equal when it says the same.
+    """One instruction: a view over columns, cheap to make; equal if the content is equal.
 
     Args:
-        computation: The computation that holds it.
+        computation: Its computation.
         row: Its row in the module's columns.
     """
 
@@ -108,15 +108,15 @@ class HloInstruction:
 
     @property
     def shape_text(self) -> str:
-        """Result shape as written; empty where the text leaves it out."""
+        """Result shape as written; empty if the text leaves it out."""
         return self._columns.text(self._row, SHAPE, SHAPE_END)
 
     @property
     def shape(self) -> Shape | None:
-        """Result shape; None where the text leaves it out.
+        """Result shape; None if the text leaves it out.
 
-        Of ``send`` and ``recv`` XLA makes the shape itself, whatever is printed: the data, a u32
-        and a token (hlo_parser.cc, CreateInstruction; hlo_instructions.cc, HloSendInstruction).
+        XLA computes the shape of ``send`` and ``recv`` whatever is printed: the data, a u32 and a
+        token (hlo_parser.cc, CreateInstruction; hlo_instructions.cc, HloSendInstruction).
         """
         text = self.shape_text
         if not text:
@@ -140,7 +140,7 @@ class HloInstruction:
 
     @property
     def operand_text(self) -> str:
-        """What stands between the parentheses: operands, a literal or a parameter number."""
+        """The text between the parentheses: operands, a literal or a parameter number."""
         return self._columns.text(self._row, OPERANDS, OPERANDS_END)
 
     @property
@@ -159,9 +159,9 @@ class HloInstruction:
         return tuple(operand.name for operand in self.operands)
 
     def producer(self, position: int) -> tuple[HloInstruction, ShapeIndex] | None:
-        """Return the instruction that defines an operand, and the element of it that is meant.
+        """Return the instruction that defines an operand, and the tuple index into its result.
 
-        None where there is no such operand, or the text does not define it.
+        None if there is no such operand, or the text does not define it.
         """
         operands = self.operands
         if position >= len(operands):
@@ -170,7 +170,7 @@ class HloInstruction:
         return None if found is None else (found, operands[position].index)
 
     def operand_shape(self, position: int) -> Shape | None:
-        """Return the shape of an operand, or None where the text does not define it."""
+        """Return the shape of an operand, or None if the text does not define it."""
         found = self.producer(position)
         if found is None:
             return None
@@ -182,7 +182,7 @@ class HloInstruction:
 
     @property
     def parameter_number(self) -> int | None:
-        """K of ``parameter(K)``; None for other opcodes and where it is not printed."""
+        """K of ``parameter(K)``; None for other opcodes and if not printed."""
         if self.opcode != "parameter":
             return None
         text = self.operand_text.strip()
@@ -195,7 +195,7 @@ class HloInstruction:
 
     @property
     def is_root(self) -> bool:
-        """Whether it is the computation's result: marked ROOT, or the last where none is."""
+        """Whether it is the computation's result: marked ROOT, or the last if none is marked."""
         return self._row == self.computation.root_row
 
     @property
@@ -209,7 +209,7 @@ class HloInstruction:
 
     @property
     def attributes(self) -> Mapping[str, str]:
-        """Name to value as written; of a repeated name the first."""
+        """Name to value as written; the first value of a repeated name."""
         found: dict[str, str] = {}
         for name, value in self.attribute_list:
             found.setdefault(name, value)
@@ -229,7 +229,7 @@ class HloInstruction:
     def called_computations(self) -> tuple[str, ...]:
         """Names of the computations it calls, in order of the attributes, without ``%``.
 
-        Two branches of a conditional may be one computation, which then is named twice.
+        A computation that is two branches of a conditional is listed twice.
         """
         return tuple(name for _, name in self.calls)
 
@@ -261,7 +261,7 @@ class HloInstruction:
 
     @property
     def sharding(self) -> HloSharding | None:
-        """How its result lies on the devices; None where the text does not say."""
+        """Sharding of its result; None if not printed."""
         value = self.attribute("sharding")
         return self.computation.module.reader.sharding(value) if value else None
 
@@ -273,13 +273,13 @@ class HloInstruction:
 
     @property
     def channel_id(self) -> int | None:
-        """Channel of a collective, send or recv; None where there is none or it is hidden."""
+        """Channel of a collective, send or recv; None if there is none or it is masked."""
         value = self.attribute("channel_id")
         return int(value) if value and value.lstrip("-").isdecimal() else None
 
     @property
     def metadata(self) -> OpMetadata | None:
-        """Where it comes from; None where the text does not say."""
+        """Metadata: operation path and place in the source; None if not printed."""
         value = self.attribute("metadata")
         return self.computation.module.reader.metadata(value) if value else None
 
@@ -291,13 +291,13 @@ class HloInstruction:
 
     @property
     def source_location(self) -> SourceLocation | None:
-        """Innermost place in the user's program that the metadata names, or None."""
+        """Innermost place in the user's program in the metadata, or None."""
         metadata = self.metadata
         return None if metadata is None else self.computation.module.source_location(metadata)
 
     @property
     def span(self) -> Span:
-        """Where it stands in the text, from its name to its end."""
+        """Its span in the text, from its name to its end."""
         from hlo_lens.text.source import Span
 
         base = self._row * STRIDE
@@ -306,5 +306,5 @@ class HloInstruction:
 
     @property
     def line(self) -> int:
-        """1-based line of the file where it stands."""
+        """1-based line in the file."""
         return self._columns.source.line_column(self.span.start)[0]

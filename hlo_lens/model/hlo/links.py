@@ -38,7 +38,7 @@ _Mark = TypeVar("_Mark")
 _CALLED = re.compile(rf",\s*({'|'.join(CALLING_ATTRIBUTES)})=(\{{[^{{}}]*\}}|%?[\w.-]+)")
 _NAME = re.compile(r"[\w.-]+")
 _OPAQUE = re.compile(r"[\"/]")
-"""Marks of strings and comments, in which text may look like an attribute."""
+"""Starts of strings and comments, which may contain text that looks like an attribute."""
 
 _ROLES = {role: number for number, role in enumerate(CALLING_ATTRIBUTES)}
 
@@ -48,7 +48,7 @@ class Call(NamedTuple):
 
     Attributes:
         row: Row of the instruction.
-        place: Position of the computation among the module's; `NOTHING` where it is not in the
+        place: Position of the computation among the module's; `NOTHING` if it is not in the
             text.
         role: Attribute that names it: ``body``, ``condition``, ``to_apply``, ``calls``, ...
         number: Its position among those that the instruction calls.
@@ -65,8 +65,8 @@ class Calls:
 
     Attributes:
         rows: Row of the caller of each call.
-        places: Position of each called computation; `NOTHING` where it is not in the text.
-        undefined: Position of a call to the name of its computation, where that is not in the text.
+        places: Position of each called computation; `NOTHING` if it is not in the text.
+        undefined: Position of a call to the name of its computation, if that is not in the text.
     """
 
     def __init__(self, module: HloModule) -> None:
@@ -89,11 +89,11 @@ class Calls:
         return _inverted(self.places, self._computations)
 
     def of_row(self, row: int) -> list[Call]:
-        """Return what an instruction calls, in the order of its attributes."""
+        """Return the calls of an instruction, in the order of its attributes."""
         return list(self.of_rows(range(row, row + 1)))
 
     def of_rows(self, rows: Sequence[int]) -> Iterator[Call]:
-        """Yield what the instructions of some ascending rows call."""
+        """Yield the calls of some ascending rows."""
         if not isinstance(rows, range):
             for row in rows:
                 yield from self.of_row(row)
@@ -102,7 +102,7 @@ class Calls:
         yield from map(self._call, range(first, last))
 
     def of_computation(self, place: int) -> list[Call]:
-        """Return the calls of a computation by others, in text order."""
+        """Return the calls that name a computation, in text order."""
         offsets, order = self._by_place
         return [self._call(number) for number in order[offsets[place] : offsets[place + 1]]]
 
@@ -130,7 +130,7 @@ class Links:
 
     @property
     def operand_offsets(self) -> Sequence[int]:
-        """For each row the offset of its first operand in `operand_rows`, and one offset more."""
+        """Offset of the first operand of each row in `operand_rows`, and the end of the last."""
         return self._operands.offsets
 
     @property
@@ -140,16 +140,16 @@ class Links:
 
     @property
     def operand_elements(self) -> Mapping[int, tuple[ShapeIndex, ...]]:
-        """Row to the element that each operand is of a tuple (``%w#1``), where any is one."""
+        """Row to the tuple index of each operand (``%w#1``), for rows with any index."""
         return self._operands.elements
 
     def operands_of(self, row: int) -> Sequence[int]:
-        """Return the rows of a row's operands, in order; `NOTHING` for one without definition."""
+        """Return the rows of a row's operands, in order; `NOTHING` for an undefined one."""
         offsets = self._operands.offsets
         return self._operands.rows[offsets[row] : offsets[row + 1]]
 
     def undefined_operands(self) -> Iterator[int]:
-        """Yield the rows that have an operand which their computation does not define."""
+        """Yield the rows with an operand that their computation does not define."""
         if NOTHING in self.operand_rows:
             edges = (edge for edge, row in enumerate(self.operand_rows) if row == NOTHING)
             yield from dict.fromkeys(bisect_right(self.operand_offsets, edge) - 1 for edge in edges)
@@ -170,7 +170,7 @@ class Links:
 
     @functools.cached_property
     def control_predecessors(self) -> Mapping[int, tuple[int, ...]]:
-        """Row to the rows that must run before it, where the text says so and defines any."""
+        """Row to the rows that must run before it, as far as the text defines them."""
         module = self._module
         found: dict[int, tuple[int, ...]] = {}
         computation: HloComputation | None = None
@@ -188,8 +188,8 @@ class Links:
     def post_order(self, rows: Sequence[int]) -> list[int]:
         """Return the rows of a computation in XLA's order: operands first, the first one's first.
 
-        Control predecessors come before operands, the last one first. Rows of a circle of operands
-        that nothing outside uses come last, in text order. Source:
+        Control predecessors come before operands, the last one first. Rows of a cycle of operands
+        without users outside come last, in text order. Source:
         HloComputation::MakeInstructionPostOrder.
         """
         controls = self.control_predecessors
@@ -239,7 +239,7 @@ class Links:
 
     @functools.cached_property
     def calls(self) -> Calls:
-        """Who calls which computation."""
+        """The calls of the module."""
         return Calls(self._module)
 
     def reached(self, start: int, through: Callable[[OpcodeTraits], bool]) -> list[int]:
@@ -247,7 +247,7 @@ class Links:
 
         Args:
             start: Position of the computation.
-            through: Which instructions are followed, by their opcode.
+            through: Returns whether calls by an opcode are followed.
         """
         module = self._module
         found, waiting = {start}, [start]
@@ -264,8 +264,8 @@ class Links:
         """Return the positions of some computations and of all below them, with marks.
 
         Args:
-            roots: Position of a computation to the mark that those below it get too; of several
-                that reach a computation, the last one counts.
+            roots: Position of a computation to its mark, which those below it get; a computation
+                below several has that of the last.
         """
         found = dict(roots)
         waiting = list(roots)

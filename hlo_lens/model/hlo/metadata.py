@@ -1,4 +1,4 @@
-"""Where an instruction comes from: OpMetadata and the stack frame tables of a module."""
+"""Origin of an instruction: OpMetadata and the stack frame tables of a module."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MAX_FRAMES = 1000
-"""Longest call stack that is followed; dumps of one week of January 2026 hold cycles."""
+"""Length limit of a call stack; dumps of one week of January 2026 have cycles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpMetadata:
-    """What the framework told XLA about an instruction.
+    """Metadata that the framework attached to an instruction.
 
     Source: xla/hlo/ir/hlo_op_metadata.cc, OpMetadataToString. A field that is not printed is None.
 

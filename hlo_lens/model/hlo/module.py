@@ -1,6 +1,6 @@
 """HloModule: a program as XLA prints it.
 
-Its computations and instructions are light views over columns: where their parts stand in the text
+Its computations and instructions are light views over columns of text offsets
 (`hlo_lens.model.hlo.columns`).
 """
 
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 _HTML_OPCODES = 10
 _MADE_AGAIN = frozenset({"_places_by_name", "links", "opcodes", "shape_texts"})
-"""What is made again after pickling: an index, which is of the hashes of one process, and columns
-that follow from the text."""
+"""Not pickled, but made again: an index, whose hashes are those of one process, and columns that
+follow from the text."""
 
 
 @dataclass(eq=False)
@@ -48,20 +48,20 @@ class HloModule:
     """A program as XLA prints it.
 
     Attributes:
-        name: As in the header; empty where there is no header.
+        name: As in the header; empty without a header.
         header: Header attributes, name to value as written.
-        columns: Where the parts of the instructions stand.
+        columns: Offsets of the parts of the instructions.
         reader: Reads parts of the text on demand.
-        computation_columns: Where the parts of the computations stand.
-        stack_frames: The stack frame tables; empty where the dump has none.
-        gaps: What could not be read, in text order.
-        passed_lines: Lines of others outside its computations, as a log has them, passed over.
-        strange_spans: Where its text is no HLO, `passed_lines` and gaps: a log may speak there.
+        computation_columns: Offsets of the parts of the computations.
+        stack_frames: The stack frame tables; empty if the dump has none.
+        gaps: Places that could not be read, in text order.
+        passed_lines: Number of other lines outside its computations, as in a log; skipped.
+        strange_spans: Spans that are no HLO: skipped lines and gaps, which may be lines of a log.
         is_truncated: Whether the text ends inside a computation.
-        unknown_attributes: Names of attributes that XLA did not have until August 2026; they are
-            kept like the others.
-        start: Offset in the text where it begins.
-        framework: What the framework that compiled it knows beside the text; None for dumps.
+        unknown_attributes: Names of attributes that XLA of August 2026 does not have; they are kept
+            like the others.
+        start: Its offset in the text.
+        framework: Facts from the framework that compiled it; None for dumps.
     """
 
     name: str
@@ -92,11 +92,11 @@ class HloModule:
     __hash__ = object.__hash__
 
     def __getstate__(self) -> dict[str, object]:
-        """Return what is pickled and copied."""
+        """Return the pickled state."""
         return {name: value for name, value in vars(self).items() if name not in _MADE_AGAIN}
 
     def _repr_html_(self) -> str:
-        """Return the module for a notebook: its name, what it is, its opcodes."""
+        """Return the module as HTML for a notebook: name, facts, most frequent opcodes."""
         from html import escape
 
         facts = (
@@ -114,7 +114,7 @@ class HloModule:
 
     @property
     def path(self) -> str:
-        """Name of the file that it was read from."""
+        """Name of its file."""
         return self.columns.source.path
 
     @property
@@ -127,9 +127,8 @@ class HloModule:
     def entry(self) -> HloComputation:
         """The entry computation.
 
-        The one marked ENTRY; else the last, as XLA's parser does; in a truncated text, whose entry
-        was at the lost end, the largest that nothing calls. A module of which the text has no
-        computation at all has an empty one.
+        The one marked ENTRY; else the last, as in XLA's parser; in a truncated text, which has lost
+        its entry, the largest that nothing calls. A module without computations has an empty one.
         """
         if self._entry is None:
             self._entry = self._find_entry()
@@ -157,11 +156,11 @@ class HloModule:
 
     @property
     def instruction_count(self) -> int:
-        """How many instructions the text prints."""
+        """Number of instructions in the text."""
         return len(self.columns)
 
     def opcode_counts(self) -> Counter[str]:
-        """Return how often the text has each opcode, as written."""
+        """Return the number of instructions of each opcode, as written."""
         return Counter(self.opcodes)
 
     @functools.cached_property
@@ -190,12 +189,12 @@ class HloModule:
         return Links(self)
 
     def instruction(self, row: int) -> HloInstruction:
-        """Return the instruction of a row, with the computation that holds it."""
+        """Return the instruction of a row."""
         return HloInstruction(HloComputation(self, self.links.owners[row]), row)
 
     @functools.cached_property
     def mentions_shardy(self) -> bool:
-        """Whether any text of Shardy may be in it; looked for once, in the whole source."""
+        """Whether the source contains text of Shardy."""
         return "sdy." in self.columns.source.text
 
     @property
@@ -205,12 +204,12 @@ class HloModule:
 
     @property
     def num_partitions(self) -> int:
-        """Devices over which SPMD partitioning divides the program; 1 where it is not printed."""
+        """Number of SPMD partitions; 1 if not printed."""
         return self._count("num_partitions")
 
     @property
     def replica_count(self) -> int:
-        """Replicas of the program; 1 where it is not printed."""
+        """Number of replicas; 1 if not printed."""
         return self._count("replica_count")
 
     def _count(self, name: str) -> int:
@@ -219,16 +218,16 @@ class HloModule:
 
     @functools.cached_property
     def entry_computation_layout(self) -> ProgramShape | None:
-        """Parameter shapes and result shape with layouts; None where not printed or not right."""
+        """Parameter shapes and result shape with layouts; None if not printed or not readable."""
         value = self.header.get("entry_computation_layout")
         try:
             return self.reader.program_shape(value) if value else None
-        except DumpSyntaxError:  # which is a gap of the module
+        except DumpSyntaxError:  # listed as a gap of the module
             return None
 
     @functools.cached_property
     def input_output_alias(self) -> tuple[InputOutputAlias, ...]:
-        """Outputs that use a parameter's buffer (donated and used)."""
+        """Outputs that use the buffer of a donated parameter."""
         value = self.header.get("input_output_alias")
         return self.reader.aliasing(value) if value else ()
 
@@ -245,7 +244,7 @@ class HloModule:
         return self.reader.frontend_attributes(value) if value else {}
 
     def source_location(self, metadata: OpMetadata) -> SourceLocation | None:
-        """Return the innermost place in the user's program that metadata names, or None."""
+        """Return the innermost place in the user's program in the metadata, or None."""
         if metadata.source_file:
             return SourceLocation(
                 file=metadata.source_file,

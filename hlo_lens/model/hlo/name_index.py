@@ -1,4 +1,4 @@
-"""Names to numbers, without the names: those stand in the text."""
+"""Hash table from names to numbers that does not store the names: they are in the text."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 class NameIndex:
-    """Finds the number of a name; of several with one name the last.
+    """Number of each name; the last one of a repeated name.
 
-    A hash table of numbers alone, with open addressing: 8 to 16 bytes a name, where a dictionary
-    takes 200 with the names.
+    A hash table of numbers with open addressing: 8 to 16 bytes a name, where a dictionary with the
+    names takes 200.
 
     Args:
         numbers: The numbers.
-        name_of: Gives the name of a number.
+        name_of: Returns the name of a number.
     """
 
     __slots__ = ("_name_of", "_slots")
@@ -35,7 +35,7 @@ class NameIndex:
         return found - 1 if found else None
 
     def _slot(self, name: str) -> int:
-        """Return the slot of a name: the one that has it, else the empty one where it belongs."""
+        """Return the slot of a name, or the empty slot for it."""
         slots, name_of = self._slots, self._name_of
         last = len(slots) - 1
         slot = hash(name) & last

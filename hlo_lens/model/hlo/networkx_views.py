@@ -1,6 +1,6 @@
-"""networkx views of a module, built when they are asked for.
+"""networkx graphs of a module, made from its links.
 
-networkx takes a tenth of a second to import, which commands that need no graph must not pay.
+networkx is imported when a graph is made: the import takes a tenth of a second.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def def_use_graph(computation: HloComputation) -> nx.MultiDiGraph[str]:
-    """Return the graph of a computation: from each instruction to those that use its result.
+    """Return the graph of a computation, with edges from each instruction to its users.
 
     Nodes are instruction names, with attributes ``opcode`` and ``instruction``. Edges have
     ``kind``: ``operand``, with ``operand_number`` and ``index`` (the tuple index of a compact
     get-tuple-element, () for the whole value), or ``control`` for control predecessors. A name that
-    is used and not defined, as in a text that was cut, is a node without ``instruction``.
+    is used and not defined, as in a truncated text, is a node without ``instruction``.
     """
     import networkx as nx
 
@@ -44,11 +44,11 @@ def def_use_graph(computation: HloComputation) -> nx.MultiDiGraph[str]:
 
 
 def call_graph(module: HloModule) -> nx.MultiDiGraph[str]:
-    """Return the graph of a module: from each computation to those that its instructions call.
+    """Return the graph of a module, with edges from each computation to those that it calls.
 
     Nodes are computation names, with attributes ``computation`` and ``is_entry``; edges have
-    ``instruction`` (the caller's name) and ``opcode``. A computation that is called and not printed
-    is a node without ``computation``.
+    ``instruction`` (the caller's name) and ``opcode``. A called computation that is not in the
+    text is a node without ``computation``.
     """
     import networkx as nx
 

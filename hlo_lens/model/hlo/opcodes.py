@@ -1,4 +1,4 @@
-"""Opcodes and their traits: one row per opcode, which every pass asks.
+"""Table of opcodes and their traits, one row per opcode, used by every pass.
 
 Opcodes are an open set. An opcode without a row has no trait at all: nothing is claimed of it.
 Async sugar (``dot-start``, ``dot-update``, ``dot-done``) has base, ending, and may name the
@@ -21,7 +21,7 @@ _PHASES = ("start", "update", "done")
 
 
 class Produced(Enum):
-    """Part of an instruction's result that is a new array; the rest belongs to others."""
+    """Part of an instruction's result that is a new array; the rest is arrays of others."""
 
     ALL = 0
     FIRST = 1
@@ -51,9 +51,9 @@ class OpcodeTraits:
         is_positional: Its operands are the parameters of what it calls, in order.
         is_view: Produces no array: its result is an operand's or a called computation's.
         is_idle: Does no work when it runs.
-        is_trivial: So frequent that two equal ones are no evidence of one program.
+        is_trivial: So frequent that a match of two equal ones is no evidence.
         is_product: A matrix product or convolution, or a custom call, which may be one.
-        is_heavy: Worth naming as what makes or needs a value.
+        is_heavy: Listed as a producer or consumer of a collective's values.
         is_elementwise: Source: HloInstruction::IsOpElementwise and IsElementwiseImpl.
         is_formatting: Copies, converts, reorders or cuts operand 0, without arithmetic.
         is_forwarding: Its result is operand 0; a scalar keeps its value.
@@ -114,23 +114,23 @@ class OpcodeTraits:
 
     @property
     def is_sugar(self) -> bool:
-        """Whether it is async sugar: an ending on an opcode, without a row for both together."""
+        """Whether it is async sugar: an opcode with an ending that has no row of its own."""
         return bool(self.phase) and self.opcode not in OPCODES
 
     @property
     def collective_kind(self) -> str | None:
-        """Kind of the collective that it performs or starts, or None; its end is none."""
+        """Kind of the collective that it performs or starts; None for others and for ends."""
         is_kind = self.base in COLLECTIVE_KINDS and not self.is_end
         return self.base if is_kind else None
 
     @property
     def produced(self) -> Produced:
-        """Part of the result that is new and in no called computation."""
+        """Part of the result that is new and not made by a called computation."""
         return Produced.NONE if self.is_view or self.is_end else self.result_part
 
     @property
     def result_part(self) -> Produced:
-        """Part of the result that is new, be it here or in a computation that it starts.
+        """Part of the result that is new, made here or by a computation that it starts.
 
         ``X-start`` results are ``((operands), result, contexts)``, copy-start is ``(destination,
         source, context)``, recv is ``(data, context, token)``, all-reduce-start has no operand in

@@ -1,4 +1,4 @@
-"""Operands of all instructions of a module as columns, cut out of many lines of text at once."""
+"""Operands of all instructions of a module as columns, parsed many lines at a time."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.shape import ShapeIndex
 
 _CHUNK = 4096
-"""Rows looked at together; their operands are held as text meanwhile."""
+"""Rows parsed together; the texts of their operands are kept meanwhile."""
 
 _PARTS = 16
 _COMMENT = re.compile(r"/\*[^*]*+\*/")
 _NAME = re.compile(r"%([\w.-]+)")
 _TYPED = r"(?:(?:[a-z][^\s%]*+|\((?:[^\s%]|(?<=,) )*\)) )?%[\w.-]++"
 _TYPED_LISTS = re.compile(rf"(?:(?:{_TYPED}(?:, {_TYPED})*+)?+\n)*+")
-"""Lists in which each operand has its shape in front, as XLA printed them until 2024."""
+"""Operand lists with a shape before each name, as XLA printed them until 2024."""
 
 
 class OperandColumns:
     """The operands of all rows, as columns.
 
-    Names are cut out of many rows at once. Read one by one are the operands of rows whose list is
-    not plain, of those that name an element (``%w#1``) or nothing, and of all rows where bodies of
-    computations are printed inside others.
+    Names are split out of many rows at once. Rows are read one by one if their list is not plain,
+    if it names an element (``%w#1``) or an undefined name, and in modules that print bodies of
+    computations inside others.
 
     Attributes:
         offsets: Offset of the first operand of each row, and one offset more.
@@ -184,7 +184,7 @@ class _OperandNames:
             yield self._names(start, lists)
 
     def _names(self, first: int, lists: Sequence[str]) -> list[str]:
-        """Return the names in some lists; those that are not alike are parted until they are."""
+        """Return the names in some lists, which are split in parts until each part has one form."""
         joined = "\n".join(lists)
         if "/*" in joined:
             joined = _COMMENT.sub("", joined)

@@ -1,7 +1,7 @@
-"""Columns of a module for passes that look at every instruction.
+"""Instruction table of a module, for passes that read every instruction.
 
-A module has up to hundreds of thousands of instructions. `tabulate` goes over them once and keeps,
-for each row, its opcode and the bytes of its result; a shape is read once per distinct text.
+A module has up to hundreds of thousands of instructions. `tabulate` reads them once: opcodes, the
+bytes of results, which instructions produce arrays. A shape is parsed once per distinct text.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ def split_phase(opcode: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class InstructionTable:
-    """What every pass wants to know of every instruction, one entry per row of the columns.
+    """Opcodes and result bytes of all instructions, one entry per row of the columns.
 
     Attributes:
         module: The module.
         opcodes: Opcode as written.
-        opcode_sizes: How often each pair of an opcode and the bytes of a result (see
-            `result_bytes`) is there.
+        opcode_sizes: Number of instructions of each pair of an opcode and the bytes of a result
+            (see `result_bytes`).
         producers: Rows that produce arrays of their own, in text order: no views (see
             `left_out_views`), nothing embedded (see `OpcodeTraits`).
         produced_bytes: For each of `producers` the bytes of these arrays; None where unknown.
-        left_out_views: Rows that only pass on what others produced: tuple, get-tuple-element,
+        left_out_views: Number of rows that pass on arrays of others: tuple, get-tuple-element,
             bitcast, while, conditional, call, opt-barrier, send, async-start, ``-done``,
             ``-update`` and the parameters of computations other than the entry.
-        left_out_embedded: Rows in computations that the entry reaches only through fusions,
-            reducers and the like, or not at all.
-        owners: Position, in the module's list, of the computation that holds the row.
+        left_out_embedded: Number of rows in computations that the entry reaches only through
+            fusions, reducers and the like, or not at all.
+        owners: Position, in the module's list, of the computation of each row.
     """
 
     module: HloModule
@@ -76,7 +76,7 @@ class InstructionTable:
 
     @property
     def opcode_counts(self) -> dict[str, int]:
-        """How often each opcode is there."""
+        """Number of instructions of each opcode."""
         return {opcode: len(rows) for opcode, rows in self._rows.items()}
 
     @property
@@ -98,7 +98,7 @@ class InstructionTable:
         return self.rows_of([o for o in self._rows if predicate(opcode_traits(o))])
 
     def instruction(self, row: int) -> HloInstruction:
-        """Return the instruction of a row, with the computation that holds it."""
+        """Return the instruction of a row."""
         return self.module.instruction(row)
 
 
@@ -155,7 +155,7 @@ def _rows_by_opcode(opcodes: FewTexts) -> dict[str, array[int]]:
 
 
 def rows_named(module: HloModule, names: Collection[str]) -> Iterator[tuple[int, str]]:
-    """Yield row and name of each instruction that has one of some names; all rows in one pass."""
+    """Yield row and name of each instruction with one of some names."""
     columns = module.columns
     for row, name in enumerate(columns.texts(NAME, NAME_END)):
         if name in names:
@@ -166,7 +166,7 @@ def rows_named(module: HloModule, names: Collection[str]) -> Iterator[tuple[int,
 
 
 def unknown_names(module: HloModule, names: Collection[str]) -> set[str]:
-    """Return those of some names that no instruction has."""
+    """Return the names that no instruction has."""
     columns = module.columns
     unknown = set(names)
     unknown.difference_update(columns.texts(NAME, NAME_END))
@@ -175,9 +175,9 @@ def unknown_names(module: HloModule, names: Collection[str]) -> set[str]:
 
 
 def evident_partitions(table: InstructionTable) -> int | None:
-    """Return the number of partitions as printed, else as the entry's shardings tell, else None.
+    """Return the printed number of partitions, else that of the entry's shardings, else None.
 
-    XLA prints it since the end of 2023; before that, only the devices of shardings show it.
+    XLA prints it since the end of 2023; before that, it follows from the devices of shardings.
     """
     module = table.module
     if "num_partitions" in module.header:
@@ -190,7 +190,7 @@ def evident_partitions(table: InstructionTable) -> int | None:
 
 
 def _sharding_devices(instruction: HloInstruction) -> int:
-    """Return how many devices an instruction's sharding names; 0 for none."""
+    """Return the number of devices in an instruction's sharding; 0 for none."""
     try:
         sharding = instruction.sharding
     except DumpSyntaxError:
@@ -199,7 +199,7 @@ def _sharding_devices(instruction: HloInstruction) -> int:
 
 
 def opcode_totals(table: InstructionTable) -> dict[str, tuple[int, int, int]]:
-    """Return for each opcode: how many, their result bytes, and how many of unknown size."""
+    """Return for each opcode its count, result bytes, and the count of unknown sizes."""
     count = table.opcode_counts
     size: Counter[str] = Counter()
     unknown: Counter[str] = Counter()
@@ -212,7 +212,7 @@ def opcode_totals(table: InstructionTable) -> dict[str, tuple[int, int, int]]:
 
 
 class _Sizes(dict[str, "int | None"]):
-    """Bytes of a result by shape text, read on first use."""
+    """Bytes of a result by shape text, parsed on first use."""
 
     def __init__(self, reader: HloReader) -> None:
         super().__init__({"": None})
@@ -226,7 +226,7 @@ class _Sizes(dict[str, "int | None"]):
         return size
 
     def element(self, text: str, position: int) -> int | None:
-        """Return the bytes of one element of a tuple; of an array its own."""
+        """Return the bytes of one element of a tuple, or of the whole array."""
         key = (text, position)
         if key not in self._elements:
             shape = self._shape(text)
@@ -236,7 +236,7 @@ class _Sizes(dict[str, "int | None"]):
         return self._elements[key]
 
     def _shape(self, text: str) -> Shape | None:
-        """Return the shape, or None where the text is no shape: counted as of unknown size."""
+        """Return the shape, or None if the text is no shape: its size is unknown."""
         if not text:
             return None
         try:
