@@ -1,14 +1,12 @@
-"""Which calls of a trace redistribute arrays or run collectives, and who asked for them.
+"""Calls of a trace that redistribute arrays or run collectives, with their callers.
 
-What counts is told by the name of a function, for names that mean other things elsewhere also by
-its file (`communication_kind`, and the table in README.md). Names whose last word is cost, rule,
-plan and the like never count.
+A call counts by its function (`communication_kind`).
 
-Of each such call: the caller is the innermost function above it that neither communicates nor
-dispatches, and often is the operator's method; the operators are those whose sharding rule (a
-function in a folder ``ops`` or ``_ops``) was asked last before it, inside the dispatch that it
-belongs to; the model line is the innermost function above it in the program, which is every file
-that was not installed and lies in another folder than those with communication.
+The caller of such a call is the innermost function above it that neither communicates nor
+dispatches, often the operator's method; its operators are those whose sharding rule (a function in
+a folder ``ops`` or ``_ops``) was called last before it, in the same dispatch; its model line is the
+innermost function above it in the program: files that are not installed, in other folders than
+those with communication.
 """
 
 from __future__ import annotations
@@ -18,8 +16,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from hlo_lens.analysis.call_trees.communication_kind import (
+    COLLECTIVE,
+    FOUND,
+    REDISTRIBUTION,
+    communication_kind,
+)
 from hlo_lens.analysis.call_trees.source_files import Places, path_text
-from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.analysis.result import Column, Result, Unit, row_of
 from hlo_lens.model.call_tree import NO_PARENT
 
 if TYPE_CHECKING:
@@ -28,68 +32,13 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.call_tree import CallFrame, CallTree
 
-COLLECTIVE, REDISTRIBUTION, FOUND = "collective", "redistribution", "asked for"
-
-_OPERATIONS = (
-    "all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|ragged_all_to_all|collective_permute"
-    "|collective_broadcast|psum|psum_scatter|pmean|pmax|pmin|ppermute|pshuffle|pbroadcast"
-    "|batch_isend_irecv"
-)
-_FORMS = (
-    "into_tensor|tensors?|single|coalesced|base|object|list|async|autograd|inplace|out|start|bind"
-    "|invariant|reduced|v|vdim|multigpu|in_group|internal|p|impl|sum|max|min|avg|fwd|bwd"
-)
-_FRAMEWORKS = "mesh|nccl|c10d|dist|functional|xla|mpi|gloo|ring|p2p|comm|torch|lax"
-
-_COLLECTIVE = re.compile(
-    rf"(?:{_FRAMEWORKS})?_*(?:{_OPERATIONS})(?:_+(?:{_FORMS}))*_*\Z", re.IGNORECASE
-)
-_SHORT = re.compile(
-    rf"(?:(?P<sure>mesh|nccl|mpi|c10d|dist|p2p)_+)?i?(?:broadcast|scatter|gather|reduce|send|recv"
-    rf"|barrier|permute)(?:_+(?:{_FORMS}))*_*\Z",
-    re.IGNORECASE,
-)
-"""Names that mean other things elsewhere, unless the prefix or the file says that they do not."""
-
-_DISTRIBUTED = re.compile(
-    r"distributed|c10d|nccl|gloo|(?:^|[/_.])(?:collectives?|mpi|mpi4py|comms?)(?:[/_.]|$)"
-)
-_REDISTRIBUTION = re.compile(
-    r"(?:redistribute(?:_\w+)?|reshard(?:_\w+)?|unshard|distribute_(?:tensor|module|parameters?)"
-    r"|replicate_tensor|scatter_tensor_by_shard|reduce_scatter_to_shard\w*)\Z",
-    re.IGNORECASE,
-)
-_REDISTRIBUTE_FILE = re.compile(r"(?:^|/)_?redistribute\.py\Z")
-_STEPS = ("forward", "backward", "apply")
-_NEVER = re.compile(
-    r"costs?|rules?|plans?|strateg(?:y|ies)|infos?|specs?|schemas?|hooks?|placements?|sizes?|meta",
-)
-"""Last word of names that only speak of communication."""
-
 _DISPATCH = re.compile(r"(?:__torch_(?:dispatch|function)__|_*(?:\w+_)?dispatch)\Z")
 _RULES = re.compile(r"(?:^|/)_?ops/")
 
 
-def communication_kind(frame: CallFrame) -> str | None:
-    """Return what kind of communication a function is; None for none."""
-    parts = frame.function.split(".")
-    name = parts[-1] if parts[-1] not in ("default", "out") or len(parts) == 1 else parts[-2]
-    name = name.lstrip("_")
-    if not name or _NEVER.fullmatch(name.rstrip("_").rpartition("_")[2].lower()):
-        return None
-    file = (frame.file or "").replace("\\", "/")
-    if _COLLECTIVE.match(name):
-        return COLLECTIVE
-    short = _SHORT.match(name)
-    if short is not None and (short["sure"] or _DISTRIBUTED.search(f"{file}/{frame.function}")):
-        return COLLECTIVE
-    is_step = name in _STEPS and (_REDISTRIBUTE_FILE.search(file) or "Redistribute" in parts)
-    return REDISTRIBUTION if is_step or _REDISTRIBUTION.match(name) else None
-
-
 @dataclass(frozen=True, kw_only=True)
 class CommunicationFunctions(Result):
-    """Functions that communicate, with how often they are called.
+    """Functions that communicate, with their numbers of calls.
 
     Attributes:
         found: The rows.
@@ -98,10 +47,10 @@ class CommunicationFunctions(Result):
     KIND: ClassVar[str] = "communication-functions"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
         Column("calls", Unit.COUNT, "calls, repeats counted"),
-        Column("outermost", Unit.COUNT, "calls that stand below no other such function"),
-        Column("kind", Unit.NONE, "collective, redistribution, or asked for by --find"),
+        Column("outermost", Unit.COUNT, "calls below no other such function"),
+        Column("kind", Unit.NONE, "collective, redistribution, or matched by --find"),
         Column("function", Unit.NONE, "function"),
-        Column("place", Unit.NONE, "where it is, relative to the program's folder"),
+        Column("place", Unit.NONE, "file and line, relative to the program's folder"),
     )
     found: tuple[tuple[int, int, str, str, str | None], ...]
 
@@ -110,7 +59,7 @@ class CommunicationFunctions(Result):
         yield from self.found
 
     def totals(self) -> Mapping[str, int]:
-        """Return the number of outermost calls: those inside them are counted in them."""
+        """Return the number of outermost calls, which include those inside them."""
         return {"outermost": sum(row[1] for row in self.found)}
 
     def counts(self, kind: str) -> dict[str, int]:
@@ -124,22 +73,22 @@ class CommunicationFunctions(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Communication:
-    """Calls of one function that communicates, for one caller, from one line of the model.
+    """Calls of one communicating function by one caller, from one line of the model.
 
     Attributes:
-        calls: How many, repeats counted.
-        idle: How many of them lead to no collective.
+        calls: Number of calls, repeats counted.
+        idle: Number of calls that lead to no collective.
         function: Name of the function.
-        kind: `COLLECTIVE`, `REDISTRIBUTION`, or `FOUND` for what only the user asked for.
-        operator: Names of the sharding rules that were asked before; None where none is drawn.
+        kind: `COLLECTIVE`, `REDISTRIBUTION`, or `FOUND` for functions matched only by --find.
+        operator: Names of the sharding rules called before; None where none is drawn.
         caller: Innermost function above that neither communicates nor dispatches, with the last
             part of its place: ``name, file:line``.
-        model: Innermost function above it in the program, likewise; None where there is none.
+        model: Innermost function above it in the program, likewise; None if there is none.
         function_place: Place of the function, relative to the program's folder.
         caller_place: The same of the caller.
         model_place: The same of the model line.
-        collectives: How many collectives are at or below these calls, repeats counted.
-        leads_to: Names of these collectives with how often each is called.
+        collectives: Number of collectives at or below these calls, repeats counted.
+        leads_to: Names of these collectives with their numbers of calls.
         path: The functions from the model line (or the outermost one) to it, joined by `` > ``.
         line: Line of the text that draws the first of them.
     """
@@ -162,27 +111,27 @@ class Communication:
 
 @dataclass(frozen=True, kw_only=True)
 class CommunicationPaths(Result):
-    """Calls that trigger communication: those that stand below no other such call.
+    """Calls that trigger communication: those below no other such call.
 
-    Those that lead to the most collectives come first.
+    Those with the most collectives come first.
 
     Attributes:
-        found: Such calls in groups.
-        functions: All functions that communicate, also inside one another.
+        found: The calls in groups.
+        functions: All functions that communicate, nested ones too.
     """
 
     KIND: ClassVar[str] = "communication-paths"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("calls", Unit.COUNT, "how many such calls"),
+        Column("calls", Unit.COUNT, "number of calls"),
         Column("collectives", Unit.COUNT, "collectives at or below them"),
-        Column("idle", Unit.COUNT, "how many of the calls lead to no collective"),
+        Column("idle", Unit.COUNT, "calls that lead to no collective"),
         Column("function", Unit.NONE, "function that triggers communication"),
-        Column("caller", Unit.NONE, "innermost function above that is no such machinery"),
+        Column("caller", Unit.NONE, "innermost function above that is no communication"),
         Column("model", Unit.NONE, "innermost function of the program above it"),
-        Column("operator", Unit.NONE, "sharding rules that were asked before it"),
-        Column("leads_to", Unit.NONE, "which collectives, how often"),
+        Column("operator", Unit.NONE, "sharding rules called before it"),
+        Column("leads_to", Unit.NONE, "collectives with their numbers of calls"),
         Column("path", Unit.NONE, "functions from the model line to it"),
-        Column("kind", Unit.NONE, "collective, redistribution, or asked for by --find"),
+        Column("kind", Unit.NONE, "collective, redistribution, or matched by --find"),
         Column("line", Unit.NONE, "line of the text that draws the first of them"),
         Column("function_place", Unit.NONE, "file and line of the function"),
         Column("model_place", Unit.NONE, "file and line of the model function"),
@@ -192,10 +141,8 @@ class CommunicationPaths(Result):
     functions: CommunicationFunctions
 
     def rows(self) -> Iterator[Row]:
-        """Yield the groups."""
-        names = [column.name for column in self.COLUMNS]
-        for one in self.found:
-            yield tuple(getattr(one, name) for name in names)
+        """Return the groups."""
+        return (row_of(one, self.COLUMNS) for one in self.found)
 
     def totals(self) -> Mapping[str, int]:
         """Return the number of calls and of collectives."""
@@ -213,8 +160,8 @@ def communication_paths(
 
     Args:
         tree: The tree.
-        find: Functions that count too: found in ``function, file:line``.
-        program: Files of the program; None to tell them by their folders.
+        find: Functions that count too: searched in ``function, file:line``.
+        program: Files of the program; None to recognize them by their folders.
     """
     places = Places(tree.frames)
     kinds = [_kind(frame, find) for frame in tree.frames]
@@ -258,7 +205,7 @@ def communication_paths(
 
 
 def _short(frame: CallFrame | None) -> str | None:
-    """Return a function with the last part of its place."""
+    """Return a function with the last part of its path."""
     if frame is None:
         return None
     place = (frame.place or "").replace("\\", "/").rpartition("/")[2]
@@ -266,9 +213,9 @@ def _short(frame: CallFrame | None) -> str | None:
 
 
 def _outermost_nodes(tree: CallTree, kinds: Sequence[str | None]) -> list[int]:
-    """Return the nodes that communicate and stand below no other that does, in order.
+    """Return the nodes that communicate and are below no other that does, in order.
 
-    A node that counts nothing itself only tells what is counted elsewhere.
+    A node with no amount of its own repeats one counted elsewhere.
     """
     found, end = [], 0
     for node, frame in enumerate(tree.frame_ids):
@@ -330,7 +277,7 @@ def _program_frames(
     places: Places,
     program: re.Pattern[str] | None,
 ) -> list[bool]:
-    """Return for each function whether it is the program's."""
+    """Return for each function whether it belongs to the program."""
     if program is not None:
         return [bool(program.search(frame.file or "")) for frame in tree.frames]
     machinery = {places.top(f) for f, kind in zip(tree.frames, kinds, strict=True) if kind}
@@ -345,7 +292,7 @@ def _program_frames(
 
 
 class _Above:
-    """For each node, what is above it; found from the outside to the inside in one pass."""
+    """For each node, its nearest functions above, found in one pass from the root."""
 
     def __init__(
         self,
@@ -375,10 +322,10 @@ class _Above:
         return found
 
     def _operators(self, rules: Sequence[bool], outermost: Sequence[int]) -> list[int]:
-        """Return for each node the operator whose rule was asked last before it.
+        """Return for each node the operator whose rule was called last before it.
 
-        A rule calls others: the operator's own is the first below the function that is none. After
-        a redistribution the next operator's rule may come from a cache, so none is known then.
+        A rule calls other rules: the operator's own is the first below a function that is no rule.
+        After a redistribution the next rule may come from a cache, so none is known then.
         """
         frame_ids, parents, ends = self._tree.frame_ids, self._tree.parents, self._tree.ends
         asked = [NO_PARENT] * len(parents)
@@ -406,6 +353,6 @@ class _Above:
         return caller, model
 
     def operator(self, node: int) -> int:
-        """Return the node of the rule that was asked for a node; `NO_PARENT` for none."""
+        """Return the node of the rule called for a node; `NO_PARENT` for none."""
         dispatch, operator = self._dispatch[node], self._operator[node]
         return operator if operator > dispatch >= 0 else NO_PARENT

@@ -1,14 +1,14 @@
-"""What differs between two call trees: calls that came, calls that went, amounts that changed.
+"""Differences of two call trees: added calls, removed calls, changed amounts.
 
-Both trees are first merged by path: equal calls of one caller are one, whatever their order. A
-function is the same in both if its name and file are, and its line: where the lines of a name in a
-file differ, the k-th of one is the k-th of the other if both have as many, so that a function may
-move within its file. Files are compared as written where the trees share one, else relative to the
-folder of each, so that traces of two checkouts compare.
+Both trees are first merged by path: equal calls of one caller are one, in any order. A function is
+the same in both if name, file and line are equal; where the lines of a name in a file differ, the
+k-th of one is the k-th of the other if both have as many, so that a function may move within its
+file. Files are compared as written if the trees share one, else relative to the folder of each, so
+that traces of two checkouts can be compared.
 
-A path that only one tree has is one row, with all that is below it; where both have it, a row says
-how the amount that it counts itself changed. The deltas of all rows sum to the difference of the
-totals, and the diff of b and a is that of a and b with base and head exchanged.
+A path of one tree only is one row for its whole subtree; a path of both is a row with the change of
+its own amount. The deltas of all rows sum to the difference of the totals, and the diff of b and a
+is that of a and b with base and head exchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from hlo_lens.analysis.call_trees.grouping import BYTE_MEASURES
 from hlo_lens.analysis.call_trees.source_files import Places, path_text
-from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.analysis.result import Column, Result, Unit, row_of
 from hlo_lens.model.call_tree import NO_PARENT
 from hlo_lens.text.errors import UsageError
 
@@ -40,7 +40,7 @@ class CallChange:
         base: Amount in the base tree.
         head: Amount in the head tree.
         function: The function.
-        place: Where it is: in the head tree, of what is removed in the base tree.
+        place: File and line in the head tree; of a removed path in the base tree.
         path: Functions from the outermost one to it, joined by `` > ``.
         base_line: Line of the base text that draws the first such call.
         head_line: The same of the head text.
@@ -68,7 +68,7 @@ def _change_columns(unit: Unit) -> tuple[Column, ...]:
         Column("head", unit, "amount in the head tree"),
         Column("delta", unit, "head minus base"),
         Column("function", Unit.NONE, "function"),
-        Column("place", Unit.NONE, "where it is"),
+        Column("place", Unit.NONE, "file and line of the function"),
         Column("path", Unit.NONE, "functions from the outermost one to it"),
         Column("base_line", Unit.NONE, "line of the base text"),
         Column("head_line", Unit.NONE, "line of the head text"),
@@ -83,7 +83,7 @@ class CallTreeDiff(Result):
         changes: The differences.
         base_total: Sum of the base tree.
         head_total: Sum of the head tree.
-        base_residuals: Sum of what no node of the base tree has.
+        base_residuals: Sum of the amounts without a node in the base tree.
         head_residuals: The same of the head tree.
     """
 
@@ -96,13 +96,11 @@ class CallTreeDiff(Result):
     head_residuals: int = 0
 
     def rows(self) -> Iterator[Row]:
-        """Yield the differences."""
-        names = [column.name for column in self.COLUMNS]
-        for change in self.changes:
-            yield tuple(getattr(change, name) for name in names)
+        """Return the differences."""
+        return (row_of(change, self.COLUMNS) for change in self.changes)
 
     def residual_rows(self) -> tuple[Row, ...]:
-        """Return the difference of what no node has."""
+        """Return the difference of the amounts without a node."""
         base, head = self.base_residuals, self.head_residuals
         if base == head:
             return ()
@@ -121,10 +119,10 @@ class CallTreeBytesDiff(CallTreeDiff):
 
 
 def call_tree_diff(base: CallTree, head: CallTree) -> CallTreeDiff:
-    """Return what differs between two trees.
+    """Return the differences of two trees.
 
     Raises:
-        UsageError: If they do not count the same.
+        UsageError: If their measures differ.
     """
     if base.measure != head.measure:
         message = f"trees of {base.measure} and of {head.measure} cannot be compared"
@@ -148,7 +146,7 @@ def call_tree_diff(base: CallTree, head: CallTree) -> CallTreeDiff:
 
 
 def _common_frames(base: CallTree, head: CallTree) -> tuple[list[int], list[int]]:
-    """Return for the functions of both trees numbers that are equal for the same function."""
+    """Return a number for each function of both trees, equal for the same function."""
     share = {f.file for f in base.frames} & {f.file for f in head.frames} - {None}
     if share:
         joint = Places([*base.frames, *head.frames])
@@ -174,7 +172,7 @@ def _common_frames(base: CallTree, head: CallTree) -> tuple[list[int], list[int]
 
 
 def _moved(base: set[int], head: set[int]) -> dict[int, int]:
-    """Return for lines of a name in the head the line in the base that is the same function."""
+    """Return the base line of each head line of a name, where both are the same function."""
     same = {line: line for line in base & head}
     left, right = sorted(base - head), sorted(head - base)
     if len(left) == len(right):
@@ -226,7 +224,7 @@ class _Merged:
 
 
 def _with_below(own: Sequence[int], parents: Sequence[int]) -> list[int]:
-    """Return own amounts with those of all below; callers stand before what they call."""
+    """Return own amounts plus those of all below; callers come before their callees."""
     totals = list(own)
     for at in range(len(totals) - 1, -1, -1):
         if parents[at] >= 0:

@@ -1,9 +1,9 @@
 """A call tree as folded stacks, the input of flame graphs.
 
-Each line is the functions of a stack from the outermost on, joined by semicolons, a blank and what
-that stack counts itself. A semicolon in a name becomes a colon and a line end a blank, as
-stackcollapse-perf.pl of Brendan Gregg's FlameGraph has it. Equal stacks are one line, in the order
-of their first node. A tool that draws them finds bracketed residuals as stacks of their own.
+Each line has the functions of a stack, outermost first, joined by semicolons, then a blank and the
+stack's own amount. A semicolon in a name becomes a colon and a line end a blank, as in
+stackcollapse-perf.pl of Brendan Gregg's FlameGraph. Equal stacks are one line, in the order of
+their first node. Bracketed residuals are stacks of their own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.call_tree import CallTree
 
 MOST_CHARACTERS = 1 << 30
-"""Longest text; that of a deep tree grows with the square of its depth."""
+"""Limit of the text, which for a deep tree grows with the square of its depth."""
 
 
 def folded_stacks(tree: CallTree, *, depth: int | None = None) -> Iterator[str]:
@@ -28,7 +28,7 @@ def folded_stacks(tree: CallTree, *, depth: int | None = None) -> Iterator[str]:
 
     Args:
         tree: The tree.
-        depth: Deepest level that has a name of its own; what is below counts for its caller there.
+        depth: Deepest level with names of its own; deeper nodes count for their caller there.
 
     Raises:
         UsageError: If the text would be longer than `MOST_CHARACTERS`.
@@ -48,7 +48,7 @@ def folded_stacks(tree: CallTree, *, depth: int | None = None) -> Iterator[str]:
 
 
 def _names(tree: CallTree) -> list[str]:
-    """Return the names of the functions, as they stand in a stack."""
+    """Return the names of the functions as written in a stack."""
     places = Places(tree.frames)
     found = []
     for frame in tree.frames:

@@ -1,4 +1,4 @@
-"""The nodes of a call tree in groups: by function, file or package, or communication by its path.
+"""Nodes of a call tree grouped by function, file or package.
 
 Own amounts of all groups sum to the tree's total. The amount with all below counts a group that
 calls itself once: only its outermost nodes, so that no group has more than the whole tree.
@@ -27,18 +27,18 @@ BYTE_MEASURES = ("memory", "wire-bytes")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallGroup:
-    """Nodes that have something in common.
+    """Nodes of one function, file or package.
 
     Attributes:
-        own: What they count themselves.
-        total: What they count with all below them.
-        nodes: How many nodes they are.
-        callers: How many different functions call them, in other groups.
+        own: Their own amounts.
+        total: Their amounts with all below them.
+        nodes: Number of nodes.
+        callers: Number of distinct functions of other groups that call them.
         function: Name of the function; None for other groups.
-        file: File, relative to the program's folder; None for packages, and where it is not told.
+        file: File, relative to the program's folder; None for packages, and if unknown.
         line: Line of the function.
         package: Folder of the file.
-        unknown: How many things of theirs have an amount that is not known.
+        unknown: Number of their items with an unknown amount.
     """
 
     own: int
@@ -54,28 +54,28 @@ class CallGroup:
 
 def _columns(unit: Unit) -> tuple[Column, ...]:
     return (
-        Column("own", unit, "what the nodes count themselves"),
-        Column("total", unit, "what they count with all below them, recursion once"),
-        Column("share", Unit.RATIO, "part of the whole tree that is at or below them, 0 to 1"),
-        Column("nodes", Unit.COUNT, "how many nodes"),
-        Column("callers", Unit.COUNT, "how many functions of other groups call them"),
+        Column("own", unit, "own amounts of the nodes"),
+        Column("total", unit, "amounts with all below them, recursion once"),
+        Column("share", Unit.RATIO, "share of the whole tree at or below them, 0 to 1"),
+        Column("nodes", Unit.COUNT, "number of nodes"),
+        Column("callers", Unit.COUNT, "functions of other groups that call them"),
         Column("function", Unit.NONE, "function"),
         Column("file", Unit.NONE, "its file, relative to the program's folder"),
         Column("line", Unit.NONE, "its line"),
         Column("package", Unit.NONE, "folder of the file"),
-        Column("unknown", Unit.COUNT, "things whose amount is not known"),
+        Column("unknown", Unit.COUNT, "items with an unknown amount"),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class CallTreeBy(Result):
-    """Groups of nodes, those that count the most first.
+    """Groups of nodes, largest first.
 
     Attributes:
         by: ``function``, ``file`` or ``package``.
         groups: The groups.
         total: Sum of the tree.
-        residuals: Bracketed label and amount of what no node has.
+        residuals: Bracketed label and amount of items without a node.
     """
 
     KIND: ClassVar[str] = "call-tree-by"
@@ -102,7 +102,7 @@ class CallTreeBy(Result):
             )
 
     def residual_rows(self) -> tuple[Row, ...]:
-        """Return what no node has."""
+        """Return the amounts without a node."""
         return tuple(
             (amount, amount, self._share(amount), 0, 0, label, None, None, label, 0)
             for label, amount in self.residuals
@@ -129,7 +129,7 @@ def call_tree_by(tree: CallTree, by: str = "function", *, sort: str = "own") -> 
     Args:
         tree: The tree.
         by: One of `CHOICES`.
-        sort: ``own`` or ``total``: what they are ordered by, largest first.
+        sort: ``own`` or ``total``: sort key, largest first.
     """
     places = Places(tree.frames)
     keys, group_of = _group_of_frames(tree, places, by)

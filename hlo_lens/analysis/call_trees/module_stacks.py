@@ -1,10 +1,9 @@
 """The Python call stacks of an HLO module as a call tree, with bytes or instructions at each node.
 
-Stacks come from the module's stack frame tables (December 2025 and later); an instruction that only
-has a source line is a stack of that line. Equal stacks are one path; below a caller those that
-count most come first. What names no place is in bracketed residuals, so that the tree sums to what
-other passes say of the module: the bytes alive at the peak, the bytes on the wire, the number of
-instructions.
+Stacks come from the module's stack frame tables (December 2025 and later); an instruction with a
+source line only is a stack of that line. Equal stacks are one path; the largest callees come first.
+Amounts without a source line are bracketed residuals, so that the tree sums to the figures of other
+passes: bytes alive at the peak, bytes on the wire, number of instructions.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class _Draft:
-    """A tree that is being filled with stacks."""
+    """A call tree built from stacks."""
 
     def __init__(self) -> None:
         self._numbers: dict[CallFrame, int] = {}
@@ -44,8 +43,8 @@ class _Draft:
 
         Args:
             stack: The stack.
-            amount: None where it is not known.
-            label: Residual that gets the amount where there is no stack.
+            amount: None if unknown.
+            label: Residual that gets the amount if the stack is empty.
         """
         if not stack:
             self._residuals[label] = self._residuals.get(label, 0) + (amount or 0)
@@ -66,7 +65,7 @@ class _Draft:
         self._unknown[at] += amount is None
 
     def done(self, measure: str) -> CallTree:
-        """Return the tree, in preorder, what counts most first."""
+        """Return the tree in preorder, largest callees first."""
         frames = list(self._numbers)
         totals = list(self._own)
         children: list[list[int]] = [[] for _ in self._parents]
@@ -105,9 +104,9 @@ class _Draft:
 
 
 def memory_call_tree(peak: PeakMemory) -> CallTree:
-    """Return the bytes that are alive at an instant, by the stack that made them.
+    """Return the bytes alive at an instant, by the stack that made them.
 
-    Each byte counts once, for the value that was defined last; they sum to the occupied bytes.
+    Each byte counts once, for the value defined last; the sum is the occupied bytes.
     """
     draft = _Draft()
     for value in peak.live:
@@ -120,7 +119,7 @@ def memory_call_tree(peak: PeakMemory) -> CallTree:
 
 
 def _maker_stack(maker: HloInstruction | None) -> Stack:
-    """Return the call stack of an instruction, or its source line; empty where it has none."""
+    """Return the call stack of an instruction, or its source line; empty if it has none."""
     metadata = None if maker is None else maker.metadata
     if maker is None or metadata is None:
         return ()
@@ -132,7 +131,7 @@ def _maker_stack(maker: HloInstruction | None) -> Stack:
 def wire_call_tree(module: HloModule, found: Collectives) -> CallTree:
     """Return the bytes that leave each device in one run, by the stack of each collective.
 
-    Bytes of each collective times how often it runs; where either is not known it adds to the
+    Bytes of each collective times its number of runs; if either is unknown it adds to the
     unknowns of its node. They sum to `Collectives.wire_bytes_per_device` where that is known.
     """
     draft = _Draft()
@@ -153,7 +152,7 @@ def count_call_tree(table: InstructionTable) -> CallTree:
 
 
 def _frames_by_text(module: HloModule) -> Mapping[str, SourceLocation]:
-    """Return the frames of a module by how `collectives.stack_of` tells them."""
+    """Return the frames of a module by their text in `Collective.stack`."""
     tables = module.stack_frames
     found: dict[str, SourceLocation] = {}
     for number in range(1, len(tables.frames) + 1):
@@ -164,7 +163,7 @@ def _frames_by_text(module: HloModule) -> Mapping[str, SourceLocation]:
 
 
 def _stack_of(collective: Collective, frames: Mapping[str, SourceLocation]) -> Stack:
-    """Return the stack of a collective, innermost first; its source line where that is all."""
+    """Return the stack of a collective, innermost first; its source line if it has no stack."""
     if collective.stack:
         return tuple(frames[text] for text in collective.stack)
     if collective.source_file is None:

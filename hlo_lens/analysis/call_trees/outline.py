@@ -1,8 +1,8 @@
-"""The part of a call tree that people look at first: its largest nodes, as a tree.
+"""Outline of a call tree: its largest nodes, as a tree.
 
-Of identical subtrees that follow one another one is shown, with their number. From the outside in,
-the node that counts most with all below it is shown next, until there are enough; what is left out
-below a node is counted there.
+Consecutive identical subtrees are shown once, with their number. From the root on, the node with
+the largest amount, all below it included, is shown next, until there are enough; nodes left out are
+counted below their parent.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class OutlineLine:
     """A line of the outline.
 
     Attributes:
-        node: First of the identical nodes that it stands for; `OTHERS` for what is left out.
-        depth: Lines above it: 0 for outermost ones.
+        node: First of the identical nodes of the line; `OTHERS` for nodes left out.
+        depth: 0 for outermost nodes.
         is_last: Whether it is the last below its parent.
-        times: How many identical nodes it stands for, each time that the line above it happens;
-            of `OTHERS`, how many there are.
-        own: What they count themselves; of `OTHERS` 0.
-        total: What they count with all below.
-        unknown: How many things with all below have an amount that is not known.
+        times: Number of identical nodes for each node of the line above; of `OTHERS`, the number
+            of nodes left out.
+        own: Their own amounts; 0 for `OTHERS`.
+        total: Their amounts with all below.
+        unknown: Number of items, all below included, with an unknown amount.
     """
 
     node: int
@@ -57,9 +57,9 @@ class CallTreeOutline(Result):
 
     KIND: ClassVar[str] = "call-tree-outline"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("total", Unit.NONE, "amount of all that the line stands for, with all below"),
-        Column("own", Unit.NONE, "amount without what is below"),
-        Column("times", Unit.COUNT, "how many identical subtrees, or nodes left out"),
+        Column("total", Unit.NONE, "amount of the nodes of the line, with all below"),
+        Column("own", Unit.NONE, "own amount"),
+        Column("times", Unit.COUNT, "number of identical subtrees, or of nodes left out"),
         Column("depth", Unit.NONE, "0 for outermost ones"),
         Column("function", Unit.NONE, "function"),
         Column("file", Unit.NONE, "file as written"),
@@ -79,16 +79,16 @@ class CallTreeOutline(Result):
                 yield (*head, frame.function, frame.file, frame.line)
 
     def totals(self) -> Mapping[str, int]:
-        """Return nothing: a line counts what the lines below it count."""
+        """Return nothing: a line includes the lines below it."""
         return {}
 
 
 @dataclass(slots=True)
 class _Run:
-    """Identical subtrees that follow one another below one node.
+    """Consecutive identical subtrees below one node.
 
-    Amounts are of all nodes that the run stands for: it is below the first node of the run above,
-    so that each of its nodes stands for `factor`.
+    Amounts are of all nodes of the run: it is below the first node of the run above, so that each
+    of its nodes counts `factor` times.
     """
 
     node: int
@@ -109,8 +109,8 @@ def call_tree_outline(
     Args:
         tree: The tree.
         shapes: Of `call_tree_repeats.subtree_shapes`.
-        lines: How many nodes to show at most; 0 for all.
-        depth: Levels to show at most; None for all.
+        lines: Number of nodes to show at most; 0 for all.
+        depth: Number of levels to show at most; None for all.
     """
     roots = _runs(tree, shapes, tree.roots, 1)
     top = _Run(-1, 1, 0, 0, 0)
@@ -140,7 +140,7 @@ def _children(tree: CallTree, node: int) -> Iterator[int]:
 
 
 def _runs(tree: CallTree, shapes: Sequence[int], nodes: Iterable[int], factor: int) -> list[_Run]:
-    """Return siblings, those that follow one another with equal subtrees together."""
+    """Return siblings, consecutive ones with equal subtrees joined."""
     runs: list[_Run] = []
     unknown = tree.unknown_totals
     for node in nodes:
@@ -178,9 +178,9 @@ def _lines(top: _Run) -> Iterator[OutlineLine]:
 
 
 def _below(run: _Run, depth: int) -> list[tuple[_Run | OutlineLine, int, bool]]:
-    """Return what stands below a run, last first: shown runs and one line for those left out.
+    """Return the items below a run, last first: shown runs, and one line for those left out.
 
-    Where nothing below is shown, the amount with all below says enough.
+    If nothing below is shown, the line with the rest is omitted too.
     """
     found: list[tuple[_Run | OutlineLine, int, bool]] = []
     if len(run.hidden) == 1 and run.shown:

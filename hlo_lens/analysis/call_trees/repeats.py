@@ -1,4 +1,4 @@
-"""Subtrees of a call tree that occur more than once, wherever they are.
+"""Subtrees that occur more than once in a call tree.
 
 Two subtrees are the same if they call the same functions from the same places in the same order,
 all the way down, with the same repeats (or, where nodes count bytes, the same bytes).
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from hlo_lens.model.call_tree import CallTree
 
 _SMALLEST = 3
-"""Nodes of the smallest subtree that is worth telling."""
+"""Nodes of the smallest subtree that is reported."""
 
 _NOT_SEEN = -2
 
 
 def subtree_shapes(tree: CallTree) -> Sequence[int]:
-    """Return a number for each node, the same for two nodes if and only if their subtrees are."""
+    """Return a number for each node; numbers are equal exactly if the subtrees are."""
     shapes = array("i", bytes(4 * len(tree)))
     known: dict[tuple[int, ...], int] = {}
     ends, frame_ids, own = tree.ends, tree.frame_ids, tree.own
@@ -45,9 +45,9 @@ def subtree_shapes(tree: CallTree) -> Sequence[int]:
 
 @dataclass(frozen=True, kw_only=True)
 class CallTreeRepeats(Result):
-    """Subtrees that occur more than once, those that fill most of the tree first.
+    """Subtrees that occur more than once, those with the most nodes in all first.
 
-    A subtree that only occurs inside the ones of another row is left out.
+    A subtree that only occurs inside those of another row is left out.
 
     Attributes:
         found: Occurrences, nodes of each, function, file, line, and first line of the text.
@@ -55,11 +55,11 @@ class CallTreeRepeats(Result):
 
     KIND: ClassVar[str] = "call-tree-repeats"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("times", Unit.COUNT, "how often the subtree is drawn"),
+        Column("times", Unit.COUNT, "number of occurrences in the drawing"),
         Column("nodes", Unit.COUNT, "nodes of each"),
-        Column("share", Unit.RATIO, "part of the tree's nodes that all of them are, 0 to 1"),
+        Column("share", Unit.RATIO, "share of the tree's nodes in all occurrences, 0 to 1"),
         Column("function", Unit.NONE, "function at its top"),
-        Column("place", Unit.NONE, "where that is"),
+        Column("place", Unit.NONE, "file and line of that function"),
         Column("line", Unit.NONE, "line of the text that draws the first of them"),
     )
     found: tuple[tuple[int, int, float, str, str | None, int | None], ...]

@@ -1,8 +1,8 @@
-"""Where the functions of a call tree are: files relative to the program, packages.
+"""Source files of the functions of a call tree: relative paths, packages.
 
 Paths of installed packages begin after ``site-packages``, those of the standard library with
-``python/``. All others are relative to the folder that they share, which is the checkout or the
-machine's folder for it, so that traces of two machines compare.
+``python/``. All others are relative to the folder they share, usually the checkout, so that traces
+of two machines can be compared.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NO_FILE = "[no file]"
 TOP = "."
-"""Package of files that lie in no folder below the shared one."""
+"""Package of files directly in the shared folder."""
 
 _INSTALLED = re.compile(r".*?/(?:site|dist)-packages/")
 _STANDARD = re.compile(r".*?/lib(?:64)?/python\d[\d.]*/|^<frozen ")
@@ -27,7 +27,7 @@ _SYNTHETIC = re.compile(r"^<[^>]*>$")
 
 
 class Places:
-    """The files of some functions.
+    """Source files of some functions.
 
     Args:
         frames: All functions that share a root.
@@ -49,11 +49,11 @@ class Places:
         return path.removeprefix(self.root)
 
     def file(self, frame: CallFrame) -> str | None:
-        """Return the file of a function, relative; None where it is not told."""
+        """Return the relative file of a function; None if unknown."""
         return None if frame.file is None else self._relative[frame.file]
 
     def place(self, frame: CallFrame) -> str | None:
-        """Return ``file:line``, relative; None where it is not told."""
+        """Return the relative ``file:line`` of a function; None if unknown."""
         file = self.file(frame)
         return file if file is None or frame.line is None else f"{file}:{frame.line}"
 
@@ -71,7 +71,7 @@ class Places:
         return file.rpartition("/")[0] or TOP
 
     def top(self, frame: CallFrame) -> str:
-        """Return the outermost folder of a function's file, or the file where it lies in none."""
+        """Return the outermost folder of a function's file, or the file if it is in none."""
         return (self.file(frame) or NO_FILE).partition("/")[0]
 
     def is_own(self, frame: CallFrame) -> bool:
@@ -99,7 +99,7 @@ def _shared_folder(paths: Iterable[str]) -> str:
 
 
 _SHOWN = 12
-"""How many functions of a path are told at most: those at its end."""
+"""Functions of a path that are printed at most: those at its end."""
 
 
 def path_text(tree: CallTree, node: int, start: int = NO_PARENT) -> str:
@@ -108,7 +108,7 @@ def path_text(tree: CallTree, node: int, start: int = NO_PARENT) -> str:
     Args:
         tree: The tree.
         node: The last function of the path.
-        start: The first one, above it; `NO_PARENT` for the outermost.
+        start: First function of the path; `NO_PARENT` for the outermost.
     """
     names: list[str] = []
     at = node

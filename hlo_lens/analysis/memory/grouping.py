@@ -34,17 +34,17 @@ class MemoryBy(Result):
     """Bytes of groups, largest first.
 
     Attributes:
-        by: What the groups are.
+        by: Kind of the groups, a key of `LABELS`.
         groups: Label, bytes and number of values.
         total_bytes: Occupied bytes, the sum over all groups.
     """
 
     KIND: ClassVar[str] = "memory-by"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("group", Unit.NONE, "what the values have in common"),
+        Column("group", Unit.NONE, "label that the values share"),
         Column("size_bytes", Unit.BYTES, "bytes that belong to them"),
-        Column("share", Unit.RATIO, "part of all occupied bytes, 0 to 1"),
-        Column("values", Unit.COUNT, "how many values"),
+        Column("share", Unit.RATIO, "share of all occupied bytes, 0 to 1"),
+        Column("values", Unit.COUNT, "number of values"),
     )
     by: str
     groups: tuple[tuple[str, int, int], ...]
@@ -147,7 +147,7 @@ LABELS: Mapping[str, Callable[[LiveValue, HloInstruction | None], str]] = {
     "param": _by_param,
     "category": _by_category,
 }
-"""What bytes can be grouped by."""
+"""Label of a value and its maker, by kind of group."""
 
 
 def split_op_name(op_name: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.instruction import HloInstruction
+from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.model.hlo.query import rows_named
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def makers_of(module: HloModule | None, values: Iterable[str]) -> dict[str, HloI
 
 
 def instructions_by_name(module: HloModule, names: set[str]) -> dict[str, HloInstruction]:
-    """Return the instructions of some names, of several the one in the first computation."""
+    """Return the instruction of each name; of several, the one in the first computation."""
     owners = module.links.owners
     found: dict[str, tuple[int, int]] = {}
     for row, name in rows_named(module, names):
@@ -59,7 +60,7 @@ _DIGITS = re.compile(r"\d+")
 
 
 def loop_of_body(module: HloModule) -> dict[str, HloInstruction]:
-    """Return for each body and condition of a while loop the loop (one of them, if shared)."""
+    """Return the while loop of each body and condition (one of them, if shared)."""
     found: dict[str, HloInstruction] = {}
     for row in module.opcodes.places_of({"while"}):
         loop = module.instruction(row)
@@ -81,7 +82,7 @@ def loop_path(instruction: HloInstruction, loops: Mapping[str, HloInstruction]) 
 def _maker(
     instruction: HloInstruction, index_text: str, loops: Mapping[str, HloInstruction]
 ) -> HloInstruction:
-    """Follow a carried or passed-on value back to the instruction that made it."""
+    """Return the instruction that made a value, before loops and views passed it on."""
     index = [int(digits) for digits in _DIGITS.findall(index_text)]
     for _ in range(_STEPS):
         if instruction.opcode == "tuple" and index:
@@ -90,7 +91,7 @@ def _maker(
         elif instruction.opcode == "get-tuple-element":
             index = [int(instruction.attributes.get("index", 0)), *index]
             step = 0
-        elif instruction.opcode in ("while", "bitcast", "optimization-barrier", "opt-barrier"):
+        elif instruction.opcode == "while" or _passes_on(instruction.opcode):
             step = 0
         elif instruction.opcode == "parameter" and instruction.computation.name in loops:
             instruction = loops[instruction.computation.name]
@@ -103,3 +104,9 @@ def _maker(
         instruction, element = before
         index = [*element, *index]
     return instruction
+
+
+def _passes_on(opcode: str) -> bool:
+    """Return whether the result of an opcode is the array of its operand 0."""
+    traits = opcode_traits(opcode)
+    return traits.is_view and traits.is_forwarding

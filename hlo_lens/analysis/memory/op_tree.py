@@ -1,4 +1,4 @@
-"""The bytes alive at one instant as a tree of operation paths, as people read a flame graph.
+"""Bytes alive at one instant as a tree of operation paths, like a flame graph.
 
 A branch holds the bytes of all values whose ``op_name`` begins with its path; branches of one scope
 are in order of size, and a chain of scopes that does not fork is one line.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Branch:
-    """A scope: its name, its bytes and values with all below it, and what is below it."""
+    """A scope with its bytes and values, those of inner scopes included."""
 
     name: str
     size_bytes: int = 0
@@ -41,8 +41,8 @@ class MemoryTree(Result):
     COLUMNS: ClassVar[tuple[Column, ...]] = (
         Column("scope", Unit.NONE, "part of the operation path"),
         Column("size_bytes", Unit.BYTES, "bytes of all values below it"),
-        Column("share", Unit.RATIO, "part of all occupied bytes, 0 to 1"),
-        Column("values", Unit.COUNT, "how many values"),
+        Column("share", Unit.RATIO, "share of all occupied bytes, 0 to 1"),
+        Column("values", Unit.COUNT, "number of values"),
         Column("depth", Unit.NONE, "0 for outermost scopes"),
     )
     root: Branch
@@ -69,7 +69,7 @@ class MemoryTree(Result):
             yield name, branch.size_bytes, share, branch.values, depth
 
     def totals(self) -> Mapping[str, int]:
-        """Return nothing: a branch counts what its children count."""
+        """Return nothing: a branch includes its children."""
         return {}
 
 

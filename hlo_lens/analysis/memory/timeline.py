@@ -1,7 +1,7 @@
 """Occupied bytes over the schedule: one row per instant.
 
-Definition as in `occupancy`. Instants are positions in the flattened schedule; a loop's body stands
-there once, so this is program order and not time.
+Definition as in `occupancy`. Instants are positions in the flattened schedule, which has a loop's
+body once: program order, not time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class MemoryTimeline(Result):
     KIND: ClassVar[str] = "memory-timeline"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
         Column("position", Unit.NONE, "instant, from 0"),
-        Column("instruction", Unit.NONE, "what runs then"),
+        Column("instruction", Unit.NONE, "instruction that runs then"),
         Column("occupied_bytes", Unit.BYTES, "union of bytes in use"),
     )
     color: int

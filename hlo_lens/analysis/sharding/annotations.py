@@ -1,12 +1,12 @@
-"""What the program itself says about shardings, inside of it.
+"""Sharding annotations inside a program: constraints, shard_map bodies, attributes.
 
 Custom calls: ``Sharding`` (a constraint, of ``with_sharding_constraint``), ``SPMDFullToShardShape``
 and ``SPMDShardToFullShape`` (into and out of shard_map, GSPMD), ``xla.sdy.GlobalToLocalShape`` and
 ``xla.sdy.LocalToGlobalShape`` (the same of Shardy), ``xla.sdy.FuncResultSharding`` (a result) and
-the other targets of Shardy. Attributes: ``xla.sdy.sharding`` and the like on other instructions but
-the entry's parameters. Bodies of shard_map: computations whose shapes are those of one device.
+the other targets of Shardy. Attributes: ``xla.sdy.sharding`` and the like, on instructions other
+than the entry's parameters. Bodies of shard_map: computations whose shapes are those of one device.
 
-The partitioner consumes them, so they stand in the text from before optimizations alone.
+The partitioner consumes them, so that only the text from before optimizations has them.
 
 Sources: xla/service/spmd/shardy/constants.h, xla/service/spmd/custom_call_handler.cc, jax/_src/
 shard_map.py, as of August 2026.
@@ -43,16 +43,16 @@ BODY = "shard_map body"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
-    """One place where the program says something about shardings.
+    """One sharding annotation of a program.
 
     Attributes:
         annotation: Target of the custom call, key of the attribute, or `BODY`.
-        instruction: Name; for a body the call's, if there is one.
-        computation: Name of the computation that holds it; for a body its own.
-        shape: Shape as printed, without layout; what the body gives, for a body.
+        instruction: Name of the instruction; for a body of the call, if there is one.
+        computation: Name of the computation that holds it; for a body the body itself.
+        shape: Shape as printed, without layout; for a body the shape of its result.
         sharding: As printed, ``sharding=`` before Shardy's attribute.
         spec: Partition specs of the shardings, if they have any.
-        manual_axes: Axes along which the body works on its own part.
+        manual_axes: Axes along which each device of the body works on its own part.
         source: Source line.
         op_name: Path of the operation.
     """
@@ -78,9 +78,9 @@ class ShardingAnnotations(Result):
         Column("instruction", Unit.NONE, "instruction that has it"),
         Column("computation", Unit.NONE, "computation that holds it"),
         Column("shape", Unit.NONE, "shape of the instruction, as printed"),
-        Column("sharding", Unit.NONE, "what it says, as printed"),
+        Column("sharding", Unit.NONE, "sharding as printed"),
         Column("spec", Unit.NONE, "the same as partition specs"),
-        Column("manual_axes", Unit.NONE, "axes along which a shard_map works by itself"),
+        Column("manual_axes", Unit.NONE, "manual axes of a shard_map body"),
         Column("source", Unit.NONE, "source line, file:line"),
         Column("op_name", Unit.NONE, "operation path"),
     )
@@ -97,7 +97,7 @@ class ShardingAnnotations(Result):
         return len(self.annotations)
 
     def counts(self) -> dict[str, int]:
-        """Return how many there are of each kind, most frequent first."""
+        """Return the number of annotations of each kind, most frequent first."""
         found: dict[str, int] = {}
         for annotation in self.annotations:
             found[annotation.annotation] = found.get(annotation.annotation, 0) + 1
@@ -109,7 +109,7 @@ def sharding_annotations(table: InstructionTable, given: Mesh | None = None) -> 
 
     Args:
         table: Instructions of the text from before optimizations, or of another that has any.
-        given: The mesh that the user names.
+        given: Mesh named by the user.
     """
     module = table.module
     meshes = shardy.shardy_meshes(module.frontend_attributes.get(shardy.MESHES, ""))
@@ -128,7 +128,7 @@ def sharding_annotations(table: InstructionTable, given: Mesh | None = None) -> 
 
 
 def _rows(table: InstructionTable) -> Iterator[int]:
-    """Yield the rows whose attributes have a word of an annotation in them."""
+    """Yield the rows whose attributes contain a word of an annotation."""
     columns = table.module.columns
     text, spans = columns.source.text, columns.spans
     found: set[int] = set()
@@ -190,7 +190,7 @@ def _manual_axes(instruction: HloInstruction) -> str | None:
 
 
 class _Reader:
-    """Reads annotations; each distinct text once."""
+    """Reader of annotations that parses each distinct text once."""
 
     def __init__(self, meshes: Mapping[str, Mesh], given: Mesh | None) -> None:
         self._meshes = meshes
@@ -198,7 +198,7 @@ class _Reader:
         self._specs: dict[str, str | None] = {}
 
     def annotation(self, name: str, instruction: HloInstruction) -> Annotation:
-        """Return what an instruction says."""
+        """Return the annotation of an instruction."""
         attributes = instruction.frontend_attributes
         printed = instruction.attribute("sharding")
         text = next((attributes[key] for key in _VALUES if key in attributes), None)

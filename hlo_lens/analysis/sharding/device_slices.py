@@ -1,8 +1,8 @@
-"""Which device holds which slice of a value.
+"""Slices of a value that each device holds.
 
 Of a dimension of size d divided into n tiles, each tile is c = ceil(d/n) long, and tile k is
 ``[min(k*c, d), min((k+1)*c, d))``: the last tiles can be short or empty. XLA gives every device an
-array of c, whatever it owns of it; what is beyond is padding.
+array of c, however little of it the device owns; the rest is padding.
 
 Source: xla/hlo/ir/hlo_sharding.cc (TileShape, TileOffsetForDevice, TileLimitForDevice), as of
 August 2026.
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.sharding import HloSharding
 
 Bounds: TypeAlias = tuple[tuple[int, int], ...]
-"""First index and the one after the last, for each dimension."""
+"""First index and the index after the last, for each dimension."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSlice:
-    """What one device holds.
+    """Slice of a value on one device.
 
     Attributes:
-        device: Its id; None stands for every device, where the sharding names none.
-        tile: Which tile of each dimension; all 0 where nothing is divided.
-        bounds: What it owns of each dimension.
-        size_bytes: Bytes of the elements it owns, without padding.
+        device: Device id; None means every device, where the sharding names none.
+        tile: Tile number in each dimension; all 0 where nothing is divided.
+        bounds: Owned range of each dimension.
+        size_bytes: Bytes of the owned elements, without padding.
     """
 
     device: int | None
@@ -46,7 +46,7 @@ class DeviceSlice:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it owns no element, because the tiles before took all."""
+        """Whether the device owns no element, because earlier tiles hold all of them."""
         return any(start == end for start, end in self.bounds)
 
 
@@ -57,17 +57,17 @@ class DeviceSlices(Result):
     Attributes:
         shape: Global shape.
         shard_shape: Shape that each device's array has, padding included.
-        tile_counts: Into how many tiles each dimension is divided.
-        replication_factor: How many devices hold each element; None where it is not known.
+        tile_counts: Number of tiles of each dimension.
+        replication_factor: Number of devices that hold each element; None if unknown.
         slices: One for each device.
     """
 
     KIND: ClassVar[str] = "device-slices"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
         Column("device", Unit.NONE, "device id; empty for every device"),
-        Column("slice", Unit.NONE, "what it holds, in Python's notation"),
-        Column("tile", Unit.NONE, "which tile of each dimension"),
-        Column("size_bytes", Unit.BYTES, "bytes of the elements it owns"),
+        Column("slice", Unit.NONE, "slice in Python's notation"),
+        Column("tile", Unit.NONE, "tile number in each dimension"),
+        Column("size_bytes", Unit.BYTES, "bytes of the owned elements"),
         Column("padding_bytes", Unit.BYTES, "bytes of its array beyond these"),
         Column("start", Unit.NONE, "first index of each dimension"),
         Column("end", Unit.NONE, "index after the last of each dimension"),
@@ -108,10 +108,10 @@ class DeviceSlices(Result):
 def device_slices(
     sharding: HloSharding, shape: Shape, *, devices: Sequence[int] | None = None
 ) -> DeviceSlices:
-    """Return what each device holds of an array.
+    """Return the slice of an array on each device.
 
     Args:
-        sharding: Any but a tuple, in any spelling.
+        sharding: Any sharding but a tuple, in any spelling.
         shape: Global shape of an array; dimensions without a size cannot be divided.
         devices: Devices of the program, for a sharding that names none.
 
@@ -152,7 +152,7 @@ def device_slices(
 
 
 def _bounds(sizes: Sequence[int], counts: Sequence[int], tile: Sequence[int]) -> Bounds:
-    """Return where a tile begins and ends in each dimension."""
+    """Return the range of a tile in each dimension."""
     found = []
     for size, count, place in zip(sizes, counts, tile, strict=True):
         length = -(-size // count)

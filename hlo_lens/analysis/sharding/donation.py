@@ -1,10 +1,10 @@
-"""Which arguments give their memory to results, which do not, and why not.
+"""Donation of arguments to results: aliased, unused, lost, possible, with reasons.
 
 XLA lets an output have a parameter's buffer where the program says so: ``input_output_alias`` names
 both, ``buffer_donor`` names the parameter and leaves the output to XLA, which takes one of as many
 bytes in the same memory space (optimize_input_output_buffer_alias.cc in xla/hlo/transforms).
 JAX names both where shape, element type, layout and sharding of an argument and a result are the
-same (jax/_src/interpreters/mlir.py, _set_up_aliases, of jax 0.10.2), so that is what is compared:
+same (jax/_src/interpreters/mlir.py, _set_up_aliases, of jax 0.10.2). This pass compares the same:
 global shapes where both are known, else those of one device.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class DonationStatus(Enum):
-    """What became of an argument's memory."""
+    """Outcome for an argument's memory."""
 
     ALIASED = "aliased"
     UNUSED = "donated, not used"
@@ -34,14 +34,14 @@ class DonationStatus(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Donation:
-    """One argument that is donated or could be.
+    """One argument that is donated, or could be.
 
     Attributes:
         value: The argument.
-        status: What became of its memory.
-        output: Shape index of the output that has it, or could have it, empty for the whole
+        status: Outcome for its memory.
+        output: Shape index of the output that has its memory, or could have it; empty for the whole
             result; None for none.
-        reason: Why it is not aliased; empty where it is.
+        reason: Why it is not aliased; empty if it is.
     """
 
     value: ShardedValue
@@ -52,7 +52,7 @@ class Donation:
 
 @dataclass(frozen=True, kw_only=True)
 class Donations(Result):
-    """Arguments that are donated or could be, those with something to gain first."""
+    """Arguments that are donated or could be, not yet aliased ones first."""
 
     KIND: ClassVar[str] = "donation"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
@@ -68,7 +68,7 @@ class Donations(Result):
     donations: tuple[Donation, ...]
 
     def rows(self) -> Iterator[Row]:
-        """Yield those that are not aliased, largest first, then the aliased by number."""
+        """Yield arguments that are not aliased, largest first, then aliased ones by number."""
         for donation in self.donations:
             value = donation.value
             yield (
@@ -88,16 +88,16 @@ class Donations(Result):
         return len(self.donations)
 
     def of(self, status: DonationStatus) -> tuple[Donation, ...]:
-        """Return those of one status."""
+        """Return the donations of one status."""
         return tuple(donation for donation in self.donations if donation.status is status)
 
 
 def donations(table: ShardingTable, before: HloModule | None = None) -> Donations:
-    """Return what became of each donated argument, and which others could be donated.
+    """Return the outcome for each donated argument, and the arguments that could be donated.
 
     Args:
         table: Parameters and outputs.
-        before: The text from before optimizations, which has the aliases that were asked for.
+        before: Text from before optimizations, which has the requested aliases.
     """
     asked = {} if before is None else _asked(before)
     found: list[Donation] = []
@@ -145,19 +145,19 @@ def _donatable(
 
 
 def _kind(value: ShardedValue) -> object:
-    """Return what two values have in common if one could have the other's buffer."""
+    """Return the properties that are equal if one value could have the other's buffer."""
     shape = value.device_shape or value.global_shape
     return None if shape is None else (shape.element_type, shape.dimensions)
 
 
 def _gain(donation: Donation) -> int:
-    """Return what puts the largest first, and the aliased, which gain no more, as they are."""
+    """Return the sort key: not aliased ones by size, then aliased ones in their order."""
     is_aliased = donation.status is DonationStatus.ALIASED
     return 0 if is_aliased else -(donation.value.device_bytes or 0)
 
 
 def _asked(before: HloModule) -> dict[tuple[int | None, str], str]:
-    """Return parameters that were to be aliased, by number and index, to their outputs."""
+    """Return the requested aliases: number and index of the parameter to its output."""
     return {
         (alias.parameter_number, _braces(alias.parameter_index)): _braces(alias.output_index)
         for alias in before.input_output_alias
@@ -174,7 +174,7 @@ def _are_same(parameter: ShardedValue, output: ShardedValue) -> bool:
 
 
 def _same_sizes(parameter: ShardedValue, output: ShardedValue) -> bool:
-    """Return whether shapes are the same but for type and layout, global ones if both are known."""
+    """Return whether dimensions are equal, global ones if both are known."""
     for one, other in (
         (parameter.global_shape, output.global_shape),
         (parameter.device_shape, output.device_shape),
@@ -185,7 +185,7 @@ def _same_sizes(parameter: ShardedValue, output: ShardedValue) -> bool:
 
 
 def _difference(parameter: ShardedValue, output: ShardedValue) -> tuple[str, str, str] | None:
-    """Return in what an output of the same sizes differs, and both of it; None if in nothing."""
+    """Return the first difference to an output of equal dimensions, with both values, or None."""
     one = parameter.device_shape or parameter.global_shape
     other = output.device_shape or output.global_shape
     if one is None or other is None:
@@ -202,7 +202,7 @@ def _difference(parameter: ShardedValue, output: ShardedValue) -> tuple[str, str
 
 
 def _lie_alike(parameter: ShardedValue, output: ShardedValue) -> bool:
-    """Return whether two shardings are the same, as far as both are known."""
+    """Return whether two shardings are equal; an unknown one equals any."""
     mine, yours = parameter.sharding, output.sharding
     if mine is None or yours is None or mine.text == yours.text:
         return True

@@ -1,4 +1,4 @@
-"""How many instructions carry which form of sharding.
+"""Number of instructions with each form of sharding.
 
 The forms are XLA's spellings (formats of hlo_sharding.cc and named_sharding.cc): ``replicated``,
 ``maximal``, ``manual``, ``unknown``, ``unreduced``; tilings as a list of devices (``v1-list``), an
@@ -36,7 +36,7 @@ UNREADABLE = "[unreadable]"
 
 @dataclass(frozen=True, kw_only=True)
 class ShardingForms(Result):
-    """Forms of sharding by how many instructions carry them.
+    """Forms of sharding with their numbers of instructions.
 
     Attributes:
         forms: Form, instructions, distinct texts, most frequent text, first instruction with it.
@@ -46,10 +46,10 @@ class ShardingForms(Result):
     KIND: ClassVar[str] = "sharding-forms"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
         Column("form", Unit.NONE, "kind or spelling of the sharding"),
-        Column("instructions", Unit.COUNT, "how many instructions carry it"),
-        Column("distinct", Unit.COUNT, "how many different texts of this form there are"),
+        Column("instructions", Unit.COUNT, "instructions that have it"),
+        Column("distinct", Unit.COUNT, "distinct texts of this form"),
         Column("example", Unit.NONE, "the most frequent text of this form"),
-        Column("example_instruction", Unit.NONE, "the first instruction that carries the example"),
+        Column("example_instruction", Unit.NONE, "the first instruction with the example"),
     )
     forms: tuple[tuple[str, int, int, str, str], ...]
     unsharded: int
@@ -64,7 +64,7 @@ class ShardingForms(Result):
         return len(self.forms)
 
     def totals(self) -> Mapping[str, int]:
-        """Return how many instructions carry a sharding, and how many texts there are."""
+        """Return the number of instructions with a sharding, and of distinct texts."""
         return {
             "instructions": sum(row[1] for row in self.forms),
             "distinct": sum(row[2] for row in self.forms),
@@ -103,8 +103,8 @@ def _form(module: HloModule, text: str) -> str:
 def _sharding_texts(table: InstructionTable) -> Iterator[tuple[int, str]]:
     """Yield row and sharding text of each instruction that has one.
 
-    The attribute stands before all those that hold free text, so the first match outside of quotes
-    is it; what does not look like a plain value there is read as an attribute list.
+    The attribute comes before all attributes that hold free text, so the first match outside quotes
+    is it; a value that is not plain is read as an attribute list.
     """
     columns = table.module.columns
     text = columns.source.text

@@ -1,14 +1,14 @@
-"""Which mesh axes a collective's devices lie along.
+"""Mesh axes along which the devices of a collective differ.
 
 A mesh is taken from, in this order: the caller; the arguments' shardings, where the framework that
 compiled the module is at hand; the meshes of Shardy and of shardings by mesh axes,
 in the module's text, then in the text from before optimizations, which still has them; mesh-form
 replica groups whose axes have names of their own. Where the text names no axes, the sizes alone are
-inferred, from the steps in device ids that shardings and groups go in, and the axes are called
-``axis_0``, ``axis_1``, ... as XLA calls such axes itself.
+inferred from the steps between device ids in shardings and groups, and the axes are named
+``axis_0``, ``axis_1``, ... as XLA itself names such axes.
 
-A program for several slices has a mesh of all devices and a text of one slice's: ids of the text
-are then those of the first slice.
+A program for several slices has a mesh of all devices and a text of one slice: device ids of the
+text are then those of the first slice.
 
 Sources: xla/hlo/ir/mesh_and_axis.cc (sub-axes ``'x':(pre)size``), xla/service/spmd/shardy/
 constants.h, as of August 2026.
@@ -42,7 +42,7 @@ _MOST_MESHES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleMesh:
-    """A mesh that a module's devices lie on.
+    """Mesh of a module's devices.
 
     Attributes:
         mesh: The mesh.
@@ -65,11 +65,11 @@ class ModuleMesh:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupAxes:
-    """Where the devices of each group lie in a mesh.
+    """Position of the devices of each group in a mesh.
 
     Attributes:
         axes: Axes along which devices of one group differ, most major first.
-        parts: The same where the groups are exactly all devices along axes or parts of them, as
+        parts: The same if the groups are exactly all devices along axes or parts of them, as
             XLA would print it without quotes: ``model`` or ``model:(2)2``; else None.
     """
 
@@ -91,12 +91,12 @@ def module_meshes(
     given: Mesh | None,
     groups: Iterable[Groups],
 ) -> tuple[ModuleMesh, ...]:
-    """Return the meshes of a module's devices, the most trustworthy kind only, in text order.
+    """Return the meshes of a module's devices from the most reliable source, in text order.
 
     Args:
         module: The module.
-        before: Gives its text from before optimizations; asked only where `module` names no mesh.
-        given: What the user says.
+        before: Reads its text from before optimizations; called only if `module` names no mesh.
+        given: Mesh named by the user.
         groups: Groups of flattened ids of its collectives, from which sizes are inferred.
     """
     if given is not None:
@@ -118,9 +118,9 @@ def module_meshes(
 
 
 def named_meshes(module: HloModule) -> list[Mesh]:
-    """Return the meshes that a module's shardings are written with: Shardy's, and V3 shardings.
+    """Return the meshes that a module's shardings name: Shardy's, and those of V3 shardings.
 
-    Those that the framework knows come first.
+    Meshes known to the framework come first.
     """
     told = () if module.framework is None else module.framework.meshes
     found: dict[Mesh, None] = dict.fromkeys(told)
@@ -178,7 +178,7 @@ def _inferred(module: HloModule, groups: Iterable[Groups]) -> Mesh | None:
     """Return a mesh without names of its own that explains all groups and shardings, or None.
 
     Each loop of `size` steps of `stride` in the device ids needs an edge between axes at its stride
-    and at its end. The edges must divide one another; else no one mesh explains them all.
+    and at its end. The edges must divide one another; else no single mesh explains them all.
     """
     edges: set[int] = {1}
     most = 0
@@ -201,7 +201,7 @@ def _edges(devices: Sequence[int]) -> set[int]:
 
 
 def _sharding_edges(module: HloModule) -> set[int]:
-    """Return the edges of the entry parameters' shardings, as far as they are iotas."""
+    """Return the edges of the entry parameters' shardings that are iotas."""
     edges: set[int] = set()
     for text in {parameter.attribute("sharding") for parameter in module.entry.parameters}:
         try:
@@ -221,7 +221,7 @@ def _sharding_edges(module: HloModule) -> set[int]:
 def axes_of_groups(groups: Groups, meshes: Sequence[ModuleMesh]) -> GroupAxes | None:
     """Return the axes of groups of device ids; None where no mesh has these devices.
 
-    Of several meshes, the one whose whole axes the groups are, else the first.
+    Of several meshes, the one of which the groups are whole axes, else the first.
     """
     found = [axes for m in meshes if (axes := _axes_in(groups, m.mesh)) is not None]
     return next((axes for axes in found if axes.is_whole), found[0] if found else None)
@@ -241,7 +241,7 @@ def _axes_in(groups: Groups, mesh: Mesh) -> GroupAxes | None:
 
 
 def _positions(groups: Groups, mesh: Mesh) -> list[list[int]] | None:
-    """Return the places of devices in a mesh, each group in ascending order."""
+    """Return the positions of devices in a mesh, each group in ascending order."""
     if not mesh.axis_names:
         return None
     if mesh.device_assignment is None:
@@ -262,9 +262,9 @@ def _strides(mesh: Mesh) -> list[tuple[str, int, int]]:
 def _exact_parts(
     positions: list[list[int]], strides: list[tuple[str, int, int]]
 ) -> tuple[str, ...] | None:
-    """Return the axes and parts of axes of which each group is all devices; None if there are none.
+    """Return the axes and parts of axes whose devices each group is exactly; None if none.
 
-    Groups must be the same steps from each first device, and begin where the steps begin.
+    Groups must have the same steps from their first devices, and begin where the steps begin.
     """
     shapes = {tuple(p - group[0] for p in group) for group in positions if group}
     if len(shapes) != 1:
@@ -285,7 +285,7 @@ def _exact_parts(
 def _parts_of_loop(
     size: int, step: int, strides: list[tuple[str, int, int]]
 ) -> list[tuple[int, AxisRef]] | None:
-    """Return the axes, with their steps, that a loop over devices goes along, innermost first."""
+    """Return the axes, with their steps, of a loop over devices, innermost first."""
     found: list[tuple[int, AxisRef]] = []
     for name, whole, stride in reversed(strides):
         if size == 1:
@@ -314,7 +314,7 @@ def _parts_of_loop(
 
 
 def axes_of_pairs(pairs: Groups, meshes: Sequence[ModuleMesh]) -> GroupAxes | None:
-    """Return the axes along which transfers go; None where no mesh has these devices."""
+    """Return the axes of transfers; None where no mesh has these devices."""
     moved = tuple(pair for pair in pairs if len(set(pair)) > 1)
     if not moved:
         return NO_AXES
@@ -326,10 +326,10 @@ def axes_of_pairs(pairs: Groups, meshes: Sequence[ModuleMesh]) -> GroupAxes | No
 
 
 def transfer_pattern(pairs: Groups, axes: GroupAxes | None, meshes: Sequence[ModuleMesh]) -> str:
-    """Return what source and target pairs do, in a few words.
+    """Return the pattern of source and target pairs in a few words.
 
     ``shift +1 around model``: each device sends to the next along an axis, the last to the first;
-    ``shift +1 along model``: the same without the last; else how long the cycles are.
+    ``shift +1 along model``: the same without the last; else the lengths of the cycles.
 
     >>> transfer_pattern(((0, 1), (1, 2), (2, 0)), None, ())
     'cycle of 3'
@@ -344,7 +344,7 @@ def transfer_pattern(pairs: Groups, axes: GroupAxes | None, meshes: Sequence[Mod
 def _shift(
     pairs: tuple[tuple[int, int], ...], axes: GroupAxes | None, meshes: Sequence[ModuleMesh]
 ) -> str | None:
-    """Return the shift along one axis that transfers are, or None."""
+    """Return the shift along one axis that equals the transfers, or None."""
     if axes is None or len(axes.axes) != 1:
         return None
     (name,) = axes.axes
@@ -369,7 +369,7 @@ def _shift(
 
 
 def _cycles(pairs: tuple[tuple[int, int], ...]) -> str:
-    """Return how long the cycles and open chains of transfers are."""
+    """Return the lengths of the cycles and open chains of transfers."""
     following = dict(pairs)
     targets = set(following.values())
     chains = [d for d in following if d not in targets]

@@ -1,4 +1,4 @@
-"""All passes about the sharding of one module."""
+"""Results of all sharding passes on one module."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ShardingResults:
-    """What the passes about sharding say of one module; those of which no page says all on request.
+    """Results of the sharding passes on one module; `donations` and `annotations` run when read.
 
     Attributes:
-        found: Where shardings and meshes are from.
+        found: Sources of shardings and meshes.
         table: Parameters and outputs.
-        replicated: What is held more than once.
-        mesh: The mesh that the user names.
+        replicated: Values held by several devices.
+        mesh: Mesh named by the user.
     """
 
     found: ModuleShardings
@@ -37,7 +37,7 @@ class ShardingResults:
 
     @functools.cached_property
     def donations(self) -> Donations:
-        """Whose memory is reused."""
+        """Donation of arguments to results."""
         from hlo_lens.analysis.sharding.donation import donations
 
         before = self.found.before
@@ -45,7 +45,7 @@ class ShardingResults:
 
     @functools.cached_property
     def annotations(self) -> ShardingAnnotations:
-        """What the program says inside of it."""
+        """Sharding annotations inside the program."""
         from hlo_lens.analysis.sharding.annotations import sharding_annotations
 
         return sharding_annotations((self.found.before or self.found.own).table, self.mesh)
@@ -58,14 +58,14 @@ def sharding_results(
     read_before: bool = True,
     known: tuple[InstructionTable, EntrySignature] | None = None,
 ) -> ShardingResults | None:
-    """Return the results of all passes about sharding; None where there is no HLO text.
+    """Return the results of the sharding passes; None without HLO text.
 
     Args:
         dump: The module.
-        mesh: The mesh that the user names; else the one that the texts name.
+        mesh: Mesh named by the user; None for the one that the texts name.
         read_before: Whether to read the text from before optimizations, which a program of one
             device does not need for its shapes.
-        known: Table and signature of the module, where they have been made already.
+        known: Table and signature of the module, if they exist already.
     """
     module = dump.hlo
     if module is None:

@@ -1,7 +1,7 @@
-"""Where a module's shardings and meshes are to be found: the two texts that a dump has of it.
+"""Sources of a module's shardings and meshes: its text, and the text before optimizations.
 
-A text from after partitioning has the shapes of one device, and of shardings at most those of the
-entry's parameters, which XLA leaves out too since libtpu 0.0.50 and jax 0.12. The text from before
+A text from after partitioning has the shapes of one device, and at most the shardings of the
+entry's parameters, which XLA omits since libtpu 0.0.50 and jax 0.12. The text from before
 optimizations has global shapes, the shardings of parameters and results, and the mesh axes, as V3
 shardings (jax 0.12) or as Shardy's attributes (jax 0.7 to 0.10).
 
@@ -42,7 +42,7 @@ _SHARDING_TARGETS = {
     "xla.sdy.FuncResultSharding",
     "xla.sdy.LocalToGlobalShape",
 }
-"""Custom calls whose sharding is that of the global value which they give."""
+"""Custom calls whose sharding is that of the global value they return."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +53,9 @@ class EntryText:
         module: The text.
         table: Its instructions.
         signature: Its parameters and outputs.
-        shardings: By value: what ``sharding=`` of the custom call that gives it says.
-        shardy: By value: what Shardy's attribute says.
-        told: By value: what the framework knows, where it is at hand.
+        shardings: By value: ``sharding=`` of the custom call that returns it.
+        shardy: By value: sharding in Shardy's attribute.
+        told: By value: sharding known to the framework, if it compiled the module.
     """
 
     module: HloModule
@@ -68,7 +68,7 @@ class EntryText:
     def items(self) -> Iterator[tuple[Key, EntryValue]]:
         """Yield parameters and outputs with their keys.
 
-        A parameter that prints no number goes by its place.
+        A parameter without a printed number is numbered by position.
         """
         for place, value in enumerate(self.signature.parameters):
             number = -1 - place if value.number is None else value.number
@@ -77,7 +77,7 @@ class EntryText:
             yield ("output", 0, value.index), value
 
     def sharding(self, key: Key, value: EntryValue | None) -> HloSharding | None:
-        """Return what ``sharding=`` says of a value, if it can be read."""
+        """Return the ``sharding=`` of a value; None if there is none or it cannot be read."""
         text = None if value is None else value.sharding
         if text is not None:
             try:
@@ -92,13 +92,13 @@ class ModuleShardings:
     """The texts of a module and its meshes.
 
     Attributes:
-        own: The text that the dump is about.
-        before: The one from before optimizations; None where there is no other, or where it has
+        own: The text itself.
+        before: The text from before optimizations; None if there is no other, or if it has
             other parameters or results than `own`.
         is_per_device: Whether shapes of `own` are those of one device.
-        num_devices: Partitions of the program; of several slices where only `before` tells so.
-        meshes: Meshes that specs are over, in the order in which they are tried.
-        is_given: Whether the user named the mesh: names in the texts do not count then.
+        num_devices: Partitions of the program; of all slices if only `before` has them.
+        meshes: Meshes for specs, in the order in which they are tried.
+        is_given: Whether the user named the mesh; names in the texts are then ignored.
     """
 
     own: EntryText
@@ -116,7 +116,7 @@ class ModuleShardings:
     def shardings_of(
         self, key: Key, value: EntryValue, other: EntryValue | None
     ) -> list[HloSharding]:
-        """Return what framework and texts say of a value, the most trustworthy first.
+        """Return the shardings of a value in framework and texts, the most reliable first.
 
         Args:
             key: Its key.
@@ -138,13 +138,13 @@ def module_shardings(
     *,
     known: tuple[InstructionTable, EntrySignature] | None = None,
 ) -> ModuleShardings:
-    """Return where to look for the shardings of a module.
+    """Return the sources of a module's shardings.
 
     Args:
         module: The module.
         before: Its text from before optimizations, if there is another one.
-        given: The mesh that the user names; it goes before all that the texts name.
-        known: Table and signature of the module, where they have been made already.
+        given: Mesh named by the user; it precedes those of the texts.
+        known: Table and signature of the module, if they exist already.
     """
     own = _entry_text(module, known)
     other = None if before is None else _entry_text(before)
@@ -168,8 +168,8 @@ def module_shardings(
 def is_per_device(table: InstructionTable) -> bool:
     """Return whether a text is from after partitioning, so that its shapes are of one device.
 
-    A program of one partition is both. The partitioner calls the entry ``X_spmd``; a scheduled
-    program has been partitioned, and so has one whose entry has collectives outside of shard_map.
+    A program of one partition is both. The partitioner renames the entry to ``X_spmd``; a scheduled
+    program has been partitioned, and so has one whose entry has collectives outside shard_map.
     """
     module = table.module
     if not module.computations or module.is_scheduled:
@@ -207,7 +207,7 @@ def _entry_text(
 
 
 def _told(framework: Framework | None) -> Iterator[tuple[Key, FrameworkValue]]:
-    """Yield what the framework knows of parameters and outputs."""
+    """Yield the shardings of parameters and outputs that the framework knows."""
     if framework is None:
         return
     for value in framework.arguments:
@@ -222,13 +222,13 @@ def _index_text(value: FrameworkValue) -> str:
 
 
 def _has_sharding_call(table: InstructionTable) -> bool:
-    """Return whether there is a custom call that only says how a value is sharded."""
+    """Return whether there is a custom call that only annotates a sharding."""
     rows = table.rows_of({"custom-call"})
     return any(custom_call_target(table.instruction(row)) in _SHARDING_TARGETS for row in rows)
 
 
 def _output_sources(module: HloModule) -> Iterator[tuple[Key, HloInstruction, int]]:
-    """Yield for each output the instruction that gives it, and which of its results it is."""
+    """Yield for each output the instruction that computes it, and the shape index of the result."""
     root = module.entry.root
     if root is None:
         return
@@ -246,7 +246,7 @@ def _output_sources(module: HloModule) -> Iterator[tuple[Key, HloInstruction, in
 def _source_of(
     module: HloModule, name: str, index: tuple[int, ...]
 ) -> tuple[HloInstruction | None, int]:
-    """Return the instruction behind a get-tuple-element, and which of its results it takes."""
+    """Return the instruction behind a get-tuple-element, and the shape index it takes."""
     found = module.entry.instruction(name)
     if found is not None and found.opcode == "get-tuple-element" and found.operand_names:
         place = found.attribute("index")
@@ -256,7 +256,7 @@ def _source_of(
 
 
 def _sharding_of_source(source: HloInstruction, place: int) -> HloSharding | None:
-    """Return the ``sharding=`` of a custom call that is there for it."""
+    """Return the ``sharding=`` of a custom call that annotates a sharding."""
     if source.opcode != "custom-call" or custom_call_target(source) not in _SHARDING_TARGETS:
         return None
     try:
@@ -275,7 +275,7 @@ def custom_call_target(instruction: HloInstruction) -> str:
 
 
 def _shardy_shardings(module: HloModule) -> Iterator[tuple[Key, HloSharding]]:
-    """Yield what Shardy's attributes say of each entry parameter and output."""
+    """Yield the shardings of entry parameters and outputs in Shardy's attributes."""
     meshes = shardy.shardy_meshes(module.frontend_attributes.get(shardy.MESHES, ""))
     read: dict[str, tuple[HloSharding | None, ...]] = {}
 
@@ -304,7 +304,7 @@ def _shardy_shardings(module: HloModule) -> Iterator[tuple[Key, HloSharding]]:
 def _tuple_shardings(
     module: HloModule, element: Callable[[str | None, int], HloSharding | None]
 ) -> Iterator[tuple[Key, HloSharding]]:
-    """Yield what the module's attributes say of arguments that are passed as one tuple."""
+    """Yield the shardings, in the module's attributes, of arguments passed as one tuple."""
     attributes = module.frontend_attributes
     for name, direction in (
         (shardy.TUPLE_ARGS_SHARDINGS, "parameter"),

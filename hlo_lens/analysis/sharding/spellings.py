@@ -1,9 +1,9 @@
 """One sharding in all spellings that XLA and JAX have for it.
 
-V1 lists the devices, V2 gives them as an iota, V3 names mesh axes, JAX has a mesh and a
-PartitionSpec. Without a mesh V3 and the PartitionSpec need one that is made up here: an axis for
-each step in which the devices are counted, named ``axis_0`` and so on as XLA names axes of its own
-(xla/hlo/ir/mesh_and_axis.cc). Each spelling means the same: `HloSharding.equivalent`.
+V1 lists the devices, V2 writes them as an iota, V3 names mesh axes, JAX has a mesh and a
+PartitionSpec. Without a mesh, V3 and the PartitionSpec get a generated one: an axis for each step
+between device ids, named ``axis_0`` and so on as XLA names its own axes
+(xla/hlo/ir/mesh_and_axis.cc). All spellings are equal by `HloSharding.equivalent`.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ class ShardingSpellings(Result):
 
     Attributes:
         v1: With a list of devices.
-        v2: With an iota; None where the devices are not in an order that one gives.
-        v3: With mesh axes; None where it cannot be said so (maximal, unknown, tuples).
+        v2: With an iota; None if no iota has the devices in this order.
+        v3: With mesh axes; None if mesh axes cannot express it (maximal, unknown, tuples).
         spec: The partition spec over `mesh`; None where there is none.
         mesh: The mesh of `v3` and `spec`; None where there is none.
-        is_made_up: Whether the mesh and its names were made up here.
+        is_made_up: Whether the mesh and its names are generated.
     """
 
     KIND: ClassVar[str] = "sharding-spellings"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("form", Unit.NONE, "which spelling"),
-        Column("text", Unit.NONE, "the sharding in it; empty where it cannot say so"),
+        Column("form", Unit.NONE, "v1, v2, v3 or spec"),
+        Column("text", Unit.NONE, "the sharding in this form; empty if it cannot express it"),
     )
     v1: str
     v2: str | None
@@ -75,8 +75,8 @@ def sharding_spellings(
     """Return a sharding in all spellings.
 
     Args:
-        sharding: Any but a tuple.
-        mesh: Mesh for V3 and the partition spec; without it the sharding's own, or one made up.
+        sharding: Any sharding but a tuple.
+        mesh: Mesh for V3 and the partition spec; None for the sharding's own, or a generated one.
         rank: Dimensions of the value, for spellings that list each.
     """
     plain = sharding.to_v2()
@@ -87,8 +87,8 @@ def sharding_spellings(
         known = named.mesh if named else None
     else:
         named = _named(sharding, known, rank)
-    # Two manual subgroups can divide the devices in an order that V3 cannot say; and jax does not
-    # look whether the axes that it finds give these devices.
+    # Two manual subgroups can divide the devices in an order that V3 cannot express, and jax does
+    # not check whether the axes that it finds give these devices.
     v3 = None
     if named is not None and named.to_v2().equivalent(plain):
         v3 = HloSharding.parse(str(named))
@@ -104,7 +104,7 @@ def sharding_spellings(
 
 
 def _with_tiles(plain: HloSharding, *, as_list: bool) -> str | None:
-    """Return a sharding with its devices as a list or an iota; as it is where it has none."""
+    """Return a sharding with its devices as a list or an iota; unchanged if it has none."""
     tiles = plain.tile_assignment
     if tiles is None or plain.kind is not ShardingKind.TILED:
         return plain.text
@@ -115,7 +115,7 @@ def _with_tiles(plain: HloSharding, *, as_list: bool) -> str | None:
 
 
 def _named(sharding: HloSharding, mesh: Mesh, rank: int | None) -> NamedSharding | None:
-    """Return a sharding by the axes of a mesh; None where they cannot say it."""
+    """Return a sharding by the axes of a mesh; None if they cannot express it."""
     if sharding.named is not None and sharding.named.mesh == mesh:
         return sharding.named
     spec = sharding.to_partition_spec(mesh)
@@ -143,7 +143,7 @@ def _by_steps(plain: HloSharding, mesh: Mesh, rank: int | None) -> NamedSharding
 
 
 def _parts_of_step(mesh: Mesh, size: int, stride: int) -> list[AxisRef] | None:
-    """Return the axes and sub-axes that count so many steps of so much, most major first."""
+    """Return the axes and sub-axes of `size` steps of `stride`, most major first."""
     found = []
     inner = mesh.size
     for name, whole in zip(mesh.axis_names, mesh.axis_sizes, strict=True):
@@ -160,7 +160,7 @@ def _parts_of_step(mesh: Mesh, size: int, stride: int) -> list[AxisRef] | None:
 
 
 def _made_up(plain: HloSharding, rank: int | None) -> NamedSharding | None:
-    """Return a tiling by axes of a mesh that is made for it."""
+    """Return a tiling by the axes of a generated mesh."""
     tiles = plain.tile_assignment
     if tiles is None or plain.kind is not ShardingKind.TILED:
         return None
@@ -185,14 +185,14 @@ def _made_up(plain: HloSharding, rank: int | None) -> NamedSharding | None:
 def _with_uses(
     plain: HloSharding, mesh: Mesh, axes: list[list[AxisRef]], rank: int | None
 ) -> NamedSharding | None:
-    """Return the sharding whose dimensions, and then subgroups, have these axes."""
+    """Return the sharding with these axes for its dimensions, then for its subgroups."""
     divided = len(plain.tile_counts)
     uses: dict[str, tuple[AxisRef, ...]] = {}
     for kind, group in zip(plain.subgroup_types, axes[divided:], strict=True):
         name = _OTHER_USES.get(kind)
         if name is None:
             return None
-        if kind is not ShardingKind.REPLICATED:  # what is not named is replicated anyhow
+        if kind is not ShardingKind.REPLICATED:  # unnamed axes are replicated anyway
             uses[name] = tuple(sorted((*uses.get(name, ()), *group), key=lambda a: _place(mesh, a)))
     dims = [DimensionSharding(axes=tuple(group)) for group in axes[:divided]]
     dims += [DimensionSharding()] * ((rank or 0) - len(dims))
@@ -206,7 +206,7 @@ def _with_uses(
 
 
 def _place(mesh: Mesh, axis: AxisRef) -> tuple[int, int]:
-    """Return what orders axes as the mesh does; XLA wants the axes of a subgroup so."""
+    """Return the sort key of an axis in the mesh, XLA's order of the axes of a subgroup."""
     return mesh.axis_names.index(axis.axis), axis.pre_size or 1
 
 

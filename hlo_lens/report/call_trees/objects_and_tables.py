@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.call_trees.communication_paths import (
+from hlo_lens.analysis.call_trees.communication_kind import (
     COLLECTIVE,
     FOUND,
     REDISTRIBUTION,
