@@ -67,4 +67,11 @@ def test_pipelines_are_run() -> None:
     cut = run("hlo-lens report sample_dumps/cpu/tp_mlp -n 1 | head -4 | tail -2", columns=80)
     assert cut == "".join(lines[2:4])
     assert run("hlo-lens report nowhere > /dev/null; echo $?", columns=80) == "3\n"
-    assert "nowhere" in run("hlo-lens report nowhere 2>&1 | grep nowhere", columns=80)
+    assert "nowhere" in run("hlo-lens report nowhere 2>&1", columns=80)
+    head = run("hlo-lens report sample_dumps/cpu/tp_mlp -n 1 | sed '/^$/q'", columns=80)
+    assert head == whole[: whole.index("\n\n") + 2]
+    table = run(
+        "hlo-lens report sample_dumps/cpu/tp_mlp -n 1 | sed -n '/^Memory/,/^temp/p'", columns=80
+    )
+    assert table.startswith("Memory of one device")
+    assert table.splitlines()[-1].startswith("temp_bytes")
