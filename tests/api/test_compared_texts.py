@@ -60,7 +60,7 @@ def _collectives(base: str, head: str) -> list[tuple[str, str]]:
     (module,) = hlo_lens.diff(base, head, only=("collectives",)).modules
     assert module.collectives is not None
     rows = module.collectives.changed
-    return [(row.change, ", ".join(map(str, row.details))) for row in rows]
+    return [(row.change, row.details) for row in rows]
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)

@@ -1,13 +1,13 @@
-"""The collectives of two compiles: added, removed, moved into or out of loops, changed.
+"""Collectives of two compiles: added, removed, moved into or out of loops, changed.
 
-Collectives are a multiset: each is matched with one of the other side that agrees in kind, devices,
-payload, loops and origin, then in fewer and fewer of these. What is left over was added or removed.
-Equal changes stand in one row with their number. Operation paths (of loops too), source lines,
-channels and whether a collective is asynchronous are no change by themselves; that nothing runs
-beside it is. Moved is what more or fewer loops stand around; from a loop to another of the same
-depth cannot be told from a loop that has another path.
+Each collective is matched with one of the other side that agrees in kind, devices, payload, loops
+and origin, then in fewer and fewer of these; those left over were added or removed. Equal changes
+are one row with their number. Operation paths (of loops too), source lines, channels and whether a
+collective is asynchronous are no change by themselves; becoming exposed is. Moved means that the
+number of enclosing loops changed; a move to another loop of the same depth looks like a loop with
+another path, and is no change.
 
-Bytes are those of one run of the program, each collective as often as its loops run it.
+Bytes are those of one run of the program.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, ClassVar
 from hlo_lens.analysis.comparison.collective_details import EXPOSED, arrow, details_of, times_text
 from hlo_lens.analysis.comparison.collective_matching import pair_collectives
 from hlo_lens.analysis.comparison.delta import Delta
+from hlo_lens.analysis.comparison.side_pair import SidePair
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
+from hlo_lens.model.snapshot.rows import CollectiveFact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,33 +30,19 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.comparison.collective_details import Detail
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
-    from hlo_lens.model.snapshot.rows import CollectiveFact
 
 ADDED, REMOVED, MOVED, CHANGED = "added", "removed", "moved", "changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CollectiveRow:
-    """Collectives that changed alike.
+class CollectiveRow(SidePair[CollectiveFact]):
+    """Collectives with equal changes.
 
     Attributes:
-        base: One of them in the base; None where they were added.
-        head: The same in the head; None where they were removed.
-        count: How many there are.
+        count: Number of collectives.
     """
 
-    base: CollectiveFact | None
-    head: CollectiveFact | None
     count: int
-
-    @property
-    def one(self) -> CollectiveFact:
-        """That of the head, or of the base where they were removed."""
-        found = self.head or self.base
-        if found is None:
-            message = "a row has a collective"
-            raise AssertionError(message)
-        return found
 
     @property
     def change(self) -> str:
@@ -66,20 +54,30 @@ class CollectiveRow:
         return MOVED if len(self.base.loops) != len(self.head.loops) else CHANGED
 
     @property
-    def details(self) -> tuple[Detail, ...]:
-        """What changed; empty for what was added or removed."""
+    def changes(self) -> tuple[Detail, ...]:
+        """Changes one by one; empty for collectives added or removed."""
         if self.base is None or self.head is None:
             return ()
         return tuple(details_of(self.base, self.head))
 
     @property
+    def details(self) -> str:
+        """The changes as one text."""
+        return ", ".join(map(str, self.changes))
+
+    @property
+    def times(self) -> str:
+        """Executions in one run, with an arrow if they changed."""
+        return arrow(times_text(self.base), times_text(self.head))
+
+    @property
     def base_wire_bytes(self) -> int | None:
-        """Bytes on the wire of one run in the base; None if not known."""
+        """Bytes on the wire in one run of the base; None if not known."""
         return _wire(self.base, self.count)
 
     @property
     def head_wire_bytes(self) -> int | None:
-        """The same in the head."""
+        """Bytes on the wire in one run of the head; None if not known."""
         return _wire(self.head, self.count)
 
     @property
@@ -90,10 +88,10 @@ class CollectiveRow:
 
     @property
     def is_worse(self) -> bool:
-        """Whether it costs more: more of it, more often, more bytes, or nothing beside it."""
+        """Whether it costs more: added, performed more often, more bytes, or newly exposed."""
         if self.base is None or self.head is None:
             return self.base is None
-        if any(d.what == EXPOSED for d in self.details) or (self.delta_wire_bytes or 0) > 0:
+        if any(d.what == EXPOSED for d in self.changes) or (self.delta_wire_bytes or 0) > 0:
             return True
         before, after = self.base.dynamic_count, self.head.dynamic_count
         if before is None or after is None:
@@ -110,42 +108,40 @@ def _wire(fact: CollectiveFact | None, count: int) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class CollectiveDiff(Result):
-    """What changed in the collectives of one module, what adds the most first.
+    """Changes of the collectives of one module, largest increase first.
 
     Attributes:
-        counts: Kind to how many there are in the text.
-        dynamic_counts: Kind to how often one run performs them; None if not known for each.
+        counts: Kind to collectives in the text.
+        dynamic_counts: Kind to executions in one run; None if one is not known.
         wire_bytes: Bytes that leave each device in one run.
-        changed: What differs.
-        unchanged: How many collectives are the same.
+        changed: Changed collectives.
+        unchanged: Number of the others.
     """
 
     KIND: ClassVar[str] = "collective-diff"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
         Column("change", Unit.NONE, "added, removed, moved into or out of loops, or changed"),
-        Column("count", Unit.COUNT, "how many changed alike"),
+        Column("count", Unit.COUNT, "collectives with this change"),
         Column("kind", Unit.NONE, "all-reduce, all-gather, ..."),
         Column("axis", Unit.NONE, "mesh axes of the groups of devices"),
         Column("group_size", Unit.COUNT, "devices in each group"),
         Column("payload_bytes", Unit.BYTES, "bytes of the full tensor of one group"),
-        Column("times", Unit.NONE, "how often one run performs each"),
-        Column(
-            "delta_wire_bytes", Unit.BYTES_DELTA, "bytes on the wire of one run, more than before"
-        ),
-        Column("details", Unit.NONE, "what changed"),
+        Column("times", Unit.NONE, "executions of each in one run"),
+        Column("delta_wire_bytes", Unit.BYTES_DELTA, "increase of bytes on the wire in one run"),
+        Column("details", Unit.NONE, "changes"),
         Column("source", Unit.NONE, "place in the user's program"),
         Column("op_name", Unit.NONE, "operation path"),
         Column("element_type", Unit.NONE, "element type"),
         Column("base_payload_bytes", Unit.BYTES, "payload in the base"),
         Column("head_payload_bytes", Unit.BYTES, "payload in the head"),
-        Column("base_dynamic_count", Unit.COUNT, "how often one run of the base performs each"),
-        Column("head_dynamic_count", Unit.COUNT, "how often one run of the head performs each"),
-        Column("base_wire_bytes", Unit.BYTES, "bytes on the wire of one run of the base"),
-        Column("head_wire_bytes", Unit.BYTES, "bytes on the wire of one run of the head"),
-        Column("base_loops", Unit.NONE, "loops around it in the base"),
-        Column("head_loops", Unit.NONE, "loops around it in the head"),
-        Column("base_is_exposed", Unit.NONE, "whether nothing ran meanwhile in the base"),
-        Column("head_is_exposed", Unit.NONE, "whether nothing runs meanwhile in the head"),
+        Column("base_dynamic_count", Unit.COUNT, "executions of each in one run of the base"),
+        Column("head_dynamic_count", Unit.COUNT, "executions of each in one run of the head"),
+        Column("base_wire_bytes", Unit.BYTES, "bytes on the wire in one run of the base"),
+        Column("head_wire_bytes", Unit.BYTES, "bytes on the wire in one run of the head"),
+        Column("base_loops", Unit.NONE, "enclosing loops in the base"),
+        Column("head_loops", Unit.NONE, "enclosing loops in the head"),
+        Column("base_is_exposed", Unit.NONE, "whether no instruction ran meanwhile in the base"),
+        Column("head_is_exposed", Unit.NONE, "whether no instruction runs meanwhile in the head"),
         Column("base_axis", Unit.NONE, "mesh axes in the base"),
         Column("head_axis", Unit.NONE, "mesh axes in the head"),
     )
@@ -156,9 +152,8 @@ class CollectiveDiff(Result):
     unchanged: int
 
     def rows(self) -> Iterator[Row]:
-        """Yield what differs."""
-        for row in self.changed:
-            yield _cells(row)
+        """Yield the changed collectives."""
+        return (row.row(self.COLUMNS) for row in self.changed)
 
     @property
     def row_count(self) -> int:
@@ -166,7 +161,7 @@ class CollectiveDiff(Result):
         return len(self.changed)
 
     def totals(self) -> Mapping[str, int]:
-        """Return how many collectives changed, and the difference on the wire if it is known."""
+        """Return the number of changed collectives, and the increase on the wire if known."""
         found = {"count": sum(row.count for row in self.changed)}
         deltas = [row.delta_wire_bytes for row in self.changed]
         known = [delta for delta in deltas if delta is not None]
@@ -175,38 +170,8 @@ class CollectiveDiff(Result):
         return found
 
 
-def _cells(row: CollectiveRow) -> Row:
-    base, head, one = row.base, row.head, row.one
-    return (
-        row.change,
-        row.count,
-        one.kind,
-        one.axis,
-        one.group_size,
-        one.payload_bytes,
-        arrow(times_text(base), times_text(head)),
-        row.delta_wire_bytes,
-        ", ".join(map(str, row.details)),
-        one.source,
-        one.op_name,
-        one.element_type,
-        None if base is None else base.payload_bytes,
-        None if head is None else head.payload_bytes,
-        None if base is None else base.dynamic_count,
-        None if head is None else head.dynamic_count,
-        row.base_wire_bytes,
-        row.head_wire_bytes,
-        None if base is None else base.loops,
-        None if head is None else head.loops,
-        None if base is None else base.is_exposed,
-        None if head is None else head.is_exposed,
-        None if base is None else base.axis,
-        None if head is None else head.axis,
-    )
-
-
 def collective_diff(base: ModuleSnapshot, head: ModuleSnapshot) -> CollectiveDiff | None:
-    """Return what changed in the collectives of a module; None where a side has no HLO text."""
+    """Return the changes of the collectives of a module; None if a side has no HLO text."""
     if base.collectives is None or head.collectives is None:
         return None
     paired = pair_collectives(base.collectives, head.collectives)

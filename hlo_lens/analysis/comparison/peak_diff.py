@@ -1,17 +1,14 @@
-"""Which values make the difference of one memory space between two compiles.
+"""Values that differ at the peak of one memory space between two compiles.
 
-The peak of each memory space is explained by groups of values of one origin and shape: each byte
-that is occupied at the peak belongs to one group, so that the differences of all groups sum to the
-difference of the peaks. Where no live ranges are known, what is explained is all that is allocated,
-each byte given to the largest value that lies there, and free bytes to `FRAGMENTATION`.
+Values are grouped by origin and shape. Each byte occupied at the peak belongs to one group, so that
+the differences of all groups sum to the difference of the peaks; with what else is allocated, free
+(`FREE`) or on no heap (`NO_HEAP`), they sum to the difference of all allocations. Without live
+ranges the groups hold all allocated bytes, each counted for the largest value at its address, and
+free bytes in `FRAGMENTATION`.
 
-Groups are matched by kind, operation path, source line and shape; then without the line number,
+Groups are matched by category, operation path, source line and shape; then without the line number,
 which an edit further up moves; then without the place; then by the last scope of the path; then
-without the shape, so that an array that became larger, or of another type, stands in one row.
-
-At a peak the differences of all groups sum to that of the peaks; what else is allocated then is
-free (`FREE`) or lies on no heap (`NO_HEAP`). With these two the rows sum to the difference of all
-that is allocated.
+without the shape, so that an array that became larger, or of another type, is one row.
 """
 
 from __future__ import annotations
@@ -22,14 +19,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.comparison.keyed_pairs import pair_items
 from hlo_lens.analysis.comparison.op_paths import last_scopes
+from hlo_lens.analysis.comparison.side_pair import SidePair
 from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.model.snapshot.rows import AliveGroup
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.comparison.delta import Delta
     from hlo_lens.analysis.result import Row
-    from hlo_lens.model.snapshot.rows import AliveGroup, SpacePeak
+    from hlo_lens.model.snapshot.rows import SpacePeak
 
 FREE = "[fragmentation]"
 NO_HEAP = "[thread-local]"
@@ -38,25 +37,8 @@ _LINE = re.compile(r":\d+$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PeakRow:
-    """Values of one origin at the peaks of both sides.
-
-    Attributes:
-        base: Their group in the base; None where they are new.
-        head: Their group in the head; None where they are gone.
-    """
-
-    base: AliveGroup | None
-    head: AliveGroup | None
-
-    @property
-    def one(self) -> AliveGroup:
-        """The group of the head, or of the base where they are gone."""
-        group = self.head or self.base
-        if group is None:
-            message = "a row has a group"
-            raise AssertionError(message)
-        return group
+class PeakRow(SidePair[AliveGroup]):
+    """Values of one origin at the peaks of both sides."""
 
     @property
     def delta_bytes(self) -> int:
@@ -82,12 +64,12 @@ class PeakRow:
 
     @property
     def source(self) -> str | None:
-        """Place in the head's program, in the base's where they are gone."""
+        """Place in the program of the head, or of the base if they are gone."""
         return self.one.source
 
 
 def shape_text(group: AliveGroup) -> str:
-    """Return shape and number of values, which is left out for one."""
+    """Return the shape, and the number of values if there are several."""
     return group.shape if group.values == 1 else f"{group.shape} x {group.values}"
 
 
@@ -97,17 +79,17 @@ def _size(group: AliveGroup | None) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class PeakDiff(Result):
-    """What makes the difference of one memory space's peaks, largest first.
+    """Differences of one memory space between two compiles, largest first.
 
     Attributes:
         color: Number of the space.
-        space: What users call it.
-        is_peak: Whether values alive at the peak are compared; else all that is allocated.
-        base: The base's side; None where the space has nothing there.
-        head: The head's side.
-        changed: Rows that differ.
-        unchanged_groups: How many groups are the same on both sides.
-        rest: What else is allocated, so that rows sum to all; empty where it is not known.
+        space: Its name.
+        is_peak: Whether values alive at the peak are compared; else all allocated values.
+        base: Peak in the base; None if the space is empty there.
+        head: Peak in the head.
+        changed: Groups that differ.
+        unchanged_groups: Number of groups that are equal on both sides.
+        rest: Label to the other allocated bytes; empty if they are not known.
     """
 
     KIND: ClassVar[str] = "memory-diff"
@@ -120,10 +102,10 @@ class PeakDiff(Result):
         Column("source", Unit.NONE, "place in the user's program"),
         Column("shape", Unit.NONE, "shape and number of values"),
         Column("op_name", Unit.NONE, "operation path, or name of the argument"),
-        Column("category", Unit.NONE, "what their allocations are for"),
-        Column("opcode", Unit.NONE, "what makes them"),
-        Column("base_values", Unit.COUNT, "how many values in the base"),
-        Column("head_values", Unit.COUNT, "how many values in the head"),
+        Column("category", Unit.NONE, "purpose of their allocations"),
+        Column("opcode", Unit.NONE, "opcode that makes them"),
+        Column("base_values", Unit.COUNT, "values in the base"),
+        Column("head_values", Unit.COUNT, "values in the head"),
         Column("base_shape", Unit.NONE, "shape in the base"),
         Column("head_shape", Unit.NONE, "shape in the head"),
         Column("base_source", Unit.NONE, "place in the base's program"),
@@ -144,12 +126,12 @@ class PeakDiff(Result):
         return (self.head.bytes if self.head else 0) - (self.base.bytes if self.base else 0)
 
     def rows(self) -> Iterator[Row]:
-        """Yield the rows that differ, the largest difference first."""
+        """Yield the rows, largest difference first."""
         cells = [*self._groups(), *self._others()]
         yield from sorted(cells, key=lambda row: -abs(row[1]) if isinstance(row[1], int) else 0)
 
     def _others(self) -> Iterator[Row]:
-        """Yield what differs besides the groups."""
+        """Yield the other bytes that differ."""
         for label, delta in self.rest.items():
             if delta.delta:
                 change = "grown" if delta.delta > 0 else "shrunk"
@@ -183,36 +165,36 @@ class PeakDiff(Result):
 
     @property
     def row_count(self) -> int:
-        """Number of rows that differ."""
+        """Number of rows."""
         return len(self.changed) + sum(bool(delta.delta) for delta in self.rest.values())
 
     def totals(self) -> Mapping[str, int]:
-        """Return the difference of all that is allocated, of the peaks if the rest is not known."""
+        """Return the difference of all allocations, or of the peaks if the rest is not known."""
         others = sum(delta.delta or 0 for delta in self.rest.values())
         return {"delta_bytes": self.delta_bytes + others}
 
     @property
     def has_moved(self) -> bool:
-        """Whether the peak is at another place of the program."""
+        """Whether the peak is at another instruction of the program."""
         if self.base is None or self.head is None or not self.is_peak:
             return False
         return _moment(self.base) != _moment(self.head)
 
 
 def _moment(peak: SpacePeak) -> tuple[str | None, ...]:
-    """Return where a peak is, without line numbers and the scopes around it."""
+    """Return the place of a peak, without line number and enclosing scopes."""
     return last_scopes(peak.op_name), _LINE.sub("", peak.source or ""), peak.opcode
 
 
 def peak_diff(
     base: SpacePeak | None, head: SpacePeak | None, *, rest: Mapping[str, Delta] | None = None
 ) -> PeakDiff:
-    """Return what makes the difference of two peaks; None stands for a space with nothing in it.
+    """Return the differences of two peaks; None is the peak of an empty space.
 
     Args:
         base: Before.
         head: After.
-        rest: What else is allocated, by what it is; None where that is not known.
+        rest: Label to the other allocated bytes; None if they are not known.
     """
     known = head or base
     if known is None:

@@ -134,7 +134,7 @@ def _of_collectives(
             delta_bytes=row.delta_wire_bytes,
             source=row.one.source,
             op_name=row.one.op_name,
-            change=", ".join((row.change, *map(str, row.details))),
+            change=", ".join((row.change, *map(str, row.changes))),
         )
         for row in changed
         if row.is_worse and row.one.kind in kinds

@@ -147,3 +147,8 @@ class AnnotationFact:
     manual_axes: str | None
     source: str | None
     op_name: str | None
+
+    @property
+    def global_shape(self) -> str | None:
+        """The shape, which is that of the whole value."""
+        return self.shape

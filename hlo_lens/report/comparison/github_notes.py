@@ -82,7 +82,7 @@ def _collective(row: CollectiveRow, module: str) -> Annotation:
     one = row.one
     size = "?" if one.payload_bytes is None else format_bytes(one.payload_bytes)
     count = f"{row.count} x " if row.count > 1 else ""
-    what = ", ".join((row.change, *map(detail_text, row.details)))
+    what = ", ".join((row.change, *map(detail_text, row.changes)))
     text = f"{count}{one.kind} over {one.axis} of {size} in {module}: {what}"
     return Annotation(
         level="warning", title=f"{one.kind} {row.change}", message=text, source=one.source

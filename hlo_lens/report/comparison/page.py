@@ -217,7 +217,7 @@ def _collectives_table(found: CollectiveDiff) -> Table:
 
     def rows() -> Iterator[Row]:
         for cells, row in zip(found.rows(), found.changed, strict=True):
-            told = (detail for detail in row.details if detail.what != "times")
+            told = (detail for detail in row.changes if detail.what != "times")
             text = ", ".join(map(detail_text, told))
             yield (*cells[:place], text, *cells[place + 1 :])
 

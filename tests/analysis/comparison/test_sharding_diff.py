@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.comparison.sharding_diff import ONE_SIDE, OTHER_WORDS, sharding_diff
+from hlo_lens.analysis.comparison.annotation_diff import ONE_SIDE, OTHER_SYSTEM
+from hlo_lens.analysis.comparison.sharding_diff import sharding_diff
 from hlo_lens.model.snapshot.rows import AnnotationFact
 from tests.api.facts import entry, module
 
@@ -93,10 +94,10 @@ def test_equal_changes_of_annotations_are_one_row() -> None:
     shardy = dataclasses.replace(other, annotation="xla.sdy.sharding")
     words = sharding_diff(module(annotations=(fact,)), module(annotations=(shardy,)))
     assert words is not None
-    assert (words.annotations, words.problem) == ((), OTHER_WORDS.format("base", "head"))
+    assert (words.annotations, words.problem) == ((), OTHER_SYSTEM.format("base", "head"))
     mirrored = sharding_diff(module(annotations=(shardy,)), module(annotations=(fact,)))
     assert mirrored is not None
-    assert mirrored.problem == OTHER_WORDS.format("head", "base")
+    assert mirrored.problem == OTHER_SYSTEM.format("head", "base")
 
 
 def test_annotations_of_one_side_alone_are_said_not_to_be_compared() -> None:
