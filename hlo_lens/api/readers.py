@@ -14,7 +14,7 @@ from hlo_lens.analysis.dumps.reader_comparison import (
     ReaderComparison,
     ReadText,
 )
-from hlo_lens.load.dump_texts import dump_text, stored_files
+from hlo_lens.load.dump_texts import dump_text, files_at, members_of
 from hlo_lens.syntax.buffers.assignment import parse_buffer_assignment, parse_buffer_values
 from hlo_lens.syntax.buffers.live_range import parse_live_range
 from hlo_lens.syntax.buffers.memory_usage import parse_memory_usage_report
@@ -73,14 +73,15 @@ def compare_readers(path: str, *, progress: Progress | None = None) -> ReaderCom
     Raises:
         UnreadableError: If the path is missing or cannot be read.
     """
-    files = stored_files(path)
+    files = files_at(path)
     texts: list[ReadText] = []
     for done, file in enumerate(files):
-        if progress is not None:
-            progress(done, len(files))
-        found = dump_text(file)
-        if found is not None and found[0] in _PARSERS:
-            texts += (replace(text, file=_below(path, text.file)) for text in _compared(*found))
+        for inside, member in enumerate(members_of(file)):
+            if progress is not None:
+                progress(done + inside, len(files) + inside)
+            found = dump_text(member)
+            if found is not None and found[0] in _PARSERS:
+                texts += (replace(text, file=_below(path, text.file)) for text in _compared(*found))
     return ReaderComparison(texts=tuple(texts))
 
 

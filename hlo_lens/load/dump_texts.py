@@ -10,30 +10,35 @@ from hlo_lens.text.content_kind import archive_form, sniff
 from hlo_lens.text.dump_kinds import DumpKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hlo_lens.load.stored import StoredFile
     from hlo_lens.text.source import Source
 
 
-def stored_files(path: str) -> Sequence[StoredFile]:
-    """Return the files of a folder or archive, or the one file of a path.
-
-    Raises:
-        UnreadableError: If the path is an archive that cannot be read.
-    """
+def files_at(path: str) -> Sequence[DiskFile]:
+    """Return the files of a folder, archives unopened, or the one file of a path."""
     if path != STDIN and Path(path).is_dir():
         from hlo_lens.load.folder import files_of
 
         return list(files_of(Path(path)))
-    file = DiskFile(path)
-    form = None if path == STDIN else archive_form(head_of(file))
+    return [DiskFile(path)]
+
+
+def members_of(file: DiskFile) -> Iterator[StoredFile]:
+    """Yield the files in an archive; a file that is no archive itself.
+
+    Raises:
+        UnreadableError: If it is an archive that cannot be read.
+    """
+    form = None if file.path == STDIN else archive_form(head_of(file))
     if form is None:
-        return [file]
+        yield file
+        return
     from hlo_lens.load.archive import archive_files
     from hlo_lens.load.unread_files import LeftAsides
 
-    return list(archive_files(file, form, LeftAsides()))
+    yield from archive_files(file, form, LeftAsides())
 
 
 _NO_TEXT = frozenset({DumpKind.BINARY, DumpKind.ARCHIVE, DumpKind.HLO_PROTO, DumpKind.EMPTY})
