@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from hlo_lens.model.hlo.framework import FrameworkValue
 from hlo_lens.model.shapes.mesh import AxisRef, Mesh
+from hlo_lens.model.shapes.named_sharding import DimensionSharding, NamedSharding
 from hlo_lens.model.shapes.shape import Shape
-from hlo_lens.model.shapes.sharding import DimensionSharding, HloSharding, NamedSharding
+from hlo_lens.model.shapes.sharding import HloSharding
 from hlo_lens.model.shapes.tile_assignment import TileAssignment
 from hlo_lens.report.render.units import plural
 from hlo_lens.text.errors import HloLensError

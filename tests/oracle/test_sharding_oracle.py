@@ -10,14 +10,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from hlo_lens.model.shapes.mesh import AxisRef, Mesh
+from hlo_lens.model.shapes.named_sharding import DimensionSharding, NamedSharding, ShardingKind
 from hlo_lens.model.shapes.replica_groups import MeshAxesReplicaGroupList, ReplicaGroups
-from hlo_lens.model.shapes.sharding import (
-    DimensionSharding,
-    HloSharding,
-    NamedSharding,
-    ShardingKind,
-    TileAssignment,
-)
+from hlo_lens.model.shapes.sharding import HloSharding
+from hlo_lens.model.shapes.tile_assignment import TileAssignment
 from hlo_lens.syntax.shapes.replica_groups import parse_device_list
 from hlo_lens.syntax.shapes.shape import parse_shape
 from tests.oracle import xla

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.buffer_assignment.fused_bodies import ELEMENTWISE
-from hlo_lens.model.shapes.shape import primitive_type
+from hlo_lens.model.shapes.primitive_type import primitive_type
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.buffer_assignment.fused_bodies import FusedBody

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.model.shapes.named_sharding import ShardingKind
 from hlo_lens.model.shapes.partition_spec import partition_spec_text
-from hlo_lens.model.shapes.sharding import HloSharding, ShardingKind
+from hlo_lens.model.shapes.sharding import HloSharding
 from hlo_lens.model.shapes.tile_assignment import TileAssignment
 from hlo_lens.text.errors import HloLensError
 

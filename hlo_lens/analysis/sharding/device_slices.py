@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
-from hlo_lens.model.shapes.sharding import ShardingKind
+from hlo_lens.model.shapes.named_sharding import ShardingKind
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ from itertools import combinations
 from math import prod
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.shapes.sharding import HloSharding, ShardingKind
+from hlo_lens.model.shapes.named_sharding import ShardingKind
+from hlo_lens.model.shapes.sharding import HloSharding
 from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError, UsageError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
-from hlo_lens.model.shapes.sharding import ShardingKind
+from hlo_lens.model.shapes.named_sharding import ShardingKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

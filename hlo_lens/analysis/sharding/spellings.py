@@ -15,13 +15,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.model.shapes.mesh import AxisRef, Mesh
+from hlo_lens.model.shapes.named_sharding import DimensionSharding, NamedSharding, ShardingKind
 from hlo_lens.model.shapes.partition_spec import partition_spec_text
-from hlo_lens.model.shapes.sharding import (
-    DimensionSharding,
-    HloSharding,
-    NamedSharding,
-    ShardingKind,
-)
+from hlo_lens.model.shapes.sharding import HloSharding
 from hlo_lens.model.shapes.tile_assignment import TileAssignment
 
 if TYPE_CHECKING:
@@ -90,7 +86,7 @@ def sharding_spellings(
     # Two manual subgroups can divide the devices in an order that V3 cannot express, and jax does
     # not check whether the axes that it finds give these devices.
     v3 = None
-    if named is not None and named.to_v2().equivalent(plain):
+    if named is not None and HloSharding.from_named(named).equivalent(plain):
         v3 = HloSharding.parse(str(named))
     spec = None if v3 is None else v3.to_partition_spec(known)
     return ShardingSpellings(

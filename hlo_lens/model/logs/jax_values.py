@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.shapes.mesh import AxisRef, Mesh
-from hlo_lens.model.shapes.sharding import DimensionSharding, HloSharding, NamedSharding
+from hlo_lens.model.shapes.named_sharding import DimensionSharding, NamedSharding
+from hlo_lens.model.shapes.sharding import HloSharding
 from hlo_lens.text.errors import HloLensError
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class JaxValue:
             unreduced_axes=tuple(AxisRef(axis=axis) for axis in self.spec.unreduced),
         )
         try:
-            return named.to_v2()
+            return HloSharding.from_named(named)
         except HloLensError:
             return None
 

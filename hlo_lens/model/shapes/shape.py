@@ -1,21 +1,21 @@
-"""Shapes: primitive types, layouts, arrays, tuples, buffers, and how many bytes they take.
+"""Shapes: layouts, arrays, tuples, buffers, and their sizes in bytes.
 
 Two sizes are kept apart. `Shape.size_bytes` counts the elements alone, whatever the layout does
-with them (only ``E(n)`` packs them). `Shape.padded_size_bytes` adds what the first tile pads, which
-is what a TPU allocates. Neither counts the pointer table of a tuple: `Shape.tuple_table_bytes`.
+with them (only ``E(n)`` packs them). `Shape.padded_size_bytes` adds the padding of the first tile,
+as a TPU allocates. Neither counts the pointer table of a tuple: `Shape.tuple_table_bytes`.
 
 Sources: xla/shape_util.cc (ByteSizeOfElements, ArraySize, PrintHumanString), xla/layout.cc
-(Layout::Print), xla/primitive_util.h (BitWidth, ByteWidth), as of August 2026.
+(Layout::Print), as of August 2026.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypeAlias
 
+from hlo_lens.model.shapes.primitive_type import primitive_type
+from hlo_lens.model.shapes.tiling import SplitConfig, Tile, padded_count
 from hlo_lens.text.errors import UnknownNameError
 
 if TYPE_CHECKING:
@@ -26,104 +26,6 @@ ShapeIndex: TypeAlias = tuple[int, ...]
 
 MAX_NESTING = 200
 """How deep tuples may be nested; XLA's own parser has such a limit too."""
-
-_WIDTH_IN_NAME = re.compile(r"[a-z]+(\d{1,4})(?:e\d+m\d+[a-z0-9]*)?")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrimitiveType:
-    """An element type.
-
-    Attributes:
-        name: As printed, for example ``bf16``.
-        bits: Significant width (XLA's BitWidth); 1 for ``pred``, 0 for ``token`` and ``opaque``.
-        storage_bits: Bits one element takes in memory where the layout does not pack (``E(n)``).
-    """
-
-    name: str
-    bits: int
-    storage_bits: int
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes one element takes where the layout does not pack it."""
-        return self.storage_bits // 8
-
-
-def _known_types() -> dict[str, PrimitiveType]:
-    """Return XLA's primitive types by name. Source: formats of primitive_util.h."""
-    widths = {
-        0: "token opaque",
-        1: "pred s1 u1",
-        2: "s2 u2",
-        4: "s4 u4 f4e2m1fn",
-        8: "s8 u8 f8e5m2 f8e4m3 f8e4m3fn f8e4m3b11fnuz f8e5m2fnuz f8e4m3fnuz f8e3m4 f8e8m0fnu "
-        "f6e3m2fn f6e2m3fn",
-        16: "s16 u16 f16 bf16",
-        32: "s32 u32 f32",
-        64: "s64 u64 f64 c64",
-        128: "c128",
-    }
-    return {
-        name: PrimitiveType(name=name, bits=bits, storage_bits=-(-bits // 8) * 8)
-        for bits, names in widths.items()
-        for name in names.split()
-    }
-
-
-PRIMITIVE_TYPES = _known_types()
-"""Every primitive type XLA prints, by name."""
-
-
-def primitive_type(name: str) -> PrimitiveType | None:
-    """Return the primitive type of a name; None where its width is neither known nor in the name.
-
-    A type that XLA added later is taken to be as wide as the first number of its name says:
-    ``s128`` has 128 bits, ``f8e9m9`` has 8.
-    """
-    known = PRIMITIVE_TYPES.get(name)
-    if known is not None:
-        return known
-    match = _WIDTH_IN_NAME.fullmatch(name)
-    bits = int(match[1]) if match else 0
-    if not bits:
-        return None
-    return PrimitiveType(name=name, bits=bits, storage_bits=-(-bits // 8) * 8)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tile:
-    """One level of tiling: ``T(8,128)``.
-
-    Attributes:
-        dimensions: Sizes, most major first; None (``*``) joins a dimension with the next minor one.
-    """
-
-    dimensions: tuple[int | None, ...]
-
-    def __str__(self) -> str:
-        return f"({','.join('*' if size is None else str(size) for size in self.dimensions)})"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SplitConfig:
-    """A dimension stored in parts: ``SC(0:2,4)``.
-
-    Attributes:
-        dimension: Which dimension is split.
-        split_indices: Where each further part begins, ascending.
-    """
-
-    dimension: int
-    split_indices: tuple[int, ...]
-
-    def __str__(self) -> str:
-        return f"({self.dimension}:{','.join(map(str, self.split_indices))})"
-
-    def largest_part(self, size: int) -> int:
-        """Return the size of the largest part of a dimension of this size."""
-        edges = (0, *self.split_indices, size)
-        return max(end - start for start, end in itertools.pairwise(edges))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -487,27 +389,7 @@ def _padded_size_bytes(shape: Shape) -> int | None:
     for split in layout.split_configs:
         if split.dimension < len(sizes):
             sizes[split.dimension] = split.largest_part(sizes[split.dimension])
-    count = _padded_count([sizes[dimension] for dimension in layout.minor_to_major], layout)
+    ordered = [sizes[dimension] for dimension in layout.minor_to_major]
+    alignment = layout.tail_padding_alignment_in_elements
+    count = padded_count(ordered, layout.tiles[0].dimensions, alignment)
     return _bytes_of(shape, count)
-
-
-def _padded_count(sizes: Sequence[int], layout: Layout) -> int:
-    """Return the padded number of elements, given the sizes of the dimensions, minor first."""
-    count = 1
-    joined = 1
-    tile: int | None = 1
-    for position, tile_size in enumerate(reversed(layout.tiles[0].dimensions)):
-        size = sizes[position] if position < len(sizes) else 1
-        if tile_size is None:
-            joined *= size
-        else:
-            count *= _round_up(joined, tile or 1)
-            joined, tile = size, tile_size
-    count *= _round_up(joined, tile or 1)
-    count *= math.prod(sizes[len(layout.tiles[0].dimensions) :])
-    return _round_up(count, layout.tail_padding_alignment_in_elements)
-
-
-def _round_up(number: int, multiple: int) -> int:
-    """Return the smallest multiple that is not below a number; a multiple of 0 changes nothing."""
-    return -(-number // multiple) * multiple if multiple else number

@@ -14,45 +14,30 @@ xla/hlo/ir/named_sharding.cc, as of August 2026; jax/_src/sharding_impls.py
 from __future__ import annotations
 
 import dataclasses
-import enum
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, overload
 
 from hlo_lens.model.shapes.mesh import AxisRef, Mesh, MeshLike
+from hlo_lens.model.shapes.named_sharding import (
+    DimensionSharding,
+    NamedSharding,
+    ShardingKind,
+    spec_of_dimensions,
+)
 from hlo_lens.model.shapes.partition_spec import partition_spec
-from hlo_lens.model.shapes.tile_assignment import TileAssignment
+from hlo_lens.model.shapes.shape import Shape
+from hlo_lens.model.shapes.tile_identity import divided_counts, tiles_by_device
 from hlo_lens.text.errors import DumpMismatchError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.model.shapes.partition_spec import PartitionSpec
-    from hlo_lens.model.shapes.shape import Shape
+    from hlo_lens.model.shapes.tile_assignment import TileAssignment
 
-__all__ = [
-    "AxisRef",
-    "DimensionSharding",
-    "HloSharding",
-    "Mesh",
-    "NamedSharding",
-    "ShardGroup",
-    "ShardingKind",
-    "TileAssignment",
-]
-
-
-class ShardingKind(enum.Enum):
-    """What a sharding, or the devices that share a tile, do."""
-
-    REPLICATED = "replicated"
-    MAXIMAL = "maximal"
-    MANUAL = "manual"
-    UNKNOWN = "unknown"
-    UNREDUCED = "unreduced"
-    TILED = "tiled"
-    TUPLE = "tuple"
+_Meaning: TypeAlias = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,96 +54,6 @@ class ShardGroup:
 
     def __str__(self) -> str:
         return f"{self.keyword} {self.group_id}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DimensionSharding:
-    """Mesh axes that divide one dimension.
-
-    Attributes:
-        axes: Axes, most major first.
-        is_open: Whether propagation may add axes (``?``); no effect on where data is.
-    """
-
-    axes: tuple[AxisRef, ...] = ()
-    is_open: bool = False
-
-    def __str__(self) -> str:
-        return f"{{{', '.join([*map(str, self.axes), *(['?'] if self.is_open else [])])}}}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedSharding:
-    """A sharding by mesh axes (V3).
-
-    Attributes:
-        mesh: The mesh.
-        dim_shardings: One for each dimension; missing ones at the end are not divided.
-        replicated_axes: Axes that must not be used.
-        unreduced_axes: Axes along which partial results are still to be summed.
-        manual_axes: Axes along which the program already works on its own part.
-        reduction: How results along unreduced axes are combined, if printed: ``max``.
-    """
-
-    mesh: Mesh
-    dim_shardings: tuple[DimensionSharding, ...] = ()
-    replicated_axes: tuple[AxisRef, ...] = ()
-    unreduced_axes: tuple[AxisRef, ...] = ()
-    manual_axes: tuple[AxisRef, ...] = ()
-    reduction: str | None = None
-
-    def to_v2(self) -> HloSharding:
-        """Return the same sharding as an array of devices.
-
-        Raises UnknownNameError or UsageError where axes are not of the mesh, or overlap.
-        """
-        mesh = self.mesh
-        if mesh.is_maximal:
-            return HloSharding(kind=ShardingKind.MAXIMAL, device=mesh.device_ids[0])
-        dims = [dim.axes for dim in self.dim_shardings]
-        kinds = (self.manual_axes, self.unreduced_axes, self.replicated_axes)
-        axes = [axis for group in (*dims, *kinds) for axis in group]
-        split = mesh.split(axes)
-        groups = dict(zip(axes, split.groups, strict=True))
-        parts = [[part for axis in group for part in groups[axis]] for group in (*dims, *kinds)]
-        parts[-1] = sorted((*parts[-1], *split.rest))
-        sizes = [math.prod(split.sizes[part] for part in group) for group in parts]
-        subgroups = [
-            (kind, size)
-            for kind, size in zip(_SUBGROUP_ORDER, sizes[len(dims) :], strict=True)
-            if size > 1
-        ]
-        dimensions = (*sizes[: len(dims)], *(size for _, size in subgroups))
-        if math.prod(sizes[: len(dims)]) == 1 and len(subgroups) < 2:
-            return HloSharding(kind=subgroups[0][0] if subgroups else self._kind_on_one_device())
-        order = [part for group in parts for part in group]
-        tiles = mesh.assignment.rearranged(split.sizes, order, dimensions)
-        return HloSharding.tiled(tiles, tuple(kind for kind, _ in subgroups))
-
-    def _kind_on_one_device(self) -> ShardingKind:
-        """Return the kind where every axis has size 1, so that sizes do not tell it."""
-        if bool(self.manual_axes) == bool(self.unreduced_axes):
-            return ShardingKind.REPLICATED
-        return ShardingKind.MANUAL if self.manual_axes else ShardingKind.UNREDUCED
-
-    def __str__(self) -> str:
-        if self.mesh.is_maximal:
-            return f"{{{self.mesh}}}"
-        fields = [str(self.mesh), f"[{', '.join(map(str, self.dim_shardings))}]"]
-        for name, axes in (
-            ("replicated=", self.replicated_axes),
-            (f"unreduced={self.reduction or ''}", self.unreduced_axes),
-            ("manual=", self.manual_axes),
-        ):
-            if axes:
-                fields.append(f"{name}{{{', '.join(map(str, axes))}}}")
-        return f"{{{', '.join(fields)}}}"
-
-
-_SUBGROUP_ORDER = (ShardingKind.MANUAL, ShardingKind.UNREDUCED, ShardingKind.REPLICATED)
-"""In which order XLA puts the devices that share a tile."""
-
-_Meaning: TypeAlias = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +110,19 @@ class HloSharding:
         return cls(kind=kind, tile_assignment=tiles, subgroup_types=subgroup_types)
 
     @classmethod
+    def from_named(cls, named: NamedSharding) -> HloSharding:
+        """Return a sharding by mesh axes in V2 form: as an array of devices.
+
+        Raises:
+            UnknownNameError: If an axis is not in the mesh.
+            UsageError: If axes overlap, or sub-axes do not divide their axis.
+        """
+        kind, tiles, subgroup_types = named.to_tiles()
+        if kind is ShardingKind.MAXIMAL:
+            return cls(kind=kind, device=named.mesh.device_ids[0])
+        return cls(kind=kind) if tiles is None else cls.tiled(tiles, subgroup_types)
+
+    @classmethod
     def from_partition_spec(
         cls, mesh: MeshLike, spec: PartitionSpec, *, rank: int | None = None
     ) -> HloSharding:
@@ -232,7 +140,7 @@ class HloSharding:
         dims = [() if e is None else (e,) if isinstance(e, str) else tuple(e) for e in spec]
         dims += [()] * ((rank or 0) - len(dims))
         shardings = [DimensionSharding(axes=tuple(AxisRef(axis=a) for a in dim)) for dim in dims]
-        return NamedSharding(mesh=Mesh.of(mesh), dim_shardings=tuple(shardings)).to_v2()
+        return cls.from_named(NamedSharding(mesh=Mesh.of(mesh), dim_shardings=tuple(shardings)))
 
     @property
     def form(self) -> str:
@@ -300,13 +208,28 @@ class HloSharding:
             raise UnknownNameError(message)
         return index[: len(self.tile_counts)]
 
-    def shard_shape(self, shape: Shape) -> Shape:
+    @overload
+    def shard_shape(self, shape: Shape) -> Shape: ...
+    @overload
+    def shard_shape(self, shape: Sequence[int]) -> tuple[int, ...]: ...
+    def shard_shape(self, shape: Shape | Sequence[int]) -> Shape | tuple[int, ...]:
         """Return the shape of one device's part: each dimension divided, rounded up.
 
         The last devices may own less of it, or nothing. A sharding that is no tuple holds for every
-        leaf of a tuple shape. Raises DumpMismatchError where ranks or element counts differ.
-        Source: HloSharding::TileShape.
+        leaf of a tuple shape. Source: HloSharding::TileShape.
+
+        Args:
+            shape: A shape, or the sizes of an array; the result is of the same type.
+
+        Raises:
+            DumpMismatchError: If ranks or element counts differ.
+            UsageError: If sizes are given to the sharding of a tuple.
+
+        >>> HloSharding.parse("{devices=[4,2]<=[8]}").shard_shape((16, 32))
+        (4, 16)
         """
+        if not isinstance(shape, Shape):
+            return self._shard_sizes(shape)
         if not shape.is_tuple and self.kind is not ShardingKind.TUPLE:
             return _tile_shape(self, shape)
         leaves = [leaf for _, leaf in shape.leaves()]
@@ -316,6 +239,15 @@ class HloSharding:
             raise DumpMismatchError(message)
         pairs = zip(shardings, leaves, strict=False)
         return shape.with_leaves(_tile_shape(sharding, leaf) for sharding, leaf in pairs)
+
+    def _shard_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Return the sizes of one device's part of an array."""
+        if self.kind is ShardingKind.TUPLE:
+            message = "a tuple sharding has no shape of one array; ask its elements"
+            raise UsageError(message)
+        if self.kind is not ShardingKind.TILED:
+            return tuple(sizes)
+        return tuple(size or 0 for size in _tile_sizes(self, sizes, tuple(sizes)))
 
     def replication_factor(self, num_devices: int | None = None) -> int | None:
         """Return how many devices hold each element.
@@ -362,7 +294,10 @@ class HloSharding:
         if self.named is None:
             return self
         return dataclasses.replace(
-            self.named.to_v2(), reduction=self.reduction, metadata=self.metadata, text=""
+            HloSharding.from_named(self.named),
+            reduction=self.reduction,
+            metadata=self.metadata,
+            text="",
         )
 
     def to_partition_spec(self, mesh: MeshLike | None = None) -> PartitionSpec | None:
@@ -387,7 +322,7 @@ class HloSharding:
         if self.kind not in {ShardingKind.TILED, ShardingKind.REPLICATED}:
             return None
         if self.named is not None and given == own:
-            read = _read_off(self.named.dim_shardings)
+            read = spec_of_dimensions(self.named.dim_shardings)
             if read is not None:
                 return read
         if self.kind is ShardingKind.REPLICATED:
@@ -408,67 +343,29 @@ class HloSharding:
         reduction = self.reduction or "sum"
         if self.kind is not ShardingKind.TILED or tiles is None:
             return (self.kind, self.device, reduction)
-        counts = self.tile_counts
-        weights = _weights(tiles.dimensions, len(counts), self.subgroup_types)
-        if not any(any(row) for row in weights):
+        devices = tiles_by_device(tiles, len(self.tile_counts), self.subgroup_types)
+        if devices is None:
             return (ShardingKind.REPLICATED, None, reduction)
-        keys = (
-            tuple(sum(w * i for w, i in zip(row, index, strict=True)) for row in weights)
-            for index in itertools.product(*map(range, tiles.dimensions))
-        )
-        devices = dict(zip(tiles.devices(), keys, strict=True))
-        return (self.kind, _stripped(counts), reduction, devices)
+        return (self.kind, divided_counts(self.tile_counts), reduction, devices)
 
 
 def _tile_shape(sharding: HloSharding, shape: Shape) -> Shape:
     """Return the shape of one device's part of a leaf."""
-    counts = sharding.tile_counts
     if sharding.kind is not ShardingKind.TILED or shape.is_token or shape.is_opaque:
         return shape
-    if len(counts) > shape.rank or (len(counts) < shape.rank and sharding.named is None):
-        message = f"sharding {sharding.text} is for {len(counts)} dimensions, {shape} has "
-        raise DumpMismatchError(message + str(shape.rank))
-    pairs = itertools.zip_longest(shape.dimensions, counts, fillvalue=1)
-    sizes = tuple(None if size is None else -(-size // (count or 1)) for size, count in pairs)
-    return dataclasses.replace(shape, dimensions=sizes)
+    return dataclasses.replace(shape, dimensions=_tile_sizes(sharding, shape.dimensions, shape))
 
 
-def _weights(
-    dimensions: Sequence[int], rank: int, subgroup_types: Sequence[ShardingKind]
-) -> list[list[int]]:
-    """Return, for each number that tells devices apart, how it follows from a tile index.
-
-    One number for each divided dimension, and one for each kind of subgroup but the replicated.
-    """
-    divided = [dimension for dimension in range(rank) if dimensions[dimension] > 1]
-    rows = [[int(other == this) for other in range(len(dimensions))] for this in divided]
-    for kind in (ShardingKind.MANUAL, ShardingKind.UNREDUCED, ShardingKind.MAXIMAL):
-        row = [0] * len(dimensions)
-        weight = 1
-        for place in range(len(dimensions) - 1, rank - 1, -1):
-            if subgroup_types[place - rank] is kind and dimensions[place] > 1:
-                row[place] = weight
-                weight *= dimensions[place]
-        rows.append(row)
-    return rows
-
-
-def _stripped(counts: tuple[int, ...]) -> tuple[int, ...]:
-    """Return tile counts without those at the end that divide nothing."""
-    end = len(counts)
-    while end and counts[end - 1] == 1:
-        end -= 1
-    return counts[:end]
-
-
-def _read_off(dims: Sequence[DimensionSharding]) -> PartitionSpec | None:
-    """Return the axes of each dimension as a partition spec; None if there are sub-axes."""
-    if any(axis.size is not None for dim in dims for axis in dim.axes):
-        return None
-    entries = [tuple(axis.axis for axis in dim.axes) for dim in dims]
-    while entries and not entries[-1]:
-        entries.pop()
-    return tuple(entry[0] if len(entry) == 1 else entry or None for entry in entries)
+def _tile_sizes(
+    sharding: HloSharding, sizes: Sequence[int | None], shown: object
+) -> tuple[int | None, ...]:
+    """Return the sizes of one device's part of an array; `shown` is the array in messages."""
+    counts = sharding.tile_counts
+    if len(counts) > len(sizes) or (len(counts) < len(sizes) and sharding.named is None):
+        message = f"sharding {sharding.text} is for {len(counts)} dimensions, {shown} has "
+        raise DumpMismatchError(message + str(len(sizes)))
+    pairs = itertools.zip_longest(sizes, counts, fillvalue=1)
+    return tuple(None if size is None else -(-size // (count or 1)) for size, count in pairs)
 
 
 def _printed(sharding: HloSharding) -> str:

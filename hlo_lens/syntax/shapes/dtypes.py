@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_lens.model.shapes.shape import PRIMITIVE_TYPES
+from hlo_lens.model.shapes.primitive_type import PRIMITIVE_TYPES
 
 _NAMES = {"bfloat16": "bf16", "bool": "pred", "half": "f16", "single": "f32", "double": "f64"}
 _PREFIXES = {"bfloat": "bf", "float": "f", "uint": "u", "int": "s", "complex": "c"}

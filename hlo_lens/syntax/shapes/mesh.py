@@ -7,7 +7,7 @@ import re
 from typing import Any, NamedTuple
 
 from hlo_lens.model.shapes.mesh import AxisRef, Mesh
-from hlo_lens.model.shapes.sharding import DimensionSharding, NamedSharding, ShardingKind
+from hlo_lens.model.shapes.named_sharding import DimensionSharding, NamedSharding, ShardingKind
 from hlo_lens.model.shapes.tile_assignment import TileAssignment
 from hlo_lens.syntax.grammar.misplaced import MisplacedError, whole_number
 

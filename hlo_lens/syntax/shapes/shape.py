@@ -11,7 +11,8 @@ from __future__ import annotations
 import functools
 import re
 
-from hlo_lens.model.shapes.shape import MAX_NESTING, Layout, Shape, Tile
+from hlo_lens.model.shapes.shape import MAX_NESTING, Layout, Shape
+from hlo_lens.model.shapes.tiling import Tile
 from hlo_lens.text.errors import DumpSyntaxError
 
 REMEMBERED_LENGTH = 1 << 16

@@ -12,7 +12,8 @@ import functools
 import re
 from typing import Any
 
-from hlo_lens.model.shapes.sharding import HloSharding, ShardingKind
+from hlo_lens.model.shapes.named_sharding import ShardingKind
+from hlo_lens.model.shapes.sharding import HloSharding
 from hlo_lens.syntax.grammar.misplaced import MisplacedError
 from hlo_lens.syntax.shapes.mesh import (
     AXIS_REFS,
@@ -122,4 +123,4 @@ def _named(match: re.Match[str]) -> HloSharding | None:
         for dim in _PRINTED_DIMENSION.findall(dims)
     ]
     named = named_sharding(printed_mesh(axes, view, order, ids), found)
-    return dataclasses.replace(named.to_v2(), named=named, text="")
+    return dataclasses.replace(HloSharding.from_named(named), named=named, text="")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from lark import Token, v_args
 
-from hlo_lens.model.shapes.sharding import HloSharding, ShardGroup, ShardingKind
+from hlo_lens.model.shapes.named_sharding import ShardingKind
+from hlo_lens.model.shapes.sharding import HloSharding, ShardGroup
 from hlo_lens.syntax.grammar.errors import parse_with
 from hlo_lens.syntax.grammar.files import build_parser
 from hlo_lens.syntax.grammar.misplaced import MisplacedError, present, whole_number
@@ -99,7 +100,7 @@ class ShardingTransformer(MeshTransformer):
             named = dataclasses.replace(
                 named_sharding(mesh, found), reduction=extra.get("reduction")
             )
-            sharding = named.to_v2()
+            sharding = HloSharding.from_named(named)
         except UsageError as error:
             raise MisplacedError.at_token(brace, str(error)) from error
         return dataclasses.replace(sharding, named=named, text="", **extra)

@@ -12,7 +12,8 @@ from hlo_lens import HloSharding, Shape
 from hlo_lens.analysis.sharding.device_slices import device_slices
 from hlo_lens.analysis.sharding.spellings import sharding_spellings
 from hlo_lens.model.shapes.mesh import Mesh
-from hlo_lens.model.shapes.sharding import ShardingKind, TileAssignment
+from hlo_lens.model.shapes.named_sharding import ShardingKind
+from hlo_lens.model.shapes.tile_assignment import TileAssignment
 from hlo_lens.text.errors import DumpMismatchError, UsageError
 
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hlo_lens import Shape
-from hlo_lens.model.shapes.shape import (
-    PRIMITIVE_TYPES,
-    Layout,
-    ProgramShape,
-    Tile,
-    primitive_type,
-)
+from hlo_lens.model.shapes.primitive_type import PRIMITIVE_TYPES, primitive_type
+from hlo_lens.model.shapes.shape import Layout, ProgramShape
+from hlo_lens.model.shapes.tiling import Tile
 from hlo_lens.text.errors import UnknownNameError
 
 

@@ -11,17 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hlo_lens import HloSharding, Shape
-from hlo_lens.model.shapes.sharding import (
-    AxisRef,
-    DimensionSharding,
-    Mesh,
-    NamedSharding,
-    ShardingKind,
-    TileAssignment,
-)
+from hlo_lens.model.shapes.mesh import AxisRef, Mesh
+from hlo_lens.model.shapes.named_sharding import DimensionSharding, NamedSharding, ShardingKind
+from hlo_lens.model.shapes.tile_assignment import TileAssignment
 from hlo_lens.text.errors import DumpMismatchError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hlo_lens.model.shapes.partition_spec import PartitionSpec
 
 X4Y2 = Mesh(axis_names=("x", "y"), axis_sizes=(4, 2))
@@ -237,6 +234,32 @@ def test_sharding_of_another_rank_does_not_fit(sharding: str, shape: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("sharding", "sizes", "shard"),
+    [
+        ("{devices=[4,2]<=[8]}", (16, 32), (4, 16)),
+        ("{devices=[4,2]<=[8]}", [17, 31], (5, 16)),
+        ("{devices=[2,1,4]<=[8] last_tile_dim_replicate}", (7, 3), (4, 3)),
+        ("{mesh['x'=2,'y'=4], [{'y'}]}", (8, 5), (2, 5)),
+        ("{replicated}", (8,), (8,)),
+        ("{replicated}", (), ()),
+    ],
+)
+def test_shard_shape_of_sizes_is_sizes(
+    sharding: str, sizes: Sequence[int], shard: tuple[int, ...]
+) -> None:
+    parsed = HloSharding.parse(sharding)
+    assert parsed.shard_shape(sizes) == shard
+    assert parsed.shard_shape(Shape(element_type="s8", dimensions=tuple(sizes))).dimensions == shard
+
+
+def test_sizes_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(DumpMismatchError, match=r"for 2 dimensions, \(16,\) has 1"):
+        HloSharding.parse("{devices=[4,2]<=[8]}").shard_shape((16,))
+    with pytest.raises(UsageError, match="ask its elements"):
+        HloSharding.parse("{{replicated}, {replicated}}").shard_shape((16,))
+
+
+@pytest.mark.parametrize(
     ("text", "num_devices", "is_replicated"),
     [
         ("{replicated}", None, True),
@@ -337,9 +360,9 @@ def test_sub_axes_that_do_not_divide_are_refused() -> None:
         return NamedSharding(mesh=X4Y2, dim_shardings=(DimensionSharding(axes=axes),))
 
     with pytest.raises(UsageError, match="does not divide an axis of size 4"):
-        named(AxisRef(axis="x", pre_size=1, size=3)).to_v2()
+        named(AxisRef(axis="x", pre_size=1, size=3)).to_tiles()
     with pytest.raises(UsageError, match="overlap"):
-        named(AxisRef(axis="x", pre_size=1, size=2), AxisRef(axis="x")).to_v2()
+        named(AxisRef(axis="x", pre_size=1, size=2), AxisRef(axis="x")).to_tiles()
 
 
 def test_parts_of_one_axis_may_not_cut_across_each_other() -> None:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hlo_lens.model.shapes.shape import Layout, Shape, SplitConfig, Tile
+from hlo_lens.model.shapes.shape import Layout, Shape
+from hlo_lens.model.shapes.tiling import SplitConfig, Tile
 from hlo_lens.syntax.shapes.shape import parse_shape
 from hlo_lens.syntax.shapes.shape_grammar import parse_shape_with_grammar
 from hlo_lens.text.errors import DumpSyntaxError

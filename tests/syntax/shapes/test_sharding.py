@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hlo_lens.model.shapes.sharding import HloSharding, ShardGroup, ShardingKind
+from hlo_lens.model.shapes.named_sharding import ShardingKind
+from hlo_lens.model.shapes.sharding import HloSharding, ShardGroup
 from hlo_lens.syntax.shapes.sharding import parse_sharding
 from hlo_lens.text.errors import DumpSyntaxError
 
