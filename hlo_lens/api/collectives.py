@@ -34,15 +34,15 @@ def collectives(
     (4, 16777216)
 
     Args:
-        program: What there is.
-        module: Which module, where there are several.
-        mesh: Names the axes, where no text does: ``{"data": 2, "model": 4}``.
+        program: A path, HLO text, or what was read from either.
+        module: Regular expression for the name of the module, where there are several.
+        mesh: Mesh that names the axes, where no text does: ``{"data": 2, "model": 4}``.
     """
     return analysis_of(program, module, mesh).collectives
 
 
 def loops(program: Program, *, module: str | None = None) -> Loops:
-    """Return the loops and branches of a module with what they communicate.
+    """Return the loops and branches of a module with their communication.
 
     >>> import hlo_lens
     >>> hlo_lens.loops("sample_dumps/cpu/tp_mlp/compiled.txt").to_frame()["loop"].tolist()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def examine(
     path: str | None, *, reference: bool = False, progress: Progress | None = None
 ) -> Examination:
-    """Return versions, variables and, of a dump, what it has and lacks.
+    """Return the state of this machine and of a dump.
 
     Args:
         path: File, folder or archive; None for the machine alone.
@@ -65,13 +65,13 @@ def examine(
 
 
 def _readers(path: str, progress: Progress | None) -> ReaderComparison:
-    from hlo_lens.api.readers import compare_readers  # Lark, which others must not pay
+    from hlo_lens.api.readers import compare_readers  # imports Lark
 
     return compare_readers(path, progress=progress)
 
 
 def _variables() -> list[Finding]:
-    """Return what is to be said of the variables of this process."""
+    """Return findings on the environment variables of this process."""
     names = other_flags(os.environ.get("XLA_FLAGS"))
     flags = jaxlib_flags(names) if names else None
     if flags is None:
@@ -82,7 +82,7 @@ def _variables() -> list[Finding]:
 
 
 def _reasons(path: str, error: HloLensError) -> list[Finding]:
-    """Return why nothing could be read."""
+    """Return findings on a path in which nothing could be read."""
     exists = path == "-" or Path(path).exists()
     if exists and not isinstance(error, EmptyDumpError):
         return [Finding(ERROR, str(error).splitlines()[0])]

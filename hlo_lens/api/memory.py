@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def memory(program: Program, *, module: str | None = None) -> MemoryResults:
-    """Return the memory of a module: ``statement``, ``peak`` and the layout behind them.
+    """Return the memory of a module: ``statement``, ``peak`` and their buffer layout.
 
     >>> import hlo_lens
     >>> memory = hlo_lens.memory("sample_dumps/tpu/tp_mlp")

@@ -1,4 +1,4 @@
-"""Arguments of the API: what a program may be given as, and the modules in it."""
+"""Arguments of the API: the types a program may have, and the modules in it."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def one_module(program: Program, module: str | None = None) -> ModuleDump:
     found = modules_of(program, module=module)
     if len(found) != 1:
         names = listed([one.name for one in found], _NAMES_SHOWN)
-        message = f"there are {len(found)} modules, say which with module=: {names}"
+        message = f"there are {len(found)} modules; choose one with module=: {names}"
         raise UsageError(message)
     return found[0]
 
@@ -120,7 +120,7 @@ def analysis_of(
 
 
 def with_progress(modules: Sequence[T], progress: Progress | None) -> Iterator[T]:
-    """Yield modules; where there are several, report before each how many are done."""
+    """Yield modules; report the number done before each, if there are several."""
     for done, module in enumerate(modules):
         if progress is not None and len(modules) > 1:
             progress(done, len(modules))

@@ -10,6 +10,7 @@ from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.load.workers import map_modules
 from hlo_lens.report.program.passes import passes_page
 from hlo_lens.report.render.envelope import report_of_pages
+from hlo_lens.report.render.units import listed
 from hlo_lens.text.errors import MissingDumpError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.report.render.table import Report
 
+_NAMES_SHOWN = 8
 _FLAG = "--xla_dump_to=DIR --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=.*"
 
 
@@ -56,7 +58,7 @@ def modules_with_passes(modules: Sequence[ModuleDump]) -> list[ModuleDump]:
     whole = [m for m in found if any(stage.pass_number is None for stage in m.stages)]
     if not found:
         names = sorted({stage.name for module in modules for stage in module.stages})
-        there = f"there is {', '.join(names[:8])}" if names else "its names tell no stage"
+        there = f"there is {listed(names, _NAMES_SHOWN)}" if names else "its names show no stage"
         message = (
             f"no texts of single passes in this dump ({there}); compile again with "
             f'XLA_FLAGS="{_FLAG}"'
@@ -68,7 +70,7 @@ def modules_with_passes(modules: Sequence[ModuleDump]) -> list[ModuleDump]:
 def track(
     module: ModuleDump, subjects: Sequence[Subject], *, progress: Progress | None = None
 ) -> tuple[PassTrack, ...]:
-    """Return how each subject changed over the texts of a module.
+    """Return the changes of each subject over the texts of a module.
 
     Raises:
         UnknownNameError: If a name is in no text.

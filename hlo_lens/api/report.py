@@ -1,4 +1,4 @@
-"""The report on modules: what a compiled program is, on one page."""
+"""Report on modules: a summary of each compiled program on one page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def report_on(program: Program, *, module: str | None = None) -> Report:
-    """Return what ``hlo-lens report`` says: ``print`` shows text, a notebook tables.
+    """Return the output of ``hlo-lens report``: ``print`` shows text, a notebook tables.
 
     ``data`` has the same for scripts.
 

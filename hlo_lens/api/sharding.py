@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def shardings(
     program: Program, *, module: str | None = None, mesh: MeshLike | None = None
 ) -> ShardingTable:
-    """Return how the parameters and outputs of a module lie over the devices.
+    """Return the shardings of the parameters and outputs of a module.
 
     >>> import hlo_lens
     >>> table = hlo_lens.shardings("sample_dumps/tpu/tp_mlp")
@@ -32,9 +32,9 @@ def shardings(
     ["params['w_in']", "P(None, None, 'model')"]
 
     Args:
-        program: What there is.
-        module: Which module, where there are several.
-        mesh: Names the axes; else the mesh that arguments or texts name.
+        program: A path, HLO text, or what was read from either.
+        module: Regular expression for the name of the module, where there are several.
+        mesh: Mesh that names the axes; None for the one that arguments or texts name.
     """
     known = analysis_of(program, module, mesh)
     if known.sharding_table is None:
@@ -44,7 +44,7 @@ def shardings(
 
 
 def signature(program: Program, *, module: str | None = None) -> EntrySignature:
-    """Return the parameters and outputs of a module, on one device where it is partitioned.
+    """Return the parameters and outputs of a module; of one device if it is partitioned.
 
     >>> import hlo_lens
     >>> first = hlo_lens.signature("sample_dumps/tpu/tp_mlp").parameters[0]

@@ -109,7 +109,7 @@ ENTRY %main {
         (
             "%q",
             "%other",
-            "first in what things are called, at main/q:   rank_0: q = ",
+            "first in names, at main/q:   rank_0: q = ",
         ),
     ],
 )

@@ -37,8 +37,8 @@ def test_people_see_the_pass(tmp_path: Path) -> None:
     write(tmp_path, {f"module_0000.m.{stage}.txt": text for stage, text in PASSES})
     out = run(tmp_path, "--track", "copy").stdout
     assert "appears     by one in pipeline outer (0 -> 1, 0001): c" in out
-    assert "there again by adding_copies in pipeline copy-insertion" in out
-    assert "appears   it is there from the start" in run(tmp_path, "--track", "r").stdout
+    assert "present again by adding_copies in pipeline copy-insertion" in out
+    assert "appears   present from the start" in run(tmp_path, "--track", "r").stdout
     assert "changes   none" in run(tmp_path, "--track", "all-gather").stdout
 
 
@@ -46,7 +46,7 @@ def test_texts_that_stand_between_passes_are_told_and_left_out(tmp_path: Path) -
     texts = {f"module_0000.m.{stage}.txt": text for stage, text in PASSES}
     write(tmp_path, {**texts, "module_0000.m.after_spmd_partitioner.txt": PASSES[0][1]})
     out = run(tmp_path, "--track", "copy").stdout
-    assert "between which passes they stand: after_spmd_partitioner" in out
+    assert "show no place among the passes: after_spmd_partitioner" in out
     data = json.loads(run(tmp_path, "--track", "copy", "-f", "json").stdout)
     assert data["modules"][0]["left_out"] == ["after_spmd_partitioner"]
 

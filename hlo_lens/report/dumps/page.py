@@ -1,4 +1,4 @@
-"""What hlo-lens doctor says: versions, variables, how to make a dump, and what this one lacks."""
+"""Page of ``hlo-lens doctor``: versions, variables, recipes for dumps, state of a dump."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ RECIPES: tuple[tuple[str, str], ...] = (
         "jax.jit(f).lower(*args).compile() writes the dump; arguments may be abstract",
     ),
 )
-"""What one wants, and how to get it."""
+"""Purposes of a dump, with the command or flag for each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
-    """What was looked at.
+    """State of a machine and, if a path was given, of a dump.
 
     Attributes:
-        versions: Name to version; None for what is not installed.
-        variables: What is to be said of the variables.
-        path: The dump; None where none was named.
-        dump: What it holds; None where it holds nothing that can be read.
-        health: What it has and lacks.
-        findings: What is to be said of it beside.
-        readers: Its texts, read by the scanner and by the grammar; None if not asked for.
+        versions: Name to version; None for packages that are not installed.
+        variables: Findings on the environment variables.
+        path: Path of the dump; None for the machine alone.
+        dump: The dump; None where nothing in the path can be read.
+        health: Texts that the dump has and lacks.
+        findings: Other findings on the dump.
+        readers: Its texts, read by the scanner and by the grammar; None if not requested.
     """
 
     versions: Mapping[str, str | None]
@@ -98,7 +98,7 @@ def _sections(examination: Examination, findings: Sequence[Finding]) -> Iterator
 
 
 def _told(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
-    """Yield the findings as lines with their level in front."""
+    """Yield the findings as lines, labelled by their level."""
     for finding in findings:
         yield finding.level, f"{finding.what}; {finding.remedy}" if finding.remedy else finding.what
 

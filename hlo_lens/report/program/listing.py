@@ -1,4 +1,4 @@
-"""A listing of modules for people and for scripts."""
+"""Page of ``hlo-lens ls``: modules in groups, compiles, processes."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def ls_page(listing: Listing) -> Report:
 
 
 def _object(facts: ListingFacts, groups: ModuleGroups) -> Mapping[str, object]:
-    """Return the facts of one module, with the mark where it is the one that has it."""
+    """Return the JSON object of one module, with the mark of its group if it is the largest."""
     mark = next((g.mark for g in groups.groups if g.mark and g.largest is facts), None)
     signature = None if facts.signature is None else list(facts.signature)
     return {**asdict(facts), "signature": signature, "mark": mark}
@@ -131,7 +131,7 @@ def _measures(group: ModuleGroup) -> str:
 
 
 def _verdicts(across: AcrossProcesses) -> Iterator[str]:
-    """Yield how many programs are the same in all processes, and what is wrong with the others."""
+    """Yield the number of programs of each verdict, with an example."""
     words = {
         SAME: "the same",
         SAME_BUT_NAMES: "the same up to names",
@@ -199,14 +199,14 @@ def _title(listing: Listing) -> str:
 _RETRACE_COLUMNS = (
     Column("module", Unit.NONE, "name of the module"),
     Column("process", Unit.NONE, "folder of the process that compiled it"),
-    Column("compiles", Unit.COUNT, "how often for these shapes"),
+    Column("compiles", Unit.COUNT, "compiles for these shapes"),
     Column("differs", Unit.NONE, "parameters whose shapes are not those of the first compile"),
     Column("parameters", Unit.NONE, "shapes of all parameters"),
 )
 
 
 def _retraces(groups: Sequence[ModuleGroup]) -> Table:
-    """Return what functions were compiled more than once, and for what."""
+    """Return the table of functions that were compiled more than once."""
     rows: list[Row] = [
         (group.name, group.process, count, _changes(group, shapes), shapes)
         for group in groups
@@ -233,9 +233,9 @@ def _changes(group: ModuleGroup, shapes: tuple[str, ...]) -> str:
 
 
 _ASIDE_COLUMNS = (
-    Column("kind", Unit.NONE, "what the files are"),
-    Column("count", Unit.COUNT, "how many"),
-    Column("example", Unit.NONE, "path of the first"),
+    Column("kind", Unit.NONE, "kind of file"),
+    Column("count", Unit.COUNT, "number of files"),
+    Column("example", Unit.NONE, "path of the first file"),
 )
 
 
@@ -275,7 +275,7 @@ def _notes(facts: Sequence[ListingFacts], groups: ModuleGroups) -> Iterator[str]
     if count:
         yield f"memory of {plural(count, 'module')} is an estimate: there is no buffer assignment"
     if any(g.largest.flops is None and g.largest.flops_at_least is not None for g in groups.groups):
-        yield "flops are left empty where a loop's trip count or a shape is not known"
+        yield "flops are empty where a loop's trip count or a shape is unknown"
     opaque = sum(one.opaque for one in facts)
     if opaque:
-        yield f"flops leave out {plural(opaque, 'custom call')} of which nobody knows what they do"
+        yield f"flops leave out {plural(opaque, 'custom call')} whose arithmetic is unknown"

@@ -1,7 +1,7 @@
-"""The report on modules, for people: what to read first.
+"""Page of one module in ``hlo-lens report``.
 
-Order of a section: what the module is, its interface, its communication; then the largest
-instructions and the source lines that own the most bytes; then the lists that are looked up.
+Order of a section: identity, interface and communication; then the largest instructions and the
+source lines with the most bytes; then lists for looking things up.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hlo_lens.report.collectives.page import (
 from hlo_lens.report.program.objects import GAP_COLUMNS, module_object, object_without_hlo
 from hlo_lens.report.render.envelope import ModulePage
 from hlo_lens.report.render.table import Section, Table
-from hlo_lens.report.render.units import format_bytes, format_ratio, plural
+from hlo_lens.report.render.units import format_bytes, format_ratio, listed, plural
 from hlo_lens.report.sharding.facts import sharding_facts
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from hlo_lens.text.errors import Gap
 
 _NAMES_SHOWN = 5
-"""Names of one kind that a note lists."""
+"""Names that a line lists."""
 
 
 def module_page(analysis: ModuleAnalysis) -> ModulePage:
@@ -103,7 +103,7 @@ def _section(analysis: ModuleAnalysis) -> Section:
 
 
 def _framework_notes(framework: Framework | None) -> Iterator[str]:
-    """Yield what the framework knows that no text says."""
+    """Yield notes on what only the framework knows."""
     if framework is None:
         return
     if framework.unused:
@@ -128,7 +128,7 @@ def _facts(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:
     """Yield the lines at the head of a module."""
     facts = analysis.summary
     stage = f"{analysis.dump.stage}, " if analysis.dump.stage else ""
-    backend = analysis.backend or "backend not told by the text"
+    backend = analysis.backend or "backend unknown"
     order = "scheduled" if facts.is_scheduled else "not scheduled"
     yield "module", f"{stage}{backend}, {order}"
     yield "devices", _devices_text(facts)
@@ -148,12 +148,12 @@ def _facts(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:
 
 
 def _devices_text(facts: Summary) -> str:
-    """Return partitions and replicas; the shardings' word where the header has none."""
+    """Return partitions and replicas; partitions by the shardings if the header has none."""
     replicas = plural(facts.replica_count, "replica")
-    told = facts.evident_partitions
-    if told is None or told == facts.num_partitions:
+    evident = facts.evident_partitions
+    if evident is None or evident == facts.num_partitions:
         return f"{plural(facts.num_partitions, 'partition')} x {replicas}"
-    return f"{plural(told, 'partition')} x {replicas} by its shardings; the header has no number"
+    return f"{plural(evident, 'partition')} x {replicas} by its shardings; the header has no number"
 
 
 def _coverage_text(facts: Summary) -> str:
@@ -162,22 +162,21 @@ def _coverage_text(facts: Summary) -> str:
         share = "nothing to read"
     gaps = f", {plural(facts.gaps, 'gap')} of {plural(facts.gap_lines, 'line')}"
     cut = ", the text ends too early" if facts.is_truncated else ""
-    others = f", {plural(facts.passed_lines, 'line')} of a log around it passed over"
-    passed = others if facts.passed_lines else ""
+    lines = f", {plural(facts.passed_lines, 'line')} of a log around it skipped"
+    passed = lines if facts.passed_lines else ""
     return f"{share}{gaps if facts.gaps else ', no gaps'}{cut}{_undefined_text(facts)}{passed}"
 
 
 def _undefined_text(facts: Summary) -> str:
-    """Return what the text lacks."""
+    """Return the names that the text uses and does not define."""
     names = facts.undefined
     if not names:
         return ""
-    listed = [*names[:_NAMES_SHOWN], *(["..."] if len(names) > _NAMES_SHOWN else [])]
-    return f", lacks {plural(len(names), 'part')} that it uses: {', '.join(listed)}"
+    return f", lacks {plural(len(names), 'part')} that it uses: {listed(names, _NAMES_SHOWN)}"
 
 
 def _interface_text(count: int, values: Sequence[EntryValue]) -> str:
-    """Return how many values there are, their bytes, and what they share."""
+    """Return the number of values, their bytes, and those donated or aliased."""
     arrays = f" ({plural(len(values), 'array')})" if len(values) != count else ""
     size = _bytes_text([value.size_bytes for value in values])
     padded = _bytes_text([value.padded_size_bytes for value in values])
@@ -195,25 +194,25 @@ def _interface_text(count: int, values: Sequence[EntryValue]) -> str:
 
 
 def _bytes_text(sizes: Iterable[int | None]) -> str:
-    """Return the sum of sizes, and how many of them are not known."""
-    listed = list(sizes)
-    text = format_bytes(sum(size for size in listed if size is not None))
-    unknown = listed.count(None)
+    """Return the sum of sizes, and the number of unknown ones."""
+    known = list(sizes)
+    text = format_bytes(sum(size for size in known if size is not None))
+    unknown = known.count(None)
     return f"{text} and {plural(unknown, 'value')} of unknown size" if unknown else text
 
 
 def _collectives_text(analysis: ModuleAnalysis) -> str:
-    """Return the number of collectives and of each kind, what one run moves, what is exposed."""
+    """Return the number of collectives, their bytes and exposure, and the number of each kind."""
     found = analysis.collectives
     counts = {k: n for k, n in found.static_counts().items() if n}
     if not counts:
-        return "none in what was understood" if analysis.summary.gaps else "none"
+        return "none in the parts that were understood" if analysis.summary.gaps else "none"
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
     return f"{collectives_text(analysis)}: {kinds}"
 
 
 class _MemoryParts(NamedTuple):
-    """What the report says of a module's memory."""
+    """Memory of a module in the report."""
 
     facts: tuple[tuple[str, str], ...]
     tables: tuple[Table, ...]
@@ -235,19 +234,19 @@ def _memory_parts(analysis: ModuleAnalysis) -> _MemoryParts | None:
 
 
 def _memory_facts(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:
-    """Yield the line on memory of a module whose memory is not known."""
+    """Yield the line on memory that was not estimated because of its size."""
     if analysis.is_estimate_left_out:
         yield "memory", not_estimated_text(analysis.summary.instructions)
 
 
 def _memory_notes(analysis: ModuleAnalysis) -> Iterator[str]:
-    """Yield why memory is not known."""
+    """Yield the note on memory that cannot be estimated."""
     if not analysis.module.is_scheduled:
         yield "memory not known: no buffer assignment beside this text, and no schedule in it"
 
 
 def _notes(analysis: ModuleAnalysis) -> Iterator[str]:
-    """Yield what a reader must know that no number shows."""
+    """Yield notes on opcodes and attributes that hlo-lens does not know."""
     if analysis.opcodes.unknown_opcodes:
         names = ", ".join(analysis.opcodes.unknown_opcodes)
         yield f"opcodes not known to this version of hlo-lens: {names}"
@@ -257,7 +256,7 @@ def _notes(analysis: ModuleAnalysis) -> Iterator[str]:
     unknown = analysis.collectives.unknown_opcodes
     if unknown:
         names = ", ".join(f"{count} {name}" for name, count in unknown)
-        yield f"not counted as collectives, but named like one: {names}"
+        yield f"not counted as collectives, though named like one: {names}"
 
 
 # ---- tables ------------------------------------------------------------------------------------
@@ -317,7 +316,7 @@ def _values_table(name: str, title: str, values: Sequence[EntryValue]) -> Table:
 
 
 def _is_worth_showing(name: str, values: Sequence[EntryValue]) -> bool:
-    """Return whether a column tells people anything."""
+    """Return whether a column has information for people."""
     if name == "layout":
         return False
     if name == "padded_size_bytes":
@@ -346,7 +345,7 @@ def _shardings_table(result: ShardingForms) -> Table:
 def _gaps_table(gaps: Sequence[Gap]) -> Table:
     return Table(
         name="gaps",
-        title="Gaps: what was not understood",
+        title="Gaps: text that was not understood",
         columns=GAP_COLUMNS,
         read_rows=lambda: (row_of(gap, GAP_COLUMNS) for gap in gaps),
         row_count=len(gaps),

@@ -1,4 +1,4 @@
-"""Where in the compiler something changes, for people and for scripts."""
+"""Page of ``hlo-lens passes``: changes of a subject over the passes of the compiler."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _section(dump: ModuleDump, track: PassTrack) -> Section:
 
 
 def _left_out(dump: ModuleDump) -> list[str]:
-    """Return the stages with HLO text that are not looked at."""
+    """Return the stages with HLO text that are not tracked."""
     tracked = {stage.name for stage in tracked_stages(dump)}
     return [stage.name for stage in dump.stages if stage.is_hlo and stage.name not in tracked]
 
@@ -78,11 +78,11 @@ def _left_out_note(dump: ModuleDump) -> Iterator[str]:
     last = ("_before_buffer_assignment", "_after_buffer_assignment")  # the final text once more
     names = [name for name in _left_out(dump) if not name.endswith((*last, "after_codegen"))]
     if names:
-        yield f"left out, as no name tells between which passes they stand: {', '.join(names)}"
+        yield f"left out, because their names show no place among the passes: {', '.join(names)}"
 
 
 def _table(track: PassTrack) -> Table:
-    """Return the changes; names are cut where people read them."""
+    """Return the table of changes, in bytes where the subject is counted in bytes."""
     table = Table.of(track, title="Where it changes")
     if track.subject.unit is Unit.COUNT:
         columns = table.columns
@@ -119,12 +119,12 @@ def _facts(track: PassTrack, counts: Sequence[int]) -> Iterator[tuple[str, str]]
     if track.appears is not None:
         yield "appears", _change(track, track.appears, track.appears.added)
     elif counts[0] and track.subject.kind != TEMP:
-        yield "appears", "it is there from the start"
+        yield "appears", "present from the start"
     if track.disappears is not None:
         gone = _change(track, track.disappears, track.disappears.removed)
         later = track.changes[track.changes.index(track.disappears) + 1 :]
         back = next((change for change in later if change.after_count), None)
-        again = "" if back is None else f"; there again {back.where}"
+        again = "" if back is None else f"; present again {back.where}"
         yield "disappears", f"{gone}{again}"
     if track.subject.kind == TEMP and track.changes:
         largest = max(track.changes, key=_growth)
@@ -156,6 +156,6 @@ def _notes(track: PassTrack) -> Iterator[str]:
         yield f"{plural(unread, 'text')} could not be read"
     unknown = sum(one is not None and one.count is None for one in track.measures)
     if unknown:
-        yield f"not known in {plural(unknown, 'text')}"
+        yield f"unknown in {plural(unknown, 'text')}"
     if track.subject.kind == TEMP:
-        yield "before scheduling as if the program ran in the order of the text"
+        yield "before scheduling, estimated as if the program ran in the order of the text"

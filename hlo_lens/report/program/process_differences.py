@@ -46,7 +46,7 @@ def _first_difference(found: ProcessDifference) -> Iterator[str]:
         yield f"  in all: {_counts(diff, found.instructions)}"
         return
     if odd.verdict == SAME_BUT_NAMES:
-        start += " in what things are called,"
+        start += " in names,"
     elif diff is not None:
         noise = " and ".join(kind.meaning for kind in diff.ignored) or "the text alone"
         start += f" in {noise},"
@@ -83,7 +83,7 @@ def _edit_words(edit: Edit, names: tuple[str, str]) -> str:
         return f"at {_named(edit.base)}: only {names[0]} has it"
     if isinstance(edit, Moved):
         places = _values(edit.base.computation.name, edit.head.computation.name, names)
-        return f"at {_named(edit.base)}: it stands in {places}"
+        return f"at {_named(edit.base)}: it is in {places}"
     changes = [f"{c.what} is {_values(c.base, c.head, names)}" for c in edit.changes]
     return f"at {_named(edit.base)}: {'; '.join(changes)}"
 
@@ -103,7 +103,7 @@ def _values(base: str | None, head: str | None, names: tuple[str, str]) -> str:
 
 
 def _apart(base: str, head: str) -> tuple[str, str]:
-    """Return two texts cut to where they differ."""
+    """Return the parts of two texts around their first difference."""
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(base, head, strict=False)))
     start = max(0, same - _VALUE // 2) if max(len(base), len(head)) > _VALUE else 0
     lead = "..." if start else ""
@@ -115,7 +115,7 @@ def _cut(text: str) -> str:
 
 
 def _counts(found: ProgramDiff, whole: int) -> str:
-    """Return how many instructions differ, whatever they are called and in whatever order."""
+    """Return the number of instructions that differ, names and order aside."""
     counts = {
         "changed": found.changed,
         "added": found.added,

@@ -1,4 +1,4 @@
-"""Text made to fit, keeping what says the most."""
+"""Shortening of text to a width, keeping its most distinctive parts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _PLACE = re.compile(r"\.\w+:\d+$")
 
 
 def cell_width(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
+    """Return the number of terminal columns of a text."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len

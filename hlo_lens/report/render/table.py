@@ -1,4 +1,4 @@
-"""Neutral reports: what every renderer prints, whatever pass it came from."""
+"""Reports, sections and tables: the input of every renderer, whatever pass they come from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderOptions:
-    """How a report is printed.
+    """Options of the renderers.
 
     Attributes:
         rows: Rows of a table before the rest is cut, 0 for all; None for the format's own number.
@@ -32,18 +32,18 @@ class RenderOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table, complete; renderers cut it where people read it.
+    """A complete table; renderers for people cut it.
 
     Attributes:
         name: Name for machines.
         title: Heading for people.
         columns: All columns.
-        read_rows: Gives all rows, without residuals, anew at each call.
-        row_count: How many rows that is.
+        read_rows: Yields all rows without residuals, from the start at each call.
+        row_count: Number of these rows.
         residual_rows: Bracketed rows that make the others add up to the totals.
         totals: Column name to sum over rows and residuals.
         shown: Names of the columns that text and Markdown show, in this order.
-        notes: Sentences that belong under it.
+        notes: Sentences below it.
         is_data_only: Whether only CSV has it, because the head of the report has the same.
         is_text_only: Whether CSV leaves it out, because another table has the same.
         read_shown: Yields the rows as people read them; None where they are those of `read_rows`.
@@ -92,7 +92,7 @@ class Table:
 
     @property
     def shown_columns(self) -> tuple[Column, ...]:
-        """Columns that people see."""
+        """Columns that text and Markdown show."""
         if not self.shown:
             return self.columns
         by_name = {column.name: column for column in self.columns}
@@ -111,7 +111,7 @@ class Section:
     Attributes:
         title: Its name.
         facts: Label and text of each line at its head.
-        drawing: Lines of a drawing that people see after the facts, printed as they are.
+        drawing: Lines of a drawing after the facts, printed unchanged.
         tables: In reading order.
         notes: Sentences at its end.
     """
@@ -124,10 +124,10 @@ class Section:
 
 
 class Objects(Sequence[Mapping[str, object]]):
-    """JSON objects that are made when they are asked for: text output does not pay for them.
+    """JSON objects that are made on access, so that text output does not pay for them.
 
     Args:
-        makers: Makes each of them; each is made anew at each call.
+        makers: Makes each object, anew at each call.
     """
 
     def __init__(self, makers: Sequence[Callable[[], Mapping[str, object]]]) -> None:
@@ -148,13 +148,13 @@ class Objects(Sequence[Mapping[str, object]]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a command says.
+    """Output of a command.
 
     Attributes:
-        kind: Which command.
+        kind: Kind of report, such as the name of the command.
         sections: For people, and for CSV.
-        data: For JSON: the object as scripts rely on it.
-        most_characters: How long its Markdown may be; None for no limit. Tables are folded then.
+        data: JSON object for scripts.
+        most_characters: Limit on the length of its Markdown, with folded tables; None for no limit.
     """
 
     kind: str
@@ -197,7 +197,7 @@ Renderer: TypeAlias = Callable[[Report, TextIO, RenderOptions], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutTable:
-    """The part of a table that people see, as text.
+    """The rows of a table that people see, as text.
 
     Attributes:
         columns: The columns shown.
@@ -239,7 +239,7 @@ def cut_table(table: Table, rows: int) -> CutTable:
 
 
 def _rest_row(table: Table, shown: Sequence[Row], rest: int) -> Row:
-    """Return the row for what was cut: its number, and what it adds to the totals."""
+    """Return the row that counts the rows cut off and sums them."""
     names = [column.name for column in table.columns]
     sums = {}
     for name, total in table.totals.items():

@@ -1,7 +1,7 @@
 """Report to Markdown of a limited length, with tables folded: for a comment on a pull request.
 
-What does not fit is left out whole, never cut inside: first rows of tables, then tables, then
-sections from the end on; each time it is said how much.
+Parts that do not fit are left out whole, and counted: first rows of tables, then tables, then
+sections from the end on.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def comment_text(report: Report, rows: int | None, most_characters: int) -> str:
 
     Args:
         report: The report.
-        rows: Rows of each table; 0 for all; None for the format's own number.
-        most_characters: Length that is not exceeded, at least some hundred.
+        rows: Rows of each table; 0 for all; None for the default of Markdown.
+        most_characters: Limit on the length, at least some hundred.
     """
     first = DEFAULT_ROWS if rows is None else rows
     for number in (first, *(n for n in _FEWER if not first or n < first)):
@@ -58,8 +58,7 @@ def _fitted(sections: Sequence[Section], most: int) -> str:
 def _as_far_as_it_fits(section: Section, most: int, *, first: bool) -> str | None:
     """Return a section with one row of each table; its first tables if not all of them fit.
 
-    The first section, which says what is in the others, has more rows. None if not even the facts
-    fit.
+    The first section, an overview, has more rows. None if not even the facts fit.
     """
     whole, bare = _section(section, _FEWER[0] if first else 1), _section(section, None)
     if len(whole) <= most:
@@ -92,8 +91,8 @@ def _section(
     Args:
         section: The section.
         rows: Rows of each table; None for no tables.
-        kept: Its tables that are shown; None for all.
-        left_out: How many are not.
+        kept: Tables to show; None for all.
+        left_out: Number of tables left out.
     """
     blocks = [f"## {_short(section.title, _LONGEST_TITLE)}"]
     if section.facts:
@@ -117,13 +116,13 @@ def _no_tables(count: int) -> str:
 
 
 def _short(text: str, most: int) -> str:
-    """Return a text without special characters, and without its end where it is very long."""
+    """Return an escaped text, cut off if it is very long."""
     kept = text if len(text) <= most else f"{text[: most - 3]}..."
     return escape(" ".join(kept.split()))
 
 
 def _folded(table: Table, rows: int) -> Iterator[str]:
-    """Yield the lines of a table that is folded; the first table of a section is so too."""
+    """Yield the lines of a folded table."""
     count = f" ({plural(table.row_count, 'row')})" if table.row_count else ""
     yield f"<details><summary>{_plain(table.title)}{count}</summary>"
     yield ""
@@ -133,5 +132,5 @@ def _folded(table: Table, rows: int) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Return text in which HTML sees nothing of its own."""
+    """Return text without meaning to HTML."""
     return unlinked(text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))

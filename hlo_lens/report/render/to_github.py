@@ -1,4 +1,4 @@
-"""What GitHub Actions understand: annotations on source lines, and the summary of a step.
+"""Workflow commands of GitHub Actions: annotations on source lines.
 
 Source: docs.github.com, "Workflow commands for GitHub Actions"; escapes as in @actions/core's
 command.ts: %, CR and LF in messages, and : and , too in properties.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 MOST_ANNOTATIONS = 10
-"""GitHub shows so many warnings, and so many errors, of one step."""
+"""Warnings, and errors, that GitHub shows of one step."""
 
 _MOST_LOOKED_AT = 50_000
 _NOT_SOURCE = frozenset({"node_modules", "__pycache__", "site-packages", "build", "dist"})
@@ -23,7 +23,7 @@ _NOT_SOURCE = frozenset({"node_modules", "__pycache__", "site-packages", "build"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
-    """What is said of one line of the user's program.
+    """A message on one line of the user's program.
 
     Attributes:
         level: ``error``, ``warning`` or ``notice``.
@@ -81,7 +81,7 @@ def _property(text: str) -> str:
 
 
 class _Finder:
-    """Finds a file that a dump names in a repository: by its last names, if only one has them.
+    """Search for the files of a dump in a repository, by the last parts of their paths.
 
     Args:
         root: Folder of the repository.
@@ -93,7 +93,7 @@ class _Finder:
         self._known: dict[str, str | None] = {}
 
     def find(self, file: str) -> str | None:
-        """Return the path below the root; None where it is not there, or more than one is."""
+        """Return the path below the root; None if no file or more than one matches."""
         if file not in self._known:
             self._known[file] = self._find(file)
         return self._known[file]
@@ -122,7 +122,7 @@ class _Finder:
         return self._files
 
     def _walk(self) -> Iterator[str]:
-        """Yield the files of the repository, as far as there are not too many."""
+        """Yield the files of the repository, up to a limit."""
         seen = 0
         for directory, folders, names in os.walk(self._root):
             folders[:] = sorted(

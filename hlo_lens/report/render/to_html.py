@@ -72,7 +72,7 @@ def _row(row: Sequence[str], numbers: Sequence[bool]) -> str:
 
 
 def _cell(text: str, *, is_number: bool) -> str:
-    """Return a cell, short; what was cut off is in its title."""
+    """Return a cell, shortened; its title has the whole text."""
     side = "right" if is_number else "left"
     short = shorten(text, _WIDEST)
     title = "" if short == text else f' title="{escape(text, quote=True)}"'

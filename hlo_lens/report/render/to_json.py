@@ -1,4 +1,4 @@
-"""Report to JSON: the data as scripts rely on it, one row per line."""
+"""Report to JSON, one row on each line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def render_json(report: Report, out: TextIO, options: RenderOptions) -> None:
 
 
 def _pieces(value: object, indent: str) -> Iterator[str]:
-    """Yield the text of a value; what holds no object or list of objects stands on one line."""
+    """Yield the text of a value; one without objects inside is on one line."""
     deeper = f"{indent}  "
     if isinstance(value, Mapping) and any(map(_is_long, value.values())):
         yield "{\n"
@@ -49,7 +49,7 @@ def _pieces(value: object, indent: str) -> Iterator[str]:
 
 
 def _is_long(value: object) -> bool:
-    """Return whether a value gets several lines: an object of some size, a list of objects."""
+    """Return whether a value is printed on several lines: a larger object, a list of objects."""
     if type(value) in _SCALARS:
         return False
     if isinstance(value, Mapping):

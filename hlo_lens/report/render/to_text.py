@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 DEFAULT_ROWS = 10
 PIPE_WIDTH = 120
-"""Columns where the output is no terminal and COLUMNS is not set."""
+"""Columns where the output is not a terminal and COLUMNS is not set."""
 
 _NARROWEST = 40
 _GAP = "  "
@@ -56,7 +56,7 @@ def _lines(report: Report, rows: int, width: int) -> Iterator[Line]:
 
 
 def _is_colored(out: TextIO, color: str) -> bool:
-    """Return whether to colour: as asked, else on a terminal that can and whose user wants it."""
+    """Return whether to colour: as requested, else on a terminal unless NO_COLOR is set."""
     if color != "auto":
         return color == "always"
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
@@ -65,7 +65,7 @@ def _is_colored(out: TextIO, color: str) -> bool:
 
 
 def _colored(lines: Iterator[Line]) -> Iterator[Line]:
-    """Yield lines whose text has its style in it."""
+    """Yield lines with escape sequences for their style."""
     from rich.style import Style
 
     styles = {name: Style.parse(name) for name in (_BOLD, _DIM)}
@@ -90,7 +90,7 @@ def _section(section: Section, rows: int, width: int) -> Iterator[Line]:
 
 
 def _wrapped(head: str, text: str, width: int) -> Iterator[Line]:
-    """Yield a text after its head; further lines are indented as far as the first."""
+    """Yield a text after its head, with a hanging indent."""
     lines = textwrap.wrap(text, max(_SHORTEST, width - len(head))) or [""]
     for position, line in enumerate(lines):
         lead = head if position == 0 else " " * len(head)
@@ -178,7 +178,7 @@ def _fit(cut: CutTable, headings: Sequence[Sequence[str]], width: int) -> list[i
 
 
 def _share(widest: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Return widths between least and widest that fill the room; the widest give way first."""
+    """Return widths between least and widest that fill the room; the widest shrink first."""
     if sum(widest) <= room:
         return list(widest)
     low, high = 0, max(widest)

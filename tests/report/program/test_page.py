@@ -137,14 +137,14 @@ def test_facts_say_what_there_is() -> None:
 def test_no_collectives_and_not_understood_look_different() -> None:
     broken = LOOP.replace("one = s32[] constant(1)", "one = s32[ constant(1)")
     facts = dict(_report(broken).sections[0].facts)
-    assert facts["collectives"] == "none in what was understood"
+    assert facts["collectives"] == "none in the parts that were understood"
 
 
 def test_unknown_opcodes_are_listed() -> None:
     notes = _report(LOOP.replace("negate(p0)", "all-warp(p0)")).sections[0].notes
     assert notes[:2] == (
         "opcodes not known to this version of hlo-lens: all-warp",
-        "not counted as collectives, but named like one: 1 all-warp",
+        "not counted as collectives, though named like one: 1 all-warp",
     )
 
 

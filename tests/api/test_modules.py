@@ -74,7 +74,7 @@ def test_what_is_nothing_of_these_is_refused() -> None:
 
 def test_of_several_modules_one_must_be_named() -> None:
     folder = SAMPLES / "cpu"
-    with pytest.raises(hlo_lens.UsageError, match="say which with module="):
+    with pytest.raises(hlo_lens.UsageError, match="choose one with module="):
         hlo_lens.memory(folder)
     names = [module.name for module in hlo_lens.modules_of(folder, module="collectives")]
     assert len(names) == 1
