@@ -70,7 +70,7 @@ def test_what_is_missing_is_told(tmp_path: Path) -> None:
     assert "2 of 3 modules have no final text, such as module_0001.jit_g" in texts
     assert "1 of 1 modules have no buffer assignment" in texts
     assert "module number 0001 has 2 names (jit_g, jit_h) in one folder" in texts
-    assert "made with --xla_dump_max_hlo_modules=2: XLA stops to dump" in texts
+    assert "made with --xla_dump_max_hlo_modules=2: XLA stops dumping" in texts
     assert "1 archives inside cannot be read" in texts
 
 
@@ -80,7 +80,7 @@ def test_options_of_a_dump_in_an_archive_are_told(tmp_path: Path, pack: str) -> 
     texts = {f"d/{name}": text for name, text in STAGES.items()}
     (tmp_path / "a").write_bytes(PACKED[pack]({**texts, **options}))
     found = " | ".join(what for _, what in findings(tmp_path / "a"))
-    assert "made with --xla_dump_max_hlo_modules=2: XLA stops to dump" in found
+    assert "made with --xla_dump_max_hlo_modules=2: XLA stops dumping" in found
 
 
 def test_flags_that_the_jaxlib_here_does_not_have_are_told(

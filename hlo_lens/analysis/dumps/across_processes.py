@@ -1,13 +1,13 @@
 """Whether all processes of a job compiled the same programs.
 
-Compiles of one name are held against each other. Which belongs to which is decided by what they
-are, then by the order: first those of the same text, then of the same text up to names, then of the
-same shapes of parameters; of what is left, the k-th of one process and the k-th of another. So one
-more compile in one process (a retrace, its own logging) is told as such, and shifts no others.
+Compiles of one name are compared. They are paired first by equal text, then by equal text up to
+names, then by equal parameter shapes; of the rest, the k-th of one process with the k-th of
+another. So an extra compile in one process (a retrace, its own logging) is reported as such and
+shifts no others.
 
-A folder is taken for a process. Whether the names of folders say that they are (``rank_0``,
-``host3``, a number, an address, XLA's own ``MODULE/HOST_PID``) is told too: dumps of experiments in
-one folder are compared just so, but are no processes of one job.
+Each folder counts as a process. The result also states whether the folders have names of processes
+(``rank_0``, ``host3``, a number, an address, XLA's ``MODULE/HOST_PID``): dumps of experiments in
+one folder are compared in the same way, but are no processes of one job.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class SharedProgram:
 
     Attributes:
         name: Name of the module.
-        compile: Which of the programs of that name, from 0, in the order of their compiles.
-        verdict: One of the words above.
-        processes: Those that have it.
-        odd: Of a difference: the first process that differs from the first of all.
+        compile: Index among the programs of that name, from 0, in the order of their compiles.
+        verdict: One of the verdicts above.
+        processes: Processes that have it.
+        odd: The first process that differs from the first of all, if there is a difference.
         modules: Index of its module in the first process and in `odd` (or in the second).
     """
 
@@ -58,21 +58,21 @@ class SharedProgram:
 
 @dataclass(frozen=True, kw_only=True)
 class AcrossProcesses(Result):
-    """The programs of a job, differences first.
+    """Programs of a job, differences first.
 
     Attributes:
-        programs: Each with its verdict.
+        programs: Programs with their verdicts.
         processes: All processes.
-        are_told: Whether the names of the folders say that they are processes.
+        are_told: Whether the folders have names of processes.
     """
 
     KIND: ClassVar[str] = "across-processes"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
         Column("module", Unit.NONE, "name of the module"),
-        Column("compile", Unit.NONE, "which program of that name, from 0"),
+        Column("compile", Unit.NONE, "index among the programs of that name, from 0"),
         Column("verdict", Unit.NONE, "same, different, or not in all processes"),
-        Column("processes", Unit.COUNT, "how many have it"),
-        Column("odd", Unit.NONE, "the first that differs, or that has it not"),
+        Column("processes", Unit.COUNT, "number of processes that have it"),
+        Column("odd", Unit.NONE, "the first process that differs, or lacks it"),
     )
     programs: tuple[SharedProgram, ...]
     processes: tuple[str, ...]
@@ -84,7 +84,7 @@ class AcrossProcesses(Result):
             yield p.name, p.compile, p.verdict, len(p.processes), p.odd
 
     def count(self, verdict: str) -> int:
-        """Return how many compiles have a verdict."""
+        """Return the number of compiles with a verdict."""
         return sum(program.verdict == verdict for program in self.programs)
 
 
@@ -92,7 +92,7 @@ _ORDER = (DIFFERENT, UNKNOWN, MISSING, SAME_BUT_NAMES, SAME)
 
 
 def across_processes(modules: Sequence[ListingFacts]) -> AcrossProcesses:
-    """Return how the programs of several processes compare; facts must have fingerprints."""
+    """Return the comparison of the programs of several processes; facts must have fingerprints."""
     processes = processes_of(modules)
     own: dict[str, list[_Together]] = {}
     seen: Counter[tuple[str, str]] = Counter()
@@ -116,12 +116,12 @@ def across_processes(modules: Sequence[ListingFacts]) -> AcrossProcesses:
 
 @dataclass(slots=True)
 class _Together:
-    """Compiles of several processes that belong together.
+    """Compiles of several processes that are the same program.
 
     Attributes:
-        order: Which compile of its name the first of them is in its process.
+        order: Index of the first compile among those of its name in its process.
         module: One of them.
-        places: Process to index of its module.
+        places: Index of the module by process.
     """
 
     order: int
@@ -143,11 +143,11 @@ _LIKENESS: tuple[Callable[[ListingFacts], Hashable], ...] = (
     lambda module: module.signature,
     lambda module: "",
 )
-"""By what compiles of one name are told to be one program, the strongest first; None for never."""
+"""Keys by which compiles of one name are the same program, strongest first; None matches none."""
 
 
 def _joined(alone: list[_Together]) -> list[_Together]:
-    """Return the compiles of one name, those of different processes that belong together joined."""
+    """Return the compiles of one name; those of different processes are joined into one."""
     for likeness in _LIKENESS:
         found: dict[Hashable, _Together] = {}
         used: Counter[Hashable] = Counter()
@@ -174,7 +174,7 @@ _PROCESS = re.compile(
 
 
 def _are_processes(modules: Sequence[ListingFacts], processes: Sequence[str]) -> bool:
-    """Whether folders are named as processes are, or XLA named them so itself."""
+    """Whether folders have names of processes, or names that XLA gives to them."""
     paths = [one.split("/") for one in processes]
     while all(len(path) > 1 for path in paths) and len({path[-1] for path in paths}) == 1:
         paths = [path[:-1] for path in paths]

@@ -1,6 +1,6 @@
-"""What a dump has and lacks, with the flag that writes each kind of text, and why one is empty.
+"""Kinds of text in a dump, the flags that write missing ones, and reasons for an empty folder.
 
-Judged by file names and the kinds of content; at most one module is read.
+Computed from file names and kinds of content; at most one module is read.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindOfText:
-    """One kind of text that XLA can write of a module.
+    """A kind of text that XLA can write for a module.
 
     Attributes:
-        name: What it is.
-        flag: The flag that writes it.
-        used_for: What it is good for.
-        modules: How many modules have it.
-        of: How many modules there are.
+        name: Name of the kind.
+        flag: XLA flag that writes it.
+        used_for: What hlo-lens shows of it.
+        modules: Number of modules that have it.
+        of: Number of all modules.
     """
 
     name: str
@@ -42,11 +42,11 @@ class KindOfText:
 
 @dataclass(frozen=True, kw_only=True)
 class DumpHealth(Result):
-    """What a dump has and lacks.
+    """Kinds of text that a dump has, and findings on it.
 
     Attributes:
-        kinds: The kinds of text.
-        findings: What a user should know, the worst first.
+        kinds: Kinds of text.
+        findings: Statements for the user, the worst first.
     """
 
     KIND: ClassVar[str] = "texts"
@@ -54,7 +54,7 @@ class DumpHealth(Result):
         Column("text", Unit.NONE, "kind of text"),
         Column("modules", Unit.COUNT, "modules that have it"),
         Column("of", Unit.COUNT, "modules in all"),
-        Column("used_for", Unit.NONE, "what it is good for"),
+        Column("used_for", Unit.NONE, "what hlo-lens shows of it"),
         Column("flag", Unit.NONE, "the flag that writes it"),
     )
     kinds: tuple[KindOfText, ...]
@@ -83,9 +83,9 @@ def _has_part(part: str) -> Callable[[ModuleDump], bool]:
 
 
 def _live_range(modules: Sequence[ModuleDump]) -> Callable[[ModuleDump], bool]:
-    """Return whether a module has live ranges, which until 2026 stand in buffer-assignment.
+    """Return the test for live ranges, which until April 2026 were part of buffer-assignment.
 
-    One module tells for all: they are of one version.
+    One module is read for all, since all are of one version.
     """
     own, assigned = _has_part("live-range"), _has_part("buffer-assignment")
     first = next((m for m in modules if assigned(m) and not own(m)), None)
@@ -105,7 +105,7 @@ _AFTER = "after_optimizations"
 
 
 def _kinds(modules: Sequence[ModuleDump]) -> Iterator[KindOfText]:
-    """Yield the kinds of text that XLA writes, and how many modules have each."""
+    """Yield the kinds of text that XLA writes, with the number of modules that have each."""
 
     def kind(name: str, flag: str, used_for: str, has: Callable[[ModuleDump], bool]) -> KindOfText:
         count = sum(map(has, modules))
@@ -122,7 +122,7 @@ def _kinds(modules: Sequence[ModuleDump]) -> Iterator[KindOfText]:
 
 
 def dump_health(dump: Dump) -> DumpHealth:
-    """Return what a dump has and lacks."""
+    """Return the kinds of text in a dump, and findings on what it lacks."""
     modules = [module for module in dump.modules if module.number is not None]
     kinds = tuple(_kinds(modules))
     findings = [*_module_findings(modules), *_folder_findings(modules), *_plain(dump, modules)]
@@ -136,11 +136,11 @@ def dump_health(dump: Dump) -> DumpHealth:
 def _plain(dump: Dump, modules: Sequence[ModuleDump]) -> Iterator[Finding]:
     if not modules:
         what = "no file has a name of XLA's: other texts of the same module cannot be found"
-        yield Finding(NOTE, what, f"a folder that {AS_TEXT} filled tells more")
+        yield Finding(NOTE, what, f"a folder written with {AS_TEXT} has more")
     for aside in dump.left_aside:
         if aside.kind == REFUSED:
             what = f"{aside.count} archives inside cannot be read, such as {aside.example}"
-            yield Finding(WARNING, what, f"hlo-lens ls {aside.example} says why")
+            yield Finding(WARNING, what, f"hlo-lens ls {aside.example} prints the reason")
 
 
 def _module_findings(modules: Sequence[ModuleDump]) -> Iterator[Finding]:
@@ -152,7 +152,7 @@ def _module_findings(modules: Sequence[ModuleDump]) -> Iterator[Finding]:
             f"{share} modules have no final text, such as {early[0].name}: the compile failed, was "
             "killed or still runs, or XLA found a compiled one in its cache"
         )
-        yield Finding(WARNING, what, "look at the end of the program's log: hlo-lens report LOG")
+        yield Finding(WARNING, what, "see the end of the program's log: hlo-lens report LOG")
     done = [m for m in whole if m not in early]
     bare = [m for m in done if not _has_part("buffer-assignment")(m)]
     if bare:
@@ -174,7 +174,7 @@ def _module_findings(modules: Sequence[ModuleDump]) -> Iterator[Finding]:
 
 
 def _folder_findings(modules: Sequence[ModuleDump]) -> Iterator[Finding]:
-    """Yield what is wrong with a folder that several processes wrote into."""
+    """Yield findings on a folder that several processes wrote into."""
     names: dict[tuple[str, int], set[str]] = {}
     for module in modules:
         if module.number is not None:
@@ -195,11 +195,11 @@ def _folder_findings(modules: Sequence[ModuleDump]) -> Iterator[Finding]:
 
 
 def empty_findings(asides: Sequence[LeftAside], *, exists: bool) -> list[Finding]:
-    """Return why a folder holds no HLO text.
+    """Return the reasons why a folder has no HLO text.
 
     Args:
-        asides: What it holds instead.
-        exists: Whether it is there at all.
+        asides: Files that it holds instead.
+        exists: Whether it exists.
     """
     kinds = {aside.kind: aside for aside in asides}
     found: list[Finding] = []
@@ -208,7 +208,7 @@ def empty_findings(asides: Sequence[LeftAside], *, exists: bool) -> list[Finding
     refused = kinds.get(REFUSED)
     if refused is not None:
         what = f"it holds {refused.count} archives that cannot be read"
-        found.append(Finding(ERROR, what, f"hlo-lens ls {refused.example} says why"))
+        found.append(Finding(ERROR, what, f"hlo-lens ls {refused.example} prints the reason"))
     binary = kinds.get(DumpKind.BINARY.value)
     if binary is not None:
         what = f"it holds {binary.count} binary files: protos, without text?"
@@ -218,7 +218,7 @@ def empty_findings(asides: Sequence[LeftAside], *, exists: bool) -> list[Finding
             "it holds MLIR and no HLO: no module matched --xla_dump_hlo_module_re, or the compile "
             "failed at once"
         )
-        found.append(Finding(ERROR, what, "remove --xla_dump_hlo_module_re, look at the log"))
+        found.append(Finding(ERROR, what, "remove --xla_dump_hlo_module_re, see the log"))
     return [*found, *_REASONS]
 
 
@@ -236,11 +236,11 @@ _REASONS = (
     Finding(
         NOTE,
         "the folder is on the machine that compiles, relative to where the program was started",
-        "give an absolute path; on a TPU VM or in a pod look there",
+        "give an absolute path; with a TPU VM or a pod, look on that machine",
     ),
     Finding(
         NOTE,
-        "nothing is compiled where JAX's compilation cache has the program",
+        "nothing is compiled if JAX's compilation cache has the program",
         "JAX_ENABLE_COMPILATION_CACHE=false for this run",
     ),
     Finding(

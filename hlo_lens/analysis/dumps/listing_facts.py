@@ -1,7 +1,7 @@
-"""What one line of a listing says of a module: size, memory, arithmetic, interface.
+"""Facts of a module for one line of a listing: size, memory, arithmetic, interface.
 
 Small enough to be sent between processes. A module whose text cannot be read, or whose texts do not
-belong together, has facts too: the problem, and None for what it hides.
+match, has facts too: the problem, and None for the unknown ones.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingFacts:
-    """The facts of one module; None for what is not known.
+    """Facts of one module; None if not known.
 
     Attributes:
         name: Name in the HLO text, else in the file names.
         key: Name in the file names, with its number.
-        number: That number.
-        folder: Folder of its files below what was listed.
-        stage: Stage that the facts are of: the latest with an HLO text.
-        stages: How many stages have texts, those of single passes apart.
-        passes: How many single passes have texts.
-        files: How many files it has.
+        number: Number in the file names.
+        folder: Folder of its files, relative to the listed path.
+        stage: Stage of these facts: the latest with an HLO text.
+        stages: Number of stages with texts, without single passes.
+        passes: Number of single passes with texts.
+        files: Number of its files.
         backend: ``cpu``, ``gpu`` or ``tpu``.
-        partitions: Devices over which one replica is divided.
-        instructions: As written.
+        partitions: Number of devices over which one replica is divided.
+        instructions: Number of instructions in the text.
         peak_bytes: Most bytes in use at one instant in the default memory space of one device.
         total_bytes: Arguments, outputs that are not arguments, and temporaries of one device.
         is_estimated: Whether these two are an estimate from the HLO text.
         is_estimate_left_out: Whether they were not estimated because the module is large.
         flops: Arithmetic of matrix products and convolutions in one run on one device.
-        flops_at_least: As much of it as is known.
+        flops_at_least: Known part of it.
         is_at_most: Whether a conditional makes `flops` a bound.
-        opaque: Custom calls of which nobody knows what they do.
+        opaque: Number of custom calls with unknown arithmetic.
         signature: Shapes of the entry's parameters, in order.
-        coverage: Share of the text that was understood, 0 to 1.
-        gaps: Places that were not understood.
-        fingerprint: What the program is; None where it was not asked for.
-        problem: Why facts are missing.
+        coverage: Share of the text that was read, 0 to 1.
+        gaps: Number of parts that could not be read.
+        fingerprint: Hashes of the text; None if not requested.
+        problem: Reason why facts are missing.
     """
 
     name: str
@@ -84,7 +84,7 @@ def listing_facts(dump: ModuleDump, *, with_fingerprint: bool = False) -> Listin
 
     Args:
         dump: The module, at its latest stage.
-        with_fingerprint: Whether it will be compared with others.
+        with_fingerprint: Whether to compute the hashes, for comparisons with other modules.
     """
     stages = dump.stages
     own = title_of(dump.name)

@@ -1,20 +1,20 @@
-"""Modules by program: what was compiled once and again, by which processes, and which is the step.
+"""Modules grouped by function and process, and the likely training step among them.
 
 Modules of one name in one process are compiles of one function: each beyond the first is a retrace.
-A text without a number in its name, such as one of ``compiled.as_text()``, is none, and is no step
-where others have numbers.
-The likely training step is the module with the most arithmetic and the largest memory; where these
-are two modules, both are marked with what they have most of. Modules that XLA cut out of others
-(texts of single passes alone) are never it.
+A text without a number in its name, such as one of ``compiled.as_text()``, is no compile, and no
+step if others have numbers.
+The likely training step is the module with the most arithmetic and the largest memory; if these are
+two modules, each is marked with its own maximum. Modules with texts of single passes alone are
+parts of others, and never the step.
 
-A process is a folder of dumps, without the part that is the module's own name, which
-``--xla_dump_hlo_to_subfolder`` puts above it.
+The process of a module is its folder, without the part with the module's own name, which
+``--xla_dump_hlo_to_subfolder`` adds.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Unit
@@ -34,14 +34,14 @@ SORTS = ("peak", "size", "name", "flops")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleGroup:
-    """The compiles of one function in one process.
+    """Compiles of one function in one process.
 
     Attributes:
         name: Name of the module.
-        process: Folder of the process; empty where there is one alone.
-        modules: By number.
-        largest: The one that is shown for all: the largest peak (where that is not known, total),
-            then most instructions.
+        process: Folder of the process; empty if there is only one.
+        modules: Modules in the order of their numbers.
+        largest: Module shown for the group: largest peak (total if the peak is not known), then
+            most instructions.
         mark: ``step``, ``most flops``, ``largest memory`` or None.
     """
 
@@ -53,17 +53,17 @@ class ModuleGroup:
 
     @property
     def signatures(self) -> list[tuple[tuple[str, ...], int]]:
-        """Distinct parameter shapes with how many compiles have them, in order of appearance."""
+        """Distinct parameter shapes, each with its number of compiles, in order of appearance."""
         found = Counter(m.signature for m in self.modules if m.signature is not None)
         return list(found.items())
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModuleGroups(Result):
-    """The modules of a dump, grouped.
+    """Modules of a dump in groups.
 
     Attributes:
-        groups: In the order asked for.
+        groups: Groups in the requested order.
         processes: Folders of the processes, in order; one empty name for a single one.
     """
 
@@ -72,11 +72,11 @@ class ModuleGroups(Result):
         Column("module", Unit.NONE, "name of the module"),
         Column("process", Unit.NONE, "folder of the process that compiled it"),
         Column("number", Unit.NONE, "number in the file names, of the largest compile"),
-        Column("compiles", Unit.COUNT, "how often it was compiled"),
-        Column("signatures", Unit.COUNT, "for how many different parameter shapes"),
-        Column("stage", Unit.NONE, "the stage that these numbers are of"),
-        Column("stages", Unit.COUNT, "stages that have texts"),
-        Column("passes", Unit.COUNT, "single passes that have texts"),
+        Column("compiles", Unit.COUNT, "number of compiles"),
+        Column("signatures", Unit.COUNT, "number of different parameter shapes"),
+        Column("stage", Unit.NONE, "stage of these numbers"),
+        Column("stages", Unit.COUNT, "stages with texts"),
+        Column("passes", Unit.COUNT, "single passes with texts"),
         Column("backend", Unit.NONE, "cpu, gpu or tpu"),
         Column("partitions", Unit.COUNT, "devices over which it is divided"),
         Column("instructions", Unit.COUNT, "as written, of the largest compile"),
@@ -84,11 +84,11 @@ class ModuleGroups(Result):
         Column("total_bytes", Unit.BYTES, "arguments, outputs and temporaries, on one device"),
         Column("is_estimated", Unit.NONE, "whether memory is an estimate"),
         Column("flops", Unit.FLOPS, "matrix products and convolutions of one run, on one device"),
-        Column("flops_at_least", Unit.FLOPS, "as much of it as is known"),
-        Column("opaque", Unit.COUNT, "custom calls whose arithmetic nobody knows"),
+        Column("flops_at_least", Unit.FLOPS, "known part of it"),
+        Column("opaque", Unit.COUNT, "custom calls with unknown arithmetic"),
         Column("files", Unit.COUNT, "files of all its compiles"),
         Column("mark", Unit.NONE, "step, most flops, or largest memory"),
-        Column("problem", Unit.NONE, "why facts are missing"),
+        Column("problem", Unit.NONE, "reason why facts are missing"),
     )
     groups: tuple[ModuleGroup, ...]
     processes: tuple[str, ...]
@@ -133,9 +133,9 @@ def module_groups(
     """Return modules grouped by process and name.
 
     Args:
-        modules: In the order of folder and number.
+        modules: Modules in the order of folder and number.
         sort: One of `SORTS`: largest peak, most instructions, name, or most flops first.
-        is_grouped: Whether compiles of one function are one row.
+        is_grouped: Whether the compiles of one function form one group.
     """
     found: dict[tuple[str, str, str], list[ListingFacts]] = {}
     for place, module in enumerate(modules):
@@ -154,7 +154,7 @@ def module_groups(
 
 
 def processes_of(modules: Sequence[ListingFacts]) -> tuple[str, ...]:
-    """Return the folders of the processes, in order; texts without a number tell of none."""
+    """Return the folders of the processes, in order; texts without a number have no process."""
     return tuple(sorted({process_of(m) for m in modules if m.number is not None})) or ("",)
 
 
@@ -169,7 +169,7 @@ def _size(module: ListingFacts) -> tuple[int, int, int]:
 
 
 def _place(group: ModuleGroup, sort: str) -> tuple[int | str, ...]:
-    """Return the place of a group in the order asked for, as a key for sorting."""
+    """Return the sort key of a group."""
     top = group.largest
     size = -(top.instructions or 0)
     last = (group.name, group.process, top.number or 0)
@@ -189,7 +189,7 @@ def _memory(module: ListingFacts) -> int:
 
 
 def _is_whole(module: ListingFacts) -> bool:
-    """Whether a module was compiled, rather than cut out of another for one pass."""
+    """Whether a module was compiled as a whole, not written for single passes alone."""
     return not (module.passes and not module.stages)
 
 
@@ -198,7 +198,7 @@ def _is_numbered(group: ModuleGroup) -> bool:
 
 
 def _marked(groups: Sequence[ModuleGroup], process: str) -> Iterator[ModuleGroup]:
-    """Yield the groups of a process, the likely step marked."""
+    """Yield the groups of a process, with a mark at the likely step."""
     own = [group for group in groups if group.process == process]
     whole = [group for group in own if _is_whole(group.largest)]
     if any(map(_is_numbered, groups)):  # other texts are copies, as of compiled.as_text()
@@ -215,10 +215,4 @@ def _marked(groups: Sequence[ModuleGroup], process: str) -> Iterator[ModuleGroup
             mark = STEP if biggest in (group, None) else MOST_FLOPS
         elif group is biggest:
             mark = MOST_MEMORY if busiest is not None else STEP
-        yield ModuleGroup(
-            name=group.name,
-            process=group.process,
-            modules=group.modules,
-            largest=group.largest,
-            mark=mark,
-        )
+        yield replace(group, mark=mark)

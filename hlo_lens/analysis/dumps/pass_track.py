@@ -1,24 +1,22 @@
-"""In which pass of the compiler something appears, changes or disappears.
+"""Compiler passes in which something appears, changes or disappears.
 
-XLA writes the text after each pass that changed the module (``--xla_dump_hlo_pass_re=.*``). A
-change between two texts is the work of the pass that the later one is named after. Passes may run
-pipelines of their own: where such a pipeline begins (``after_pipeline-start``) with something that
-was not there in the text before, the pass around it did it, and that is the one that the next text
-of the outer pipeline is named after.
+XLA writes the text after each pass that changed the module (``--xla_dump_hlo_pass_re=.*``). The
+pass in the name of the later of two texts made the change between them. Passes may run nested
+pipelines: a change at the start of one (``after_pipeline-start``) was made by the pass around it,
+which is the pass in the name of the next text of the outer pipeline.
 
-Looked at are the text from before optimizations, those of the passes by number, and the final one;
-the texts that XLA writes at fixed places (after the partitioner, around buffer assignment) stand
-between passes that their names do not tell, and are left out.
+The examined texts are the one before optimizations, those of the passes by number, and the final
+one. Texts that XLA writes at fixed places (after the partitioner, around buffer assignment) are
+skipped, since their names do not show the passes around them.
 
-What is tracked:
+Subjects:
 
-- a kind of collective: logical operations, however they are wrapped, as
-  ``hlo-lens collectives`` counts them;
-- an opcode, such as copy: instructions in all computations, a start counts and its end does not;
-- temp: bytes of temporaries, estimated; where a text is not scheduled yet, as if it ran in the
-  order of the text, which tells of changes and not of the final amount;
-- alias: entries of ``input_output_alias``, outputs that are the memory of a parameter;
-- a name: whether an instruction (or computation) is called so.
+- a kind of collective: logical operations, counted as by ``hlo-lens collectives``;
+- an opcode, such as copy: instructions in all computations; of an asynchronous pair only the start;
+- temp: estimated bytes of temporaries; of a text without a schedule in the order of the text, which
+  shows changes and not the final amount;
+- alias: entries of ``input_output_alias``, outputs in the memory of a parameter;
+- a name: instructions and computations of this name.
 """
 
 from __future__ import annotations
@@ -51,10 +49,10 @@ _START = "pipeline-start"
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is tracked.
+    """A thing to track.
 
     Attributes:
-        text: As the user wrote it, without ``%``.
+        text: Text of the user, without ``%``.
         kind: ``collective``, ``opcode``, ``temp``, ``alias`` or ``name``.
     """
 
@@ -63,12 +61,12 @@ class Subject:
 
     @property
     def unit(self) -> Unit:
-        """What is counted."""
+        """Unit of its count."""
         return Unit.BYTES if self.kind == TEMP else Unit.COUNT
 
 
 def subject_of(text: str) -> Subject:
-    """Return what a word of a user asks for."""
+    """Return the subject that a word of the user names."""
     text = text.removeprefix("%")
     if text in (TEMP, ALIAS):
         return Subject(text, text)
@@ -79,12 +77,12 @@ def subject_of(text: str) -> Subject:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What one text has of a subject.
+    """Count of a subject in one text.
 
     Attributes:
-        count: How many, or how many bytes; None where it is not known.
-        items: The names of what is counted, where it has names.
-        op_name: Of a tracked name: the scope path of the framework that it has.
+        count: Number of items or bytes; None if not known.
+        items: Names of the counted items, if they have names.
+        op_name: Operation path of a tracked name.
     """
 
     count: int | None
@@ -95,7 +93,7 @@ class Measure:
 def measure(
     dump: ModuleDump, subjects: Sequence[Subject], backend: str | None
 ) -> tuple[Measure, ...] | None:
-    """Return what the text of one stage has of each subject; None where it cannot be read."""
+    """Return the measure of each subject in the text of one stage; None if it cannot be read."""
     module = dump.hlo
     if module is None or not module.computations:
         return None
@@ -143,16 +141,16 @@ def _named(module: HloModule, name: str) -> Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassChange:
-    """A change between two texts that follow each other.
+    """A change between two consecutive texts.
 
     Attributes:
         stage: Name of the later text.
         pipeline: Pipeline of the pass; None for a text of no pass.
-        after: The pass that did it; ``pipeline-start`` where no pass around the pipeline is known,
-            None for a text of no pass.
-        nested: The pipeline inside the pass before which it was done; None for none.
-        before_count: What the earlier text has.
-        after_count: What the later one has.
+        after: The pass that made it; ``pipeline-start`` if the pass around the pipeline is not
+            known, None for a text of no pass.
+        nested: The nested pipeline of the pass before which it was made, if any.
+        before_count: Count in the earlier text.
+        after_count: Count in the later text.
         added: Names that only the later one has.
         removed: Names that only the earlier one has.
     """
@@ -168,7 +166,7 @@ class PassChange:
 
     @property
     def where(self) -> str:
-        """The pass in words."""
+        """The pass as text."""
         if self.pipeline is None:
             return f"between the last pass and {self.stage}"
         if self.after == _START:
@@ -179,22 +177,22 @@ class PassChange:
 
 @dataclass(frozen=True, kw_only=True)
 class PassTrack(Result):
-    """How something changed on its way through the compiler.
+    """Changes of a subject during compilation.
 
     Attributes:
-        subject: What was tracked.
-        stages: Names of the texts that were looked at, in order.
-        measures: What each has of it; None for one that could not be read.
-        changes: Where it changed, in order.
+        subject: The tracked subject.
+        stages: Names of the examined texts, in order.
+        measures: Measure of each; None for a text that could not be read.
+        changes: Changes, in order.
     """
 
     KIND: ClassVar[str] = "passes"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
         Column("text", Unit.NONE, "number of the text"),
         Column("pipeline", Unit.NONE, "pipeline of passes"),
-        Column("after", Unit.NONE, "the pass that did it"),
-        Column("before_count", Unit.COUNT, "what there was before"),
-        Column("after_count", Unit.COUNT, "what there is after it"),
+        Column("after", Unit.NONE, "pass that made the change"),
+        Column("before_count", Unit.COUNT, "count before it"),
+        Column("after_count", Unit.COUNT, "count after it"),
         Column("change", Unit.COUNT, "the difference"),
         Column("added", Unit.NONE, "names that are new"),
         Column("removed", Unit.NONE, "names that are gone"),
@@ -207,21 +205,21 @@ class PassTrack(Result):
 
     @property
     def counts(self) -> list[int | None]:
-        """What each text has."""
+        """Count in each text."""
         return [None if one is None else one.count for one in self.measures]
 
     @property
     def appears(self) -> PassChange | None:
-        """The first change from none to some; None where there is none."""
+        """The first change from none to some, or None."""
         return next((c for c in self.changes if c.before_count == 0 and c.after_count), None)
 
     @property
     def disappears(self) -> PassChange | None:
-        """The first change from some to none; None where there is none."""
+        """The first change from some to none, or None."""
         return next((c for c in self.changes if c.before_count and c.after_count == 0), None)
 
     def rows(self) -> Iterator[Row]:
-        """Yield the changes."""
+        """Yield one row per change."""
         for c in self.changes:
             known = c.before_count is not None and c.after_count is not None
             change = (c.after_count or 0) - (c.before_count or 0) if known else None
@@ -240,7 +238,7 @@ class PassTrack(Result):
 
 
 def tracked_stages(dump: ModuleDump) -> list[Stage]:
-    """Return the texts of a module that are looked at: first, those of passes, and final."""
+    """Return the examined texts of a module: the first one, those of passes, and the final one."""
     stages = [stage for stage in dump.stages if stage.is_hlo]
     first = [stage for stage in stages if stage.name == "before_optimizations"]
     passes = [stage for stage in stages if stage.pass_number is not None]
@@ -251,12 +249,12 @@ def tracked_stages(dump: ModuleDump) -> list[Stage]:
 def pass_track(
     subject: Subject, stages: Sequence[Stage], measures: Sequence[Measure | None]
 ) -> PassTrack:
-    """Return how a subject changed over the texts of a module.
+    """Return the changes of a subject over the texts of a module.
 
     Args:
-        subject: What was measured.
+        subject: The measured subject.
         stages: The texts, in order.
-        measures: What each has; one that could not be read is passed over.
+        measures: Measure of each; texts without one are skipped.
     """
     changes = []
     known = [(s.name, m) for s, m in zip(stages, measures, strict=True) if m is not None]
@@ -287,10 +285,10 @@ def pass_track(
 
 
 def _pass_around(names: Sequence[str], place: int) -> tuple[str, str] | None:
-    """Return pipeline and pass in which a pipeline begins; None where no text tells.
+    """Return pipeline and pass that run a nested pipeline; None if no text shows them.
 
-    That is the pass that the next text of the pipeline of the text before is named after, unless
-    that pipeline begins anew first.
+    It is the pass in the name of the outer pipeline's next text, unless that pipeline starts again
+    before.
     """
     outer, nested = pass_of(names[place - 1])[0], pass_of(names[place])[0]
     if outer is None or outer == nested:

@@ -1,9 +1,10 @@
-"""Whether modules are the same program, and where they differ first.
+"""Comparison of two modules as texts: equal, equal up to names, and the first different line.
 
-Compared is all that the text says, in its order, but for metadata (source lines, stack frames) and
-fingerprints of XLA's own. Two modules are `identical`, or the same `up to names` (what each
-instruction and computation is called), or they are not the same. An order of instructions that
-differs is a difference: hosts that run one program together must run the same.
+The whole text counts, in its order, except metadata (source lines, stack frames) and fingerprints
+by XLA. Two modules are identical, or the same up to names of instructions and computations, or
+different. Other channel ids and another order of instructions are differences: processes that run
+one program together must run the same text. `hlo_lens.analysis.program_diff` (``hlo-lens diff``)
+compares programs instead, and finds no change in modules that differ in these alone.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _SPACE = re.compile(r"\s+")
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What a module is, in short.
+    """Hashes of the text of a module.
 
     Attributes:
         exact: Equal for identical modules.
@@ -43,11 +44,11 @@ class Fingerprint:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a module, as it is compared.
+    """One line of a module in the compared form.
 
     Attributes:
-        exact: Without metadata.
-        nameless: Also with numbers for names.
+        exact: Text without metadata.
+        nameless: The same with numbers in place of names.
         place: ``computation/instruction``; ``header`` for a header.
     """
 
@@ -57,7 +58,7 @@ class Line:
 
 
 def fingerprint(module: HloModule) -> Fingerprint:
-    """Return what a module is, in short."""
+    """Return the hashes of the text of a module."""
     exact, nameless = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
     for line in canonical_lines(module):
         exact.update(line.exact.encode("utf-8", "replace") + b"\n")
@@ -66,7 +67,7 @@ def fingerprint(module: HloModule) -> Fingerprint:
 
 
 def canonical_lines(module: HloModule) -> Iterator[Line]:
-    """Yield the header and all instructions of a module as they are compared."""
+    """Yield the header and all instructions of a module in the compared form."""
     computations = {c.name: f"@{k}" for k, c in enumerate(module.computations)}
     for name, value in module.header.items():
         text = f"{name}={_FINGERPRINT.sub('', value)}"
@@ -108,9 +109,9 @@ def _instructions(
 def first_difference(
     base: HloModule, other: HloModule, *, up_to_names: bool = False
 ) -> tuple[Line | None, Line | None] | None:
-    """Return the first lines in which two modules differ; None where they do not.
+    """Return the first different lines of two modules; None if there are none.
 
-    A line is None where one module ends before the other.
+    A line is None if its module has ended.
     """
     ours, theirs = canonical_lines(base), canonical_lines(other)
     while True:

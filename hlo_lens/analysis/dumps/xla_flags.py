@@ -1,9 +1,9 @@
-"""What is wrong with XLA_FLAGS, as far as dumps are concerned.
+"""Checks of XLA_FLAGS, as far as dumps are concerned.
 
-How XLA reads the variable (tsl/util/parse_flags_from_env.cc): flags are separated by white space,
-each is ``--name=value`` or ``--name``; where the text does not begin with ``--`` it names a file of
-flags. One unknown flag ends the process. What the flags do was tried with jaxlib 0.10.2; their
-names are those of jaxlib 0.4.30 to 0.12.0 and libtpu 0.0.51.
+XLA reads the variable in tsl/util/parse_flags_from_env.cc: flags are separated by white space, each
+is ``--name=value`` or ``--name``; a text that does not begin with ``--`` is the name of a file with
+flags. An unknown flag ends the process. The effects of the flags were tested with jaxlib 0.10.2;
+their names are those of jaxlib 0.4.30 to 0.12.0 and libtpu 0.0.51.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ FINE = "fine"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that a user should know.
+    """A statement for the user, with its remedy.
 
     Attributes:
-        level: ``error`` (no dump, or no program, comes of it), ``warning``, ``note`` or ``fine``.
-        what: What it is.
-        remedy: What to do; empty where nothing has to be done.
+        level: ``error`` (no dump is written, or the program ends), ``warning``, ``note`` or
+            ``fine``.
+        what: The statement.
+        remedy: What to do; empty if nothing has to be done.
     """
 
     level: str
@@ -74,7 +75,7 @@ _BOOL_FLAGS = (
     "xla_dump_module_metadata",
 )
 DUMP_FLAGS = (*_STRING_FLAGS, *_NUMBER_FLAGS, *_BOOL_FLAGS)
-"""Flags of XLA about dumps, of all versions."""
+"""Flags of XLA on dumps, of all versions."""
 
 _NOT_EVERYWHERE = {
     "xla_dump_compact_gte": "only jaxlib 0.12 and libtpu have it",
@@ -86,11 +87,11 @@ _FALSE = ("false", "0")
 
 
 def check_flags(text: str | None, *, variable: str = "XLA_FLAGS") -> list[Finding]:
-    """Return what is to be said of a variable's text, the worst first.
+    """Return findings on the text of a variable, the worst first.
 
     Args:
-        text: Its text; None where it is not set.
-        variable: Its name, for the words.
+        text: Its text; None if it is not set.
+        variable: Its name, for the messages.
     """
     if text is None or not text.strip():
         return [
@@ -116,9 +117,9 @@ def check_flags(text: str | None, *, variable: str = "XLA_FLAGS") -> list[Findin
 
 
 def other_flags(text: str | None) -> list[str]:
-    """Return the names of the flags in a variable that have nothing to do with dumps.
+    """Return the names of the flags in a variable that are not about dumps.
 
-    Those of libtpu are left out: `check_flags` speaks of them.
+    Flags of libtpu are left out, since `check_flags` reports them.
     """
     if text is None or not text.strip().startswith("--"):
         return []
@@ -132,12 +133,12 @@ def other_flags(text: str | None) -> list[str]:
 
 
 def unknown_flags(names: Sequence[str], known: Iterable[str], owner: str) -> list[Finding]:
-    """Return what is to be said of flags that a build of XLA does not have.
+    """Return findings on flags that a build of XLA does not have.
 
     Args:
         names: The flags, without hyphens.
-        known: Flags that it has, for what may have been meant.
-        owner: The build, for the words.
+        known: Flags that it has, for suggestions.
+        owner: Name of the build, for the messages.
     """
     listed = sorted(known)
     found = []
@@ -149,7 +150,7 @@ def unknown_flags(names: Sequence[str], known: Iterable[str], owner: str) -> lis
 
 
 def unchecked_flags(names: Sequence[str]) -> list[Finding]:
-    """Return what is to be said of flags where there is no jaxlib to compare them with."""
+    """Return the finding on flags that cannot be checked, since no jaxlib is installed."""
     listed = ", ".join(f"--{name}" for name in names)
     return [Finding(NOTE, f"not checked, since no jaxlib is here: {listed}")] if names else []
 
@@ -157,11 +158,11 @@ def unchecked_flags(names: Sequence[str]) -> list[Finding]:
 def check_variables(
     variables: Mapping[str, str], others: Sequence[Finding], *, is_jax_imported: bool
 ) -> list[Finding]:
-    """Return what is to be said of all variables of a process that matter for dumps.
+    """Return findings on all variables of a process that matter for dumps.
 
     Args:
-        variables: Name to text.
-        others: What is to be said of the flags in XLA_FLAGS that have nothing to do with dumps.
+        variables: Texts by name.
+        others: Findings on the flags in XLA_FLAGS that are not about dumps.
         is_jax_imported: Whether the process has imported jax already.
     """
     text = variables.get("XLA_FLAGS")
@@ -172,10 +173,10 @@ def check_variables(
         what = "LIBTPU_INIT_ARGS has --xla_dump_to: libtpu alone then dumps"
         found.append(Finding(NOTE, what, "XLA_FLAGS reaches jaxlib and libtpu both"))
     if variables.get("JAX_COMPILATION_CACHE_DIR"):
-        what = "JAX_COMPILATION_CACHE_DIR is set: what is in that cache is not compiled, nor dumped"
+        what = "JAX_COMPILATION_CACHE_DIR is set: programs in that cache are not compiled or dumped"
         found.append(Finding(WARNING, what, "JAX_ENABLE_COMPILATION_CACHE=false for this run"))
     if is_jax_imported and text:
-        what = "jax is imported in this process; XLA_FLAGS set after its first use does nothing"
+        what = "jax is imported in this process; XLA_FLAGS has no effect after its first use"
         found.append(Finding(NOTE, what))
     return found
 
@@ -184,25 +185,25 @@ def _no_flags(text: str, variable: str) -> Finding:
     if text.startswith(("'", '"')):
         return Finding(
             ERROR,
-            f"{variable} begins with a quote, which XLA takes for the name of a file",
-            "let the shell take the quotes away: XLA_FLAGS='--a --b', not XLA_FLAGS=\"'--a --b'\"",
+            f"{variable} begins with a quote, which XLA reads as the name of a file",
+            "let the shell remove the quotes: XLA_FLAGS='--a --b', not XLA_FLAGS=\"'--a --b'\"",
         )
     word = text.split()[0]
     if word.lstrip("-").startswith("xla_"):
         return Finding(
             ERROR,
-            f"{word} does not begin with two hyphens; XLA takes it for the name of a file",
+            f"{word} does not begin with two hyphens; XLA reads it as the name of a file",
             f"write --{word.lstrip('-')}",
         )
     return Finding(
         NOTE,
-        f"{variable} names a file of flags, {word}: what is in it was not checked",
-        f"hlo-lens doctor with {variable} set to its content checks it",
+        f"{variable} names a file of flags, {word}, which was not checked",
+        f"set {variable} to its content and run hlo-lens doctor to check it",
     )
 
 
 def _split(text: str, variable: str) -> tuple[list[tuple[str, str]], list[Finding]]:
-    """Return the flags as name and value, and what no flag could be made of."""
+    """Return the flags as name and value, and findings on words that are no flags."""
     try:
         words = shlex.split(text)
     except ValueError:
@@ -225,13 +226,11 @@ def _split(text: str, variable: str) -> tuple[list[tuple[str, str]], list[Findin
 
 
 def _check_flag(name: str, value: str) -> list[Finding]:
-    """Return what is wrong with one flag alone."""
+    """Return findings on one flag alone."""
     found: list[Finding] = []
     if name.startswith(("xla_tpu_", "xla_jf_", "xla_sc_")):
         remedy = f'export LIBTPU_INIT_ARGS="--{name}={value}"'
-        found.append(
-            Finding(ERROR, f"--{name} is a flag of libtpu; jaxlib does not know it", remedy)
-        )
+        found.append(Finding(ERROR, f"--{name} is a flag of libtpu, unknown to jaxlib", remedy))
     elif "dump" in name and name not in DUMP_FLAGS and not name.startswith("xla_gpu_"):
         near = difflib.get_close_matches(name, DUMP_FLAGS, n=1)
         remedy = f"write --{near[0]}" if near else "remove it"
@@ -259,7 +258,7 @@ def _check_pattern(name: str, value: str) -> list[Finding]:
     try:
         re.compile(value)
     except re.error as error:
-        what = f"--{name}={value} is no regular expression ({error}): XLA then matches nothing"
+        what = f"--{name}={value} is no regular expression ({error}): XLA matches nothing"
         return [Finding(ERROR, what, f"write --{name}=.* for everything")]
     return []
 
@@ -268,7 +267,7 @@ def _check_target(value: str) -> list[Finding]:
     if not value:
         return [Finding(ERROR, "--xla_dump_to without a folder", "write --xla_dump_to=DIR")]
     if value.startswith("~"):
-        what = f"--xla_dump_to={value}: XLA does not know ~ and makes a folder of that name"
+        what = f"--xla_dump_to={value}: XLA does not expand ~ and makes a folder of that name"
         return [
             Finding(ERROR, what, 'write $HOME inside double quotes: "--xla_dump_to=$HOME/dump"')
         ]
@@ -293,7 +292,7 @@ def _is_true(flags: dict[str, str], name: str) -> bool:
 
 
 def _contradictions(flags: dict[str, str]) -> list[Finding]:
-    """Return what is wrong with flags together, the last of each name deciding."""
+    """Return findings on flags together; the last one of each name counts."""
     found: list[Finding] = []
     dumping = [name for name in flags if name in DUMP_FLAGS]
     if dumping and "xla_dump_to" not in flags:
@@ -328,19 +327,19 @@ _LOSS_BY_FALSE = ("xla_dump_buffer_assignment_analysis",)
 _LOSSES = (
     (
         "xla_dump_buffer_assignment_analysis",
-        "no live ranges are written, so that nobody knows what is alive at the peak",
+        "no live ranges are written, so the values alive at the peak are not known",
         "remove it",
     ),
     ("xla_dump_disable_metadata", "no source lines and no names of operations", "remove it"),
     (
         "xla_dump_hlo_module_re",
         "only modules whose name matches are written",
-        "remove it if the one you look for is not there",
+        "remove it if the module you look for is missing",
     ),
     (
         "xla_dump_max_hlo_modules",
-        "XLA stops to dump after so many modules, without a word",
-        "remove it if the one you look for is not there",
+        "XLA stops dumping after this number of modules, without a message",
+        "remove it if the module you look for is missing",
     ),
 )
 
@@ -350,14 +349,14 @@ def _repeated(flags: list[tuple[str, str]]) -> list[Finding]:
     for name, value in flags:
         values.setdefault(name, []).append(value)
     return [
-        Finding(WARNING, f"--{name} stands {len(some)} times; the last counts: {some[-1]}")
+        Finding(WARNING, f"--{name} occurs {len(some)} times; the last one counts: {some[-1]}")
         for name, some in values.items()
         if len(set(some)) > 1
     ]
 
 
 def check_debug_options(text: str) -> list[Finding]:
-    """Return what was lost by the flags that a dump was made with, of its ``debug_options``."""
+    """Return findings on data lost by the flags that a dump was made with."""
     found = re.findall(r"^(xla_dump_\w+): (.*)$", text, re.MULTILINE)
     flags = " ".join(f"--{name}={value.strip().strip(chr(34))}" for name, value in found)
     losses = [f for f in check_flags(flags) if f.level == WARNING] if flags else []

@@ -1,4 +1,4 @@
-"""Programs that ran out of memory: statement, largest buffers, what would make them fit."""
+"""Programs too large for their memory: statement, largest buffers, groups to free."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def _statement_rows(message: CompileOutOfMemory) -> Iterator[Row]:
 
 
 def _statement_notes(message: CompileOutOfMemory) -> Iterator[str]:
-    """Yield where the parts of a statement cannot add up to its sum."""
+    """Yield a note for each statement whose parts do not add up to its sum."""
     for what, whole, parts in (
         (f"{message.memory_space} usage", message.total, message.usage),
         ("program", message.requirement, message.parts),
@@ -196,7 +196,7 @@ _OF_DUMP = (
 
 
 def shortage_table(shortage: MemoryShortage, note: str = _OF_MESSAGE) -> Table:
-    """Return the table of what would make a program fit."""
+    """Return the table of groups that could be freed."""
     rows = list(shortage.rows())
     optional = ("padding_bytes", "is_enough", "op_name", "source")
     missing = shortage.missing

@@ -1,4 +1,4 @@
-"""The JSON object of a log. A size that was printed rounded is a text and a range of bytes."""
+"""JSON object of a log; a rounded size is an object of its text and its range of bytes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def log_object(known: LogAnalysis) -> Mapping[str, object]:
 
 
 def as_json(value: object) -> object:
-    """Return a value of the model as JSON has it: its fields by name, sizes with their ranges."""
+    """Return a model value as JSON: its fields by name, sizes with their ranges."""
     if isinstance(value, HumanSize):
         return {
             "text": value.text,
@@ -96,7 +96,7 @@ def _compile_object(message: CompileOutOfMemory, shortage: MemoryShortage) -> Ma
 
 
 def _dump_object(said: DumpShortage | None) -> Mapping[str, object] | None:
-    """Return the object on a message from the dump of the same compile; None without a dump."""
+    """Return the facts of the dump on a message as JSON; None without a dump."""
     if said is None:
         return None
     return {

@@ -1,4 +1,4 @@
-"""The report on a log: what was found in it, kind by kind, and what was passed over."""
+"""Page of a log: its messages, kind by kind, and counts of all other lines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def log_sections(known: LogAnalysis) -> Iterator[Section]:
-    """Yield the sections of a log: first an overview."""
+    """Yield the sections of a log, an overview first."""
     name, log = known.name, known.log
     yield _head(name, log)
     yield from memory_sections(known)
@@ -58,7 +58,7 @@ def _head(name: str, log: LogText) -> Section:
 
 
 def _found(log: LogText) -> Iterator[str]:
-    """Yield what was found and how often."""
+    """Yield each kind of message with its count."""
     for things, noun in (
         (log.compile_ooms, "program too large for its memory"),
         (log.failures, "failed allocation"),
@@ -106,7 +106,7 @@ _STATS = (
 
 
 def _buffer_log_sections(known: LogAnalysis) -> Iterator[Section]:
-    """Yield a section for each block on buffers."""
+    """Yield a section for each block of buffer statistics."""
     entries = () if known.log.buffers is None else known.log.buffers.entries
     for number, (entry, groups) in enumerate(zip(entries, known.peak_buffers, strict=True), 1):
         what = "out of memory" if entry.is_oom else "buffer statistics"
@@ -178,7 +178,7 @@ def _stats_table(stats: BufferStats) -> Table:
 
 
 def gap_notes(gaps: Sequence[object], is_complete: bool) -> tuple[str, ...]:
-    """Return the sentences on what could not be read, and on what is missing."""
+    """Return notes on lines that could not be read, and on missing ones."""
     notes = []
     if gaps:
         notes.append(f"{plural(len(gaps), 'line')} that could not be read, the first: {gaps[0]}")

@@ -1,4 +1,4 @@
-"""Programs that ran out of memory while they ran: failed allocations, allocators, limits."""
+"""Memory messages of running programs: failed allocations, allocators, limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def runtime_section(name: str, log: LogText) -> Section:
-    """Return the section on failed allocations and on programs that stayed too large."""
+    """Return the section on failed allocations and on programs that remain too large."""
     tables = []
     if log.failures:
         tables.append(_failures_table(log.failures))
@@ -125,7 +125,7 @@ def allocator_section(
     Args:
         title: Its title.
         state: The state.
-        failures: All failures of the log, in which the one that led here is looked for.
+        failures: All failures of the log, among them the cause of this state.
     """
     asked = _request_of(state, failures)
     notes = [] if state.is_complete else ["the text is not complete"]
@@ -171,7 +171,7 @@ def _allocator_facts(
 
 
 def _verdict(requested: Bounds, free: int, largest: int | None, unclaimed: int | None) -> str:
-    """Return whether memory is short, or in pieces too small."""
+    """Return whether free memory is too small, or too fragmented."""
     least, most = requested
     wanted = bounds_text(requested)
     if least > free:

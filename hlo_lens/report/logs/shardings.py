@@ -1,4 +1,4 @@
-"""What a log says of shardings: the trail of decisions, arrays, drawings, and all values."""
+"""Shardings in a log: the trail of decisions, arrays, drawings, and all values."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _mesh_words(value: JaxValue) -> str:
 
 
 def _change_facts(trail: ShardingTrail) -> Iterator[tuple[str, str]]:
-    """Yield how the sharding of the result was said, first to last."""
+    """Yield the printed shardings of the result, first to last."""
     if not trail.changes:
         return
     words = [_said(trail.changes[0].before)]
@@ -93,7 +93,7 @@ def _said(value: JaxValue) -> str:
 
 
 def _size_one_axes(changes: tuple[ShardingChange, ...]) -> str:
-    """Return which axes of the specs have size 1, so that naming them divides nothing."""
+    """Return a note on axes of size 1 in the specs, which divide nothing."""
     found: dict[str, None] = {}
     for change in changes:
         for value in (change.before, change.after):
@@ -158,7 +158,7 @@ def _tables(known: ShardingLogResults) -> Iterator[Table]:
 
 
 def _cells_table(log: ShardingLog) -> Table:
-    """Return every box of every drawing: which devices hold it."""
+    """Return all boxes of all drawings with their devices."""
     rows: list[Row] = [
         (
             boxes.line,
@@ -191,7 +191,7 @@ def _cells_table(log: ShardingLog) -> Table:
 
 
 def _values_table(log: ShardingLog) -> Table:
-    """Return all values, equal ones together, in order of their first place."""
+    """Return all values, equal ones as one row, in order of their first place."""
     counts = Counter(log.values)
     rows: list[Row] = [
         (value.line, counts[value], value.label or None, *value_cells(value))

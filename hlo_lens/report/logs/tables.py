@@ -1,4 +1,4 @@
-"""Small things that all tables about logs share."""
+"""Cells and tables used by all pages on logs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BOUNDS = (
 
 
 def bounds_text(bounds: Bounds) -> str:
-    """Return a range of bytes: its middle, and how far its ends are from there."""
+    """Return a range of bytes as its middle and the distance of its ends."""
     least, most = bounds
     middle = (least + most + 1) // 2
     spread = most - middle
@@ -33,7 +33,7 @@ def bounds_text(bounds: Bounds) -> str:
 
 
 def size_text(size: HumanSize | None) -> str | None:
-    """Return a size as printed, an exact one with its unit."""
+    """Return a size as printed, with its unit if it is exact."""
     if size is None:
         return None
     least, most = size_bounds(size)
@@ -41,7 +41,7 @@ def size_text(size: HumanSize | None) -> str | None:
 
 
 def bounds_of(size: HumanSize | None) -> tuple[int | None, int | None]:
-    """Return the numbers of bytes that a size can stand for."""
+    """Return the smallest and largest number of bytes that a size stands for."""
     return (None, None) if size is None else size_bounds(size)
 
 

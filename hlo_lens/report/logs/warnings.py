@@ -1,4 +1,4 @@
-"""Warnings of compilers, with the instructions of a dump that they speak of."""
+"""Compiler warnings with their instructions in a dump."""
 
 from __future__ import annotations
 

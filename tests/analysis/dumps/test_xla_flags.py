@@ -44,7 +44,7 @@ def test_good_flags_are_fine(text: str) -> None:
         ("--xla_dmp_to=/tmp/d", "error", "no flag of XLA", "write --xla_dump_to"),
         ("--xla_dump_to /tmp/d", "error", "/tmp/d after --xla_dump_to", "--xla_dump_to=/tmp/d"),
         ("--xla_dump_to=", "error", "without a folder", "--xla_dump_to=DIR"),
-        ("--xla_dump_to=~/d", "error", "does not know ~", "$HOME"),
+        ("--xla_dump_to=~/d", "error", "does not expand ~", "$HOME"),
         ("--xla_dump_to=/tmp/d,--xla_dump_hlo_as_text", "error", "comma", "blanks"),
         ("--xla_dump_to=/tmp/d --xla_dump_hlo_as_proto", "error", "writes no text", "as_text"),
         (f"{GOOD}=yes", "error", "neither true nor false", "=true"),
@@ -56,8 +56,8 @@ def test_good_flags_are_fine(text: str) -> None:
         ("--xla_force_host_platform_device_count=8", "note", "no flag asks for a dump", "add"),
         (f"{GOOD} --xla_dump_disable_metadata", "warning", "no source lines", "remove"),
         (f"{GOOD} --xla_dump_hlo_module_re=x", "warning", "only modules whose name", "remove"),
-        (f"{GOOD} --xla_dump_max_hlo_modules=3", "warning", "stops to dump", "remove"),
-        (f"{GOOD} --xla_dump_to=/tmp/e", "warning", "stands 2 times; the last counts", ""),
+        (f"{GOOD} --xla_dump_max_hlo_modules=3", "warning", "stops dumping", "remove"),
+        (f"{GOOD} --xla_dump_to=/tmp/e", "warning", "occurs 2 times; the last one counts", ""),
         (f"{GOOD} --xla_dump_compact_gte", "warning", "only jaxlib 0.12", ""),
         (f"{GOOD} '--x", "error", "a quote without an end", "close"),
         (
@@ -87,7 +87,7 @@ def test_losses_by_the_options_of_a_dump_are_found() -> None:
     text = 'xla_dump_to: "/tmp/d"\nxla_cpu_x: true\nxla_dump_max_hlo_modules: 3\n'
     (found,) = check_debug_options(text)
     assert found.level == "warning"
-    assert found.what.startswith("made with --xla_dump_max_hlo_modules=3: XLA stops to dump")
+    assert found.what.startswith("made with --xla_dump_max_hlo_modules=3: XLA stops dumping")
     assert check_debug_options("xla_cpu_x: true\n") == []
 
 
