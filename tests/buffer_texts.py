@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from hlo_lens.model.buffers.assignment import BufferAssignment
+    from hlo_lens.model.buffers.values import AssignedValue
+
 KINDS = ("buffer-assignment", "buffer-assignment-values", "live-range", "memory-usage-report")
 _NAME = re.compile(rf"(.*?)-?({'|'.join(sorted(KINDS, key=len, reverse=True))})\.txt(?:\.gz)?$")
 
@@ -92,3 +95,8 @@ def _shortened_range(text: str) -> str:
         if left >= 0:
             lines.append(line)
     return "\n".join(lines) + "\n"
+
+
+def assigned_values(assignment: BufferAssignment) -> list[AssignedValue]:
+    """Return the values of all allocations, in the order of the text."""
+    return [value for allocation in assignment.allocations for value in allocation.values]

@@ -20,6 +20,7 @@ from hlo_lens.syntax.proto import schema
 from hlo_lens.text.content_kind import proto_message
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError, MissingPackageError
+from tests.buffer_texts import assigned_values
 from tests.commands import output_of
 from tests.protos import PAIRS, text_beside, unpacked
 
@@ -53,7 +54,7 @@ def test_heap_traces_take_and_give_back_values_of_the_assignment(proto: Path) ->
     (dump,) = hlo_lens.load(proto).modules
     assert dump.buffer_assignment is not None
     assert dump.heap_traces
-    names = {value.name for value in dump.buffer_assignment.assigned_values}
+    names = {value.name for value in assigned_values(dump.buffer_assignment)}
     for trace in dump.heap_traces:
         taken = [e.value for e in trace.events if e.kind is not HeapEventKind.FREE]
         freed = [e.value for e in trace.events if e.kind is HeapEventKind.FREE]

@@ -149,20 +149,6 @@ class BufferAllocation:
         return bool(self._flags & IS_PREALLOCATED_TEMP)
 
     @property
-    def is_entry_computation_parameter(self) -> bool:
-        """Whether it holds an entry parameter."""
-        return self.parameter_number is not None
-
-    @property
-    def is_parameter_aliased_with_output(self) -> bool:
-        """Whether a parameter's memory is that of a result (donated).
-
-        XLA does not print it; it is so where an entry parameter may live out, which held for
-        every module of the corpus (the ``input_output_alias`` of its header names the same ones).
-        """
-        return self.is_entry_computation_parameter and self.maybe_live_out
-
-    @property
     def values(self) -> Sequence[AssignedValue]:
         """Values that lie in it, by id. Those of different times may share bytes."""
         return Rows(self._assignment.assigned_value, self._assignment.value_rows(self._row))
@@ -227,11 +213,6 @@ class BufferAssignment:
     def allocations(self) -> Sequence[BufferAllocation]:
         """Allocations in the order of the text, which is by index."""
         return Rows(functools.partial(BufferAllocation, self), range(len(self.columns)))
-
-    @property
-    def assigned_values(self) -> Sequence[AssignedValue]:
-        """Values of all allocations, in the order of the text."""
-        return Rows(self.assigned_value, range(len(self.assigned)))
 
     def assigned_value(self, row: int) -> AssignedValue:
         """Return the value of a row."""

@@ -41,7 +41,6 @@ _MOST_ASKED = 4096
 _MOST_GAPS = 4096
 """How many gaps are kept apart; further ones are counted in the last."""
 
-EOL = r"[ \t]*+(?:\n|\Z)"
 _INDENTATION = re.compile(r"[ \t]*+")
 BLANK = re.compile(r"(?:[ \t]*+\n)++|[ \t]++\Z")
 

@@ -29,8 +29,7 @@ from hlo_lens.syntax.shapes.mesh import (
     printed_mesh,
     resolved,
 )
-from hlo_lens.text.errors import DumpSyntaxError, UsageError
-from hlo_lens.text.source import Source, Span
+from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
     from hlo_lens.model.shapes.replica_groups import CollectiveDeviceList
@@ -79,22 +78,3 @@ def _printed(text: str) -> CollectiveDeviceList | None:
     found = resolved(mesh, printed_axes(refs))
     mesh.split(found)
     return MeshAxesReplicaGroupList(mesh=mesh, axes=found)
-
-
-def parse_source_target_pairs(text: str) -> tuple[tuple[int, int], ...]:
-    """Return the pairs that a ``source_target_pairs`` value prints: ``{{0,1},{1,2}}``.
-
-    Raises:
-        DumpSyntaxError: If it is no list of pairs.
-    """
-    found = parse_device_list(text)
-    source = Source(text)
-    if not isinstance(found, ReplicaGroups):
-        raise DumpSyntaxError.at(source, Span(0, 1), "expected pairs in braces")
-    pairs = []
-    for group in found.groups:
-        if len(group) != 2:
-            message = f"expected pairs of a source and a target, found {len(group)} ids"
-            raise DumpSyntaxError.at(source, Span(0, len(text)), message)
-        pairs.append((group[0], group[1]))
-    return tuple(pairs)

@@ -19,6 +19,7 @@ from hlo_lens.syntax.buffers.memory_usage import (
 )
 from hlo_lens.text.source import clean, decode
 from tests import buffer_texts, corpus
+from tests.buffer_texts import assigned_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,8 +51,10 @@ def test_bytes_are_summed_by_colour() -> None:
     assignment = parse_buffer_assignment(TEXT)
     assert assignment.allocated_bytes == 652
     assert assignment.bytes_by_color() == {0: 152, 1: 500}
-    assert assignment.bytes_by_color(lambda a: a.is_entry_computation_parameter) == {0: 140}
-    assert assignment.bytes_by_color(lambda a: a.is_parameter_aliased_with_output) == {0: 100}
+    assert assignment.bytes_by_color(lambda a: a.parameter_number is not None) == {0: 140}
+    assert assignment.bytes_by_color(
+        lambda a: a.parameter_number is not None and a.maybe_live_out
+    ) == {0: 100}
     assert assignment.bytes_by_color(lambda a: a.maybe_live_out) == {0: 108}
     assert assignment.bytes_by_color(lambda a: a.is_constant) == {0: 4}
     assert assignment.bytes_by_color(lambda a: a.is_thread_local) == {}
@@ -62,7 +65,7 @@ def test_rows_are_sequences() -> None:
     allocations = assignment.allocations
     assert [a.index for a in allocations[1:3]] == [1, 2]
     assert allocations[-1].values[-1].name == "y{}"
-    assert [v.id for v in assignment.assigned_values] == [0, 3, 1, 4, 2, 5, 6]
+    assert [v.id for v in assigned_values(assignment)] == [0, 3, 1, 4, 2, 5, 6]
     assert allocations[1:1] == []
     assert allocations[:2] != allocations[1:3]
     assert len({allocations[0], assignment.allocations[0]}) == 1
@@ -131,8 +134,8 @@ def _check_values(assignment: BufferAssignment, values: BufferValues) -> None:
     """Assert that both blocks name the same values, and that the printed total is their sum."""
     assert values.total_bytes == assignment.allocated_bytes
     assert HumanSize(values.total_text or "").matches(assignment.allocated_bytes)
-    assert len(values) == len(assignment.assigned_values)
-    for assigned in assignment.assigned_values:
+    assert len(values) == len(assigned_values(assignment))
+    for assigned in assigned_values(assignment):
         value = values.by_id(assigned.id)
         assert value is not None
         assert (value.name, value.is_phi, value.color) == (
@@ -191,7 +194,7 @@ def _check_live_range(assignment: BufferAssignment, ranges: HloLiveRange) -> Non
     if ranges.stack_trace_bytes is not None:
         assert ranges.stack_trace_bytes == ranges.peak_bytes
         assert ranges.stack_trace_bytes == sum(n.total_bytes for n in ranges.stack_trace)
-    placed = {value.name for value in assignment.assigned_values}
+    placed = {value.name for value in assigned_values(assignment)}
     assert {r.name for r in ranges.buffer_live_ranges} <= placed
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hlo_lens.model.shapes.replica_groups import ReplicaGroups
 from hlo_lens.syntax.grammar.files import build_parser
-from hlo_lens.syntax.shapes.replica_groups import parse_device_list, parse_source_target_pairs
+from hlo_lens.syntax.shapes.replica_groups import parse_device_list
 from hlo_lens.text.errors import DumpSyntaxError
 
 ERRORS = [
@@ -33,17 +33,6 @@ def test_error_names_place_and_alternatives(text: str, column: int, message: str
     with pytest.raises(DumpSyntaxError) as caught:
         parse_device_list(text)
     assert (caught.value.line, caught.value.column, caught.value.message) == (1, column, message)
-
-
-def test_pairs_are_read() -> None:
-    assert parse_source_target_pairs("{{0,1},{1,2}}") == ((0, 1), (1, 2))
-    assert parse_source_target_pairs("{}") == ()
-
-
-@pytest.mark.parametrize("text", ["{{0,1,2}}", "{{0}}", "[2,2]<=[4]", "x"])
-def test_pairs_have_two_ends(text: str) -> None:
-    with pytest.raises(DumpSyntaxError):
-        parse_source_target_pairs(text)
 
 
 @given(st.lists(st.lists(st.integers(0, 10**6), max_size=5).map(tuple), max_size=5).map(tuple))
