@@ -192,12 +192,17 @@ def _nesting(text: str) -> int:
     return deepest if depth == 0 and closed == 1 else -1
 
 
+_VARIABLE = LazyPattern(r"%[\w.-]++|(?<=channel_id=)\d++")
+"""What differs between lists of one form, and is right or wrong whatever it is."""
+
+
 class AttributeCheck:
     """Judges shapes and attributes; remembers what was right.
 
     Attributes:
         shapes: Texts of shapes that are right.
-        attributes: Texts of attribute lists that are right; the empty one always is.
+        attributes: Texts of attribute lists that are right, without names and channels; the empty
+            one always is.
         unknown: Names of attributes that are not known.
     """
 
@@ -238,6 +243,9 @@ class AttributeCheck:
         """Whether all values of an attribute list are right."""
         if text in self.attributes:
             return True
+        form_of_list = _VARIABLE.sub("\0", text)
+        if form_of_list in self.attributes:
+            return True
         for match in ATTRIBUTE.finditer(text):
             name, value = match[1], match[2]
             form = FORMS.get(name)
@@ -248,7 +256,7 @@ class AttributeCheck:
                 self.unknown.add(name)
             elif self.value_problem(name, value) is not None:
                 return False
-        self.attributes.add(text)
+        self.attributes.add(form_of_list)
         return True
 
     def literal(self, shape_text: str, text: str) -> bool:

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from hlo_lens.text.source import Source
 
 
+_FIRST_LETTERS = "HFS"
+"""First letters of headers and of stack tables."""
+
+
 class HloScan:
     """One pass over a source. Holds the module that is being filled and the gaps so far.
 
@@ -78,12 +82,13 @@ class HloScan:
     def _unit(self, position: int) -> int:
         """Read what stands between computations and return where it ends."""
         text = self.text
-        if patterns.HEADER_START.match(text, position):
-            return self._header(position)
-        if patterns.TABLE.match(text, position):
-            rows = self._rows or self._begin_module("", position)
-            rows.module.stack_frames, end = read_tables(text, position)
-            return self._outside(end, headless=True) if follows_directly(text, end) else end
+        if text[position] in _FIRST_LETTERS:
+            if patterns.HEADER_START.match(text, position):
+                return self._header(position)
+            if patterns.TABLE.match(text, position):
+                rows = self._rows or self._begin_module("", position)
+                rows.module.stack_frames, end = read_tables(text, position)
+                return self._outside(end, headless=True) if follows_directly(text, end) else end
         match = patterns.LINE_COMPUTATION.match(text, position)
         if match is None:
             end = self._units.unit_end(position)
