@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.collectives.data_movement import DataMovement
 from hlo_lens.analysis.collectives.operations import CUSTOM_CALL
 from hlo_lens.analysis.program.trip_counts import TripCounts
-from hlo_lens.analysis.result import Column, Result, Row, Unit, row_of
+from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ class Collectives(Result):
 
     def rows(self) -> Iterator[Row]:
         """Return the collectives in text order."""
-        return (row_of(collective, self.COLUMNS) for collective in self.collectives)
+        return map(attrgetter(*(column.name for column in self.COLUMNS)), self.collectives)
 
     @property
     def row_count(self) -> int:

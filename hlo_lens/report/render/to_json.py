@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
@@ -50,10 +51,18 @@ def _pieces(value: object, indent: str) -> Iterator[str]:
 
 def _is_long(value: object) -> bool:
     """Return whether a value is printed on several lines: a larger object, a list of objects."""
-    if type(value) in _SCALARS:
+    kind = type(value)
+    if kind in _SCALARS:
         return False
+    if kind is tuple:
+        return any(map(_is_object, map(type, value)))  # type: ignore[call-overload]
     if isinstance(value, Mapping):
         return len(value) > 1 or any(map(_is_long, value.values()))
     if isinstance(value, Objects):
         return len(value) > 0
-    return isinstance(value, (list, tuple)) and any(isinstance(item, Mapping) for item in value)
+    return isinstance(value, (list, tuple)) and any(map(_is_object, map(type, value)))
+
+
+@functools.cache
+def _is_object(kind: type) -> bool:
+    return issubclass(kind, Mapping)
