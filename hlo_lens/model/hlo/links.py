@@ -92,6 +92,13 @@ class Calls:
         """Return the calls of an instruction, in the order of its attributes."""
         return list(self.of_rows(range(row, row + 1)))
 
+    def targets(self, rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Yield row and called computation of the calls by some ascending rows."""
+        if isinstance(rows, range):
+            first, last = bisect_left(self.rows, rows.start), bisect_left(self.rows, rows.stop)
+            return zip(self.rows[first:last], self.places[first:last], strict=True)
+        return ((call.row, call.place) for call in self.of_rows(rows))
+
     def of_rows(self, rows: Sequence[int]) -> Iterator[Call]:
         """Yield the calls of some ascending rows."""
         if not isinstance(rows, range):
@@ -253,11 +260,11 @@ class Links:
         found, waiting = {start}, [start]
         while waiting:
             computation = module.computations[waiting.pop()]
-            for call in self.calls.of_rows(computation.rows):
-                is_new = call.place != NOTHING and call.place not in found
-                if is_new and through(opcode_traits(module.opcodes[call.row])):
-                    found.add(call.place)
-                    waiting.append(call.place)
+            for row, place in self.calls.targets(computation.rows):
+                is_new = place != NOTHING and place not in found
+                if is_new and through(opcode_traits(module.opcodes[row])):
+                    found.add(place)
+                    waiting.append(place)
         return sorted(found)
 
     def below(self, roots: Mapping[int, _Mark]) -> dict[int, _Mark]:

@@ -26,8 +26,13 @@ class NameIndex:
         self._name_of = name_of
         size = 1 << (2 * len(numbers)).bit_length()
         self._slots = array("Q" if numbers and max(numbers) >= _WIDE else "I", [0]) * size
-        for number in numbers:
-            self._slots[self._slot(name_of(number))] = number + 1
+        slots, last = self._slots, size - 1
+        for number in numbers:  # `_slot` in place: indexes have up to a million names
+            name = name_of(number)
+            slot = hash(name) & last
+            while (found := slots[slot]) and name_of(found - 1) != name:
+                slot = (slot + 1) & last
+            slots[slot] = number + 1
 
     def get(self, name: str) -> int | None:
         """Return the number of a name, or None."""

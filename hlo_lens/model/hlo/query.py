@@ -114,7 +114,8 @@ def tabulate(module: HloModule) -> InstructionTable:
     producers = array("I")
     produced: list[int | None] = []
     parts = [opcode_traits(opcode).produced for opcode in opcodes.different]
-    numbers = opcodes.numbers
+    numbers, shape_numbers = opcodes.numbers, shapes.numbers
+    known: dict[tuple[Produced, int], int | None] = {}
     places: Sequence[int] = ()
     if module.computations:
         places = module.links.reached(module.entry.place, lambda traits: traits.is_control_flow)
@@ -126,11 +127,12 @@ def tabulate(module: HloModule) -> InstructionTable:
             if part is Produced.NONE and not (is_entry and opcodes[row] == "parameter"):
                 continue
             producers.append(row)
-            text = shapes[row]
-            if part in (Produced.ALL, Produced.NONE):
-                produced.append(sizes[text])
-            else:
-                produced.append(sizes.element(text, part.value - 1))
+            key = (part, shape_numbers[row])
+            if key not in known:
+                text = shapes[row]
+                is_whole = part in (Produced.ALL, Produced.NONE)
+                known[key] = sizes[text] if is_whole else sizes.element(text, part.value - 1)
+            produced.append(known[key])
     shown = sum(len(computation.rows) for computation in reached)
     return InstructionTable(
         module=module,
