@@ -56,7 +56,7 @@ class SingleTexts:
 
             yield from log_sections(self.log)
         if self.trees:
-            from hlo_lens.report.call_trees.objects_and_tables import tree_section
+            from hlo_lens.report.call_trees.section import tree_section
 
             yield from map(tree_section, self.trees)
 
@@ -68,7 +68,7 @@ class SingleTexts:
 
             found["log"] = log_object(self.log)
         if self.dump.call_trees is not None:
-            from hlo_lens.report.call_trees.objects_and_tables import trees_object
+            from hlo_lens.report.call_trees.objects import trees_object
 
             found["call_trees"] = trees_object(self.dump.call_trees, self.trees)
         return found

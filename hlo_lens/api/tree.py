@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.model.call_tree import CallTree, CallTrees
     from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.report.call_trees.objects_and_tables import TreeView
+    from hlo_lens.report.call_trees.section import TreeView
     from hlo_lens.report.render.table import Report
 
 CALLS = "calls"

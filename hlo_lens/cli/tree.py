@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.call_trees.tree_analysis import CallTreeAnalysis
     from hlo_lens.cli.options import Reading
     from hlo_lens.cli.output import Output
-    from hlo_lens.report.call_trees.objects_and_tables import TreeView
+    from hlo_lens.report.call_trees.section import TreeView
 
 R = TypeVar("R")
 
@@ -71,7 +71,7 @@ def _view_options(command: Callable[..., R]) -> Callable[..., R]:
         output: Output,
         **kwargs: object,
     ) -> R:
-        from hlo_lens.report.call_trees.objects_and_tables import TreeView
+        from hlo_lens.report.call_trees.section import TreeView
 
         lines = output.options.rows
         view = TreeView(by=by, sort=sort, find=find, program=program, lines=lines, depth=depth)

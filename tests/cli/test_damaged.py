@@ -96,7 +96,7 @@ def test_an_assignment_cut_between_lines_is_known_to_be_cut(
         said = run("memory", copied)
         assert said.exit_code == 0
         assert "memory  of a text that is not complete: arguments" in said.stdout
-        assert "without memory; sums are of what is there" in said.stdout
+        assert "without memory; sums are of the part that is there" in said.stdout
         assert first_module(run("report", copied, "-f", "json"))["memory"]["is_complete"] is False
         judged = run("check", copied, "--baseline", whole)
         assert judged.exit_code == 4

@@ -57,7 +57,7 @@ def test_rows_sum_to_the_peak() -> None:
 def test_what_is_missing_is_said_with_its_flag(copied: Path) -> None:
     (copied / f"{STEM}-live-range.txt").unlink()
     result = run(copied / f"{STEM}.txt")
-    assert "not there: live ranges" in result.stdout
+    assert "missing: live ranges" in result.stdout
     assert "--xla_dump_buffer_assignment_analysis" in result.stdout
     assert memory_of(copied / f"{STEM}.txt")["memory"]["missing"] == ["live ranges"]
 

@@ -51,7 +51,7 @@ def test_values_have_specs_as_text_and_as_lists() -> None:
 
 def test_old_jax_needs_a_mesh_for_names() -> None:
     old = str(SAMPLES / "cpu_jax_0_4_30" / "tp_mlp")
-    assert "--mesh data=2,model=4 does" in run(old).stdout
+    assert "name them with --mesh data=2,model=4" in run(old).stdout
     values = module_of(old, "--mesh", "data=2,model=4")["values"]
     assert values[2]["spec"] == "P(None, None, 'model')"
 

@@ -1,4 +1,4 @@
-"""A call tree drawn with branches, and the amounts of its nodes beside them."""
+"""Drawing of a call tree with branches and the amounts of its nodes."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 _WIDTH = 100
 _LEAST = 30
 _LEVELS = 16
-"""Levels that are indented at most; deeper nodes say their depth instead."""
+"""Levels that are indented at most; deeper lines have the number of their level instead."""
 
 
 def amount_text(amount: int, unknown: int, measure: str) -> str:
-    """Return an amount in its unit, with ``x?`` for what is not known."""
+    """Return an amount in its unit, with ``x?`` for unknown parts."""
     text = format_bytes(amount) if measure in BYTE_MEASURES else format_count(amount)
     return f"{text} + {unknown} x?" if unknown else text
 
 
 def outline_drawing(outline: CallTreeOutline) -> Iterator[str]:
-    """Yield a heading and the lines of an outline; residuals stand at its end."""
+    """Yield a heading, the lines of an outline, and its residuals."""
     tree = outline.tree
     places = Places(tree.frames)
     is_trace = tree.measure == "calls"
@@ -71,14 +71,14 @@ def _label(outline: CallTreeOutline, line: OutlineLine, places: Places) -> str:
 
 
 def _joined(bars: str, branch: str, label: str, depth: int) -> str:
-    """Return a line of the drawing; of deep ones the indentation is cut and the depth told."""
+    """Return a line of the drawing; a deep one has the number of its level as indentation."""
     if depth <= _LEVELS:
         return f"{bars}{branch}{label}"
     return f"{bars}… level {depth + 1}: {label}"
 
 
 def _fitted(text: str, room: int) -> str:
-    """Return a line that fits: the end of its place is kept, as are its branches."""
+    """Return a line that fits: its branches and the end of its path are kept."""
     if len(text) <= room:
         return text
     start = len(text) - len(text.lstrip("│├└─ "))

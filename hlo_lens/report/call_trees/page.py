@@ -1,11 +1,12 @@
-"""Pages on call trees: some trees, or the differences of pairs of them."""
+"""Pages of ``hlo-lens tree``: call trees, or the differences of pairs of them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from hlo_lens.report.call_trees.drawing import amount_text
-from hlo_lens.report.call_trees.objects_and_tables import TreeView, tree_object, tree_section
+from hlo_lens.report.call_trees.objects import tree_object
+from hlo_lens.report.call_trees.section import TreeView, tree_section
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table
 
@@ -56,7 +57,7 @@ def _diff_section(base: CallTreeAnalysis, head: CallTreeAnalysis, diff: CallTree
             ("head", amount_text(after.total, after.unknown_total, measure)),
             ("paths", parts or "no difference"),
         ),
-        tables=(Table.of(diff, title="What came, went and changed, the largest first"),),
+        tables=(Table.of(diff, title="Added, removed and changed calls, largest first"),),
         notes=(*base.notes, *head.notes),
     )
 

@@ -36,7 +36,7 @@ def loops_page(known: ModuleAnalysis) -> ModulePage:
 
 def _section(known: ModuleAnalysis) -> Section:
     dump, found, levels = known.dump, known.collectives, known.loops
-    facts = [("module", dump.stage or "stage not told by the file name")]
+    facts = [("module", dump.stage or "stage unknown")]
     if found.collectives:
         mesh = str(found.meshes[0]) if found.meshes else "not known; name it with --mesh"
         facts.append(("mesh", mesh))
@@ -102,7 +102,7 @@ def _times(times: int | None) -> str:
 
 
 def _line(group: CollectiveGroup, level: LoopLevel) -> str:
-    """Return what a level communicates by one kind along one axis."""
+    """Return the communication of a level by one kind along one axis."""
     wire = "?" if group.wire_bytes is None else format_bytes(group.wire_bytes)
     count = format_count(group.static)
     each = f"{count} each trip, {group.times} in one run" if level.kind == "loop" else group.times

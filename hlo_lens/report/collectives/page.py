@@ -31,11 +31,11 @@ CONVENTION = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectivesView:
-    """What ``hlo-lens collectives`` shows.
+    """View of ``hlo-lens collectives``.
 
     Attributes:
-        by: What the collectives are grouped by; None for kind and axis.
-        is_dynamic: Whether bytes are those of one run, not those of the text.
+        by: Kind of groups; None for kind and axis.
+        is_dynamic: Whether bytes are those of one run instead of the text.
         why: Name of a collective to explain.
     """
 
@@ -56,7 +56,7 @@ def collectives_page(
     )
 
 
-# ---- for scripts -------------------------------------------------------------------------------
+# ---- JSON --------------------------------------------------------------------------------------
 
 
 def _object(
@@ -82,7 +82,7 @@ def _object(
     return made
 
 
-# ---- for people --------------------------------------------------------------------------------
+# ---- text --------------------------------------------------------------------------------------
 
 
 def _section(known: ModuleAnalysis, view: CollectivesView, reasons: Sequence[Why]) -> Section:
@@ -104,7 +104,7 @@ def _section(known: ModuleAnalysis, view: CollectivesView, reasons: Sequence[Why
 
 def _facts(known: ModuleAnalysis) -> Iterator[tuple[str, str]]:
     found = known.collectives
-    yield "module", known.dump.stage or "stage not told by the file name"
+    yield "module", known.dump.stage or "stage unknown"
     mesh = str(found.meshes[0]) if found.meshes else "not known; name it with --mesh data=4,model=2"
     if found.collectives:
         yield "mesh", mesh
@@ -154,9 +154,9 @@ def collectives_notes(found: Collectives) -> Iterator[str]:
         if count:
             yield text.format(plural(count, "collective"))
     if not found.is_scheduled:
-        yield "the text is not scheduled: it does not tell what runs meanwhile"
+        yield "the text is not scheduled, so that overlap is not known"
     if found.clones:
-        yield f"{plural(found.clones, 'instruction')} that are parts of collectives counted already"
+        yield f"{plural(found.clones, 'instruction')} left out: parts of counted collectives"
 
 
 _MARKS: tuple[tuple[Callable[[Collective], bool], str], ...] = (
@@ -294,6 +294,6 @@ def _why_facts(reason: Why) -> Iterator[tuple[str, str]]:
 def _why_table(reason: Why) -> Table:
     return Table.of(
         reason,
-        title=f"What {reason.collective.name} stands between",
+        title=f"Neighbours of {reason.collective.name}",
         shown=("role", "name", "opcode", "shape", "sharding", "op_name"),
     )

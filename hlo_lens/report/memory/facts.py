@@ -78,7 +78,7 @@ def memory_notes(results: MemoryResults) -> Iterator[str]:
     layout = results.layout
     if not layout.is_complete:
         lost = f": {plural(layout.unassigned, 'value')} without memory" if layout.unassigned else ""
-        yield f"the buffer assignment is not complete{lost}; sums are of what is there"
+        yield f"the buffer assignment is not complete{lost}; sums are of the part that is there"
     if results.unknown_values:
         yield (
             f"{plural(results.unknown_values, 'value')} of instructions that the HLO text does "
@@ -89,22 +89,22 @@ def memory_notes(results: MemoryResults) -> Iterator[str]:
     if layout.schedule is not None and layout.unplaced:
         yield f"{plural(layout.unplaced, 'temporary value')} without a live range, in no instant"
     for name, flag in results.missing:
-        yield f"not there: {name}; XLA writes it with {flag}"
+        yield f"missing: {name}; XLA writes it with {flag}"
     yield from _other_tools(results)
 
 
 def _framework_notes(results: MemoryResults) -> Iterator[str]:
     for name, ours, theirs in results.mismatches:
         yield (
-            f"memory_analysis() says {name} {theirs:,}, this says {ours:,}: trust neither before "
-            "you know why"
+            f"memory_analysis() has {name} {theirs:,}, hlo-lens {ours:,}: trust neither until the "
+            "difference is explained"
         )
     if results.stated and not results.mismatches:
         is_told = any(value for name, value in results.stated.items() if "size_in" in name)
         yield (
             "equal to memory_analysis()"
             if is_told
-            else "memory_analysis() is all zeros here, which tells nothing"
+            else "memory_analysis() is all zeros here, so nothing was compared"
         )
 
 
@@ -116,7 +116,7 @@ def _other_tools(results: MemoryResults) -> Iterator[str]:
     if layout.printed_peak is not None:
         position, size = layout.printed_peak
         parts.append(
-            f"XLA's live-range text says {format_bytes(size)} at {position} (whole instructions, "
+            f"XLA's live-range text has {format_bytes(size)} at {position} (whole instructions, "
             "no padding, all spaces)"
         )
     static = sum(a.size for a in layout.allocations if a.category not in ("temp", "thread-local"))
@@ -125,4 +125,4 @@ def _other_tools(results: MemoryResults) -> Iterator[str]:
     elif results.backend == "tpu":
         parts.append("peak_memory_in_bytes more (adds VMEM)")
     if parts:
-        yield f"other tools will show: {'; '.join(parts)}"
+        yield f"figures of other tools: {'; '.join(parts)}"

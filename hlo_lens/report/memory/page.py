@@ -1,4 +1,4 @@
-"""Memory of modules for people and for scripts: statement, peak, groups, timeline."""
+"""Page of ``hlo-lens memory``: statement, values at an instant, groups, timeline."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryView:
-    """What ``hlo-lens memory`` shows.
+    """View of ``hlo-lens memory``.
 
     Attributes:
-        by: What the bytes are grouped by; None for the values themselves.
+        by: Kind of groups; None for the values themselves.
         at: ``peak``, a number or an instruction.
         color: Memory space.
         timeline: Whether to show the occupied bytes over the schedule.
@@ -57,8 +57,8 @@ class ViewedMemory:
         results: Memory of the module.
         instant: Values alive at the instant; None without live ranges.
         groups: The same in groups; None where the view has none.
-        tree: The groups as a tree of operation paths; None where they are not such paths.
-        timeline: Occupied bytes over the schedule; None where not shown or not known.
+        tree: The groups as a tree of operation paths; None for other groups.
+        timeline: Occupied bytes over the schedule; None if not shown or unknown.
     """
 
     results: MemoryResults
@@ -75,8 +75,8 @@ def memory_page(
 
     Args:
         dump: The module.
-        viewed: Its memory; None where it is not known.
-        single_texts: Sections on the texts that there are where the memory is not known.
+        viewed: Its memory; None if unknown.
+        single_texts: Sections on the buffer-side texts of a module of unknown memory.
     """
     if viewed is None:
         missing = (Section(title=dump.title, notes=_no_memory(dump)),)
@@ -86,7 +86,7 @@ def memory_page(
     return ModulePage(sections=sections, make_object=partial(_object, dump, viewed))
 
 
-# ---- for scripts -------------------------------------------------------------------------------
+# ---- JSON --------------------------------------------------------------------------------------
 
 
 def _object(dump: ModuleDump, viewed: ViewedMemory | None) -> Mapping[str, object]:
@@ -104,7 +104,7 @@ def _object(dump: ModuleDump, viewed: ViewedMemory | None) -> Mapping[str, objec
     return found
 
 
-# ---- for people --------------------------------------------------------------------------------
+# ---- text --------------------------------------------------------------------------------------
 
 
 def memory_tables(results: MemoryResults, by_source: MemoryBy | None) -> Iterator[Table]:
@@ -139,8 +139,8 @@ def _no_memory(dump: ModuleDump) -> tuple[str, ...]:
     module = dump.hlo
     if module is not None and not module.is_scheduled:
         return (
-            "memory not known: there is no buffer assignment beside this text, and the module is "
+            "memory not known: there is no buffer assignment with this text, and the module is "
             "not scheduled, so that nothing can be estimated; XLA writes both with "
             "--xla_dump_to=DIR --xla_dump_hlo_as_text",
         )
-    return ("memory not known: there is no buffer assignment beside this text",)
+    return ("memory not known: there is no buffer assignment with this text",)

@@ -1,4 +1,4 @@
-"""What buffer-side texts say that stand alone: a usage report, live ranges, used values, a log."""
+"""Buffer-side texts of a module without a buffer assignment: usage report, live ranges, values."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _usage_section(name: str, usage: MemoryUsageReport) -> Section:
                 "usage-spaces",
                 "Memory spaces, under the names that XLA prints",
                 (
-                    Column("space", Unit.NONE, "XLA's name, which may mislead"),
+                    Column("name", Unit.NONE, "XLA's name, which may be misleading"),
                     Column("color", Unit.NONE, "its number"),
                     Column("total_bytes", Unit.BYTES, "sum of its allocations"),
                 ),
@@ -59,11 +59,11 @@ def _usage_section(name: str, usage: MemoryUsageReport) -> Section:
             ),
             table_of(
                 "usage-rows",
-                "What begins at each offset, in the order of the report",
+                "Values by offset, in the order of the report",
                 (
                     Column("size", Unit.NONE, "size of the largest value there, as printed"),
                     Column("offset", Unit.NONE, "first byte in its allocation"),
-                    Column("values", Unit.COUNT, "how many values begin there"),
+                    Column("values", Unit.COUNT, "number of values that begin there"),
                     Column("shapes", Unit.NONE, "their shapes, without layout"),
                 ),
                 rows,
@@ -102,18 +102,18 @@ def _live_range_section(name: str, ranges: HloLiveRange) -> Section:
         tables=(
             table_of(
                 "live-at-printed-peak",
-                "Values alive where XLA prints the peak",
+                "Values alive at the peak that XLA prints",
                 (
                     Column("size_bytes", Unit.BYTES, "bytes without padding"),
-                    Column("instruction", Unit.NONE, "who defines it"),
-                    Column("index", Unit.NONE, "which part of its result"),
+                    Column("instruction", Unit.NONE, "instruction that defines it"),
+                    Column("index", Unit.NONE, "shape index of its result"),
                 ),
                 rows,
             ),
         ),
         notes=(
             *gap_notes(ranges.gaps, ranges.is_complete),
-            "with the buffer assignment of the same compile beside it, hlo-lens finds the true "
+            "with the buffer assignment of the same compile, hlo-lens finds the true "
             "peak; XLA writes it with --xla_dump_to=DIR --xla_dump_hlo_as_text",
         ),
     )

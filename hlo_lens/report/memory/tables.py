@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _BARS = 40
 _BAR_WIDTH = 30
 _ALWAYS = ("argument_bytes", "output_bytes", "temp_bytes")
-"""Figures that the statement shows even if they are 0."""
+"""Figures that the statement shows even if 0."""
 
 
 def statement_tables(results: MemoryResults) -> tuple[Table, Table]:
@@ -60,7 +60,7 @@ def peak_table(results: MemoryResults, peak: PeakMemory) -> Table:
     """Return the table of the values alive at an instant, largest first."""
     what = "the peak" if peak.is_peak else f"instant {peak.position}"
     space = space_name(peak.color, results.backend)
-    word = "Estimate of what is" if results.layout.source == "estimate" else "Values"
+    word = "Estimated values" if results.layout.source == "estimate" else "Values"
     size = format_bytes(peak.total_bytes)
     names = [column.name for column in peak.COLUMNS if column.name != "size_bytes"]
     return Table.of(

@@ -1,9 +1,9 @@
-"""Boxes that show which devices hold which part of a value, drawn with characters.
+"""Drawing of the devices that hold each part of a value, as boxes of characters.
 
 Sizes are those of ``jax.debug.visualize_array_sharding`` without colour (jax/_src/debugging.py,
 visualize_sharding, of jax 0.10.2), which draws 1-D and 2-D values in equal tiles: ten lines for the
-height of the value, its width by the ratio of its sides, two and a half columns for each line. What
-it refuses is drawn here by the same rule: uneven and empty tiles, and values of more dimensions,
+height of the value, its width by the ratio of its sides, two and a half columns for each line. The
+same rule draws the cases that jax refuses: uneven and empty tiles, and values of more dimensions,
 whose last two dimensions are drawn once for each tile of the others.
 """
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.sharding.device_slices import Bounds, DeviceSlice, DeviceSlices
 
     Grid = Mapping[tuple[int, int], tuple[str, Bounds]]
-    """Row and column of a box to its label and to what it holds of the two dimensions."""
+    """Row and column of a box to its label and its ranges of the two dimensions."""
 
 BASE_HEIGHT = 10
 MOST_ROWS = 16
 MOST_SHEETS = 8
-"""Rows of boxes, and drawings of two dimensions, before the rest is only counted."""
+"""Limit of rows of boxes, and of drawings of two dimensions; the rest is only counted."""
 
 _COLUMNS_PER_LINE = 2.5
 _NARROWEST, _WIDEST = 9, 80
@@ -36,9 +36,9 @@ def draw_boxes(slices: DeviceSlices, *, label: str = "device", width: int = 80) 
     """Return the lines of a drawing.
 
     Args:
-        slices: What each device holds.
+        slices: Slice of each device.
         label: Word before the device ids.
-        width: Columns there are; where boxes need more, labels are shortened, then columns cut.
+        width: Columns of the drawing; to fit, labels are shortened, then columns of boxes cut.
     """
     lines: list[str] = []
     outer = slices.tile_counts[:-2]
@@ -54,7 +54,7 @@ def draw_boxes(slices: DeviceSlices, *, label: str = "device", width: int = 80) 
 
 
 def _sheet_text(slices: DeviceSlices, bounds: Bounds) -> str:
-    """Return what a sheet holds of the outer dimensions: ``[0:4, :, :]``."""
+    """Return the ranges of a sheet in the outer dimensions: ``[0:4, :, :]``."""
     pairs = zip(bounds, slices.tile_counts, strict=False)
     words = [f"{start}:{end}" if count > 1 else ":" for (start, end), count in pairs]
     return f"[{', '.join([*words, ':', ':'])}]"
@@ -132,7 +132,7 @@ def _height(row: int, sizes: Sequence[int], bounds: Mapping[tuple[int, int], Bou
 
 
 def _columns_that_fit(widths: Sequence[int], width: int) -> int:
-    """Return how many columns of boxes there is room for, at least one."""
+    """Return the number of columns of boxes that fit, at least one."""
     room, count = width - 1, 0
     while count < len(widths) and room > widths[count]:
         room -= widths[count] + 1
@@ -141,7 +141,7 @@ def _columns_that_fit(widths: Sequence[int], width: int) -> int:
 
 
 def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Return widths that fit if they can, none under its least; the widest give way first."""
+    """Return widths that fit if possible, none below its minimum; the widest shrink first."""
     limit = max(widths)
     while limit > 1 and sum(widths) > room:
         limit -= 1

@@ -1,4 +1,4 @@
-"""What there is to say of a program's sharding in one line each."""
+"""Facts about a program's sharding, one line each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def mesh_text(meshes: Sequence[Mesh]) -> str:
 
 
 def total_text(values: Sequence[ShardedValue]) -> str:
-    """Return how many values there are, and their bytes in all and on one device."""
+    """Return the number of values, and their bytes in all and on one device."""
     if not values:
         return "none"
     whole = [value.global_bytes for value in values]
@@ -54,11 +54,11 @@ def _sum(sizes: Iterable[int | None]) -> str:
 
 
 def replicated_text(results: ShardingResults) -> str:
-    """Return how much several devices hold alike, and what each axis would save."""
+    """Return the bytes held by several devices, and the savings of each axis."""
     found = results.replicated
     if not found.replicated:
         unknown = [v for v in results.table.values if v.replication_factor is None]
-        return "not known: no text tells the shardings" if unknown else "nothing"
+        return "not known: no text has the shardings" if unknown else "nothing"
     size = _sum(value.device_bytes for value in found.replicated)
     text = f"{plural(len(found.replicated), 'value')} of {size} on each device"
     savings = [
@@ -69,9 +69,9 @@ def replicated_text(results: ShardingResults) -> str:
 
 
 def donation_text(results: ShardingResults) -> str:
-    """Return how many arguments give, could give or fail to give their memory to results."""
+    """Return the number and bytes of arguments by outcome of donation."""
     from hlo_lens.analysis.sharding.donation import (
-        DonationStatus,  # which the first page does not say
+        DonationStatus,  # not needed by the first page
     )
 
     parts = []

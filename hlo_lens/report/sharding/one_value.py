@@ -1,4 +1,4 @@
-"""One sharding of one value: who holds what, drawn and listed, and all its spellings."""
+"""Page of ``hlo-lens shard``: slices of one sharding, drawn and listed, and its spellings."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardView:
-    """What ``hlo-lens shard`` shows.
+    """View of ``hlo-lens shard``.
 
     Attributes:
         sharding: The sharding, in any spelling but a tuple.
         shape: Global shape of the value.
-        mesh: Mesh whose axes the spellings name; None for one that is made up.
+        mesh: Mesh of the spellings; None for a generated one.
         label: Word before the device ids.
         width: Columns for the drawing.
     """
@@ -48,7 +48,7 @@ def shard_page(view: ShardView, slices: DeviceSlices, spellings: ShardingSpellin
         drawing=draw_boxes(slices, label=view.label, width=view.width),
         tables=(
             Table.of(slices, title="Slices by device", shown=_shown(slices)),
-            Table.of(spellings, title="The same in other words"),
+            Table.of(spellings, title="Spellings"),
         ),
         notes=tuple(_notes(slices, spellings)),
     )
@@ -65,7 +65,7 @@ def _facts(slices: DeviceSlices, spellings: ShardingSpellings) -> Iterator[tuple
     yield "tiles", f"{tiles} over {many}{_copies(slices.replication_factor)}"
     if spellings.mesh is not None:
         sizes = zip(spellings.mesh.axis_names, spellings.mesh.axis_sizes, strict=True)
-        made_up = " (no mesh given; these names are made up)" if spellings.is_made_up else ""
+        made_up = " (no mesh given; generated names)" if spellings.is_made_up else ""
         yield "mesh", ", ".join(f"{name}={size}" for name, size in sizes) + made_up
     if spellings.spec is not None:
         yield "spec", partition_spec_text(spellings.spec)
@@ -94,12 +94,12 @@ def _notes(slices: DeviceSlices, spellings: ShardingSpellings) -> Iterator[str]:
         also = f"; {plural(empty, 'device')} {verb} nothing" if empty else ""
         yield (
             f"not divided evenly: each device has an array of {slices.shard_shape}, of which the "
-            f"last own less{also}; JAX does so inside of programs, but refuses such arguments"
+            f"last own less{also}; JAX allows this inside programs, but not for arguments"
         )
     if slices.slices[0].device is None:
-        yield "this sharding does not say for how many devices it is; --mesh does"
+        yield "this sharding has no number of devices; --mesh gives one"
     if spellings.v2 is None:
-        yield "no iota gives the devices in this order, so there is no V2 form"
+        yield "no iota has the devices in this order, so there is no V2 form"
 
 
 def _object(

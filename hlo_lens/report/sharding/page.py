@@ -1,4 +1,4 @@
-"""How a program's values lie over its devices, for people and for scripts."""
+"""Page of ``hlo-lens sharding``: parameters and outputs over devices, savings, donations."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardingView:
-    """What ``hlo-lens sharding`` shows.
+    """View of ``hlo-lens sharding``.
 
     Attributes:
-        min_bytes: Values of which one device holds less are hidden, and counted.
-        is_parameters_only: Whether to show the parameters alone.
+        min_bytes: Values with fewer bytes on a device are hidden, and counted.
+        is_parameters_only: Whether to show only the parameters.
     """
 
     min_bytes: int = 0
@@ -54,7 +54,7 @@ def sharding_page(known: ModuleAnalysis, view: ShardingView) -> ModulePage:
     return ModulePage(sections=(section,), make_object=partial(sharding_object, dump, results))
 
 
-# ---- for people --------------------------------------------------------------------------------
+# ---- text --------------------------------------------------------------------------------------
 
 
 def _section(dump: ModuleDump, results: ShardingResults, view: ShardingView) -> Section:
@@ -74,7 +74,7 @@ def _section(dump: ModuleDump, results: ShardingResults, view: ShardingView) -> 
 
 def _facts(dump: ModuleDump, results: ShardingResults) -> Iterator[tuple[str, str]]:
     table = results.table
-    yield "module", dump.stage or "stage not told by the file's name"
+    yield "module", dump.stage or "stage unknown"
     yield "devices", f"{plural(table.num_devices, 'device')}{mesh_text(table.meshes)}"
     yield "parameters", total_text(table.parameters)
     yield "outputs", total_text(table.outputs)
@@ -89,7 +89,7 @@ def _notes(results: ShardingResults) -> Iterator[str]:
     table = results.table
     count = sum(value.source == ALIAS for value in table.values)
     if count:
-        yield f"{plural(count, 'output')} taken to lie as the parameters whose buffers they have"
+        yield f"{plural(count, 'output')} with the sharding of a parameter whose buffer is shared"
     count = sum(value.source == SHAPES for value in table.values)
     if count:
         yield (
@@ -100,10 +100,10 @@ def _notes(results: ShardingResults) -> Iterator[str]:
     if unknown and table.num_devices > 1:
         yield f"{plural(unknown, 'value')} of unknown sharding; {_HINT}"
     if not table.meshes and table.num_devices > 1:
-        yield "no text names mesh axes; --mesh data=2,model=4 does"
+        yield "no text names mesh axes; name them with --mesh data=2,model=4"
 
 
-_HINT = "the *.before_optimizations.txt beside this text would tell"
+_HINT = "the *.before_optimizations.txt of the same compile has them"
 
 
 # ---- tables ------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def _values_table(name: str, values: Sequence[ShardedValue], view: ShardingView)
 
 
 def _shown(name: str, values: Sequence[ShardedValue]) -> tuple[str, ...]:
-    """Return the columns that tell people something, the spec before the longer sharding."""
+    """Return the columns with information, the spec instead of the longer sharding."""
     has_spec = any(value.spec is not None for value in values)
     has_all = all(value.spec is not None for value in values)
     return (
@@ -146,7 +146,7 @@ def _shown(name: str, values: Sequence[ShardedValue]) -> tuple[str, ...]:
 
 
 def _is_large(sizes: Iterable[int | None], view: ShardingView) -> bool:
-    """Return whether a value is shown; one of unknown size is."""
+    """Return whether a value is shown; a value of unknown size is."""
     known = [size for size in sizes if size is not None]
     return not known or known[0] >= view.min_bytes
 
@@ -154,7 +154,7 @@ def _is_large(sizes: Iterable[int | None], view: ShardingView) -> bool:
 def _hidden(
     values: Sequence[ShardedValue], kept: Sequence[ShardedValue], view: ShardingView
 ) -> tuple[str, ...]:
-    """Return the sentence that says what a filter took away."""
+    """Return the note on the values that the filter hides."""
     count = len(values) - len(kept)
     if not count:
         return ()
@@ -170,7 +170,7 @@ def _other_tables(results: ShardingResults, view: ShardingView) -> Iterator[Tabl
         results.replicated,
         "device_bytes",
         view,
-        title="Replicated values, and what each device would save if a free axis divided them",
+        title="Replicated values, and the savings of each device if a free axis divided them",
         shown=(
             "saved_bytes",
             "axis",

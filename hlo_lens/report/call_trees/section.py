@@ -1,4 +1,4 @@
-"""Call trees for people and for scripts: a trace and the stacks of a module read alike."""
+"""Section of a call tree: facts, outline and tables, for traces and stacks of modules alike."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from hlo_lens.report.render.units import format_count, plural
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from hlo_lens.analysis.call_trees.communication_paths import CommunicationPaths
     from hlo_lens.analysis.call_trees.tree_analysis import CallTreeAnalysis
-    from hlo_lens.model.call_tree import CallTree, CallTrees
+    from hlo_lens.model.call_tree import CallTree
 
 OUTLINE_LINES = 30
-"""Nodes of the outline where nobody says how many."""
+"""Default number of nodes of the outline."""
 
 _ROOTS_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeView:
-    """What of a tree is shown.
+    """View of a call tree.
 
     Attributes:
         by: One table only: ``function``, ``file``, ``package``, ``communication`` or ``repeats``;
@@ -93,10 +93,10 @@ def _roots_text(tree: CallTree) -> str:
 
 
 def _communication_text(paths: CommunicationPaths) -> str:
-    """Return how many collectives there are, and what redistributes without any."""
+    """Return the number of collectives, and of redistributions without one."""
     functions = paths.functions
     parts = []
-    for kind, noun in ((COLLECTIVE, "collective"), (FOUND, "call asked for")):
+    for kind, noun in ((COLLECTIVE, "collective"), (FOUND, "call matched by --find")):
         counts = functions.counts(kind)
         if counts:
             names = ", ".join(f"{count} {name}" for name, count in counts.items())
@@ -108,11 +108,11 @@ def _communication_text(paths: CommunicationPaths) -> str:
         parts.append(
             f"{plural(calls, 'redistribution')}, {format_count(idle)} of them without a collective"
         )
-    return "; ".join(parts) or "none by the names that are known; --find REGEX adds some"
+    return "; ".join(parts) or "none with a known name; --find REGEX adds names"
 
 
 def _tables(known: CallTreeAnalysis, view: TreeView) -> Iterator[Table]:
-    """Yield the tables of a tree, or the one that is asked for."""
+    """Yield the tables of a tree, or the one that the view names."""
     by, is_trace = view.by, known.is_trace
     if is_trace and by in (None, "communication"):
         paths = known.paths
@@ -120,7 +120,7 @@ def _tables(known: CallTreeAnalysis, view: TreeView) -> Iterator[Table]:
         shown = ["calls", "collectives", "function", "caller", "model", "operator", "line"]
         if not any(one.operator for one in paths.found):
             shown.remove("operator")
-        title = "What triggers communication: calls inside no other that communicates"
+        title = "Calls that trigger communication, below no other such call"
         yield Table.of(paths, title=title, shown=shown)
     if by in (None, "function"):
         yield _groups(known, "function", view.sort)
@@ -130,7 +130,7 @@ def _tables(known: CallTreeAnalysis, view: TreeView) -> Iterator[Table]:
     if by == "package" or (by is None and is_trace and has_files):
         yield _groups(known, "package", view.sort)
     if is_trace and by in (None, "repeats"):
-        yield Table.of(known.repeats, title="Equal subtrees, wherever they are")
+        yield Table.of(known.repeats, title="Equal subtrees")
 
 
 _SHOWN = {
@@ -142,7 +142,7 @@ _SHOWN = {
 
 def _groups(known: CallTreeAnalysis, by: str, sort: str) -> Table:
     what = {"function": "Functions", "file": "Files", "package": "Packages"}[by]
-    order = "what they count themselves" if sort == "own" else "what is at and below them"
+    order = "own amount" if sort == "own" else "amount at and below them"
     shown = list(_SHOWN[by])
     if known.tree.unknown:
         shown.insert(2, "unknown")
@@ -156,7 +156,7 @@ def _notes(known: CallTreeAnalysis) -> Iterator[str]:
         yield "the tree is not complete: its text begins late or ends early"
     if tree.missing_calls:
         yield (
-            f"{plural(tree.missing_calls, 'branch')} announce further calls that are not there: "
+            f"{plural(tree.missing_calls, 'branch')} announce further calls that do not follow: "
             "lines are missing"
         ).replace("branchs", "branches")
     if tree.unknown_total:
@@ -165,13 +165,12 @@ def _notes(known: CallTreeAnalysis) -> Iterator[str]:
         return
     if _draws_once(tree):
         yield (
-            "below no caller is a function drawn twice: the tracer drew each once, so that counts "
-            "are of what it drew, and a later call may stand below another function than its caller"
+            "no function occurs twice below one caller: the tracer drew each once, so that counts "
+            "are of drawn calls, and a later call may be below another function than its caller"
         )
     if any(one.operator for one in known.paths.found):
         yield (
-            "operator: the sharding rules that are drawn before the calls; a rule that came from a "
-            "cache is not drawn"
+            "operator: the sharding rules drawn before the calls; a rule from a cache is not drawn"
         )
 
 
@@ -179,7 +178,7 @@ _LARGE = 100
 
 
 def _draws_once(tree: CallTree) -> bool:
-    """Whether no two calls of one function stand below one caller, in a tree of some size."""
+    """Return whether, in a tree of some size, no caller has two calls of one function."""
     if len(tree) < _LARGE or len(tree.frames) * 2 > len(tree):
         return False
     seen: set[tuple[int, int]] = set()
@@ -188,56 +187,3 @@ def _draws_once(tree: CallTree) -> bool:
             return False
         seen.add((parent, frame))
     return True
-
-
-# ---- for scripts -------------------------------------------------------------------------------
-
-
-def tree_object(known: CallTreeAnalysis, view: TreeView, *, with_nodes: bool) -> dict[str, object]:
-    """Return the JSON object of a tree.
-
-    Args:
-        known: The tree.
-        view: Order of groups.
-        with_nodes: Whether all nodes are in it, as columns in preorder.
-    """
-    tree = known.tree
-    found: dict[str, object] = {
-        "title": tree.title,
-        "measure": tree.measure,
-        "total": tree.total,
-        "unknown": tree.unknown_total,
-        "nodes": len(tree),
-        "functions": len(tree.frames),
-        "depth": 1 + max(tree.depths, default=-1),
-        "is_cut": tree.is_cut,
-        "missing_calls": tree.missing_calls,
-        "residuals": dict(tree.residuals),
-    }
-    for by in ("function", "file", "package"):
-        found[f"by_{by}"] = known.by(by, view.sort).objects()
-    if known.is_trace:
-        found["communication"] = {
-            "functions": known.paths.functions.objects(),
-            "triggers": known.paths.objects(),
-        }
-        found["repeats"] = known.repeats.objects()
-    if with_nodes:
-        found["frames"] = [[f.function, f.file, f.line] for f in tree.frames]
-        found["node_columns"] = {
-            "frame": list(tree.frame_ids),
-            "parent": list(tree.parents),
-            "own": list(tree.own),
-            "total": list(tree.totals),
-            "text_line": list(tree.lines),
-        }
-    return found
-
-
-def trees_object(text: CallTrees, known: Sequence[CallTreeAnalysis]) -> dict[str, object]:
-    """Return the JSON objects of all trees of a text, without nodes, and its other lines."""
-    return {
-        "trees": [tree_object(tree, PAGE, with_nodes=False) for tree in known],
-        "passed_over": [list(stretch) for stretch in text.passed_over],
-        "gaps": [[gap.line, gap.column, gap.message, gap.lines] for gap in text.gaps],
-    }
