@@ -1,4 +1,4 @@
-"""The functions for notebooks: what they take, what they refuse, what notebooks show."""
+"""Functions for notebooks: accepted arguments, errors, display."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def tags_of(shown: Any) -> set[str]:
     return tags.seen
 
 
-def test_all_that_there_is_is_taken() -> None:
+def test_every_type_of_program_is_accepted() -> None:
     module = hlo_lens.parse_hlo(TEXT.read_text("utf-8"))
     dump = hlo_lens.load(TEXT)
     programs = (str(TEXT), TEXT, TEXT.read_text("utf-8"), module, dump, dump.modules[0])
@@ -67,12 +67,12 @@ def test_all_that_there_is_is_taken() -> None:
     assert counts == [4] * len(programs)
 
 
-def test_what_is_nothing_of_these_is_refused() -> None:
+def test_other_types_are_refused() -> None:
     with pytest.raises(hlo_lens.UsageError, match="a compiled program of jax, found int"):
         hlo_lens.memory(7)  # type: ignore[arg-type] # that is the point
 
 
-def test_of_several_modules_one_must_be_named() -> None:
+def test_one_of_several_modules_must_be_named() -> None:
     folder = SAMPLES / "cpu"
     with pytest.raises(hlo_lens.UsageError, match="choose one with module="):
         hlo_lens.memory(folder)
@@ -85,7 +85,7 @@ def test_of_several_modules_one_must_be_named() -> None:
         hlo_lens.modules_of(folder, module="(")
 
 
-def test_memory_that_is_not_known_is_an_error_and_no_zero() -> None:
+def test_unknown_memory_is_an_error() -> None:
     with pytest.raises(hlo_lens.MissingDumpError, match="memory is not known"):
         hlo_lens.memory("HloModule m\nENTRY e { ROOT p = f32[8] parameter(0) }\n")
 
@@ -143,7 +143,7 @@ def test_frame_of_memory_has_the_values_at_the_peak() -> None:
     assert (len(without), list(without)) == (0, list(frame))
 
 
-def test_no_html_of_a_dump_reaches_the_page() -> None:
+def test_html_in_a_dump_is_escaped() -> None:
     module = hlo_lens.parse_hlo(EVIL)
     shown = (
         module,
@@ -168,7 +168,7 @@ def public_names() -> list[str]:
     return [name for name in hlo_lens.__all__ if name != "__version__"]
 
 
-def test_every_public_name_is_there_and_has_a_docstring() -> None:
+def test_every_public_name_exists_and_has_a_docstring() -> None:
     for name in public_names():
         assert getattr(hlo_lens, name).__doc__, name
     assert set(hlo_lens.__all__) <= set(dir(hlo_lens))

@@ -1,4 +1,4 @@
-"""Damaged, mixed and cut dumps: what is lost is said, and nothing else is lost with it."""
+"""Damaged, mixed and cut dumps: losses are reported, and the rest is read."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_folder_shows_all_modules_of_a_file(tmp_path: Path) -> None:
     assert run("report", tmp_path, "--module", "second").stdout.startswith("second\n")
 
 
-def test_gaps_of_buffer_texts_count_beside_hlo(copied: Path) -> None:
+def test_gaps_of_buffer_texts_are_counted_with_those_of_hlo(copied: Path) -> None:
     file = copied / f"{STEM}-buffer-assignment.txt"
     lines = file.read_text().splitlines()[:30]
     file.write_text("\n".join(lines + [f"junk {n}" for n in range(300)]) + "\n")
@@ -57,7 +57,7 @@ def test_gaps_of_buffer_texts_count_beside_hlo(copied: Path) -> None:
     assert run("report", copied, "--min-coverage", "100").exit_code == 4
 
 
-def test_a_lost_entry_is_not_replaced_in_silence(tmp_path: Path) -> None:
+def test_a_lost_entry_is_reported(tmp_path: Path) -> None:
     text = (FOLDER / f"{STEM}.txt").read_text()
     cut = tmp_path / "cut.txt"
     cut.write_text(text[: text.index("\nENTRY") + 1])
@@ -78,7 +78,7 @@ def test_a_cut_gzip_file_is_truncated(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("beside", ["live ranges", "HLO alone"])
-def test_an_assignment_cut_between_lines_is_known_to_be_cut(
+def test_an_assignment_cut_between_lines_is_truncated(
     copied: Path, beside: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     whole = tmp_path_factory.mktemp("whole") / "dump"
@@ -113,7 +113,7 @@ def test_an_assignment_without_an_argument_or_any_result_is_damaged(copied: Path
     assert first_module(run("report", copied, "-f", "json"))["memory"]["is_complete"] is False
 
 
-def test_a_body_that_is_lost_is_no_smaller_program(
+def test_a_lost_body_is_reported_as_lacking(
     copied: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     whole = tmp_path_factory.mktemp("whole")
@@ -156,7 +156,7 @@ def test_a_cut_live_range_gives_a_lower_bound(copied: Path) -> None:
 
 
 @pytest.mark.parametrize("bounds", ["50-20", "90000-90001"])
-def test_an_impossible_range_is_not_known(copied: Path, bounds: str) -> None:
+def test_an_impossible_range_makes_the_peak_unknown(copied: Path, bounds: str) -> None:
     file = copied / f"{STEM}-live-range.txt"
     lines = [
         f"    {line.strip().rpartition(':')[0]}:{bounds}"
@@ -175,13 +175,13 @@ def test_without_values_there_is_no_peak(copied: Path) -> None:
     assert first_module(run("memory", copied, "-f", "json"))["memory"]["peak"] is None
 
 
-def test_an_unknown_memory_space_names_those_there_are() -> None:
+def test_an_unknown_memory_space_is_an_error_that_lists_all() -> None:
     result = run("memory", FOLDER / f"{STEM}.txt", "--space", "99")
     assert result.exit_code == 2
     assert "0 (memory)" in result.stderr
 
 
-def test_json_has_the_instant_that_was_asked_for() -> None:
+def test_json_has_the_requested_instant() -> None:
     module = first_module(run("memory", FOLDER / f"{STEM}.txt", "--at", "5", "-f", "json"))
     assert module["instant"]["position"] == 5
     assert module["memory"]["peak"]["position"] != 5
@@ -223,7 +223,7 @@ def test_strange_call_graphs_end(tmp_path: Path, command: str, text: str) -> Non
     assert done.returncode == 0, done.stderr[-500:]
 
 
-def test_what_cannot_be_written_is_the_users_to_mend(tmp_path: Path) -> None:
+def test_an_unwritable_output_is_a_usage_error(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="drawing needs the extra plot")
     target = tmp_path / "missing" / "plot.svg"
     assert run("memory", FOLDER / f"{STEM}.txt", "--plot", target).exit_code == 2

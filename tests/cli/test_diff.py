@@ -69,7 +69,7 @@ def test_json_has_the_names_that_scripts_rely_on() -> None:
 
 
 @pytest.mark.parametrize("backend", ["cpu", "gpu", "tpu"])
-def test_rows_of_json_sum_to_the_difference_of_all_that_is_allocated(backend: str) -> None:
+def test_rows_of_json_sum_to_the_difference_of_allocated_bytes(backend: str) -> None:
     for edit in sorted((PAIRS / backend).glob("*.tar.xz")):
         paths = str(PAIRS / backend / "base.tar.xz"), str(edit)
         (module,) = json.loads(_run("diff", *paths, "-f", "json")[1])["modules"]
@@ -83,7 +83,7 @@ def test_rows_of_json_sum_to_the_difference_of_all_that_is_allocated(backend: st
             assert memory[f"spaces[{peak['space']}].peak_bytes"]["delta"] == peak["delta"]
 
 
-def test_rows_of_text_and_its_rest_are_there() -> None:
+def test_text_counts_the_rows_that_it_cuts() -> None:
     code, out, _ = _run("diff", BASE, UPCAST, "--only", "memory", "-n", "1")
     assert code == 0
     table = out.split("What makes the difference in HBM")[1].splitlines()
@@ -98,7 +98,7 @@ def test_csv_has_all_tables() -> None:
     assert {"memory-statement", "memory-diff", "collective-diff", "program-diff"} <= tables
 
 
-def test_a_difference_is_no_error_unless_asked() -> None:
+def test_differences_exit_with_1_only_with_exit_code() -> None:
     assert _run("diff", BASE, UPCAST)[0] == 0
     assert _run("diff", BASE, UPCAST, "--exit-code")[0] == 1
     assert _run("diff", BASE, BASE, "--exit-code")[0] == 0
@@ -122,7 +122,7 @@ def test_fail_on_sets_the_exit_code(rule: str, code: int) -> None:
     assert _run("diff", BASE, UPCAST, "--fail-on", rule)[0] == code
 
 
-def test_a_failed_rule_names_who_is_behind_it() -> None:
+def test_a_failed_rule_lists_its_contributors() -> None:
     out = _run("diff", BASE, GATHER, "--fail-on", "collectives.static.all-gather>+0")[1]
     assert "hlo-lens check: failed" in out
     assert "programs/pairs.py:67" in out.split("What is behind")[1].split("\n\n")[0]
@@ -133,7 +133,7 @@ def test_a_failed_rule_comes_before_an_undecided_one() -> None:
     assert _run("diff", BASE, UPCAST, *rules)[0] == 1
 
 
-def test_against_a_snapshot_it_says_what_cannot_be_shown(saved: str) -> None:
+def test_against_a_snapshot_edits_are_reported_as_unknown(saved: str) -> None:
     code, out, _ = _run("diff", saved, UPCAST)
     assert code == 0
     assert "program      changed; which instructions a snapshot does not tell" in out
@@ -142,7 +142,7 @@ def test_against_a_snapshot_it_says_what_cannot_be_shown(saved: str) -> None:
     assert module["program_identical"] is False
 
 
-def test_only_some_subjects_can_be_compared() -> None:
+def test_subjects_can_be_chosen() -> None:
     (module,) = json.loads(_run("diff", BASE, UPCAST, "--only", "memory", "-f", "json")[1])[
         "modules"
     ]
@@ -159,7 +159,7 @@ def test_only_some_subjects_can_be_compared() -> None:
         (("--module", "("), 2, "not a regular expression"),
     ],
 )
-def test_usage_errors_say_what_there_is(
+def test_usage_errors_list_the_valid_values(
     arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     found, _, err = _run("diff", BASE, UPCAST, *arguments)
@@ -171,7 +171,9 @@ def test_a_missing_side_is_3() -> None:
     assert _run("diff", BASE, "/nowhere/at/all")[0] == 3
 
 
-def test_a_missing_head_is_told_before_the_base_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_head_is_reported_before_the_base_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("hlo_lens.api.sides.load_side", pytest.fail)
     code, _, err = _run("diff", BASE, "/nowhere/at/all")
     assert code == 3
@@ -202,12 +204,12 @@ def test_folders_of_other_module_numbers_are_paired(tmp_path: Path) -> None:
     assert _run("diff", str(tmp_path / "a"), str(tmp_path / "b"), "--exit-code")[0] == 1
 
 
-def test_other_backends_are_said_to_be_incomparable() -> None:
+def test_other_backends_are_incomparable() -> None:
     out = _run("diff", BASE, str(PAIRS / "gpu" / "base.tar.xz"), "--only", "memory")[1]
     assert re.search(r"^incomparable +backend tpu -> gpu$", out, re.MULTILINE)
 
 
-def test_a_gap_is_said(tmp_path: Path) -> None:
+def test_a_gap_is_reported(tmp_path: Path) -> None:
     (file,) = _unpacked(tmp_path, "tpu").glob("*after_optimizations.txt")
     text = file.read_text()
     cut = tmp_path / "cut.txt"
@@ -229,13 +231,13 @@ def test_the_summary_of_a_step_is_appended(tmp_path: Path) -> None:
     assert text.count("<details>") == text.count("</details>") > 2
 
 
-def test_without_a_summary_file_it_says_so() -> None:
+def test_a_missing_summary_file_is_reported() -> None:
     code, _, err = _run("diff", BASE, UPCAST, "--github-step-summary", GITHUB_STEP_SUMMARY="")
     assert code == 0
     assert "GITHUB_STEP_SUMMARY is not set" in err
 
 
-def test_what_got_worse_is_annotated_on_the_users_lines() -> None:
+def test_regressions_are_annotated_on_the_users_lines() -> None:
     code, out, _ = _run("diff", BASE, GATHER, "--github-annotations", "--only", "collectives")
     assert code == 0
     (line,) = [line for line in out.splitlines() if line.startswith("::")]
@@ -269,12 +271,12 @@ ENTRY main {{
     assert overview[2].split()[:2] == ["[29", "others]"]
 
 
-def test_what_got_better_is_not_annotated() -> None:
+def test_improvements_are_not_annotated() -> None:
     out = _run("diff", GATHER, BASE, "--github-annotations", "--only", "collectives")[1]
     assert "::warning" not in out
 
 
-def test_annotations_do_not_spoil_json() -> None:
+def test_annotations_are_kept_out_of_json() -> None:
     _, out, err = _run("diff", BASE, GATHER, "--github-annotations", "-f", "json")
     assert json.loads(out)["kind"] == "diff"
     assert "::warning" in err
@@ -338,7 +340,7 @@ def test_a_failure_lists_its_contributors(tmp_path: Path, saved: str) -> None:
     }
 
 
-def test_a_baseline_alone_lets_nothing_grow(saved: str) -> None:
+def test_a_baseline_without_rules_allows_no_growth(saved: str) -> None:
     assert _run("check", BASE, "--baseline", saved)[0] == 0
     assert _run("check", UPCAST, "--baseline", saved)[0] == 1
 
@@ -351,7 +353,7 @@ def test_another_backend_is_4_unless_forced(saved: str) -> None:
     assert _run("check", gpu, "--baseline", saved, "--force")[0] in (0, 1)
 
 
-def test_a_gap_in_what_is_counted_is_4(tmp_path: Path) -> None:
+def test_a_gap_in_counted_figures_is_4(tmp_path: Path) -> None:
     body = "p = f32[2] parameter(0)\n  ???\n  ROOT n = f32[2] negate(p)"
     text = f"HloModule m\n\nENTRY e {{\n  {body}\n}}\n"
     file = tmp_path / "m.txt"
@@ -361,7 +363,7 @@ def test_a_gap_in_what_is_counted_is_4(tmp_path: Path) -> None:
     assert "could not be read" in err
 
 
-def test_nothing_to_judge_by_is_2() -> None:
+def test_no_rules_and_no_baseline_is_2() -> None:
     code, _, err = _run("check", BASE)
     assert code == 2
     assert "nothing to judge by: give --budget FILE, --baseline FILE or both" in err
@@ -400,7 +402,7 @@ ENTRY main {
 """
 
 
-def test_what_nothing_tells_is_said_to_be_unknown(tmp_path: Path) -> None:
+def test_memory_without_buffers_and_schedule_is_unknown(tmp_path: Path) -> None:
     text = tmp_path / "f.txt"
     text.write_text(BARE)
     out = _run("diff", str(text), str(text))[1]
@@ -414,7 +416,7 @@ def test_what_nothing_tells_is_said_to_be_unknown(tmp_path: Path) -> None:
     assert "partitions" not in out
 
 
-def test_no_change_is_not_said_of_what_is_not_known(tmp_path: Path) -> None:
+def test_unknown_memory_is_not_reported_as_unchanged(tmp_path: Path) -> None:
     base = _unpacked(tmp_path, "tpu")
     head = tmp_path / "head"
     shutil.copytree(base, head)
@@ -433,7 +435,7 @@ def test_no_change_is_not_said_of_what_is_not_known(tmp_path: Path) -> None:
     assert (code, "not known: gaps" in err) == (4, True)
 
 
-def test_of_a_snapshot_nothing_is_known_that_is_to_count(tmp_path: Path, saved: str) -> None:
+def test_noise_kinds_of_a_snapshot_are_unknown(tmp_path: Path, saved: str) -> None:
     arguments = (saved, BASE, "--only", "program", "--exit-code")
     assert _run("diff", *arguments)[0] == 0
     code, out, err = _run("diff", *arguments, "--no-ignore", "names")
@@ -442,7 +444,7 @@ def test_of_a_snapshot_nothing_is_known_that_is_to_count(tmp_path: Path, saved: 
     assert "whether it changed is not known: program" in err
 
 
-def test_metadata_alone_moves_no_memory(tmp_path: Path) -> None:
+def test_metadata_alone_changes_no_memory(tmp_path: Path) -> None:
     text, other = tmp_path / "a.txt", tmp_path / "b.txt"
     scheduled = BARE.replace("jit_f", "jit_f, is_scheduled=true")
     text.write_text(scheduled.replace("(p)", '(p), metadata={op_name="jit(f)/neg"}'))
@@ -452,7 +454,7 @@ def test_metadata_alone_moves_no_memory(tmp_path: Path) -> None:
     assert "memory       no change" in out
 
 
-def test_memory_of_a_large_text_is_estimated_where_it_is_asked_for(
+def test_memory_of_a_large_text_is_estimated_on_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hlo_lens.analysis.module_analysis.MOST_ESTIMATED", 3)
@@ -470,7 +472,7 @@ def test_memory_of_a_large_text_is_estimated_where_it_is_asked_for(
     assert "memory       no change" in _run("diff", base, name)[1]
 
 
-def test_a_program_that_changed_is_no_pass_where_its_memory_is_unknown(tmp_path: Path) -> None:
+def test_a_changed_program_with_unknown_memory_does_not_pass(tmp_path: Path) -> None:
     base, head = tmp_path / "base.txt", tmp_path / "head.txt"
     base.write_text(BARE)
     head.write_text(BARE.replace("negate", "abs"))
@@ -482,7 +484,7 @@ def test_a_program_that_changed_is_no_pass_where_its_memory_is_unknown(tmp_path:
     assert _run("check", str(head), "--baseline", str(base), "--fail-on", rule)[0] == 0
 
 
-def test_exit_code_4_is_never_without_a_word(tmp_path: Path) -> None:
+def test_exit_code_4_has_a_message(tmp_path: Path) -> None:
     budget = tmp_path / "b.toml"
     budget.write_text('[[budget]]\nmetric = "memory.nope"\nmax = 1\ninformational = true\n')
     code, _, err = _run("check", BASE, "--budget", str(budget))

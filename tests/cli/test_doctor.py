@@ -35,7 +35,7 @@ def findings(path: Path) -> list[tuple[str, str]]:
     return [(one["level"], one["what"]) for one in data["findings"]]
 
 
-def test_machine_is_told_with_versions_flags_and_recipes() -> None:
+def test_machine_has_versions_flags_and_recipes() -> None:
     result = run(env={"XLA_FLAGS": "--xla_dump_hlo_as_txt --xla_dump_to=/tmp/d"})
     assert result.exit_code == 0
     assert f"hlo-lens  {hlo_lens.__version__}" in result.stdout
@@ -55,7 +55,7 @@ def test_whole_dump_is_fine() -> None:
     assert texts["texts of passes"] == (0, 1)
 
 
-def test_what_is_missing_is_told(tmp_path: Path) -> None:
+def test_missing_texts_are_reported(tmp_path: Path) -> None:
     write(
         tmp_path,
         {
@@ -75,7 +75,7 @@ def test_what_is_missing_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pack", ["zip", "tar", "tar.gz"])
-def test_options_of_a_dump_in_an_archive_are_told(tmp_path: Path, pack: str) -> None:
+def test_options_of_a_dump_in_an_archive_are_reported(tmp_path: Path, pack: str) -> None:
     options = {"d/module_0000.jit_f.debug_options": "xla_dump_max_hlo_modules: 2\n"}
     texts = {f"d/{name}": text for name, text in STAGES.items()}
     (tmp_path / "a").write_bytes(PACKED[pack]({**texts, **options}))
@@ -83,7 +83,7 @@ def test_options_of_a_dump_in_an_archive_are_told(tmp_path: Path, pack: str) -> 
     assert "made with --xla_dump_max_hlo_modules=2: XLA stops dumping" in found
 
 
-def test_flags_that_the_jaxlib_here_does_not_have_are_told(
+def test_flags_that_the_installed_jaxlib_lacks_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "jaxlib"
@@ -110,7 +110,7 @@ def test_flags_that_the_jaxlib_here_does_not_have_are_told(
     ]
 
 
-def test_flags_that_nobody_here_knows_are_not_called_right(
+def test_flags_that_cannot_be_checked_are_not_called_right(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(environment_module, "_library", lambda: None)
@@ -128,7 +128,7 @@ def test_flags_that_nobody_here_knows_are_not_called_right(
         ({"a.zip": b"PK\3\4"}, "it holds 1 archives that cannot be read"),
     ],
 )
-def test_folder_of_nothing_says_why(
+def test_folder_without_dumps_has_reasons(
     tmp_path: Path, files: Mapping[str, str | bytes], what: str
 ) -> None:
     result = run(write(tmp_path, files))
@@ -138,7 +138,7 @@ def test_folder_of_nothing_says_why(
     assert "no run at all" in result.stdout
 
 
-def test_path_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_missing_path_is_reported(tmp_path: Path) -> None:
     assert findings(tmp_path / "none")[0] == (
         "error",
         "it does not exist; XLA makes it at the first compile",
@@ -147,7 +147,7 @@ def test_path_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert findings(tmp_path / "a.txt")[0][0] == "error"
 
 
-def test_nothing_of_jax_is_imported() -> None:
+def test_jax_is_not_imported() -> None:
     code = (
         "import sys\nfrom hlo_lens.cli import main\n"
         "try:\n    main(['doctor'])\nfinally:\n"

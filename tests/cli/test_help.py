@@ -25,7 +25,7 @@ def test_list_has_a_line_for_each_topic() -> None:
     assert max(map(len, lines)) <= 80
 
 
-def test_topic_is_printed_as_it_is_into_a_pipe() -> None:
+def test_topic_is_printed_unchanged_into_a_pipe() -> None:
     (memory,) = [topic for topic in TOPICS if topic.stem == "memory"]
     assert _run("help", "memory") == (0, memory.read_text("utf-8"), "")
 

@@ -1,4 +1,4 @@
-"""``hlo-lens ls``: what people and scripts see of a folder, and its exit codes."""
+"""``hlo-lens ls``: text and JSON of a folder, and exit codes."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ ENTRY %main {
         ),
     ],
 )
-def test_first_difference_is_said_in_words(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_first_difference_is_described(tmp_path: Path, old: str, new: str, said: str) -> None:
     for process, text in (("rank_0", PROGRAM), ("rank_1", PROGRAM.replace(old, new))):
         name = f"{process}/module_0001.jit_f.cpu_after_optimizations.txt"
         write(tmp_path, {name: text})
@@ -122,7 +122,7 @@ def test_first_difference_is_said_in_words(tmp_path: Path, old: str, new: str, s
     assert notes[-1] == TEXTS_COMPARED
 
 
-def test_other_channel_ids_are_a_difference_of_texts_and_none_of_programs(tmp_path: Path) -> None:
+def test_channel_ids_differ_between_texts_but_not_between_programs(tmp_path: Path) -> None:
     text = PROGRAM.replace(
         "sine(%p)", "all-reduce(%p), channel_id=1, replica_groups={}, to_apply=inner"
     )
@@ -165,7 +165,7 @@ def test_json_has_every_module_and_every_file(job: Path) -> None:
     assert verdicts == ["different", "same"]
 
 
-def test_compiles_of_one_function_are_one_row_unless_each_is_asked_for(tmp_path: Path) -> None:
+def test_compiles_of_one_function_are_one_row_without_each(tmp_path: Path) -> None:
     for k in range(3):
         text = hlo("jit_f").replace("f32[8]", f"f32[{8 + k // 2}]")
         write(tmp_path, {f"module_000{k}.jit_f.before_optimizations.txt": text})
@@ -195,7 +195,7 @@ def test_bad_module_is_listed_with_its_problem(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sort", ["peak", "size", "flops", "name"])
-def test_every_order_can_be_asked_for(job: Path, sort: str) -> None:
+def test_every_order_can_be_chosen(job: Path, sort: str) -> None:
     data = json.loads(run(job, "--sort", sort, "-f", "json").stdout)
     assert len(data["groups"]) == 4
 
@@ -206,13 +206,15 @@ def test_single_file_can_be_listed(tmp_path: Path) -> None:
     assert [m["name"] for m in data["modules"]] == ["a", "b"]
 
 
-def test_folder_of_nothing_is_unreadable(tmp_path: Path) -> None:
+def test_folder_without_dumps_is_unreadable(tmp_path: Path) -> None:
     result = run(tmp_path)
     assert result.exit_code == 3
     assert "no HLO text in it; it holds no file at all" in result.stderr
 
 
-def test_memory_left_out_for_size_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_left_out_for_size_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path, {"module_0001.jit_f.cpu_after_optimizations.txt": hlo("jit_f")})
     text = hlo("jit_f").replace("HloModule jit_f", "HloModule jit_f, is_scheduled=true", 1)
     (tmp_path / "module_0001.jit_f.cpu_after_optimizations.txt").write_text(text)

@@ -1,4 +1,4 @@
-"""The group: help, errors, exit codes, and what it does not import."""
+"""The group of commands: help, errors, exit codes, and imports."""
 
 from __future__ import annotations
 

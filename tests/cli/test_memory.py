@@ -1,4 +1,4 @@
-"""``hlo-lens memory``: what it finds beside a file, and what it says when something is amiss."""
+"""``hlo-lens memory``: texts found next to a file, and errors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_rows_sum_to_the_peak() -> None:
     assert sum(row["size_bytes"] for row in peak["live"]) - peak["shared_bytes"] == peak["bytes"]
 
 
-def test_what_is_missing_is_said_with_its_flag(copied: Path) -> None:
+def test_missing_texts_are_listed_with_their_flags(copied: Path) -> None:
     (copied / f"{STEM}-live-range.txt").unlink()
     result = run(copied / f"{STEM}.txt")
     assert "missing: live ranges" in result.stdout
@@ -62,14 +62,14 @@ def test_what_is_missing_is_said_with_its_flag(copied: Path) -> None:
     assert memory_of(copied / f"{STEM}.txt")["memory"]["missing"] == ["live ranges"]
 
 
-def test_without_live_ranges_the_schedule_tells_the_peak(copied: Path) -> None:
+def test_without_live_ranges_the_peak_follows_from_the_schedule(copied: Path) -> None:
     whole = memory_of(copied / f"{STEM}.txt")["memory"]["peak"]
     (copied / f"{STEM}-live-range.txt").unlink()
     assert memory_of(copied / f"{STEM}.txt")["memory"]["peak"] == whole
     assert "live ranges follow from the schedule" in run(copied / f"{STEM}.txt").stdout
 
 
-def test_without_live_ranges_and_schedule_the_peak_is_not_known(copied: Path) -> None:
+def test_without_live_ranges_and_schedule_the_peak_is_unknown(copied: Path) -> None:
     (copied / f"{STEM}-live-range.txt").unlink()
     text = (copied / f"{STEM}.txt").read_text()
     (copied / f"{STEM}.txt").write_text(text.replace(", is_scheduled=true", ""))
@@ -99,7 +99,7 @@ def test_a_wrong_total_is_an_error_that_names_both_numbers(copied: Path) -> None
     assert total in result.stderr
 
 
-def test_texts_of_two_compiles_do_not_belong_together(copied: Path) -> None:
+def test_texts_of_two_compiles_are_refused(copied: Path) -> None:
     other = SAMPLES / "cpu" / "shard_map_collectives"
     (hlo,) = other.glob("*cpu_after_optimizations.txt")
     shutil.copy(hlo, copied / f"{STEM}.txt")

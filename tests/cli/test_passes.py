@@ -33,7 +33,7 @@ def test_json_has_every_count_and_change(tmp_path: Path) -> None:
     assert len(copy["changes"]) == 6
 
 
-def test_people_see_the_pass(tmp_path: Path) -> None:
+def test_text_names_the_pass(tmp_path: Path) -> None:
     write(tmp_path, {f"module_0000.m.{stage}.txt": text for stage, text in PASSES})
     out = run(tmp_path, "--track", "copy").stdout
     assert "appears     by one in pipeline outer (0 -> 1, 0001): c" in out
@@ -42,7 +42,7 @@ def test_people_see_the_pass(tmp_path: Path) -> None:
     assert "changes   none" in run(tmp_path, "--track", "all-gather").stdout
 
 
-def test_texts_that_stand_between_passes_are_told_and_left_out(tmp_path: Path) -> None:
+def test_texts_without_a_place_among_the_passes_are_left_out_with_a_note(tmp_path: Path) -> None:
     texts = {f"module_0000.m.{stage}.txt": text for stage, text in PASSES}
     write(tmp_path, {**texts, "module_0000.m.after_spmd_partitioner.txt": PASSES[0][1]})
     out = run(tmp_path, "--track", "copy").stdout

@@ -16,7 +16,7 @@ class _Terminal(io.StringIO):
         return True
 
 
-def test_nobody_watches_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_bar_is_drawn_into_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", io.StringIO())
     with progress.progress_bar("reading") as report:
         assert report is None

@@ -87,26 +87,26 @@ def test_output_that_cannot_be_written_is_a_usage_error(dump: str, tmp_path: Pat
     assert "cannot be written" in err
 
 
-def test_rows_are_cut_as_asked(dump: str) -> None:
+def test_rows_are_cut_at_the_number_given(dump: str) -> None:
     _, few, _ = _run(dump, "-n", "2")
     assert "[6 others]" in few
     _, every, _ = _run(dump, "-n", "0")
     assert "others]" not in every
 
 
-def test_colour_is_as_asked(dump: str) -> None:
+def test_colour_follows_the_option(dump: str) -> None:
     assert "\x1b[1mjit_step\x1b[0m" in _run(dump, "--color", "always")[1]
     assert "\x1b" not in _run(dump, "--color", "never")[1]
 
 
-def test_module_pattern_chooses(dump: str) -> None:
+def test_module_pattern_selects_modules(dump: str) -> None:
     assert _run(dump, "--module", "st.p$")[0] == 0
     code, out, err = _run(dump, "--module", "other")
     assert (code, out) == (2, "")
     assert err == "hlo-lens: error: no module matches 'other'; there is jit_step\n"
 
 
-def test_module_pattern_must_be_one(dump: str) -> None:
+def test_module_pattern_must_be_a_regular_expression(dump: str) -> None:
     code, out, err = _run(dump, "--module", "(")
     assert (code, out) == (2, "")
     assert "not a regular expression" in err
@@ -121,7 +121,7 @@ def test_gaps_are_shown_on_stderr_and_counted_in_the_report(broken: str) -> None
     assert ": error: " in first
 
 
-def test_strict_wants_no_gaps(dump: str, broken: str) -> None:
+def test_strict_refuses_gaps(dump: str, broken: str) -> None:
     assert _run(dump, "--strict")[0] == 0
     code, out, err = _run(broken, "--strict")
     assert code == exit_codes.UNPARSABLE
@@ -129,7 +129,7 @@ def test_strict_wants_no_gaps(dump: str, broken: str) -> None:
     assert err.endswith("hlo-lens: error: 1 gap in the input (--strict)\n")
 
 
-def test_least_coverage_can_be_asked_for(broken: str) -> None:
+def test_coverage_below_the_minimum_is_refused(broken: str) -> None:
     assert _run(broken, "--min-coverage", "94")[0] == 0
     code, _, err = _run(broken, "--min-coverage", "95")
     assert code == exit_codes.UNPARSABLE
@@ -140,7 +140,7 @@ def test_least_coverage_can_be_asked_for(broken: str) -> None:
     ("data", "code"),
     [(b"", 4), (b"\x7fELF\0\1\2\0\0\0\0\0\0", 4), (b"just some words\n", 4)],
 )
-def test_input_that_is_no_dump_is_told(tmp_path: Path, data: bytes, code: int) -> None:
+def test_input_that_is_no_dump_is_refused(tmp_path: Path, data: bytes, code: int) -> None:
     path = tmp_path / "input"
     path.write_bytes(data)
     found, out, err = _run(str(path))
@@ -163,7 +163,7 @@ def test_folder_is_read_module_by_module(dump: str, tmp_path: Path) -> None:
     assert [module["name"] for module in _modules(out)] == ["jit_step", "jit_other"]
 
 
-def test_reader_that_goes_away_is_no_error_to_show(dump: str) -> None:
+def test_closed_output_prints_no_error(dump: str) -> None:
     command = [sys.executable, "-m", "hlo_lens", "report", dump, "-f", "csv"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -1,4 +1,4 @@
-"""How much memory the first page takes beside the text it is about."""
+"""Memory that ``hlo-lens report`` takes, in relation to the size of the text."""
 
 from __future__ import annotations
 

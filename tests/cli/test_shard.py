@@ -66,7 +66,7 @@ def test_shapes_and_types(options: list[str], shape: str, size: int) -> None:
     assert (found["shape"], found["size_bytes"]) == (shape, size)
 
 
-def test_uneven_tiles_are_said() -> None:
+def test_uneven_tiles_are_reported() -> None:
     result = run("{devices=[4]<=[4]}", "--shape", "5")
     assert "not divided evenly" in result.stdout
     assert "1 device owns nothing" in result.stdout
@@ -104,7 +104,7 @@ def test_csv_has_slices_and_spellings() -> None:
         (["--spec", "x", "--mesh", "x=99999999", "--shape", "4"], "more than 1048576 devices"),
     ],
 )
-def test_wrong_use_is_said_in_one_line(arguments: list[str], message: str) -> None:
+def test_wrong_use_is_an_error_of_one_line(arguments: list[str], message: str) -> None:
     result = run(*arguments)
     assert result.exit_code == 2
     assert message in result.stderr

@@ -62,7 +62,7 @@ def test_small_values_are_hidden_and_counted() -> None:
     assert "params['b_in']" not in out.stdout
 
 
-def test_parameters_alone() -> None:
+def test_params_shows_parameters_only() -> None:
     out = run(WASTEFUL, "--params").stdout
     assert "Parameters" in out
     assert "Annotations" not in out
@@ -89,6 +89,6 @@ def test_report_has_parameters_and_outputs_beside_forms() -> None:
 
 
 @pytest.mark.parametrize("size", ["x", "1XB", "-1"])
-def test_size_that_is_none(size: str) -> None:
+def test_invalid_size_is_refused(size: str) -> None:
     result = run(WASTEFUL, "--min-size", size)
     assert (result.exit_code, "not a size" in result.stderr) == (2, True)

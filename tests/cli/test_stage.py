@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("command", ["report", "collectives", "loops", "sharding", "memory"])
-def test_every_command_reads_the_stage_asked_for(tmp_path: Path, command: str) -> None:
+def test_every_command_reads_the_chosen_stage(tmp_path: Path, command: str) -> None:
     write(tmp_path, STAGES)
     result = CliRunner().invoke(main, [command, str(tmp_path), "--stage", "before", "-f", "json"])
     assert result.exit_code == 0, result.output

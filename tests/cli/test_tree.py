@@ -37,7 +37,7 @@ def test_report_recognises_a_call_tree_by_its_content() -> None:
     assert (tree["total"], tree["functions"], tree["depth"]) == (133, 23, 8)
 
 
-def test_sample_is_what_its_tracer_prints() -> None:
+def test_sample_equals_the_output_of_its_tracer() -> None:
     command = [sys.executable, str(SAMPLES / "trace_calls.py")]
     traced = subprocess.run(command, check=True, capture_output=True)
     assert traced.stdout == Path(SAMPLE).read_bytes()
@@ -122,7 +122,7 @@ def test_stacks_of_a_module_sum_to_what_its_report_says(measure: str) -> None:
     assert tree["total"] == said[measure]
 
 
-def test_measures_that_make_no_sense_are_refused() -> None:
+def test_measures_of_the_wrong_kind_of_input_are_refused() -> None:
     code, _, err = _run("tree", SAMPLE, "--measure", "memory")
     assert code == 2
     assert "a trace counts calls" in err
@@ -131,7 +131,7 @@ def test_measures_that_make_no_sense_are_refused() -> None:
     assert _run("tree", DUMP, "--against", SAMPLE)[0] == 2
 
 
-def test_gap_inside_a_tree_is_told() -> None:
+def test_gap_inside_a_tree_is_reported() -> None:
     lines = TRACE.splitlines()
     lines.insert(3, "Warning: slow")
     code, out, err = _run("tree", "-", "--strict", stdin="\n".join(lines))
@@ -145,7 +145,7 @@ def test_text_without_a_tree_is_an_error() -> None:
     assert _run("tree", "/no/such/file")[0] == 3
 
 
-def test_module_that_cannot_be_counted_so_hides_no_other(tmp_path: Path) -> None:
+def test_module_without_the_measure_is_left_out_with_a_note(tmp_path: Path) -> None:
     sample = SAMPLES / "cpu" / "tp_mlp"
     for file in sample.glob("*after_optimizations*.txt"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
@@ -160,7 +160,7 @@ def test_module_that_cannot_be_counted_so_hides_no_other(tmp_path: Path) -> None
     assert "lone: memory not known" in err
 
 
-def test_trace_beside_a_module_is_left_out_of_its_bytes(tmp_path: Path) -> None:
+def test_trace_next_to_a_module_is_left_out_of_its_bytes(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
     (hlo,) = (SAMPLES / "tpu" / "tp_mlp").glob("*after_optimizations.txt")
     path.write_text(hlo.read_text("utf-8") + "\n" + TRACE, "utf-8")

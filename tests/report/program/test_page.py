@@ -1,4 +1,4 @@
-"""The report on a module: facts for people, the contract's JSON for scripts."""
+"""Page of a module: facts for people, JSON for scripts."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_collectives_are_counted_and_what_is_not_there_is_zero() -> None:
     assert none["wire_bytes_per_device"] == 0
 
 
-def test_backend_comes_from_the_stage_where_the_text_does_not_tell() -> None:
+def test_backend_comes_from_the_stage_where_the_text_has_no_marks() -> None:
     stages = ("cpu_after_optimizations", "sm_9.0a_gpu_after_optimizations", "after_optimizations")
     assert [_module(LOOP, stage)["backend"] for stage in stages] == ["cpu", "gpu", None]
 
@@ -110,14 +110,14 @@ def test_gaps_are_in_the_report() -> None:
     assert coverage["ratio"] < 1
 
 
-def test_module_without_hlo_has_all_keys_and_knows_nothing() -> None:
+def test_module_without_hlo_has_all_keys_with_null() -> None:
     module = _module(None)
     assert set(MODULE_KEYS) <= set(module)
     known = {key for key, value in module.items() if value is not None}
     assert known == {"name", "files"}
 
 
-def test_facts_say_what_there_is() -> None:
+def test_facts_of_a_module() -> None:
     facts = dict(_report(LOOP, stage="cpu_after_optimizations").sections[0].facts)
     assert facts == {
         "module": "cpu_after_optimizations, cpu, scheduled",
@@ -134,7 +134,7 @@ def test_facts_say_what_there_is() -> None:
     }
 
 
-def test_no_collectives_and_not_understood_look_different() -> None:
+def test_no_collectives_in_a_text_with_gaps_is_marked() -> None:
     broken = LOOP.replace("one = s32[] constant(1)", "one = s32[ constant(1)")
     facts = dict(_report(broken).sections[0].facts)
     assert facts["collectives"] == "none in the parts that were understood"

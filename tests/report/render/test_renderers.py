@@ -1,4 +1,4 @@
-"""What each format writes."""
+"""Output of each format."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_text_fits_the_width(width: int) -> None:
     assert (LONG in "\n".join(lines)) == (width >= 80)
 
 
-def test_text_keeps_the_end_of_paths() -> None:
+def test_text_keeps_the_ends_of_paths() -> None:
     row = (1, "/home/me/some/very/long/folder/of/my/project/train.py:41", 1)
     assert " ...of/my/project/train.py:41 " in rendered("text", table((row,)), width=47)
 
@@ -59,7 +59,7 @@ def test_columns_that_do_not_fit_are_named() -> None:
     assert lines[-1] == "1 column left out for width: count"
 
 
-def test_headings_are_broken_where_more_columns_fit_then() -> None:
+def test_headings_are_broken_to_fit_more_columns() -> None:
     row = (1, "n" * 16, 1 << 60)
     lines = rendered("text", table((row,)), width=50).splitlines()
     assert lines[-3:] == [
@@ -81,7 +81,7 @@ def _text_on_a_terminal() -> str:
     return out.getvalue()
 
 
-def test_colour_is_for_terminals_whose_user_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colour_is_for_terminals_without_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     assert _text_on_a_terminal() == "\x1b[1mjit_f\x1b[0m\n"
@@ -130,7 +130,7 @@ def test_csv_writes_lists_as_json() -> None:
     assert _blocks(rendered("csv", table(rows)))[0][1][3] == "[[0, 1], [2, 3]]"
 
 
-def test_markdown_escapes_what_markdown_would_take() -> None:
+def test_markdown_escapes_special_characters() -> None:
     lines = rendered("md", table(ROWS), rows=1).splitlines()
     assert lines[:8] == [
         "## jit_f",

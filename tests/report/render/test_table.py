@@ -21,7 +21,7 @@ def test_cut_rows_are_one_row_that_still_counts() -> None:
 
 
 @pytest.mark.parametrize("rows", [0, 4, 5, 9])
-def test_a_rest_of_one_row_is_shown_as_it_is(rows: int) -> None:
+def test_a_rest_of_one_row_is_shown(rows: int) -> None:
     cut = cut_table(table(ROWS), rows)
     assert [row[1] for row in cut.rows] == ["v0", "v1", "v2", "v3", "v4"]
     assert cut.tail == [("31B", "total", "5")]
@@ -31,10 +31,10 @@ def test_single_row_needs_no_total() -> None:
     assert cut_table(table(ROWS[:1]), 0).tail == []
 
 
-def test_rest_without_totals_says_how_many() -> None:
+def test_rest_without_totals_is_counted() -> None:
     assert cut_table(table(ROWS, total=False), 3).tail == [("", "[2 others]", "")]
 
 
-def test_unknown_value_is_no_zero() -> None:
+def test_unknown_value_is_empty() -> None:
     cut = cut_table(table(((None, "a", None), (0, "b", 0))), 0)
     assert cut.rows == [("", "a", ""), ("0B", "b", "0")]

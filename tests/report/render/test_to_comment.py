@@ -1,4 +1,4 @@
-"""Markdown for a pull request: folded, limited, never cut inside."""
+"""Markdown for a pull request: folded tables, limited length, whole parts."""
 
 from __future__ import annotations
 
@@ -55,26 +55,26 @@ def test_tables_are_folded_and_their_titles_escaped() -> None:
     ("sections", "rows", "most"),
     [(1, 10_000, 65_000), (500, 50, 65_000), (3, 50, 1_000), (40, 3, 2_000), (1, 5, 300)],
 )
-def test_it_is_never_longer_and_never_cut_inside(sections: int, rows: int, most: int) -> None:
+def test_length_is_limited_and_parts_are_whole(sections: int, rows: int, most: int) -> None:
     text = comment_text(_report(sections, rows), None, most)
     assert len(text) <= most
     assert _is_whole(text)
     assert "## module" in text
 
 
-def test_all_rows_that_are_asked_for_are_cut_all_the_same() -> None:
+def test_rows_zero_is_limited_by_length_too() -> None:
     text = comment_text(_report(1, 10_000), 0, 65_000)
     assert len(text) <= 65_000
     assert "[9990 others]" in text
 
 
-def test_what_is_left_out_is_said() -> None:
+def test_parts_left_out_are_counted() -> None:
     text = comment_text(_report(500, 50), None, 20_000)
     assert "more sections left out for length; -f json has all" in text
     assert text.count("## module") > 3
 
 
-def test_of_one_section_with_many_tables_the_first_are_kept() -> None:
+def test_first_tables_of_a_long_section_are_kept() -> None:
     section = _section(0, 3)
     many = Section(title="check", tables=section.tables * 500)
     text = comment_text(Report(kind="check", sections=(many,), data={}), None, 20_000)
@@ -92,7 +92,7 @@ def test_the_first_section_has_more_rows_than_the_others() -> None:
     assert (first.count("row \\|"), second.count("row \\|")) == (20, 2)
 
 
-def test_nobody_is_notified() -> None:
+def test_names_and_numbers_are_not_linked() -> None:
     fact = ("@alice", "see #12, a@b, x#3, @bob/team and &lt;")
     text = comment_text(
         Report(kind="diff", sections=(Section(title="m", facts=(fact,)),), data={}), None, 65_000

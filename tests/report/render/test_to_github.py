@@ -35,7 +35,7 @@ def _line(source: str | None, repository: Path, message: str = "m", title: str =
         ("x,y/odd.py:1", "file=x%2Cy/odd.py,line=1,"),
     ],
 )
-def test_a_file_is_found_by_its_last_names(source: str, place: str, repository: Path) -> None:
+def test_a_file_is_found_by_the_end_of_its_path(source: str, place: str, repository: Path) -> None:
     assert _line(source, repository) == f"::warning {place}title=t::m"
 
 
@@ -44,9 +44,7 @@ def test_an_absolute_path_inside_the_repository_is_made_relative(repository: Pat
 
 
 @pytest.mark.parametrize("source", ["c/utils.py:1", "flax/linen.py:1"])
-def test_a_file_that_is_not_there_or_not_alone_is_said_in_words(
-    source: str, repository: Path
-) -> None:
+def test_a_missing_or_ambiguous_file_is_named_in_the_message(source: str, repository: Path) -> None:
     assert _line(source, repository) == f"::warning title=t::m (at {source})"
 
 
@@ -61,6 +59,6 @@ def test_special_characters_are_escaped(repository: Path) -> None:
     assert "\n" not in line
 
 
-def test_there_are_at_most_as_many_as_github_shows(repository: Path) -> None:
+def test_annotations_are_limited_to_those_github_shows(repository: Path) -> None:
     many = [Annotation(level="warning", title="t", message=str(k)) for k in range(30)]
     assert len(annotation_lines(many, repository)) == MOST_ANNOTATIONS
