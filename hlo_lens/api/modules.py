@@ -11,9 +11,9 @@ from hlo_lens.load import load
 from hlo_lens.model.dump import Dump, ModuleDump, given
 from hlo_lens.model.hlo.module import HloModule
 from hlo_lens.model.shapes.mesh import Mesh
-from hlo_lens.report.render.units import listed
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import UnknownNameError, UsageError
+from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

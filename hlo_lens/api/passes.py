@@ -10,8 +10,8 @@ from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.load.workers import map_modules
 from hlo_lens.report.program.passes import passes_page
 from hlo_lens.report.render.envelope import report_of_pages
-from hlo_lens.report.render.units import listed
 from hlo_lens.text.errors import MissingDumpError, UnknownNameError
+from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,8 +15,8 @@ from hlo_lens.analysis.call_trees.tree_analysis import CallTreeAnalysis
 from hlo_lens.analysis.memory.results import ESTIMATE
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.report.call_trees.page import tree_diff_page
-from hlo_lens.report.render.units import plural
 from hlo_lens.text.errors import UsageError
+from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

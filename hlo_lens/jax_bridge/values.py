@@ -17,8 +17,8 @@ from hlo_lens.model.shapes.named_sharding import DimensionSharding, NamedShardin
 from hlo_lens.model.shapes.shape import Shape
 from hlo_lens.model.shapes.sharding import HloSharding
 from hlo_lens.model.shapes.tile_assignment import TileAssignment
-from hlo_lens.report.render.units import plural
 from hlo_lens.text.errors import HloLensError
+from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -18,8 +18,8 @@ from hlo_lens.model.snapshot.module_snapshot import Snapshot
 from hlo_lens.model.snapshot.reading import read_snapshot
 from hlo_lens.model.snapshot.writing import snapshot_text
 from hlo_lens.report.comparison.verdicts import amount_text, check_report, label_of
-from hlo_lens.report.render.units import plural
 from hlo_lens.text.errors import HloLensError
+from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

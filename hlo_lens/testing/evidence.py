@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 from hlo_lens.analysis.memory.makers import op_name_of
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.modules import modules_of
-from hlo_lens.report.render.units import format_bytes, plural
 from hlo_lens.text.errors import UsageError
+from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -8,7 +8,7 @@ from hlo_lens.analysis.call_trees.grouping import BYTE_MEASURES
 from hlo_lens.analysis.call_trees.outline import OTHERS
 from hlo_lens.analysis.call_trees.source_files import Places
 from hlo_lens.report.render.shorten import shorten
-from hlo_lens.report.render.units import format_bytes, format_count, format_ratio
+from hlo_lens.text.units import format_bytes, format_count, format_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

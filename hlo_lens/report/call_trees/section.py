@@ -13,7 +13,7 @@ from hlo_lens.analysis.call_trees.communication_kind import (
 from hlo_lens.analysis.call_trees.source_files import Places
 from hlo_lens.report.call_trees.drawing import amount_text, outline_drawing
 from hlo_lens.report.render.table import Section, Table
-from hlo_lens.report.render.units import format_count, plural
+from hlo_lens.text.units import format_count, plural
 
 if TYPE_CHECKING:
     import re

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.report.collectives.page import collectives_text
 from hlo_lens.report.render.envelope import ModulePage, module_head, page_without_hlo
 from hlo_lens.report.render.table import Section, Table
-from hlo_lens.report.render.units import format_bytes, format_count, plural
+from hlo_lens.text.units import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

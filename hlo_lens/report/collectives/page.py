@@ -12,7 +12,7 @@ from hlo_lens.analysis.module_analysis import KIND_AND_AXIS
 from hlo_lens.report.collectives.objects import collectives_object
 from hlo_lens.report.render.envelope import ModulePage, module_head, page_without_hlo
 from hlo_lens.report.render.table import Section, Table
-from hlo_lens.report.render.units import format_bytes, plural
+from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

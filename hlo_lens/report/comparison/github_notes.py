@@ -9,7 +9,7 @@ from hlo_lens.report.comparison.memory import donation_text
 from hlo_lens.report.comparison.page import detail_text
 from hlo_lens.report.comparison.verdicts import amount_text
 from hlo_lens.report.render.to_github import Annotation
-from hlo_lens.report.render.units import format_bytes, format_delta
+from hlo_lens.text.units import format_bytes, format_delta
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.comparison.memory_diff import PEAK
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.render.table import Table
-from hlo_lens.report.render.units import format_bytes, format_change, format_delta, plural
+from hlo_lens.text.units import format_bytes, format_change, format_delta, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,7 +22,7 @@ from hlo_lens.report.comparison.program import (
     text_note,
 )
 from hlo_lens.report.render.table import Report, Section, Table
-from hlo_lens.report.render.units import format_bytes, plural
+from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.program_diff.noise import Noise
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.render.table import Table
-from hlo_lens.report.render.units import format_count, plural
+from hlo_lens.text.units import format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

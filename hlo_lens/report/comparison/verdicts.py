@@ -9,7 +9,7 @@ from hlo_lens.analysis.result import Column, Unit, row_objects
 from hlo_lens.report.comparison.page import MOST_CHARACTERS
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table
-from hlo_lens.report.render.units import format_bytes, format_change, format_count, plural
+from hlo_lens.text.units import format_bytes, format_change, format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -20,7 +20,7 @@ from hlo_lens.report.logs.tables import (
     table_of,
 )
 from hlo_lens.report.render.table import Section, Table
-from hlo_lens.report.render.units import format_bytes
+from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from hlo_lens.report.logs.shardings import sharding_log_section
 from hlo_lens.report.logs.tables import table_of
 from hlo_lens.report.logs.warnings import warnings_section
 from hlo_lens.report.render.table import Section, Table
-from hlo_lens.report.render.units import format_bytes, format_count, plural
+from hlo_lens.text.units import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

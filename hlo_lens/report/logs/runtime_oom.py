@@ -9,7 +9,7 @@ from hlo_lens.analysis.logs.oom_message import size_bounds
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.logs.tables import BOUNDS, bounds_text, size_text, table_of
 from hlo_lens.report.render.table import Section, Table
-from hlo_lens.report.render.units import format_bytes, format_count, plural
+from hlo_lens.text.units import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -15,7 +15,7 @@ from hlo_lens.analysis.logs.sharding_trail import (
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.logs.tables import table_of
 from hlo_lens.report.render.table import Section, Table
-from hlo_lens.report.render.units import plural
+from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

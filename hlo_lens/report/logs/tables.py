@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.logs.oom_message import size_bounds
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.render.table import Table
-from hlo_lens.report.render.units import format_bytes
+from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

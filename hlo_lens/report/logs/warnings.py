@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.report.logs.tables import filled
 from hlo_lens.report.render.table import Section, Table
-from hlo_lens.report.render.units import plural
+from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.memory.makers import instructions_by_name, loop_of_body, loop_path
 from hlo_lens.analysis.memory.statement import space_name
-from hlo_lens.report.render.units import format_bytes, plural
+from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.logs.page import gap_notes
 from hlo_lens.report.logs.tables import table_of
 from hlo_lens.report.render.table import Section
-from hlo_lens.report.render.units import format_bytes, plural
+from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,7 +9,7 @@ from hlo_lens.analysis.memory.statement import MemoryStatement, space_name
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.memory.facts import where_text
 from hlo_lens.report.render.table import Table
-from hlo_lens.report.render.units import format_bytes, plural
+from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

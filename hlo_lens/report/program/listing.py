@@ -18,7 +18,7 @@ from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.program.process_differences import difference_lines
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table
-from hlo_lens.report.render.units import format_bytes, format_count, format_flops, listed, plural
+from hlo_lens.text.units import format_bytes, format_count, format_flops, listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

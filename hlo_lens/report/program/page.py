@@ -21,8 +21,8 @@ from hlo_lens.report.collectives.page import (
 from hlo_lens.report.program.objects import GAP_COLUMNS, module_object, object_without_hlo
 from hlo_lens.report.render.envelope import ModulePage
 from hlo_lens.report.render.table import Section, Table
-from hlo_lens.report.render.units import format_bytes, format_ratio, listed, plural
 from hlo_lens.report.sharding.facts import sharding_facts
+from hlo_lens.text.units import format_bytes, format_ratio, listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -9,7 +9,7 @@ from hlo_lens.analysis.dumps.pass_track import ALIAS, COLLECTIVE, NAME, OPCODE, 
 from hlo_lens.analysis.result import Unit
 from hlo_lens.report.render.envelope import ModulePage
 from hlo_lens.report.render.table import Section, Table
-from hlo_lens.report.render.units import format_bytes, format_count, listed, plural
+from hlo_lens.text.units import format_bytes, format_count, listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

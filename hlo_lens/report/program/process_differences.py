@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.dumps.across_processes import SAME_BUT_NAMES
 from hlo_lens.analysis.program_diff.edits import Added, Moved, Removed
-from hlo_lens.report.render.units import format_count, plural
+from hlo_lens.text.units import format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.report.render.markdown_cells import DEFAULT_ROWS, escape, table_lines, unlinked
-from hlo_lens.report.render.units import plural
+from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

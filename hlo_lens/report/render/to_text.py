@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TextIO
 from hlo_lens.analysis.result import Unit
 from hlo_lens.report.render.shorten import cell_width, shorten
 from hlo_lens.report.render.table import CutTable, cut_table
-from hlo_lens.report.render.units import plural
+from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,7 +12,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from hlo_lens.report.render.units import plural
+from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.report.render.units import format_bytes, plural
+from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from hlo_lens.model.shapes.partition_spec import partition_spec_text
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table
-from hlo_lens.report.render.units import format_bytes, plural
 from hlo_lens.report.sharding.boxes import draw_boxes
+from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -11,7 +11,6 @@ from hlo_lens.analysis.sharding.placement import ALIAS, SHAPES
 from hlo_lens.analysis.sharding.table import ShardingTable, sharded_row
 from hlo_lens.report.render.envelope import ModulePage
 from hlo_lens.report.render.table import Section, Table
-from hlo_lens.report.render.units import format_bytes, plural
 from hlo_lens.report.sharding.facts import (
     donation_text,
     mesh_text,
@@ -19,6 +18,7 @@ from hlo_lens.report.sharding.facts import (
     total_text,
 )
 from hlo_lens.report.sharding.objects import sharding_object
+from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
