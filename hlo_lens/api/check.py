@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.gate.budget import default_rules, read_budget, short_rule
+from hlo_lens.analysis.gate.budget import read_budget
 from hlo_lens.analysis.gate.judge import Candidate, Judgement, Sides, judge
+from hlo_lens.analysis.gate.rules import default_rules, short_rule
 from hlo_lens.api.changes import Diff, diff_sides
 from hlo_lens.api.sides import LoadedSide, fingerprint_of, load_side, load_sides
 from hlo_lens.load import read_source
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Sequence
 
-    from hlo_lens.analysis.gate.budget import Rule
+    from hlo_lens.analysis.gate.rules import Rule
     from hlo_lens.api.modules import Progress
     from hlo_lens.api.sides import Side, SideModule
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.module_diff import SUBJECTS
-from hlo_lens.analysis.gate.budget import short_rule
+from hlo_lens.analysis.gate.rules import short_rule
 from hlo_lens.api.changes import diff_sides
 from hlo_lens.api.check import Checked, judge_sides
 from hlo_lens.api.sides import load_sides

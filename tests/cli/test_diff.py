@@ -479,7 +479,7 @@ def test_a_changed_program_with_unknown_memory_does_not_pass(tmp_path: Path) -> 
     assert _run("check", str(base), "--baseline", str(base))[0] == 0
     code, _, err = _run("check", str(head), "--baseline", str(base))
     assert code == 4
-    assert "known on neither side, and the program changed" in err
+    assert "not known on either side, and the program changed" in err
     rule = "collectives.static.*>+0"
     assert _run("check", str(head), "--baseline", str(base), "--fail-on", rule)[0] == 0
 

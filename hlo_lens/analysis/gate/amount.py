@@ -1,4 +1,4 @@
-"""Amounts as users write them in rules: ``14.5GiB``, ``2%``, ``48``."""
+"""Amounts in rules: ``14.5GiB``, ``2%``, ``48``."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _PREFIXES = "KMGTPE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amount:
-    """A number with what it counts.
+    """A number and its unit.
 
     Attributes:
-        number: The number, in bytes for a size, as a share for percent.
-        is_percent: Whether it is a share of another number.
+        number: The number, in bytes for a size, as a fraction for percent.
+        is_percent: Whether it is a fraction of another number.
         is_size: Whether it has a unit of bytes.
         text: As written.
     """
@@ -31,7 +31,7 @@ class Amount:
 
     @classmethod
     def parse(cls, value: object) -> Amount:
-        """Return the amount that a number or text means.
+        """Return the amount of a number or text.
 
         ``KiB`` is 1024 and ``kB`` 1000, and so on; a letter alone (``G``) is a power of 1024.
 
@@ -59,7 +59,7 @@ class Amount:
 
 
 def _scale(unit: str) -> int:
-    """Return how many bytes a unit is; 1 for none."""
+    """Return the bytes of a unit; 1 for none."""
     prefix = unit[:1].upper()
     if prefix not in _PREFIXES or not prefix:
         return 1

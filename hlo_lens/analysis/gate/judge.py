@@ -14,21 +14,22 @@ from hlo_lens.analysis.comparison.memory_diff import memory_problem
 from hlo_lens.analysis.comparison.module_pairs import plain_name
 from hlo_lens.analysis.gate.contributors import Contributors, contributors
 from hlo_lens.analysis.gate.steps import Value
+from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from hlo_lens.analysis.comparison.module_diff import ModuleDiff
-    from hlo_lens.analysis.gate.budget import Rule
+    from hlo_lens.analysis.gate.rules import Rule
     from hlo_lens.model.snapshot.facts import CoverageFacts, MemoryFacts, ModuleFacts
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
 PASS, FAIL, UNDECIDED, UNKNOWN = "pass", "fail", "undecided", "not known"
-NO_BASELINE = "it is about a change, and there is no --baseline"
-NO_CHANGE_JUDGED = "the limit alone: there is no --baseline"
-UNKNOWN_ALIKE = "known on neither side, of one program"
+NO_BASELINE = "the rule is about a change, and there is no --baseline"
+NO_CHANGE_JUDGED = "only the limit was judged: there is no --baseline"
+UNKNOWN_ALIKE = "not known on either side; the programs are equal"
 UNKNOWN_APART = (
-    "known on neither side, and the program changed; a budget of your own says what counts"
+    "not known on either side, and the program changed; a budget can name the metrics that count"
 )
 OTHER_MODULE = "the baseline has another module: names, parameters and results differ"
 
@@ -230,7 +231,7 @@ def _decided(
     if changes and problem:
         return verdict(UNDECIDED, problem)
     spared = next((condition for condition in changes if condition.is_spared(base, head)), None)
-    return verdict(PASS, "" if spared is None else f"it is less than {spared.least_text}")
+    return verdict(PASS, "" if spared is None else f"the change is less than {spared.least_text}")
 
 
 def _problem(rule: Rule, candidate: Candidate, sides: Sides) -> str:
@@ -275,7 +276,7 @@ def _gaps(coverage: CoverageFacts | None) -> str:
     if coverage is None:
         return ""
     if coverage.gaps:
-        return f"{coverage.gaps} places of the HLO text could not be read"
+        return f"{plural(coverage.gaps, 'place')} of the HLO text could not be read"
     if coverage.is_truncated:
         return "the HLO text ends too early"
     if coverage.undefined:
@@ -293,7 +294,7 @@ def _memory_weakness(rule: Rule, memory: MemoryFacts, coverage: CoverageFacts | 
     if is_temp and not memory.temp_is_exact:
         least, most = memory.temp_range
         return (
-            f"with this libtpu it is between {least} and {most}; "
+            f"not exact with this libtpu: between {least} and {most}; "
             "memory.spaces[HBM].temp_bytes is exact"
         )
     return ""

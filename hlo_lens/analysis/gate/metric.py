@@ -50,7 +50,7 @@ class Metric:
 
     @classmethod
     def parse(cls, text: str, *, axis: str | None = None) -> Metric:
-        """Return the metric that a text names; raises UsageError if it is no path."""
+        """Return the metric of a text; raises UsageError if it is no path."""
         prefix = _PREFIX.match(text.strip())
         number = prefix[1] if prefix is not None else None
         rest = _PREFIX.sub("", text.strip())
@@ -70,7 +70,7 @@ class Metric:
             )
             raise UsageError(message)
         if axis is not None and steps[0].name != "collectives":
-            message = f"axis goes with metrics of collectives only, not with {text!r}"
+            message = f"axis applies to metrics of collectives only, not to {text!r}"
             raise UsageError(message)
         which = int(number) if number else None
         return cls(text=text.strip(), axis=axis, steps=tuple(steps), place=which)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hlo_lens.analysis.comparison.module_diff import module_diff
-from hlo_lens.analysis.gate.budget import default_rules, read_budget, short_rule
+from hlo_lens.analysis.gate.budget import read_budget
 from hlo_lens.analysis.gate.judge import NO_CHANGE_JUDGED, Candidate, Judgement, Sides, judge
+from hlo_lens.analysis.gate.rules import default_rules, short_rule
 from hlo_lens.model.snapshot.facts import CollectivesFacts, ModuleFacts
 from tests.api.facts import FACTS, MEMORY, module
 
 if TYPE_CHECKING:
-    from hlo_lens.analysis.gate.budget import Rule
+    from hlo_lens.analysis.gate.rules import Rule
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
 COLLECTIVES = CollectivesFacts(
@@ -101,7 +102,7 @@ UNDECIDED = [
         "collectives.static.all-gather>9",
         _with("coverage", gaps=1),
         None,
-        "1 places of the HLO text could not be read",
+        "1 place of the HLO text could not be read",
     ),
     ("a cut text", "instructions>99", _with("coverage", is_truncated=True), None, "ends too early"),
     (
@@ -203,7 +204,7 @@ def test_rules_that_nobody_wrote_pass_over_what_neither_side_knows_of_one_progra
 def test_what_neither_side_knows_of_a_program_that_changed_is_no_pass() -> None:
     unknown = _facts(memory=None)
     status, reason = _status(_judge(default_rules()[0], unknown, unknown))
-    assert (status, reason[:21]) == ("undecided", "known on neither side")
+    assert (status, reason[:24]) == ("undecided", "not known on either side")
 
 
 def test_a_limit_alone_says_that_its_threshold_was_not_judged() -> None:
@@ -216,7 +217,7 @@ def test_a_change_that_is_too_small_to_fail_says_so() -> None:
     (rule,) = read_budget(budget, "b")
     assert _status(_judge(rule, _with("memory", temp_bytes=108), GOOD)) == (
         "pass",
-        "it is less than 9B",
+        "the change is less than 9B",
     )
     assert _status(_judge(rule, _with("memory", temp_bytes=109), GOOD))[0] == "fail"
     assert _status(_judge(rule, _with("memory", temp_bytes=101), GOOD)) == ("pass", "")

@@ -194,5 +194,5 @@ def test_what_is_no_path_is_refused(text: str) -> None:
 
 
 def test_an_axis_goes_with_collectives_only() -> None:
-    with pytest.raises(UsageError, match="axis goes with"):
+    with pytest.raises(UsageError, match="axis applies to"):
         Metric.parse("memory.temp_bytes", axis="data")
