@@ -37,7 +37,7 @@ def space_peaks(memory: MemoryResults) -> Iterator[SpacePeak]:
 
 
 def _peak(memory: MemoryResults, space: SpaceMemory) -> SpacePeak:
-    """Return what is alive at a space's peak; without live ranges what its allocations hold."""
+    """Return the peak of a space; without live ranges the values in its allocations."""
     layout, module = memory.layout, memory.module
     peak = peak_memory(layout, color=space.color, module=module)
     if peak is None:
@@ -70,11 +70,10 @@ def _peak(memory: MemoryResults, space: SpaceMemory) -> SpacePeak:
 
 
 def _owned(live: Sequence[LiveValue]) -> Iterator[tuple[LiveValue, int]]:
-    """Yield values with the bytes that belong to them.
+    """Yield values with their own bytes.
 
-    Where values share bytes at an instant, as one that is updated in place with its update, they
-    belong to the oldest: who made the buffer says more than who wrote to it last, and it is the
-    same wherever in the loop the peak is.
+    Bytes that several values share at an instant, such as a value and its update in place, count
+    for the oldest: it names the maker of the buffer, and is the same at every instant of a loop.
     """
     held: dict[int, list[LiveValue]] = defaultdict(list)
     for value in live:
@@ -96,7 +95,7 @@ def _place(instruction: HloInstruction | None) -> str | None:
 
 
 _Part = tuple[str, str, int, "HloInstruction | None"]
-"""Category, shape with layout, bytes, who made it."""
+"""Category, shape with layout, bytes, and the instruction that made it."""
 
 
 def _groups(parts: Sequence[_Part]) -> tuple[AliveGroup, ...]:
@@ -125,7 +124,7 @@ def _groups(parts: Sequence[_Part]) -> tuple[AliveGroup, ...]:
 
 
 def _named(maker: HloInstruction | None) -> HloInstruction | None:
-    """Return who made a value; of a fusion without metadata who in it has some, its root first."""
+    """Return the maker; for a fusion without metadata its last instruction that has some."""
     if maker is None or maker.opcode != "fusion" or op_name_of(maker) is not None:
         return maker
     module = maker.computation.module
@@ -141,7 +140,7 @@ def _named(maker: HloInstruction | None) -> HloInstruction | None:
 def _allocated(
     layout: MemoryLayout, color: int, module: HloModule | None
 ) -> tuple[AliveGroup, ...]:
-    """Return all bytes of a space's allocations, each given to the largest value there."""
+    """Return all bytes of a space's allocations, each counted for the largest value there."""
     held: dict[int, list[LaidValue]] = defaultdict(list)
     for value in layout.values:
         held[value.allocation].append(value)

@@ -1,4 +1,4 @@
-"""In which respects two collectives that belong together differ."""
+"""Differences between two matched collectives."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ INTO, OUT_OF = "into a loop", "out of a loop"
 
 
 class Detail(NamedTuple):
-    """One respect in which two collectives that belong together differ.
+    """One difference between two matched collectives.
 
     Attributes:
-        what: The respect, or all there is to say.
-        base: Value in the base.
-        head: Value in the head; None, as the base's, where `what` says it all.
+        what: Name of the value that differs, or a text without values.
+        base: Value in the base; None with a text.
+        head: Value in the head; None with a text.
         is_bytes: Whether the values are bytes.
     """
 
@@ -38,7 +38,7 @@ class Detail(NamedTuple):
 
 
 def details_of(base: CollectiveFact, head: CollectiveFact) -> Iterator[Detail]:
-    """Yield what differs between two collectives that belong together."""
+    """Yield the differences between two matched collectives."""
     if len(base.loops) != len(head.loops):
         yield Detail(_way(base, head))
     if base.dynamic_count != head.dynamic_count or base.is_at_most != head.is_at_most:
@@ -63,18 +63,18 @@ def details_of(base: CollectiveFact, head: CollectiveFact) -> Iterator[Detail]:
 
 
 def _rest(base: CollectiveFact, head: CollectiveFact) -> Iterator[Detail]:
-    """Yield what differs beyond that, so that no change is without a word."""
+    """Yield differences that the others do not imply."""
     if base.num_groups != head.num_groups:
         yield Detail("groups", base.num_groups, head.num_groups)
     if base.payload_bytes != head.payload_bytes:
-        return  # what is on the wire follows from it
+        return  # bytes on the wire follow from it
     if base.wire_bytes_per_device != head.wire_bytes_per_device:
         one, other = base.wire_bytes_per_device, head.wire_bytes_per_device
         yield Detail("on the wire each time", one, other, is_bytes=True)
 
 
 def _way(base: CollectiveFact, head: CollectiveFact) -> str:
-    """Return from where to where a collective moved."""
+    """Return into or out of which loop a collective moved."""
     if len(head.loops) > len(base.loops):
         return f"{INTO}: {_short(head.loops[-1])}"
     return f"{OUT_OF}: {_short(base.loops[-1])}"
@@ -86,14 +86,14 @@ def _short(loop: str) -> str:
 
 
 def _is_same_axis(base: CollectiveFact, head: CollectiveFact) -> bool:
-    """Return whether the groups lie alike: the same devices, or axes of one name."""
+    """Return whether groups are the same devices, or along axes of one name."""
     if base.groups == head.groups:
         return True
     return base.axis == head.axis and base.are_axes_named and head.are_axes_named
 
 
 def arrow(one: str | None, other: str | None) -> str:
-    """Return two texts with an arrow between them; one alone where they are equal.
+    """Return two texts with an arrow between them, or one if they are equal.
 
     >>> arrow("1", "48"), arrow("2", "2"), arrow(None, "2")
     ('1 -> 48', '2', '2')
@@ -103,7 +103,7 @@ def arrow(one: str | None, other: str | None) -> str:
 
 
 def times_text(fact: CollectiveFact | None) -> str | None:
-    """Return how often one run performs a collective, as people read it."""
+    """Return the executions of a collective in one run as text."""
     if fact is None:
         return None
     if fact.dynamic_count is None:

@@ -1,4 +1,4 @@
-"""Which collective of one compile is which of another: keys, the strictest first."""
+"""Matching of the collectives of two compiles by keys, strictest first."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _TIMES = re.compile(r" x(?:\d+|\?)$")
 def pair_collectives(
     base: Sequence[CollectiveFact], head: Sequence[CollectiveFact]
 ) -> Paired[CollectiveFact]:
-    """Return who is who, and who was added or removed."""
+    """Return matched collectives, and those added or removed."""
     return pair_items(base, head, _STAGES, _order)
 
 
 def _loops(fact: CollectiveFact) -> tuple[str, ...]:
-    """Return the loops around a collective, without trip counts."""
+    """Return the enclosing loops, without trip counts."""
     return tuple(_TIMES.sub("", loop) for loop in fact.loops)
 
 
@@ -58,7 +58,7 @@ def _without_loops(fact: CollectiveFact) -> Hashable:
 
 
 def _without_scopes(fact: CollectiveFact) -> Hashable:
-    """Return what a collective that moves into another scope keeps: its own name."""
+    """Return what a move into another scope keeps: the last scope of the path."""
     name = last_scopes(fact.op_name)
     return (*_what(fact), name, fact.source_file) if name else None
 
@@ -84,7 +84,7 @@ def _of_one_operation(fact: CollectiveFact) -> Hashable:
 
 
 def _operation(fact: CollectiveFact) -> str:
-    """Return the last two scopes of the operation path: an edit around it changes the others."""
+    """Return the last two scopes of the operation path; edits around it change the others."""
     return last_scopes(fact.op_name, 2)
 
 

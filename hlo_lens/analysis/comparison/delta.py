@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
-    """A number before and after; None where it is not known.
+    """A number before and after; None if it is not known.
 
     Attributes:
         base: Before.
@@ -21,16 +21,16 @@ class Delta:
 
     @property
     def delta(self) -> int | None:
-        """Head minus base; None where either is not known, or they do not mean the same."""
+        """Head minus base; None if either is not known, or they do not mean the same."""
         if self.base is None or self.head is None or not self.is_comparable:
             return None
         return self.head - self.base
 
     @property
     def is_changed(self) -> bool:
-        """Whether anything is different."""
+        """Whether the numbers differ."""
         return self.base != self.head
 
     def to_dict(self) -> dict[str, int | None]:
-        """Return the object that scripts rely on."""
+        """Return the JSON object."""
         return {"base": self.base, "head": self.head, "delta": self.delta}

@@ -1,4 +1,4 @@
-"""The arguments whose memory a result has on one side only: aliases lost and gained."""
+"""Donated arguments of two compiles: aliases lost and gained."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class DonationDiff(Result):
-    """Parameters whose memory a result has on one side only, largest first.
+    """Parameters whose memory a result reuses on one side only, largest first.
 
     Attributes:
         entries: The parameter in the base and in the head.
@@ -24,19 +24,19 @@ class DonationDiff(Result):
 
     KIND: ClassVar[str] = "donation-diff"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("change", Unit.NONE, "lost or gained: whether a result has the argument's memory"),
+        Column("change", Unit.NONE, "lost or gained: reuse of the argument's memory by a result"),
         Column("name", Unit.NONE, "argument"),
         Column("device_bytes", Unit.BYTES, "bytes of one device's part"),
         Column("device_shape", Unit.NONE, "shape of one device's part"),
-        Column("base_output", Unit.NONE, "result that has its memory in the base"),
-        Column("head_output", Unit.NONE, "result that has its memory in the head"),
-        Column("base_donation", Unit.NONE, "how the base's program donates it"),
-        Column("head_donation", Unit.NONE, "how the head's program donates it"),
+        Column("base_output", Unit.NONE, "result that reuses its memory in the base"),
+        Column("head_output", Unit.NONE, "result that reuses its memory in the head"),
+        Column("base_donation", Unit.NONE, "kind of donation in the base"),
+        Column("head_donation", Unit.NONE, "kind of donation in the head"),
     )
     entries: tuple[tuple[EntryFact, EntryFact], ...]
 
     def rows(self) -> Iterator[Row]:
-        """Yield the parameters, those that lost their alias first."""
+        """Yield the parameters, lost aliases first."""
         for base, head in self.entries:
             yield (
                 "gained" if base.aliased_with is None else "lost",
@@ -55,7 +55,7 @@ class DonationDiff(Result):
         return len(self.entries)
 
     def bytes_of(self, change: str) -> int:
-        """Return the bytes of all parameters of one change, as far as they are known."""
+        """Return the known bytes of all parameters with one change."""
         return sum(
             int(str(row[2])) for row in self.rows() if row[0] == change and row[2] is not None
         )
@@ -66,7 +66,7 @@ def _bytes_of(entry: EntryFact) -> int | None:
 
 
 def donation_diff(pairs: Sequence[tuple[EntryFact, EntryFact]]) -> DonationDiff:
-    """Return which of the matched parameters lost or gained an alias."""
+    """Return the matched parameters that lost or gained an alias."""
     found = [
         (one, other)
         for one, other in pairs

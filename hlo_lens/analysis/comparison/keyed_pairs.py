@@ -1,7 +1,7 @@
-"""Pairs the items of two lists by keys, the strictest first; what is left has no partner.
+"""Pairs of the items of two lists with equal keys, strictest key first.
 
-At each stage items of equal key are paired in order of a third key, as many as both sides have.
-That treats both sides alike: exchanging them exchanges the members of each pair and nothing else.
+At each stage, items of equal key are paired in a given order, as many as both sides have.
+Exchanging the sides exchanges the members of each pair and nothing else.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired(Generic[T]):
-    """Who belongs to whom.
+    """Paired items of two lists, and the others.
 
     Attributes:
-        pairs: An item of the base and one of the head, and the stage that paired them, from 0.
-        removed: Items of the base alone, in their order.
-        added: Items of the head alone, in theirs.
+        pairs: Item of the base, item of the head, index of the stage that paired them.
+        removed: Items of the base alone, in order.
+        added: Items of the head alone, in order.
     """
 
     pairs: tuple[tuple[T, T, int], ...]
@@ -39,10 +39,10 @@ def pair_items(
     """Return the pairs of two lists.
 
     Args:
-        base: Items of the one side.
+        base: Items of one side.
         head: Items of the other.
-        stages: Keys, the strictest first; None for an item that does not take part in a stage.
-        order: In which order items of equal key are paired; the same for all that are equal.
+        stages: Key functions, strictest first; None excludes an item from a stage.
+        order: Sort key of items with equal keys; equal for equal items.
     """
     left, right = dict(enumerate(base)), dict(enumerate(head))
     pairs: list[tuple[T, T, int]] = []
@@ -73,7 +73,7 @@ def _by_key(
 
 
 def _comparable(parts: tuple[object, ...]) -> tuple[tuple[bool, bool, object], ...]:
-    """Return a key that sorts None before numbers, and these before text."""
+    """Return a sort key: None before numbers before text."""
     return tuple(
         (part is not None, isinstance(part, str), 0 if part is None else part) for part in parts
     )

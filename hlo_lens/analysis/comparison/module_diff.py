@@ -1,4 +1,4 @@
-"""All that changed between two compiles of one module."""
+"""Changes between two compiles of one module."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
 SUBJECTS = ("memory", "collectives", "sharding", "program")
-"""What can be compared."""
+"""Subjects of a comparison."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleDiff:
-    """What changed in one module.
+    """Changes of one module.
 
     Attributes:
         base: Before.
         head: After.
-        note: What is to be said of the pair; empty for nothing.
-        differences: What makes the numbers incomparable; empty where nothing does.
-        toolchain: How the compilers differ; empty where they do not, or nothing tells.
-        memory: None where it was not asked for, or neither side knows anything.
-        donations: Aliases lost and gained; None where a side has no HLO text.
-        collectives: None where it was not asked for, or a side has no HLO text.
-        shardings: The same.
-        program: None where it was not asked for, or a side has no HLO text.
-        subjects: What was asked for.
-        is_heedful: Whether noise in the program counts, of which a snapshot knows nothing.
+        note: Note on the pair; empty for none.
+        differences: Reasons why the figures cannot be compared; empty if they can.
+        toolchain: Change of the compiler; empty for none, or if one is not known.
+        memory: None if it was not asked for, or is known on neither side.
+        donations: Aliases lost and gained; None if a side has no HLO text.
+        collectives: None if they were not asked for, or a side has no HLO text.
+        shardings: None if they were not asked for, or a side has no HLO text.
+        program: None if it was not asked for, or a side has no HLO text.
+        subjects: Subjects asked for.
+        is_heedful: Whether noise is reported as changes; snapshots do not know it.
     """
 
     base: ModuleSnapshot
@@ -53,7 +53,7 @@ class ModuleDiff:
 
     @property
     def is_program_equal(self) -> bool | None:
-        """Whether the programs are the same but for names; None where nothing tells."""
+        """Whether the programs are the same but for names; None if it is not known."""
         if self.program is not None:
             return self.program.identical
         if self.base.fingerprint is None or self.head.fingerprint is None:
@@ -62,7 +62,7 @@ class ModuleDiff:
 
     @property
     def identical(self) -> bool:
-        """Whether nothing that was asked for differs."""
+        """Whether no subject asked for differs."""
         if "program" in self.subjects and self.is_program_equal is False:
             return False
         if self.memory is not None and self.memory.is_changed:
@@ -72,14 +72,14 @@ class ModuleDiff:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """What was asked for and could not be compared: subjects, and ``gaps`` of a text.
+        """Subjects that were asked for and could not be compared, and ``gaps`` for gaps in a text.
 
-        The memory of one program in two texts, neither of which tells it, is not among it.
+        Memory that is known on neither side of one program is not included.
         """
         memory = self.memory
-        is_no_memory_told = memory is None and self.is_program_equal is not True
+        is_memory_unknown = memory is None and self.is_program_equal is not True
         found = {
-            "memory": is_no_memory_told or (memory is not None and not memory.is_comparable),
+            "memory": is_memory_unknown or (memory is not None and not memory.is_comparable),
             "collectives": self.collectives is None,
             "sharding": self.shardings is None,
             "program": self.program is None and (self.is_program_equal is None or self.is_heedful),
@@ -100,16 +100,16 @@ def module_diff(
     is_forced: bool = False,
     is_heedful: bool = False,
 ) -> ModuleDiff:
-    """Return what changed in one module.
+    """Return the changes of one module.
 
     Args:
         base: Before.
         head: After.
-        note: What is to be said of the pair.
-        program: The comparison of their HLO texts, where both have one.
-        subjects: What to compare, of `SUBJECTS`.
-        is_forced: Whether to compare what cannot be compared.
-        is_heedful: Whether noise in the program counts.
+        note: Note on the pair.
+        program: Comparison of their HLO texts, if both have one.
+        subjects: Subjects to compare, of `SUBJECTS`.
+        is_forced: Whether to compare an estimate of memory with what XLA assigned.
+        is_heedful: Whether noise is reported as changes.
     """
     shardings = sharding_diff(base, head)
     donations = None if shardings is None else donation_diff(shardings.pairs)
@@ -130,6 +130,6 @@ def module_diff(
     )
     memory = found.memory
     if memory is not None and found.is_program_equal and not memory.has_other_numbers:
-        # of one program that takes as much, metadata alone moves values between groups
+        # in one program with equal figures, only metadata moves values between groups
         found = replace(found, memory=replace(memory, peaks=memory.unchanged_peaks))
     return found

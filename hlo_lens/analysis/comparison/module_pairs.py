@@ -1,11 +1,11 @@
-"""Which module of one dump is which of another.
+"""Pairs of the modules of two dumps.
 
-Two files of one module each are a pair whatever their names: the user said so. Otherwise modules
-are paired if they have one name (without the number that some frameworks add) and one signature,
-the shapes of parameters and results. Several of one name and signature are paired if their programs
-are equal, then in their order if both sides have as many different ones. A name that both sides
-have once is a pair whatever its signature, and that is said. Everything else is listed as added or
-removed: another retrace of a name is no partner.
+Two dumps of one module each are a pair whatever their names. Otherwise modules are paired if they
+have one name (without the number that some frameworks add) and one signature, the shapes of
+parameters and results. Several of one name and signature are paired if their programs are equal,
+then in order if both sides have as many different ones. A name that both sides have once is a pair
+whatever its signature, with a note. All others are added or removed: another retrace of a name is
+no partner.
 """
 
 from __future__ import annotations
@@ -25,19 +25,18 @@ _FILE_NUMBER = re.compile(r"^(?:.*\.)?module_\d{4,}\.")
 
 SIGNATURE_DIFFERS = "paired by name; shapes of parameters or results differ"
 IN_ORDER = "one of {count} modules of this name and signature, paired in their order"
-ONLY_ONES = "names differ; each side has this one module"
+ONLY_ONES = "names differ; each side has one module"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModulePairs:
-    """Modules by their places on each side.
+    """Modules by their indices on each side.
 
     Attributes:
-        pairs: Place in the base, place in the head, and a note, empty where nothing is to be said.
-        removed: Places in the base alone.
-        added: Places in the head alone.
-        base_copies: Places in the base that are left out because their program is that of another
-            module of the same side, which has a partner.
+        pairs: Index in the base, index in the head, and a note or an empty text.
+        removed: Indices in the base alone.
+        added: Indices in the head alone.
+        base_copies: Indices in the base of modules left out as copies of one that has a partner.
         head_copies: The same in the head.
     """
 
@@ -58,7 +57,7 @@ def plain_name(name: str) -> str:
 
 
 def pair_modules(base: Sequence[ModuleSnapshot], head: Sequence[ModuleSnapshot]) -> ModulePairs:
-    """Return which modules of two dumps belong together."""
+    """Return the pairs of the modules of two dumps."""
     left, right = (_distinct(side, range(len(side))) for side in (base, head))
     pairs: list[tuple[int, int, str]] = []
     if len(left) == 1 == len(right):
@@ -81,7 +80,7 @@ def pair_modules(base: Sequence[ModuleSnapshot], head: Sequence[ModuleSnapshot])
 def _alone(
     modules: Sequence[ModuleSnapshot], paired: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the places without partner, and those that are copies of one that has one."""
+    """Return the places without partner, and those of copies of a paired module."""
     chosen = set(paired)
     rest = [place for place in range(len(modules)) if place not in chosen]
     copies = tuple(
@@ -97,10 +96,9 @@ def _identity(module: ModuleSnapshot) -> tuple[str, str | None, str] | None:
 
 
 def _is_copy(one: ModuleSnapshot, other: ModuleSnapshot) -> bool:
-    """Return whether two modules of one side are one program that needs as much memory.
+    """Return whether two modules of one side are one program with the same memory.
 
-    Of two that are known in different ways, as one from a dump and one from a text that the
-    program itself printed, neither says that the other is wrong.
+    Memory from different sources (a dump, a text that the program printed) is not compared.
     """
     identity = _identity(one)
     if identity is None or identity != _identity(other):
@@ -166,10 +164,10 @@ def _equal(
     left: Sequence[int],
     right: Sequence[int],
 ) -> tuple[int, int] | None:
-    """Return a pair of equal programs, rather one whose memory is known alike and the same.
+    """Return a pair of equal programs, preferably with memory of one source and equal.
 
-    One that stands twice, as a dump and as the text that the program itself printed, has copies
-    that know less; the best is taken of each side if none are alike.
+    A program may have copies with less known of its memory, such as a text that it printed itself;
+    if no two sources are the same, the best of each side are paired.
     """
     programs = {base[place].fingerprint for place in left} - {None}
     common = programs & {head[place].fingerprint for place in right}
@@ -195,9 +193,9 @@ def _equal(
 
 
 def _distinct(modules: Sequence[ModuleSnapshot], places: Sequence[int]) -> list[int]:
-    """Return one place for each distinct program, that with the best memory; in order.
+    """Return one place for each distinct program, the one with the best known memory, in order.
 
-    A program that was compiled or printed twice is one, unless the memory it got differs.
+    Copies of a program are one unless their memory differs.
     """
     chosen: list[int] = []
     known: dict[object, list[int]] = defaultdict(list)

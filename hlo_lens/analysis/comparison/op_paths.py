@@ -1,4 +1,4 @@
-"""Operation paths as far as they say the same from version to version."""
+"""Parts of operation paths that are stable from version to version."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PARAMETERS = re.compile(r"\[.*\]$", re.DOTALL)
 def last_scopes(op_name: str | None, count: int = 1) -> str:
     """Return the last scopes of an operation path, without the parameters of the operation.
 
-    Scopes around it change with what is around it, and jax until 0.4.35 printed parameters.
+    Outer scopes change with edits around it; jax until 0.4.35 printed parameters.
 
     >>> last_scopes("jit(f)/while/body/psum[axes=('x',)]"), last_scopes("jit(f)/a/b", 2)
     ('psum', 'a/b')
