@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def backend_of_dump(dump: ModuleDump) -> str | None:
-    """Return ``cpu``, ``gpu``, ``tpu``, or None where framework, text and names do not show it."""
+    """Return ``cpu``, ``gpu``, ``tpu``, or None if neither framework, text nor names show it."""
     if dump.framework is not None and dump.framework.backend is not None:
         return dump.framework.backend
     module = dump.hlo
@@ -20,7 +20,7 @@ def backend_of_dump(dump: ModuleDump) -> str | None:
 
 
 def _backend_of_names(dump: ModuleDump) -> str | None:
-    """Return the backend in the stage's name; only libtpu's file names have a change list."""
+    """Return the backend in the stage's name; only file names of libtpu contain a change list."""
     stage = dump.stage or ""
     if "cpu_" in stage:
         return "cpu"

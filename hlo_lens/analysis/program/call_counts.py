@@ -1,11 +1,11 @@
-"""How often one run of a program runs each of its computations, and in which loops.
+"""Number of runs of each computation in one run of the program, and the loops around it.
 
 The entry runs once. A loop runs its body trip count times and its condition once more; a
-conditional runs one of its branches, so that each counts once at most; a call, a fusion or an
-async-start runs what it calls once. A computation with several callers runs as often as they make
-it together. Unknown where a loop around it has no known trip count.
+conditional runs one branch, so each counts at most once; a call, a fusion or an async-start runs
+its computation once. The runs of a computation with several callers are their sum. The number is
+unknown inside a loop without a known trip count.
 
-Computations that are applied to elements (reducers, comparators) are not told about.
+Computations that are applied to elements (reducers, comparators) are not counted.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class CallSite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """How often one run of the program runs a computation.
+    """Number of runs of a computation in one run of the program.
 
     Attributes:
-        times: Number of runs; None where a trip count around it is not known.
-        is_at_most: Whether a conditional decides, so that `times` is a bound.
-        loop_path: Names of the loops around it, outermost first; of several callers, those of the
-            first.
-        known_times: The product of the trip counts that are known, for ``5 x ?``.
+        times: Number of runs; None if a trip count around it is not known.
+        is_at_most: Whether it is in a conditional, so that `times` is an upper bound.
+        loop_path: Names of the loops around it, outermost first; for several callers, the loops
+            around the first.
+        known_times: The product of the known trip counts, for ``5 x ?``.
     """
 
     times: int | None
@@ -61,7 +61,7 @@ _NEVER_CALLED = Runs(times=None)
 
 
 class CallCounts:
-    """How often computations run; found when asked for, and remembered.
+    """Run counts of computations, found when first asked for.
 
     Args:
         table: Table of the module.
@@ -76,16 +76,16 @@ class CallCounts:
         self._found: dict[str, Runs] = {}
 
     def of(self, computation: str) -> Runs:
-        """Return how often a computation runs; unknown for one that nothing calls."""
+        """Return the runs of a computation; unknown for one that nothing calls."""
         if computation not in self._found:
-            self._found[computation] = _NEVER_CALLED  # what a computation that calls itself sees
+            self._found[computation] = _NEVER_CALLED  # seen by a computation that calls itself
             self._found[computation] = self._counted(computation)
         return self._found[computation]
 
     def sites(self, computation: str) -> list[CallSite]:
         """Return the instructions that run a computation, in text order.
 
-        Fusions only where nothing else runs it.
+        Fusions are listed only if nothing else runs it.
         """
         if computation not in self._sites:
             self._sites[computation] = self._found_sites(computation)
@@ -126,7 +126,7 @@ class CallCounts:
         )
 
     def _through(self, site: CallSite) -> Runs:
-        """Return how often one caller runs a computation."""
+        """Return the runs of a computation by one caller."""
         around = self.of(site.caller.computation.name)
         if site.role in ("body", "condition"):
             trips = self.trip_count(site.caller)
@@ -149,7 +149,7 @@ class CallCounts:
 
 
 def _times(outer: int | None, inner: int | None) -> int | None:
-    """Return a product of counts; nothing is run by what runs zero times."""
+    """Return a product of counts; zero runs stay zero if the other count is unknown."""
     if outer == 0 or inner == 0:
         return 0
     return None if outer is None or inner is None else outer * inner

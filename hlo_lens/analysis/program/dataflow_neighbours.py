@@ -1,8 +1,8 @@
-"""The nearest instructions that make what an instruction reads, and that need what it makes.
+"""Producers and consumers of an instruction's values: the nearest instructions that compute.
 
-What only passes values on is looked through: tuples and their elements, copies, conversions,
-reshapes, transposes, slices, and fusions of such; ends of asynchronous copies; the boundaries of
-fusions, calls, loops and conditionals. A loop's carried value is followed to what enters the loop.
+Instructions that only pass values on are skipped: tuples and their elements, copies, conversions,
+reshapes, transposes, slices, and fusions of these; ends of asynchronous copies; the boundaries of
+fusions, calls, loops and conditionals. A value carried by a loop is followed to the loop's operand.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _PASSED_ON = opcodes_where(
         or traits.opcode in ("parameter", "constant", "tuple", "get-tuple-element", "iota")
     )
 )
-"""Opcodes of fusions that only pass a value on."""
+"""Opcodes in fusions that only pass a value on."""
 
 _STEPS = 4000
 _MOST = 16
-"""How many neighbours are found."""
+"""Most neighbours that are returned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbour:
-    """An instruction near another one.
+    """A producer or consumer.
 
     Attributes:
         instruction: The instruction.
-        position: Which operand of it the value is; None for producers.
-        index: Which element of it, for a tuple.
-        loops: Loops whose carried values lie between.
+        position: Number of its operand that is the value; None for producers.
+        index: Tuple index of the value.
+        loops: Loops whose carried values are between the two.
     """
 
     instruction: HloInstruction
@@ -65,7 +65,7 @@ class _Place:
 
 
 class Neighbourhood:
-    """Walks through a module from one instruction to its neighbours.
+    """Finder of producers and consumers in a module.
 
     Args:
         module: The module.
@@ -75,7 +75,7 @@ class Neighbourhood:
         self._module = module
 
     def producers(self, instruction: HloInstruction) -> tuple[Neighbour, ...]:
-        """Return what makes the operands of an instruction, nearest first."""
+        """Return the producers of the operands of an instruction, nearest first."""
         found: dict[tuple[str, str, ShapeIndex], Neighbour] = {}
         waiting = deque(self._operands(_Place(instruction, ())))
         seen = {place.key for place in waiting}
@@ -95,7 +95,7 @@ class Neighbourhood:
         return tuple(found.values())
 
     def consumers(self, instruction: HloInstruction) -> tuple[Neighbour, ...]:
-        """Return what needs the result of an instruction, nearest first."""
+        """Return the consumers of the result of an instruction, nearest first."""
         found: dict[tuple[str, str, int | None], Neighbour] = {}
         waiting = deque([_Place(instruction, ())])
         seen = {waiting[0].key}
@@ -125,7 +125,7 @@ class Neighbourhood:
         return [_Place(producer, (*element, *index), place.loops)]
 
     def _behind(self, place: _Place) -> list[_Place] | None:
-        """Return what a value is passed on from; None where it is made here."""
+        """Return the values that a value is passed on from; None if it is computed here."""
         instruction, index = place.instruction, place.index
         opcode = instruction.opcode
         if opcode == "get-tuple-element":
@@ -147,7 +147,7 @@ class Neighbourhood:
         return self._through_loop(place) if opcode == "while" else None
 
     def _through_loop(self, place: _Place) -> list[_Place] | None:
-        """Return what enters a loop as an element that it carries unchanged; None for others."""
+        """Return the loop's operand for an element that it carries unchanged, else None."""
         loop, index = place.instruction, place.index
         value = loop.attribute("body")
         names = self._module.reader.names(value) if value else ()
@@ -166,7 +166,7 @@ class Neighbourhood:
         return self._operand(_Place(loop, (), (*place.loops, loop.name)), 0, index)
 
     def _through_call(self, place: _Place) -> list[_Place] | None:
-        """Return the result of a call, or of a fusion or async-start that only passes on."""
+        """Return the result of a call, or of a fusion or async-start that only passes values on."""
         instruction = place.instruction
         called = instruction.called_computations
         computation = self._module.computation(called[0]) if called else None
@@ -188,7 +188,7 @@ class Neighbourhood:
         return True
 
     def _outside(self, place: _Place) -> list[_Place] | None:
-        """Return what a parameter is in the computation's caller; None for an entry parameter."""
+        """Return the value of a parameter in the caller; None for an entry parameter."""
         computation = place.instruction.computation
         if computation.is_entry or not computation.callers:
             return None
@@ -204,7 +204,7 @@ class Neighbourhood:
     # -- forwards
 
     def _ahead(self, place: _Place) -> Iterator[_Place | Neighbour]:
-        """Yield where a value is passed on to, and what needs it."""
+        """Yield the values that a value is passed on to, and its consumers."""
         instruction = place.instruction
         if instruction.is_root:
             yield from self._out_of(place)
@@ -212,7 +212,7 @@ class Neighbourhood:
             yield from self._into(place, user, position)
 
     def _out_of(self, place: _Place) -> Iterator[_Place | Neighbour]:
-        """Yield where a computation's result goes."""
+        """Yield the value of a computation's result in the caller."""
         computation = place.instruction.computation
         if computation.is_entry:
             yield Neighbour(
@@ -228,7 +228,7 @@ class Neighbourhood:
     def _into(
         self, place: _Place, user: HloInstruction, position: int
     ) -> Iterator[_Place | Neighbour]:
-        """Yield where a user passes a value on to, or the user where it needs it."""
+        """Yield the value that a user passes on, or the user if it computes from the value."""
         opcode, index = user.opcode, place.index
         traits = opcode_traits(opcode)
         taken = user.operands[position].index
@@ -265,9 +265,9 @@ class Neighbourhood:
     def _into_call(
         self, place: _Place, user: HloInstruction, position: int
     ) -> Iterator[_Place | Neighbour]:
-        """Yield what needs a value inside a fusion; the fusion itself where that is nothing known.
+        """Yield the consumers of a value inside a fusion, or the fusion itself if there are none.
 
-        A fusion that only passes on is looked through.
+        A fusion that only passes values on is skipped.
         """
         names = user.called_computations
         called = self._module.computation(names[0]) if names else None
@@ -300,6 +300,6 @@ class Neighbourhood:
         return found
 
     def _users_of(self, instruction: HloInstruction) -> Iterator[tuple[HloInstruction, int]]:
-        """Yield the instructions that use a result, and the number of the operand that it is."""
+        """Yield the users of a result, with the number of the operand."""
         for row, number in self._module.links.users_of(instruction.row):
             yield HloInstruction(instruction.computation, row), number

@@ -1,13 +1,13 @@
 """Parameters and outputs of a program: names, shapes, bytes, shardings, donation.
 
-Shapes are those of the entry computation layout, where the header prints it, else those of the
-instructions. In a partitioned program they are per device, before partitioning they are global.
-Where a parameter or the result is a tuple there is one row for each leaf (jax passes more than
-2,000 arguments to a TPU as one tuple), unless there are more than `MOST_LEAVES`.
+Shapes are those of the entry computation layout if the header prints it, else those of the
+instructions. They are per device in a partitioned program, and global before partitioning. A tuple
+has one row for each leaf (jax passes more than 2,000 arguments to a TPU as one tuple), unless there
+are more than `MOST_LEAVES`.
 
-Donation: an output that the header's ``input_output_alias`` gives a parameter's buffer shares it,
-so the two need memory once; a ``buffer_donor`` parameter may be reused for any output, and whether
-it was is not in this text.
+Donation: an output with a parameter's buffer in ``input_output_alias`` shares it: the two need
+memory once. A ``buffer_donor`` parameter may be reused for any output; the text does not say if it
+was.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 MOST_LEAVES = 1 << 16
-"""A tuple of more arrays than this is one row."""
+"""A tuple with more leaves than this is one row."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class EntrySignature(Result):
     """Parameters by number, then outputs by index.
 
     Attributes:
-        parameter_count: Parameters as the program counts them, a tuple as one; 0 without entry.
+        parameter_count: Number of HLO parameters, a tuple as one; 0 without entry.
         parameters: Leaves of all parameters.
         outputs: Leaves of the result.
     """
@@ -117,7 +117,7 @@ def _numbered_parameters(table: InstructionTable) -> list[tuple[int | None, int]
 
 
 def _layout_shapes(module: HloModule) -> tuple[Sequence[Shape], Shape] | None:
-    """Return parameter and result shapes of the header, or None where it has none to be read."""
+    """Return parameter and result shapes of the header; None if it has none that are readable."""
     try:
         layout = module.entry_computation_layout
     except DumpSyntaxError:
@@ -138,7 +138,7 @@ def _shape(instruction: HloInstruction) -> Shape | None:
 
 
 class _Leaves:
-    """The leaves of shapes; of each shape that is met again, measured once."""
+    """The leaves of shapes, measured once per distinct shape."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Shape, Leaf]] = {}
@@ -207,7 +207,7 @@ def _parameters(
 
 
 def _donation(module: HloModule) -> Mapping[tuple[int | None, ShapeIndex], int]:
-    """Return for each donated leaf the place of its alias in the module's, or `DONOR`."""
+    """Return for each donated leaf the position of its entry in the module's, or `DONOR`."""
     found: dict[tuple[int | None, ShapeIndex], int] = dict.fromkeys(module.buffer_donor, DONOR)
     for place, alias in enumerate(module.input_output_alias):
         found[alias.parameter_number, alias.parameter_index] = place
@@ -236,7 +236,7 @@ def _leaf_shardings(instruction: HloInstruction, indices: Sequence[ShapeIndex]) 
     """Return the sharding text of each leaf of an instruction's result."""
     text = instruction.attribute("sharding")
     if text is None or (len(indices) == 1 and not indices[0]):
-        return [text and sys.intern(text)] * len(indices)  # of thousands, few are different
+        return [text and sys.intern(text)] * len(indices)  # few of thousands are distinct
     try:
         elements = instruction.computation.module.reader.sharding(text).elements
     except DumpSyntaxError:

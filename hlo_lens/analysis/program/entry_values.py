@@ -1,6 +1,6 @@
 """One parameter or output of a program: a view over columns.
 
-A program of thousands of parameters has megabytes of such values, of which a page shows ten.
+A program with thousands of parameters has megabytes of such values; a page shows ten.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.shape import ShapeIndex
 
 NO_ALIAS, DONOR = -1, -2
-"""In place of an alias: nothing shares the buffer; any output may reuse it."""
+"""Instead of the position of an alias: the buffer is not shared; any output may reuse it."""
 
 
 class EntryValue:
-    """One parameter, or one output, or a leaf of it: a view, cheap to make."""
+    """One parameter, one output, or a leaf of it: a view, cheap to make."""
 
     __slots__ = ("_place", "_values")
 
@@ -46,7 +46,7 @@ class EntryValue:
         return hash((self.direction, self._place))
 
     def row(self) -> Row:
-        """Return all that is known of it, in the order of `EntrySignature.COLUMNS`."""
+        """Return its cells, in the order of `EntrySignature.COLUMNS`."""
         return (
             *(self.direction, self.number, self.index, self.name),
             *(self.shape, self.layout, self.size_bytes, self.padded_size_bytes),
@@ -60,7 +60,7 @@ class EntryValue:
 
     @property
     def number(self) -> int | None:
-        """Number of the parameter; None for outputs, and where it is not printed."""
+        """Number of the parameter; None for outputs, and if not printed."""
         return self._values.number(self._place)
 
     @property
@@ -71,21 +71,21 @@ class EntryValue:
 
     @property
     def name(self) -> str:
-        """Of a parameter the argument's name as the framework gave it, else the instruction's.
+        """Name of a parameter or output.
 
-        The framework gives it by itself, or as op_name. Of an output: the instruction's that gives
-        it.
+        For a parameter the framework's name of the argument, directly or from op_name, else the
+        instruction's name; for an output the name of the instruction that defines it.
         """
         return self._values.name(self._place)
 
     @property
     def shape(self) -> str | None:
-        """Shape without layout; None where it is not known."""
+        """Shape without layout; None if not known."""
         return self._values.columns.leaves[self._place].text
 
     @property
     def layout(self) -> str | None:
-        """Layout as printed, in braces; None where none is."""
+        """Layout as printed, in braces; None if there is none."""
         return self._values.columns.leaves[self._place].layout
 
     @property
@@ -126,13 +126,13 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ValueColumns:
-    """What is known of parameters or of outputs, one entry for each.
+    """Columns of parameters or outputs, one entry for each.
 
     Attributes:
         leaves: Shape and bytes.
-        indices: Where in its parameter, or in the result, it stands.
+        indices: Shape index in its parameter, or in the result.
         shardings: Sharding as written.
-        aliases: Place in the module's ``input_output_alias``, or `NO_ALIAS` or `DONOR`.
+        aliases: Position in the module's ``input_output_alias``, or `NO_ALIAS` or `DONOR`.
     """
 
     leaves: Sequence[Leaf]
@@ -161,11 +161,11 @@ class EntryValues(ABC):
 
     @abstractmethod
     def name(self, place: int) -> str:
-        """Return the argument's name, or that of the instruction that gives an output."""
+        """Return the argument's name, or that of the instruction that defines an output."""
 
     @abstractmethod
     def aliased_with(self, place: int) -> str | None:
-        """Return what a value shares its buffer with."""
+        """Return the output or parameter that shares the buffer of a value."""
 
     def donation(self, place: int) -> str | None:
         """Return how a value shares its buffer."""
@@ -175,13 +175,13 @@ class EntryValues(ABC):
         return alias.kind
 
     def alias(self, place: int) -> InputOutputAlias | None:
-        """Return the pair of parameter and output that a value is one of."""
+        """Return the entry of ``input_output_alias`` that a value is part of."""
         alias = self.columns.aliases[place]
         return None if alias < 0 else self.module.input_output_alias[alias]
 
 
 class ParameterValues(EntryValues):
-    """The leaves of all parameters; of each the row and the number of its parameter."""
+    """The leaves of all parameters, with row and number of the parameter of each."""
 
     __slots__ = ("_numbers", "_rows")
     direction = "parameter"
@@ -198,7 +198,7 @@ class ParameterValues(EntryValues):
         self._numbers = numbers
 
     def number(self, place: int) -> int | None:
-        """Return the parameter's number; None where it is not printed."""
+        """Return the parameter's number; None if not printed."""
         return self._numbers[place]
 
     def name(self, place: int) -> str:
@@ -214,13 +214,13 @@ class ParameterValues(EntryValues):
         return (metadata and reader.metadata_string(metadata, "op_name")) or instruction.name
 
     def aliased_with(self, place: int) -> str | None:
-        """Return the output that has its buffer."""
+        """Return the output that shares its buffer."""
         alias = self.alias(place)
         return None if alias is None else braces(alias.output_index)
 
 
 class OutputValues(EntryValues):
-    """The leaves of the result; `operands` are the names of what a tuple is made of."""
+    """The leaves of the result; `operands` are the names of the operands of a tuple."""
 
     __slots__ = ("_operands", "_root")
     direction = "output"
@@ -233,17 +233,17 @@ class OutputValues(EntryValues):
         self._operands = operands
 
     def number(self, place: int) -> int | None:
-        """Return None: outputs go by their index."""
+        """Return None: outputs have an index instead."""
         return None
 
     def name(self, place: int) -> str:
-        """Return the name of the operand that it is, else of the instruction that gives all."""
+        """Return the name of the tuple's operand, else of the instruction that is the result."""
         index = self.columns.indices[place]
         is_operand = len(index) == 1 and index[0] < len(self._operands)
         return self._operands[index[0]] if is_operand else self._root.name
 
     def aliased_with(self, place: int) -> str | None:
-        """Return the parameter whose buffer it has: ``3``, or of a tuple ``0{17}``."""
+        """Return the parameter whose buffer it shares: ``3``, or ``0{17}`` for a leaf."""
         alias = self.alias(place)
         if alias is None:
             return None

@@ -1,17 +1,17 @@
-"""The arithmetic of matrix products and convolutions in one run of a program, on one device.
+"""FLOP of matrix products and convolutions in one run of a program, on one device.
 
-Counted are dot, scaled-dot, convolution and the matrix products and convolutions that cuBLAS, cuDNN
-and oneDNN do (``__cublas$gemm``, ``__cudnn$conv...``, ``__onednn$matmul``): two for each multiply
-and add, wherever they stand (in fusions, calls, loops, async computations), times how often their
-computation runs. A convolution counts only the positions where window and input meet, so that a
-TPU's batched products, which are convolutions over padding, count once. Source:
-HloCostAnalysis::HandleDot and GetConvolutionFlops (xla/service/hlo_cost_analysis.cc); but that
-counts a loop's body once.
+Counted are dot, scaled-dot, convolution and the matrix products and convolutions of cuBLAS, cuDNN
+and oneDNN (``__cublas$gemm``, ``__cudnn$conv...``, ``__onednn$matmul``): two for each multiply and
+add, in every computation (fusions, calls, loops, async computations), times the runs of the
+computation. A convolution counts only the positions where window and input overlap, so that a TPU's
+batched products, which are convolutions over padding, count once. Source:
+HloCostAnalysis::HandleDot and GetConvolutionFlops (xla/service/hlo_cost_analysis.cc), which however
+count the body of a loop once.
 
-Not counted: everything elementwise, and what other custom calls do (Pallas and Triton kernels,
-LAPACK), whose number is given. The total is not known where a loop around a product has no known
-trip count, or a shape is not in the text; `at_least` then is what is known. A conditional counts
-all its branches, so that the total is a bound.
+Not counted: elementwise operations, and other custom calls (Pallas and Triton kernels, LAPACK),
+whose number is reported. The total is unknown if a loop around a product has no known trip count or
+a shape is not in the text; `at_least` is then the known part. All branches of a conditional count,
+so that the total is an upper bound.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _CONVOLUTIONS = {
     "__cudnn$convBackwardInput": (None, 1, 0),
     "__cudnn$convBackwardFilter": (0, None, 1),
 }
-"""Target to the operands that are input, kernel and output of the forward convolution; None is the
-result."""
+"""Target to the numbers of the operands that are input, kernel and output of the forward
+convolution; None for the result."""
 
 _ONEDNN = ("__onednn$matmul",)
 
@@ -56,7 +56,7 @@ _SILENT_NAMES = """
     xla.sdy.LocalToGlobalShape xla.sdy.FuncResultSharding LayoutConstraint ZeroCrop
 """
 _SILENT = frozenset(_SILENT_NAMES.split())
-"""Custom calls that do no products."""
+"""Targets of custom calls without products."""
 
 _LHS_CONTRACTING = re.compile(r'"lhs_contracting_dimensions":\[([^\]]*)\]')
 _NUMBER = re.compile(r"\d+")
@@ -71,10 +71,10 @@ class Product:
     Attributes:
         name: Name of the instruction.
         opcode: Its opcode.
-        computation: Where it stands.
-        flops: Of one execution; None if not known.
+        computation: Its computation.
+        flops: FLOP of one execution; None if not known.
         times: Executions in one run of the program; None if not known.
-        is_at_most: Whether a conditional decides.
+        is_at_most: Whether it is in a conditional.
     """
 
     name: str
@@ -86,7 +86,7 @@ class Product:
 
     @property
     def total(self) -> int | None:
-        """Flops of one run; None if not known."""
+        """FLOP of one run; None if not known."""
         if self.flops == 0 or self.times == 0:
             return 0
         return None if self.flops is None or self.times is None else self.flops * self.times
@@ -97,11 +97,10 @@ class Flops(Result):
     """The products of a program.
 
     Attributes:
-        products: Those with the most arithmetic first, those that are not known before them.
-        at_least: Flops of one run as far as they are known; a loop whose trip count is not known
-            counts once.
-        is_at_most: Whether a conditional decides about some of them.
-        opaque: Executed custom calls of which nobody knows what they do.
+        products: Unknown ones first, then by FLOP, largest first.
+        at_least: Known FLOP of one run; a loop without known trip count counts once.
+        is_at_most: Whether some of them are in a conditional.
+        opaque: Number of custom calls with unknown arithmetic.
     """
 
     KIND: ClassVar[str] = "flops"
@@ -121,7 +120,7 @@ class Flops(Result):
 
     @property
     def total(self) -> int | None:
-        """Flops of one run; None if not known."""
+        """FLOP of one run; None if not known."""
         parts = [product.total for product in self.products]
         known = [part for part in parts if part is not None]
         return sum(known) if len(known) == len(parts) else None
@@ -133,11 +132,11 @@ class Flops(Result):
 
 
 def flops(table: InstructionTable, calls: CallCounts | None = None) -> Flops:
-    """Return the arithmetic of a module's products.
+    """Return the products of a module.
 
     Args:
         table: Table of the module.
-        calls: How often its computations run; counted here if None.
+        calls: Runs of its computations; counted here if None.
     """
     rows = table.rows_where(lambda traits: traits.is_product)
     if not rows:
@@ -197,9 +196,9 @@ def _is_opaque(instruction: HloInstruction) -> bool:
 
 
 def flops_of(instruction: HloInstruction) -> int | None:
-    """Return multiplications and additions of a dot, convolution or matrix product; 0 for others.
+    """Return the FLOP of a dot, convolution or matrix product; 0 for other instructions.
 
-    None where a shape or a dimension is not in the text, and for ragged-dot, whose group sizes are
+    None if a shape or a dimension is not in the text, and for ragged-dot, whose group sizes are
     data.
     """
     if instruction.opcode in ("dot", "scaled-dot"):
@@ -243,7 +242,7 @@ class _Window:
     kernel_dilation: int = 1
 
     def meetings(self, input_size: int, kernel_size: int, output_size: int) -> int:
-        """Return how many pairs of kernel and output position fall on an element of the input."""
+        """Return the number of pairs of kernel and output position on an input element."""
         total = 0
         for kernel in range(kernel_size):
             start = kernel * self.kernel_dilation - self.pad_low
@@ -264,11 +263,11 @@ class _Window:
 def _convolution(
     instruction: HloInstruction, roles: tuple[int | None, int | None, int | None]
 ) -> int | None:
-    """Return the arithmetic of a convolution.
+    """Return the FLOP of a convolution.
 
     Args:
         instruction: The instruction.
-        roles: Operands that are input, kernel and output; None for the result.
+        roles: Numbers of the operands that are input, kernel and output; None for the result.
     """
     result = _first_array(instruction.shape)
     shapes = [result if role is None else instruction.operand_shape(role) for role in roles]
@@ -306,7 +305,7 @@ def _labelled(
 
 
 def _windows(text: str, rank: int) -> list[_Window] | None:
-    """Return the window of each spatial dimension; None where the text is not of that rank."""
+    """Return the window of each spatial dimension; None if the text has another rank."""
     fields = {name: value.split("x") for name, value in _FIELD.findall(text.strip("{") + "}")}
     if any(len(values) != rank for values in fields.values()):
         return None
@@ -328,13 +327,13 @@ def _windows(text: str, rank: int) -> list[_Window] | None:
 
 
 def _product(*sizes: int | None) -> int | None:
-    """Return a product; None where a size is not known."""
+    """Return a product; None if a size is not known."""
     known = [size for size in sizes if size is not None]
     return math.prod(known) if len(known) == len(sizes) else None
 
 
 def _first_array(shape: Shape | None) -> Shape | None:
-    """Return a shape, or of a tuple its first element: a matrix product also returns workspace."""
+    """Return a shape, or the first element of a tuple: a matrix product also returns workspace."""
     if shape is None or not shape.is_tuple:
         return shape
     return shape.tuple_shapes[0] if shape.tuple_shapes else None

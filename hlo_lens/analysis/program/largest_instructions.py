@@ -1,14 +1,14 @@
 """The instructions that produce the most bytes.
 
-Ranked by the logical bytes of the arrays that an instruction itself produces. Two sorts of
-instructions are left out, and counted: views, which pass on what others produced (tuple,
-get-tuple-element, bitcast, while, conditional, call, ``-done``, inner parameters; see
-`InstructionTable`), and what stands in embedded computations (fusions, reducers), whose values
+Ranked by the logical bytes of the arrays that an instruction itself produces. Two kinds of
+instructions are left out, and their number is reported: views, which pass on arrays of others
+(tuple, get-tuple-element, bitcast, while, conditional, call, ``-done``, inner parameters; see
+`InstructionTable`), and instructions of embedded computations (fusions, reducers), whose values
 never reach memory. Of a ``-start`` only the array that it produces counts, not the operand that its
 tuple repeats. Parameters and constants of the program itself count.
 
 Limits: in-place operations (dynamic-update-slice, aliased fusions and custom calls) share their
-operand's buffer; only a buffer assignment tells which. The sum is therefore no memory figure.
+operand's buffer, which only a buffer assignment shows. The sum is therefore no memory figure.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LargestInstructions(Result):
-    """Instructions by the bytes they produce, largest first, those of unknown size last.
+    """Instructions by the bytes they produce, largest first, unknown sizes last.
 
     Attributes:
         table: The instructions.
-        positions: Positions in the table's `producers`, in order of bytes.
+        positions: Positions in the table's `producers`, by bytes.
         total_bytes: Sum of the known bytes.
-        unknown_sizes: How many rows are of unknown size.
-        left_out_views: How many instructions only pass on what others produced.
-        left_out_embedded: How many stand in computations without buffers of their own.
+        unknown_sizes: Number of rows of unknown size.
+        left_out_views: Number of instructions that pass on arrays of others.
+        left_out_embedded: Number of instructions in computations without buffers of their own.
     """
 
     KIND: ClassVar[str] = "largest-instructions"
@@ -59,7 +59,7 @@ class LargestInstructions(Result):
     left_out_embedded: int
 
     def rows(self) -> Iterator[Row]:
-        """Yield the rows; those of equal bytes by name."""
+        """Yield the rows; rows of equal bytes by name."""
         produced, producers = self.table.produced_bytes, self.table.producers
         name = self.table.module.columns.name
         for size, group in groupby(self.positions, key=produced.__getitem__):
@@ -90,7 +90,7 @@ def largest_instructions(table: InstructionTable) -> LargestInstructions:
 
 
 def _shape_text(instruction: HloInstruction) -> str | None:
-    """Return the shape without layout; as written where it cannot be read."""
+    """Return the shape without layout; as written if it cannot be parsed."""
     try:
         shape = instruction.shape
     except DumpSyntaxError:

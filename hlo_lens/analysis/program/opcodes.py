@@ -1,8 +1,8 @@
-"""How often each opcode stands in a module, and the bytes of the results.
+"""Number of instructions of each opcode in a module, and the bytes of their results.
 
 Opcodes are as written, async sugar included. Result bytes are logical: the elements of all leaves,
 no tiles, no padding, no tuple tables. A tuple repeats the bytes of its elements, so this is the sum
-that XLA's printer shows as shapes, not memory; `largest_instructions` leaves the repetitions out.
+of the printed shapes, not memory; `largest_instructions` leaves the repetitions out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class Opcodes(Result):
     """Opcode histogram, the most frequent first.
 
     Attributes:
-        counts: Opcode, how many, bytes of their results where known, how many of unknown size.
+        counts: Opcode, number of instructions, known bytes of their results, number of unknown
+            sizes.
     """
 
     KIND: ClassVar[str] = "opcodes"

@@ -1,8 +1,8 @@
-"""Where a scalar comes from: a constant, or an element of the tuple that a loop carries.
+"""Value of a scalar: a constant, or an element of the tuple that a loop carries.
 
-Followed are tuples and their elements, copies, conversions between integers, broadcasts and
-reshapes, sums and products of constants, fusions and calls, and loops that carry an element
-unchanged.
+A scalar is followed through tuples and their elements, copies, conversions between integers,
+broadcasts and reshapes, sums and products of constants, fusions and calls, and loops that carry an
+element unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"\s*\{*\s*(-?\d+|true|false)\s*\}*\s*")
 _INTEGER = re.compile(r"([su])(\d+)$")
 _DEPTH = 64
-"""How many instructions a scalar is followed through."""
+"""Most instructions that a scalar is followed through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A scalar that cannot be followed further, and why."""
+    """A scalar that cannot be followed further, and the reason."""
 
     reason: str
 
@@ -48,21 +48,21 @@ Value: TypeAlias = Linear | Unknown
 
 
 class Scope(Protocol):
-    """What the parameters of a computation are, seen from somewhere else."""
+    """Values of the parameters of a computation, in terms of a caller or a loop."""
 
     def __call__(self, number: int, index: ShapeIndex, depth: int) -> Value:
-        """Return what one element of a parameter is."""
+        """Return the value of one element of a parameter."""
         ...
 
 
 def carried(number: int, index: ShapeIndex, depth: int) -> Value:
-    """Return an element of the tuple that a loop carries: inside its body and condition."""
+    """Return the element of the carried tuple: the scope of a loop's body and condition."""
     del number, depth
     return Linear(index, 0)
 
 
 class Scalars:
-    """Follows scalars through a module.
+    """Values of the scalars of a module.
 
     Args:
         table: Table of the module.
@@ -74,13 +74,13 @@ class Scalars:
     def of(
         self, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int = 0
     ) -> Value:
-        """Return what one element of an instruction's result is.
+        """Return the value of one element of an instruction's result.
 
         Args:
             instruction: The instruction.
-            index: Place of the scalar in its result; () where the result is the scalar.
-            scope: What the parameters of its computation are.
-            depth: How many instructions lie behind.
+            index: Tuple index of the scalar in the result; () if the result is the scalar.
+            scope: Values of the parameters of its computation.
+            depth: Number of instructions followed so far.
         """
         if depth > _DEPTH:
             return Unknown("it is computed in too many steps")
@@ -104,7 +104,7 @@ class Scalars:
         scope: Scope,
         depth: int,
     ) -> Value:
-        """Return what one element of an operand is."""
+        """Return the value of one element of an operand."""
         found = instruction.producer(position)
         if found is None:
             return Unknown(f"operand {position} of {instruction.name} is not in the text")
@@ -112,7 +112,7 @@ class Scalars:
         return self.of(producer, (*element, *index), scope, depth + 1)
 
     def root(self, name: str, index: ShapeIndex, scope: Scope, depth: int = 0) -> Value:
-        """Return what one element of a computation's result is."""
+        """Return the value of one element of a computation's result."""
         computation = self.module.computation(name)
         root = None if computation is None else computation.root
         if root is None:
@@ -126,7 +126,7 @@ class Scalars:
         return [call for call in calls if opcode_traits(opcodes[call.row]).is_control_flow]
 
     def inside(self, loop: HloInstruction) -> Scope:
-        """Return what the elements of a loop's carried tuple are: constants where they stay so."""
+        """Return the scope inside a loop: constants for elements that never change."""
         found: dict[ShapeIndex, Value] = {}
 
         def scope(number: int, index: ShapeIndex, depth: int) -> Value:
@@ -143,10 +143,10 @@ class Scalars:
         return scope
 
     def outside(self, computation: HloComputation) -> Scope:
-        """Return what a computation's parameters are for the whole program: constants or unknown.
+        """Return the scope of a computation in the whole program: constants or unknown.
 
-        Followed through the only call of a computation, and through loops that carry an element
-        unchanged.
+        Parameters are followed through the only call of a computation, and through loops that carry
+        an element unchanged.
         """
 
         def scope(number: int, index: ShapeIndex, depth: int) -> Value:
@@ -175,7 +175,7 @@ def _argument(computation: HloComputation, number: int) -> str:
 
 
 def body_of(loop: HloInstruction) -> tuple[str, ...]:
-    """Return the name of a loop's body, alone; () where the text does not tell."""
+    """Return the name of a loop's body as the only item; () if not printed."""
     value = loop.attribute("body")
     return loop.computation.module.reader.names(value) if value else ()
 
@@ -208,7 +208,7 @@ def _through_element(
 def _through_copy_start(
     scalars: Scalars, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int
 ) -> Value:
-    """Follow copy-start: (destination, source, context), all of them the operand but the last."""
+    """Follow copy-start, (destination, source, context): the first two are the operand."""
     return scalars.operand(instruction, 0, index[1:], scope, depth)
 
 
@@ -221,7 +221,7 @@ def _through_copy_done(
 def _through_convert(
     scalars: Scalars, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int
 ) -> Value:
-    """Follow a conversion between integers that cannot lose any; a loop counter is not large."""
+    """Follow a conversion between integers; a loop counter is small enough for both types."""
     if not _is_integer(instruction.shape):
         return Unknown(f"{instruction.name} is no integer")
     operand = instruction.operand_shape(0)
@@ -251,10 +251,10 @@ def _through_sum(
 
 
 def _wrapped(slot: ShapeIndex | None, number: int, instruction: HloInstruction) -> Linear:
-    """Return a sum as the type of the result holds it.
+    """Return a sum modulo the range of the result type.
 
-    What is added to an element of the carried tuple is the nearest number to zero that does the
-    same: adding 4294967295 to a u32 takes one away.
+    A number added to an element of the carried tuple is replaced by the equivalent one nearest to
+    zero: adding 4294967295 to a u32 subtracts one.
     """
     bounds = integer_bounds(instruction.shape)
     if bounds is None:
@@ -278,7 +278,7 @@ def _through_product(
 def _through_call(
     scalars: Scalars, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int
 ) -> Value:
-    """Follow a fusion or call into what it calls."""
+    """Follow a fusion or call into its computation."""
     called = instruction.called_computations
     if not called:
         return Unknown(f"{instruction.name} calls nothing that the text has")
@@ -286,7 +286,7 @@ def _through_call(
 
 
 def of_operands(scalars: Scalars, instruction: HloInstruction, scope: Scope) -> Scope:
-    """Return what the parameters of a called computation are: the caller's operands."""
+    """Return the scope of a called computation: its parameters are the caller's operands."""
 
     def parameters(number: int, index: ShapeIndex, depth: int) -> Value:
         return scalars.operand(instruction, number, index, scope, depth)

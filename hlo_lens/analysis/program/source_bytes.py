@@ -1,11 +1,11 @@
 """Bytes of instruction results per line of the user's program.
 
-Counts what `largest_instructions` counts: logical bytes of the arrays that instructions produce,
-without views and embedded computations. A line is the innermost place that an instruction's
-metadata names, by ``source_file`` and ``source_line`` or, since December 2025, by
-``stack_frame_id`` and the module's tables. A fusion carries the metadata of one of its
-instructions, so its bytes go to that line. What names no place is in two residual rows:
-``[parameters]`` of the program, which the caller allocates, and ``[unattributed]``.
+Counted as in `largest_instructions`: logical bytes of the arrays that instructions produce, without
+views and embedded computations. A line is the innermost place in an instruction's metadata:
+``source_file`` and ``source_line`` or, since December 2025, ``stack_frame_id`` and the module's
+tables. A fusion has the metadata of one of its instructions, so its bytes count for that line.
+Instructions without a place are in two residual rows: ``[parameters]`` of the program, which the
+caller allocates, and ``[unattributed]``.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class SourceBytes(Result):
     """Source lines by the bytes that their instructions produce, largest first.
 
     Attributes:
-        lines: File, 1-based line (None where only the file is known), bytes, instructions.
-        parameters: Bytes and number of the program's parameters that name no place.
-        unattributed: Bytes and number of all others that name no place.
-        unknown_sizes: How many of all instructions counted are of unknown size.
+        lines: File, 1-based line (None if only the file is known), bytes, instructions.
+        parameters: Bytes and number of the program's parameters without a place.
+        unattributed: Bytes and number of all others without a place.
+        unknown_sizes: Number of counted instructions of unknown size.
     """
 
     KIND: ClassVar[str] = "source-bytes"
@@ -55,7 +55,7 @@ class SourceBytes(Result):
         return len(self.lines)
 
     def residual_rows(self) -> tuple[Row, ...]:
-        """Return what names no place."""
+        """Return the rows of instructions without a place."""
         return (
             ("[parameters]", None, *self.parameters),
             ("[unattributed]", None, *self.unattributed),

@@ -1,4 +1,4 @@
-"""Where the rows of a module come from, without reading their whole metadata."""
+"""Source places of rows, found without parsing their whole metadata."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _FRAME_VALUE = re.compile(_FRAME + r"(\d+)[ }\w]*")
 _FILE_VALUE = re.compile(_FILE + r'((?:[^"\\]|\\.)*)"(?:,? source_line=(\d+))?[^"]*')
 
 Stack = tuple[SourceLocation, ...]
-"""A Python call stack, innermost first; of one place where no more is told, empty for none."""
+"""A Python call stack, innermost first; one place if only that is known, empty for none."""
 
 
 class InstructionPlaces:
-    """Finds where rows come from; each distinct text of metadata is read once.
+    """Source places of rows; each distinct text of metadata is parsed once.
 
-    The last ``stack_frame_id=`` or ``source_file="`` of a row is that of its metadata: what follows
-    metadata (backend_config) quotes its strings, and JSON has no such key.
+    The last ``stack_frame_id=`` or ``source_file="`` of a row is in its metadata: backend_config,
+    which follows, quotes its strings, and its JSON has no such key.
 
     Args:
         module: The module.
@@ -39,7 +39,7 @@ class InstructionPlaces:
         self._stacks: dict[str, Stack] = {}
 
     def innermost(self, row: int) -> SourceLocation | None:
-        """Return the innermost place, or None where the row names none."""
+        """Return the innermost place, or None if the row has none."""
         key = self._key(row)
         if key is None:
             return None
@@ -62,7 +62,7 @@ class InstructionPlaces:
         return self._stacks[key]
 
     def _key(self, row: int) -> str | None:
-        """Return the end of a row's metadata, from where it names a place on."""
+        """Return the end of a row's metadata, from its place on."""
         base = row * STRIDE
         start, end = self._spans[base + OPERANDS_END], self._spans[base + END]
         text = self._text
@@ -75,7 +75,7 @@ class InstructionPlaces:
         return text[place : stop if stop >= 0 else end]
 
     def _read(self, key: str) -> SourceLocation | None:
-        """Return the place that the end of a metadata value names."""
+        """Return the place in the end of a metadata value."""
         match = _FRAME_VALUE.match(key)
         if match is not None:
             return self._module.stack_frames.location(int(match[1]))

@@ -1,13 +1,13 @@
-"""What a module is: name, backend, devices, size, and how much of its text was understood.
+"""Facts of a module: name, backend, devices, size, and the share of its text that was parsed.
 
 Coverage is the number of instructions that were read, divided by that number plus the lines that
-no instruction could be read from; a gap over many lines weighs as many. An input without either has
-coverage 1. Lines of a log around the computations, which are plainly no HLO, are counted apart.
+could not be read; a gap over many lines counts as many. An input without either has coverage 1.
+Lines of a log around the computations are counted separately.
 
-The text does not name its backend. What tells: TPU layouts have tiles (``T(8,128)``), GPU and CPU
+The text does not name its backend. Evidence: TPU layouts have tiles (``T(8,128)``), GPU and CPU
 instructions have backend_config keys and custom-call targets of their own. Unoptimized text has
-none of these, and small optimized CPU text may have none. Marks are looked for in the header and
-in `_SAMPLES` instructions, evenly spread. Source: XLA's backend_configs.proto files, and dumps of
+none of these, and small optimized CPU text may have none. Marks are searched in the header and in
+`_SAMPLES` evenly spread instructions. Source: XLA's backend_configs.proto files, and dumps of
 jaxlib 0.4.13 to 0.12.0.
 """
 
@@ -32,7 +32,7 @@ _SAMPLES = 4096
 _TOGETHER = 256
 
 _QUICKLY_CHECKED = 20_000
-"""Instructions of the largest module whose operands are looked up without being asked to."""
+"""Most instructions of a module whose operands are always looked up."""
 
 _MARKS = {
     "tpu": (
@@ -60,7 +60,7 @@ _MARKS = {
         'custom_call_target="__xla_cpu',
     ),
 }
-"""Texts that only one backend prints; before mid-2023 the quotes in them were escaped."""
+"""Texts printed by one backend only; before mid-2023 the quotes in them were escaped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,21 +68,21 @@ class Summary(Result):
     """The facts of one module, as rows of name and value.
 
     Attributes:
-        name: Name in the header; empty where there is no header.
-        backend: ``cpu``, ``gpu``, ``tpu``, or None where the text does not tell.
-        is_scheduled: Whether instructions stand in the order of execution.
+        name: Name in the header; empty without a header.
+        backend: ``cpu``, ``gpu``, ``tpu``, or None if the text does not show it.
+        is_scheduled: Whether instructions are in execution order.
         num_partitions: Devices over which one replica is divided.
-        evident_partitions: The same, but where it is not printed as the entry's shardings tell;
-            None where nothing does.
+        evident_partitions: The same, or that of the entry's shardings if not printed; None if
+            neither shows it.
         replica_count: Replicas.
-        computations: How many are printed.
-        instructions: How many are printed.
-        gaps: How many places were not understood.
-        gap_lines: How many lines these take.
-        passed_lines: Lines of a log around its computations, which are no part of it.
+        computations: Number in the text.
+        instructions: Number in the text.
+        gaps: Number of places that could not be read.
+        gap_lines: Number of lines of these.
+        passed_lines: Lines of a log around its computations.
         is_truncated: Whether the text ends inside a computation.
-        undefined: Names that it uses and does not define (`undefined_names`); of operands only
-            where they were looked for.
+        undefined: Names that it uses and does not define (`undefined_names`); operands only if
+            looked up.
     """
 
     KIND: ClassVar[str] = "summary"
@@ -106,7 +106,7 @@ class Summary(Result):
 
     @property
     def coverage(self) -> float:
-        """Share of the input that was understood, 0 to 1."""
+        """Share of the input that was parsed, 0 to 1."""
         return coverage(self.instructions, self.gap_lines)
 
     def rows(self) -> Iterator[Row]:
@@ -132,7 +132,7 @@ def summary(table: InstructionTable, *, with_operands: bool = False) -> Summary:
 
     Args:
         table: The module's instructions.
-        with_operands: Whether operands that are not defined are looked for in a module of any size.
+        with_operands: Whether to look up undefined operands in a module of any size.
     """
     module = table.module
     with_operands = with_operands or module.instruction_count <= _QUICKLY_CHECKED
@@ -154,19 +154,19 @@ def summary(table: InstructionTable, *, with_operands: bool = False) -> Summary:
 
 
 def coverage_of(module: HloModule | None, gaps: tuple[Gap, ...], *, other_lines: int = 0) -> float:
-    """Return the share of a module that was understood, 0 to 1.
+    """Return the share of a module that was parsed, 0 to 1.
 
     Args:
-        module: Its HLO text; None where there is none, and any gap means that nothing is sure.
-        gaps: What could not be read, of all of its texts.
-        other_lines: Lines of a log that were understood; each counts as an instruction does.
+        module: Its HLO text; None without one, when any gap makes coverage 0.
+        gaps: Places of all of its texts that could not be read.
+        other_lines: Lines of a log that were parsed; each counts as an instruction.
     """
     read = 0 if module is None else module.instruction_count
     return coverage(read + other_lines, _gap_lines(gaps))
 
 
 def coverage(instructions: int, gap_lines: int) -> float:
-    """Return the share of instructions among instructions and lines that were not understood."""
+    """Return the share of instructions in instructions and unread lines."""
     whole = instructions + gap_lines
     return instructions / whole if whole else 1.0
 
@@ -176,7 +176,7 @@ def _gap_lines(gaps: tuple[Gap, ...]) -> int:
 
 
 def backend_of_text(module: HloModule, rows: Sequence[int]) -> str | None:
-    """Return the one backend whose marks the text has in its header and in some of these rows."""
+    """Return the only backend whose marks are in the header or in some of these rows."""
     if any(":T(" in value for value in module.header.values()):
         return "tpu"
     step = len(rows) // _SAMPLES + 1

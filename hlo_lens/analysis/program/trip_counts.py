@@ -1,11 +1,11 @@
-"""How often each while loop runs its body.
+"""Trip counts of while loops: the number of runs of the body per run of the loop.
 
 Printed: XLA writes ``known_trip_count`` into the loop's backend_config on CPU (since 0.4.35) and
-GPU, never on TPU and never before optimization. Derived where it is not printed: the condition
-compares a counter with a bound, the body adds a constant to the counter, and start, step and bound
-are constants, be they written in place, copied, converted, inside fusions, or carried unchanged
-through the tuples of this loop and the loops around it. The count is exact: a comparison that an
-overflow of the counter would make true again gives no count. Zero is a count.
+GPU, never on TPU and never before optimization. Derived if not printed: the condition compares a
+counter with a bound, the body adds a constant to the counter, and start, step and bound are
+constants: written in place, copied, converted, inside fusions, or carried unchanged through the
+tuples of this loop and the loops around it. The count is exact: a comparison that becomes true
+again when the counter overflows gives no count. Zero is a count.
 
 Sources: xla/service/while_loop_analysis.cc (MatchTrivialLoopTripCount), while_loop_trip_count_
 annotator.cc, xla_data.proto (WhileLoopBackendConfig), as of August 2026.
@@ -40,18 +40,18 @@ _PRINTED = re.compile(r'"known_trip_count":\{(?:"n":"?(-?\d+)"?)?\}')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TripCount:
-    """How often one loop runs its body.
+    """Trip count of one loop.
 
     Attributes:
         loop: Name of the while instruction.
-        computation: Computation that holds it.
+        computation: Its computation.
         body: Name of its body.
         condition: Name of its condition.
         trip_count: Number of runs of the body per run of the loop; None if unknown.
         source: ``printed`` or ``derived``; None if unknown.
-        printed: What XLA printed; None where it did not.
-        derived: What follows from condition, start and step; None where it does not.
-        reason: Why it could not be derived; None where it could.
+        printed: The count that XLA printed; None if not printed.
+        derived: The count from condition, start and step; None if it cannot be derived.
+        reason: Why it could not be derived; None if it was.
     """
 
     loop: str
@@ -85,7 +85,7 @@ class TripCounts(Result):
             yield loop.loop, loop.computation, loop.trip_count, loop.source, loop.reason
 
     def of(self, loop: HloInstruction) -> TripCount | None:
-        """Return what is known of one while instruction."""
+        """Return the trip count of one while instruction, or None."""
         wanted = (loop.computation.name, loop.name)
         return next((t for t in self.loops if (t.computation, t.loop) == wanted), None)
 
@@ -121,7 +121,7 @@ def _trip_count(loop: HloInstruction, scalars: Scalars) -> TripCount:
 
 
 def printed_trip_count(backend_config: str) -> int | None:
-    """Return the ``known_trip_count`` of a loop's backend_config; None where there is none.
+    """Return the ``known_trip_count`` of a loop's backend_config; None without one.
 
     >>> printed_trip_count('{"known_trip_count":{"n":"4"}}')
     4
@@ -161,7 +161,7 @@ def _derived(loop: HloInstruction, scalars: Scalars) -> int | Unknown:
 
 
 def _test(root: HloInstruction, scalars: Scalars, scope: Scope) -> _Test | Unknown:
-    """Return the comparison that a condition is made of."""
+    """Return the comparison that computes a condition."""
     if root.opcode == "compare":
         return _comparison(root, scalars, scope)
     if root.opcode in ("fusion", "call") and root.called_computations:
@@ -190,7 +190,7 @@ def _comparison(compare: HloInstruction, scalars: Scalars, scope: Scope) -> _Tes
 
 
 def _solved(loop: HloInstruction, test: _Test, scalars: Scalars, inside: Scope) -> int | Unknown:
-    """Return how often a comparison is true: start and step of both sides put in."""
+    """Return the number of trips for which a comparison is true."""
     sides = []
     for side in (test.left, test.right):
         found = _start_and_step(loop, side, scalars, inside)
@@ -211,7 +211,7 @@ def _solved(loop: HloInstruction, test: _Test, scalars: Scalars, inside: Scope) 
 def _start_and_step(
     loop: HloInstruction, side: Linear, scalars: Scalars, inside: Scope
 ) -> tuple[int, int] | Unknown:
-    """Return the first value of one side of the comparison, and what each trip adds to it."""
+    """Return the first value of one side of the comparison, and its step per trip."""
     if side.slot is None:
         return side.offset, 0
     start = scalars.operand(loop, 0, side.slot, scalars.outside(loop.computation), 0)
@@ -233,15 +233,15 @@ _MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
 def count_true(
     start: int, step: int, direction: str, bound: int, bounds: tuple[int, int]
 ) -> int | None:
-    """Return how often ``start + k * step DIRECTION bound`` holds for k = 0, 1, ... in a row.
+    """Return for how many k = 0, 1, ... in a row ``start + k * step DIRECTION bound`` holds.
 
-    None where it never ends, or ends only because the counter overflows.
+    None if it never ends, or ends only because the counter overflows.
 
     Args:
         start: First value of the counter.
-        step: What each trip adds.
+        step: Added by each trip.
         direction: LT, LE, GT, GE, EQ or NE.
-        bound: What the counter is compared with.
+        bound: Compared with the counter.
         bounds: Least and greatest number of the counter's type.
 
     >>> count_true(0, 3, "LT", 100, (-128, 127))
