@@ -1,7 +1,7 @@
-"""The attributes of a whole module as columns of numbers, read once per distinct text.
+"""Attributes of a whole module as columns of numbers, parsed once per distinct text.
 
-Metadata is cut off by its first words: it is different on each line, and says nothing of what an
-instruction does.
+Metadata is cut off at its first words: it differs on each line and does not change what an
+instruction computes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.module import HloModule
 
 IRREGULAR = -1
-"""Number of an attribute list that needs to be read as a whole."""
+"""Number of an attribute list that must be parsed as a whole."""
 
 _FIRST_NAMED = -2
 
@@ -29,7 +29,7 @@ class Naming(NamedTuple):
     Attributes:
         key: Number of the other attributes.
         callees: Roles and positions of the computations that are called.
-        attributes: All of them.
+        attributes: All attributes.
     """
 
     key: int
@@ -40,7 +40,8 @@ class Naming(NamedTuple):
 class _Heads(dict[str, int]):
     """Number of each distinct attribute list without metadata and backend config.
 
-    The number of the meaning (`AttributeText.key`) where nothing is named; `IRREGULAR`; or below.
+    The number of the meaning (`AttributeText.key`) if nothing is named; `IRREGULAR`; or a lower
+    one for lists that name something.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class _Heads(dict[str, int]):
         self._resolve = resolve
 
     def __missing__(self, text: str) -> int:
-        number = self[text] = self._read(text[1:])  # behind the closing parenthesis
+        number = self[text] = self._read(text[1:])  # after the closing parenthesis
         return number
 
     def _read(self, head: str) -> int:
@@ -70,19 +71,19 @@ class _Heads(dict[str, int]):
 
 
 class AttributeColumns:
-    """What the attributes of each row say.
+    """Attributes of each row.
 
     Args:
         labels: Labels of both modules.
         module: The module.
-        resolve: Returns roles and positions of the computations that attributes call.
-        without: Rows whose attributes do not matter.
+        resolve: Returns role and position of the computations that attributes call.
+        without: Rows whose attributes are ignored.
 
     Attributes:
-        keys: Number of the attributes of each row but those that name something.
-        configs: Rows with a backend config, and the number of each.
-        naming: Rows whose attributes name something.
-        irregular: Rows that need to be read as a whole; their key is any.
+        keys: Number of the attributes of each row, without those that name something.
+        configs: Row to the number of its backend config, if it has one.
+        naming: Row to its attributes that name something.
+        irregular: Rows that must be parsed as a whole; their key has no meaning.
     """
 
     def __init__(
@@ -116,9 +117,9 @@ class AttributeColumns:
                 self.keys[row] = found.key
 
     def _cuts(self, without: Iterable[int]) -> tuple[list[int], list[int]]:
-        """Return where the metadata or the config of each row starts, and rows that differ.
+        """Return the offset of the metadata or config of each row, and irregular rows.
 
-        Those are the ones that hold something behind their metadata that is no config.
+        Irregular rows have something other than a config after their metadata.
         """
         text, spans = self._module.columns.source.text, self._module.columns.spans
         find = text.find

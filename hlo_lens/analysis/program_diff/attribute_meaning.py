@@ -1,4 +1,4 @@
-"""What the values of attributes mean, as values that are equal for equal meanings."""
+"""Meanings of attribute values: equal for values that mean the same."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _PAIR = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
 
 
 def config_meaning(text: str, reader: HloReader) -> tuple[object, str]:
-    """Return a configuration as it was, and a text that is equal for equal ones.
+    """Return a parsed configuration, and a text that is equal for equal ones.
 
-    A string that is no JSON is opaque (base64, flags of a backend): each of its characters counts.
+    A string that is not JSON (base64, flags of a backend) is compared as text.
     """
     written = text.strip()
     plain = reader.string(written)
@@ -34,7 +34,7 @@ def config_meaning(text: str, reader: HloReader) -> tuple[object, str]:
 
 
 def _without_ids(value: object) -> object:
-    """Return a configuration without the numbers of barriers, which are handed out like channels.
+    """Return a configuration without the ids of barriers, which are assigned like channels.
 
     Source: libtpu 0.0.42 to 0.0.51 print ``"barrier_config":{"barrier_type":"CUSTOM","id":"3"}``.
     """
@@ -77,4 +77,4 @@ MEANINGS: Mapping[str, Callable[[str, HloReader], Hashable]] = {
     "source_target_pairs": _pairs,
     "frontend_attributes": _frontend,
 }
-"""What reads the value of an attribute, by its name; all others count as written."""
+"""Attribute name to the reader of its values; all others count as written."""

@@ -1,11 +1,11 @@
-"""An attribute list as text: cut into parts, without a look at what they mean."""
+"""Attribute list split into parts of text: attributes, metadata, backend config."""
 
 from __future__ import annotations
 
 import re
 
 _IRREGULAR = re.compile(r"[\"\n\r\t\f\\/]|  |= | ,")
-"""What XLA does not print between an operand list and the metadata, but for strings."""
+"""Text that XLA never prints between an operand list and the metadata, except in strings."""
 
 _METADATA = re.compile(
     r', metadata=(\{(?:[^"{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"|\{[^{}]*\})*+\})'
@@ -13,15 +13,15 @@ _METADATA = re.compile(
 )
 METADATA_KEY = ", metadata={"
 CONFIG_KEY = ", backend_config="
-"""How the two parts of an attribute list start that stand behind all others."""
+"""Starts of the two last parts of an attribute list."""
 
 _STRING_OR_SPACE = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+")|/\*.*?\*/|//[^\n]*|\s+', re.DOTALL)
 
 
 def split_attributes(text: str) -> tuple[str | None, str, str | None]:
-    """Return an attribute list before the metadata, the metadata, and the backend config.
+    """Return the attributes before the metadata, the metadata, and the backend config.
 
-    The first is None where the list is not as XLA prints it and needs to be read as a whole.
+    The first is None if the list is not as XLA prints it and must be parsed as a whole.
     """
     end = text.find(METADATA_KEY)
     if end < 0:
@@ -44,12 +44,12 @@ def split_attributes(text: str) -> tuple[str | None, str, str | None]:
 
 
 def is_irregular(head: str) -> bool:
-    """Return whether attributes before the metadata hold what XLA does not print there."""
+    """Return whether the text before the metadata contains what XLA does not print there."""
     return _IRREGULAR.search(head) is not None or CONFIG_KEY in head
 
 
 def quick_split(text: str) -> tuple[str | None, str, str | None]:
-    """Return what `split_attributes` does, but that the first part may be irregular."""
+    """Return the parts as `split_attributes` does; the first part may be irregular."""
     end = text.find(METADATA_KEY)
     if end >= 0 and '"' not in (head := text[:end]):
         close = text.find("}", end) + 1
@@ -62,7 +62,7 @@ def quick_split(text: str) -> tuple[str | None, str, str | None]:
 
 
 def squeezed(text: str) -> str:
-    """Return a text without white space and comments, but for those in strings."""
+    """Return a text without white space and comments outside strings."""
     if " " not in text and "\n" not in text and "/" not in text and "\t" not in text:
         return text
     return _STRING_OR_SPACE.sub(lambda match: match[1] or "", text)

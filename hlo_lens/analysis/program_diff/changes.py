@@ -1,10 +1,10 @@
-"""What is not the same about two instructions that are partners.
+"""Changes between two instructions that are partners.
 
-An operand is the same if it is the partner, or computes the same from the parameters on; what is
-not pure must also serve the same users. Where one of the two operands has no partner (it was added,
-removed or moved) that edit says it all, and the user counts as unchanged; so does one whose operand
-is another element of a tuple that has changed. Numbers of parameters of computations other than
-the entry follow from the operands of what calls them and are compared there.
+Two operands are the same if they are partners or compute the same from the parameters on; impure
+ones must also have the same users. If one of the two operands has no partner (it was added, removed
+or moved), only that edit is reported and the user counts as unchanged, as does a user whose operand
+is another element of a tuple that has changed. Parameter numbers of computations other than the
+entry follow from the operands of their callers and are compared there.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _FEW = 3
 
 
 class Comparison:
-    """Compares partners.
+    """Comparison of partners.
 
     Args:
         base: Graph of the base.
         head: Graph of the head.
-        found: Who is who.
+        found: The matching of both.
     """
 
     def __init__(self, base: ProgramGraph, head: ProgramGraph, found: Matching) -> None:
@@ -50,14 +50,14 @@ class Comparison:
         self._counts = tuple(len(parameter_numbers(g, g.entry)) for g in (base, head))
 
     def suspects(self) -> set[int]:
-        """Return the nodes of the base that may differ from their partners; all others do not.
+        """Return the nodes of the base that may differ from their partners.
 
-        Not those of computations that were matched whole.
+        Nodes of computations that were matched whole never do.
         """
         base, head, whole = self._base, self._head, self._found.whole
         head_of, base_of = self._found.head_of, self._found.base_of
         labels, operands = head.label, head.operands
-        none = -2  # which no operand is; the last is for those that the text does not define
+        none = -2  # no operand has it; the last one is for undefined operands
         named = [partner if partner >= 0 else none for partner in (*head_of, none)].__getitem__
         found = {*self._found.moved, *base.controls, *map(base_of.__getitem__, head.controls)}
         found.update(base.callees, map(base_of.__getitem__, head.callees))
@@ -80,13 +80,13 @@ class Comparison:
         return {node for node in found if node >= 0 and head_of[node] >= 0}
 
     def changes(self, mine: int, yours: int) -> tuple[Change, ...]:
-        """Return in which respects two partners are not the same."""
+        """Return the changes between two partners."""
         base, head = self._base, self._head
         found: tuple[Change, ...] = ()
         if base.label[mine] != head.label[yours]:
             found = self._label_changes(mine, yours)
         a, b = base.operands[mine], head.operands[yours]
-        is_here = mine not in self._found.moved  # what moved has other operands by that alone
+        is_here = mine not in self._found.moved  # a moved node has other operands by the move alone
         if (a or b) and is_here and not self._operands_agree(mine, yours):
             found = (*found, *self._operand_changes(mine, yours))
         if mine in base.callees or yours in head.callees:
@@ -121,14 +121,14 @@ class Comparison:
         return -1 not in a and -1 not in b and tuple([head_of[x] for x in a]) == b
 
     def _operand_changes(self, mine: int, yours: int) -> Iterator[Change]:
-        """Yield the operands that are others now, as one change."""
+        """Yield one change for all operands that differ."""
         base, head = self._base, self._head
         a, b = base.operands[mine], head.operands[yours]
         mine_at = base.indices.get(mine) or ((),) * len(a)
         yours_at = head.indices.get(yours) or ((),) * len(b)
         order = self._order(mine, yours)
         if len(a) != len(b):
-            if base.opcode(mine) != "tuple":  # of which the shape says it
+            if base.opcode(mine) != "tuple":  # whose shape shows it
                 yield from self._other_arity(mine, yours)
             return
         differ = [
@@ -150,7 +150,7 @@ class Comparison:
             )
 
     def _permutation(self, mine: int, yours: int) -> str | None:
-        """Return which operands stand where the head has them, if they are all the same ones."""
+        """Return the order of the operands in the head, if the operands are the same."""
         a, b = self._base.operands[mine], self._head.operands[yours]
         places = {self._found.head_of[x]: place for place, x in enumerate(a) if x >= 0}
         if len(places) != len(a) or set(places) != set(b):
@@ -158,7 +158,7 @@ class Comparison:
         return ",".join(str(places[y]) for y in b)
 
     def _order(self, mine: int, yours: int) -> Mapping[int, int]:
-        """Return the place of each operand in the other instruction, as what they call has it."""
+        """Return the position of each operand in the other instruction, by parameters."""
         base, head = self._base, self._head
         if not opcode_traits(base.opcode(mine)).is_positional or mine not in base.callees:
             return {}
@@ -177,7 +177,7 @@ class Comparison:
         places, taken = range(len(base.operands[mine])), set(order.values())
         if len(taken) != len(order) or not {*order, *taken}.issubset(places):
             return {}
-        # what no parameter takes stays in order beside the others
+        # operands without a parameter stay in order
         rest = (place for place in places if place not in taken)
         return {place: order[place] if place in order else next(rest) for place in places}
 
@@ -203,7 +203,7 @@ class Comparison:
         return not (self._has_place(x) and self._has_partner(y))
 
     def _computes_the_same(self, x: int, y: int) -> bool:
-        """Return whether two nodes compute the same from parameters that stand for the same."""
+        """Return whether two nodes compute the same from matched parameters."""
         found = self._found
         if found.base_up[x] != found.head_up[y]:
             return False
@@ -237,9 +237,9 @@ class Comparison:
         return parts[self._base.label[x]].shape != parts[self._head.label[y]].shape
 
     def _other_arity(self, mine: int, yours: int) -> Iterator[Change]:
-        """Yield that operands with a partner came or went; others are edits of their own.
+        """Yield a change if operands with a partner were added or removed.
 
-        Of a tuple that has changed it does not count which elements, nor how many.
+        Operands without partner are edits of their own; elements of a changed tuple do not count.
         """
         base, head = self._base, self._head
         head_of, base_of = self._found.head_of, self._found.base_of
@@ -268,9 +268,9 @@ class Comparison:
     # ---- results ------------------------------------------------------------------------------
 
     def root_changes(self) -> dict[int, tuple[Change, ...]]:
-        """Return what is the result of its computation no longer, or now, by node of the base.
+        """Return the changes of nodes of the base that became, or stopped being, a result.
 
-        Where one of the two results has no partner, that edit says it all.
+        If one of the two results has no partner, only that edit is reported.
         """
         found: dict[int, tuple[Change, ...]] = {}
         for computation, partner in enumerate(self._found.head_computation):
@@ -324,7 +324,7 @@ def _element(index: tuple[int, ...]) -> str:
 
 
 def _several(graph: ProgramGraph, operands: Sequence[tuple[int, ShapeIndex]]) -> str:
-    """Return the first few of some operands as text, and how many more there are."""
+    """Return the first few operands as text, and the number of others."""
     more = [f"{len(operands) - _FEW} more"] if len(operands) > _FEW else []
     return ", ".join([_shown(graph, *operand) for operand in operands[:_FEW]] + more)
 

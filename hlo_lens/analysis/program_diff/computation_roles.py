@@ -1,4 +1,4 @@
-"""Where in a program a computation stands: in the entry, a loop, a branch, a fusion."""
+"""Role of a computation in a program: entry, loop body, branch, fusion."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Where a computation stands.
+    """Role of a computation.
 
     Attributes:
         text: In words: ``entry``, ``body of while.3``, ``fusion in body of while.3``.
         general: The same without numbers and names of fusions, for grouping.
         loops: Names of the loops around it, outermost first.
         is_embedded: Whether it runs as part of its caller: a fusion, a reducer, a comparator.
-        caller: Node that calls it, of several the first; -1 for none.
+        caller: The first node that calls it; -1 for none.
     """
 
     text: str
@@ -35,7 +35,7 @@ class Role:
 
 
 class Roles:
-    """The roles of the computations of one program; found when asked for.
+    """Roles of the computations of one program, found when first asked for.
 
     Args:
         graph: The program.

@@ -1,17 +1,17 @@
-"""What changed in the program itself: instruction by instruction, repeated edits once.
+"""Changes between two programs, instruction by instruction; equal edits are grouped.
 
-Instructions are matched (`matching`), partners compared (`comparing`), the rest is added or
-removed. Every instruction of both texts is counted once: of the base
-``unchanged + changed + moved + removed + left_out_base``, of the head the same with ``added``.
-Left out is what one text prints and the other does not, although the program is the same.
+Instructions are matched (`match_programs`), partners compared (`changes`), and the rest is added or
+removed. Every instruction of both texts is counted once: the base is
+``unchanged + changed + moved + removed + left_out_base``, the head is the same with ``added``.
+Left out are instructions that one text prints and the other does not for the same program.
 
-*Moved* is what stands in another computation: into or out of a loop, a branch, a fusion. Another
-place in the schedule of the same computation is noise, counted as `Noise.INSTRUCTION_ORDER`: it
-follows from any change upstream, and what it costs is seen in memory and overlap. Where it is
-heeded, the fewest instructions that explain the new order are moved.
+*Moved* instructions are in another computation: in or out of a loop, a branch, a fusion. Another
+position in the schedule of the same computation is noise, counted as `Noise.INSTRUCTION_ORDER`: it
+follows from any change upstream, and its cost shows in memory and overlap. If it is a change by
+request, the fewest instructions that explain the new order are moved.
 
 Limits: literals that the dump prints as dots are taken to be equal, and counted
-(`ProgramDiff.unseen_literals`). Equal subgraphs that appear several times are paired in text order.
+(`ProgramDiff.unseen_literals`). Repeated equal subgraphs are paired in text order.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 
 class Partners(Mapping[tuple[str, str], tuple[str, str]]):
-    """Computation and instruction of one program to those of the other; made when asked for.
+    """Computation and instruction of one program to those of the other, made when asked for.
 
-    Of several instructions of one name, which only hand-written text has, the last with a partner.
+    If several instructions have one name, as in hand-written text, the last one with a partner.
 
     Args:
         mine: Module whose names are the keys.
@@ -77,24 +77,24 @@ class Partners(Mapping[tuple[str, str], tuple[str, str]]):
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramDiff(Result):
-    """What changed between two programs. One row per group of equal edits.
+    """Changes between two programs. One row per group of equal edits.
 
     Attributes:
-        unchanged: Instructions that are the same in both, noise aside.
-        changed: Instructions that both have and that differ.
-        added: Instructions that only the head has.
-        removed: Instructions that only the base has.
-        moved: Instructions that stand in another computation.
-        left_out_base: Instructions of the base that only its way of printing shows.
+        unchanged: Number of instructions that are the same in both, noise aside.
+        changed: Number of instructions that both have and that differ.
+        added: Number of instructions that only the head has.
+        removed: Number of instructions that only the base has.
+        moved: Number of instructions in another computation.
+        left_out_base: Number of instructions that only the print style of the base shows.
         left_out_head: The same of the head.
-        edits: All edits, in text order of the base, then added ones in that of the head.
-        groups: The same edits, equal ones together.
-        module_changes: What changed about the module: donations, layouts that the header alone
-            demands, partitions, other header fields.
-        ignored: Kinds of noise that differ, and in how many instructions.
+        edits: All edits in text order of the base, then added ones in that of the head.
+        groups: The edits in groups of equal ones.
+        module_changes: Changes of the module's header: donations, layouts that only the header has,
+            partitions, other fields.
+        ignored: Kinds of noise, and the number of instructions with each.
         matched: Computation and instruction of the base to those of the head.
         matched_computations: Computations of the base to those of the head, by name.
-        unseen_literals: Constants whose value at least one text leaves out.
+        unseen_literals: Number of constants whose value at least one text leaves out.
     """
 
     KIND: ClassVar[str] = "program-diff"
@@ -129,7 +129,7 @@ class ProgramDiff(Result):
 
     @property
     def identical(self) -> bool:
-        """Whether nothing differs but noise."""
+        """Whether there is no difference except noise."""
         return not self.edits and not self.module_changes
 
     def rows(self) -> Iterator[Row]:
@@ -157,14 +157,14 @@ class ProgramDiff(Result):
 
 
 def program_diff(base: HloModule, head: HloModule, *, heed: Collection[Noise] = ()) -> ProgramDiff:
-    """Return what changed between two programs.
+    """Return the changes between two programs.
 
-    ``program_diff(b, a)`` is its mirror: added for removed.
+    ``program_diff(b, a)`` is the mirror image: added for removed.
 
     Args:
         base: The program before.
         head: The program after.
-        heed: Kinds of difference that are otherwise ignored.
+        heed: Kinds of noise that count as changes.
     """
     graphs = _graphs(base, head)
     found = _matching(*graphs)
@@ -194,7 +194,7 @@ def program_diff(base: HloModule, head: HloModule, *, heed: Collection[Noise] = 
 
 
 def _graphs(base: HloModule, head: HloModule) -> tuple[ProgramGraph, ProgramGraph]:
-    """Return the graphs of both, with what only one of the texts prints left out."""
+    """Return both graphs, without what only one of the texts prints."""
     styles = style_of(base), style_of(head)
     ways = (styles, styles[::-1])
     sugared = [s.has_sugar for s in styles]
@@ -218,7 +218,7 @@ def _graphs(base: HloModule, head: HloModule) -> tuple[ProgramGraph, ProgramGrap
 
 
 def _matching(base: ProgramGraph, head: ProgramGraph) -> Matching:
-    """Return who is who, found from the same side whichever way round the two are given."""
+    """Return the matching, found from the same side in either order of arguments."""
     if _side_key(base) <= _side_key(head):
         return matching(base, head)
     return matching(head, base).mirrored()
@@ -229,7 +229,7 @@ def _side_key(graph: ProgramGraph) -> tuple[int, str]:
 
 
 def _unseen_literals(base: ProgramGraph, head: ProgramGraph, found: Matching) -> int:
-    """Return how many constants have partners although a text leaves out what they are."""
+    """Return the number of matched constants whose value a text leaves out."""
     if base.labels.with_literals:
         return 0
     constants = {k for k, parts in enumerate(base.labels.parts) if parts.opcode == "constant"}

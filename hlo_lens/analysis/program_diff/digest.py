@@ -1,11 +1,11 @@
-"""A digest of a program without names and spellings, equal on every machine for equal programs.
+"""Digest of a program without names and spellings, equal on every machine for equal programs.
 
-Of each instruction: its label (`labels`), those of what it computes from, and what it calls; of a
-computation: its root, how often it has each instruction, in whatever order, and which must run
-before which; of sends and recvs also who shares their channel, of equal impure instructions who
-takes which. Two programs of one digest are the same as `program_diff` understands it, header
-included, but for attributes of get-tuple-elements, which not all texts print; two texts of one
-program that print different things (layouts, async wrappers) may have two digests.
+Digested are, for each instruction, its label (`labels`), those of its operands, and what it calls;
+for a computation, its root, the number of each instruction in any order, and control dependencies;
+for sends and recvs also the counterparts on their channel, and for equal impure instructions their
+users. Two programs with one digest have no change in `program_diff`, header included, except for
+attributes of get-tuple-elements, which not all texts print. Two texts of one program that print
+different things (layouts, async wrappers) may have two digests.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNKNOWN = bytes(_SIZE)
 
 
 def program_fingerprint(module: HloModule) -> str | None:
-    """Return the digest of a program, as hexadecimal digits; None for one without computations."""
+    """Return the digest of a program in hexadecimal digits; None without computations."""
     graph = program_graph(module, Labels(), {})
     if graph.entry < 0:
         return None
@@ -45,7 +45,7 @@ def program_fingerprint(module: HloModule) -> str | None:
 
 
 def _header(graph: ProgramGraph) -> bytes:
-    """Return what the header says: aliases, donors, layouts, and all that is told by its name."""
+    """Return the digest of the header: aliases, donors, layouts, and all other fields."""
     module = graph.module
     aliases = sorted(
         f"{a.output_index}:{a.parameter_number}{a.parameter_index}:{a.kind}"
@@ -64,7 +64,7 @@ def _header(graph: ProgramGraph) -> bytes:
 
 
 def _channels(graph: ProgramGraph, up: Sequence[bytes]) -> dict[int, bytes]:
-    """Return for each send and recv who shares its channel, whatever its number."""
+    """Return a digest of the counterparts of each send and recv, without channel numbers."""
     members: dict[str, list[int]] = {}
     for node, channel in graph.channels.items():
         if opcode_traits(graph.opcode(node)).is_paired:
@@ -76,7 +76,7 @@ def _channels(graph: ProgramGraph, up: Sequence[bytes]) -> dict[int, bytes]:
 
 
 def _uses(graph: ProgramGraph, up: Sequence[bytes]) -> dict[int, bytes]:
-    """Return what takes each of several impure nodes that do the same: they are not one another."""
+    """Return a digest of the users of each equal impure node, which tells them apart."""
     impure = impure_nodes(graph)
     same = Counter(up[node] for node in impure)
     uses: dict[int, list[bytes]] = {node: [] for node in impure if same[up[node]] > 1}
@@ -93,18 +93,18 @@ def _uses(graph: ProgramGraph, up: Sequence[bytes]) -> dict[int, bytes]:
 def _contents(
     graph: ProgramGraph, extra: Mapping[int, bytes]
 ) -> tuple[list[bytes], Sequence[bytes]]:
-    """Return a digest of each computation, and of what each node computes.
+    """Return the digests of each computation, and of what each node computes.
 
     Args:
         graph: The graph.
-        extra: What more is to count of some nodes.
+        extra: Additional digests of some nodes.
     """
     controls: dict[int, list[tuple[int, int]]] = {}
     for node, before in graph.controls.items():
         controls.setdefault(graph.owner[node], []).extend((node, one) for one in before)
     labels = [_digest(text.encode("utf-8", "surrogatepass")) for text in _label_texts(graph.labels)]
     contents = [_UNKNOWN] * len(graph.nodes)
-    up = [_UNKNOWN] * (len(graph) + 1)  # the last stands for an operand that is not defined
+    up = [_UNKNOWN] * (len(graph) + 1)  # the last one is for undefined operands
     blake = hashlib.blake2b
     for computation in graph.callees_first():
         found: list[bytes] = []
@@ -130,7 +130,7 @@ def _contents(
 
 
 def _label_texts(labels: Labels) -> list[str]:
-    """Return each label as a text that does not depend on this run."""
+    """Return each label as a text that is the same in every run."""
     shapes = [str(shape) for shape in labels.shapes]
     attributes = [
         _plain(frozenset((name, value) for name, (value, _) in found.items()))
@@ -152,7 +152,7 @@ def _label_texts(labels: Labels) -> list[str]:
 
 
 def _plain(value: Hashable) -> str:
-    """Return a value as text; sets in order, since theirs changes from run to run."""
+    """Return a value as text, with sets sorted: their order changes from run to run."""
     if isinstance(value, frozenset):
         return f"{{{','.join(sorted(map(_plain, value)))}}}"
     if isinstance(value, tuple):

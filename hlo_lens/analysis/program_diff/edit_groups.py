@@ -1,9 +1,8 @@
-"""Equal edits as one row with their count: sixty layers that changed the same way.
+"""Groups of equal edits with their count, such as sixty layers that changed the same way.
 
-Edits are equal if they are of one kind and one opcode, stand in one role, belong to one operation
-path and changed in the same respects, numbers in names and paths aside. Of sizes that changed, only
-the dimensions count that did. What lies in a fusion or reducer that was itself added or removed is
-told with the instruction that calls it.
+Edits are equal if they have the same kind, opcode, role, operation path and changes, apart from
+numbers in names and paths. For changed sizes, only the dimensions that changed count. Instructions
+of a fusion or reducer that was itself added or removed are counted with its caller.
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ class EditGroup:
 
     Attributes:
         kind: ``added``, ``removed``, ``changed`` or ``moved``.
-        count: How many instructions.
-        inside: How many further ones lie in fusions and reducers that came or went with them.
-        opcode: Their opcode; of changed ones that of the base.
-        shape: Shape of the first without layout; of the head where it has it.
-        where: Role of the computation that holds them, in words; of moved ones ``from -> to``.
-        changes: What changed, in words; numbers are ``*`` where they differ among them.
-        op_name: Their operation path, with ``*`` for numbers where they differ; None if none.
-        source: Innermost place in the user's program of the first; None if not told.
-        result_bytes: Logical bytes of what they produce in memory, all together, once per run; in
-            the head where it has them. None if any is unknown.
+        count: Number of instructions.
+        inside: Number of further ones in fusions and reducers added or removed with them.
+        opcode: Their opcode; that of the base if it changed.
+        shape: Shape of the first without layout; in the head if it is there.
+        where: Role of their computation, in words; ``from -> to`` for moved ones.
+        changes: Their changes, in words; ``*`` for numbers that differ among them.
+        op_name: Their operation path, with ``*`` for numbers that differ; None if none.
+        source: Innermost place in the user's program of the first; None if not printed.
+        result_bytes: Sum of the logical bytes that they produce in memory, once per run; in the
+            head if they are there. None if any is unknown.
         base_names: Names of the first few in the base.
         head_names: Names of the first few in the head.
     """
@@ -74,7 +73,7 @@ class PlacedEdit:
         edit: The edit.
         mine: Node of the base; -1 for none, and for a view.
         yours: Node of the head.
-        owners: Computations that hold it in base and head; -1 for none.
+        owners: Its computations in base and head; -1 for none.
     """
 
     edit: Edit
@@ -85,7 +84,7 @@ class PlacedEdit:
 
 @dataclass(slots=True)
 class _Group:
-    """Equal edits while they are collected."""
+    """A group while edits are collected."""
 
     first: PlacedEdit
     role: tuple[Role | None, Role | None]
@@ -101,7 +100,7 @@ class _Group:
 
 
 class Folding:
-    """Collects edits into groups.
+    """Collector of edits into groups.
 
     Args:
         base: Graph of the base.
@@ -121,7 +120,7 @@ class Folding:
     def groups(
         self, edits: Iterable[PlacedEdit], unmatched: Sequence[set[int]]
     ) -> tuple[EditGroup, ...]:
-        """Return all edits in groups: the largest results first, then the most, then by name.
+        """Return all edits in groups: by result bytes, then count, largest first, then name.
 
         Args:
             edits: The edits.
@@ -163,7 +162,7 @@ class Folding:
         return 1 if isinstance(edit, Added) else None
 
     def _added_caller(self, computation: int, side: int, unmatched: set[int]) -> int:
-        """Return the instruction that came or went with a whole computation, or -1."""
+        """Return the caller that was added or removed with a whole computation, or -1."""
         role = self._roles[side].of(computation)
         found = -1
         for _ in range(_CALL_DEPTH):
@@ -216,7 +215,7 @@ class Folding:
         return known
 
     def _size(self, instruction: HloInstruction, role: Role | None) -> int | None:
-        """Return the bytes that an instruction produces; 0 for views and what is in a fusion."""
+        """Return the bytes that an instruction produces; 0 for views and inside fusions."""
         traits = opcode_traits(instruction.opcode)
         is_view = traits.is_end or (traits.is_view and not traits.is_start)
         if is_view or (role is not None and role.is_embedded):
@@ -256,7 +255,7 @@ class Folding:
 def parts_of(
     edit: Edit,
 ) -> tuple[str, HloInstruction | None, HloInstruction | None, tuple[Change, ...]]:
-    """Return the kind of an edit, the instruction in base and head, and what changed."""
+    """Return the kind of an edit, its instructions in base and head, and its changes."""
     if isinstance(edit, Added):
         return "added", None, edit.head, ()
     if isinstance(edit, Removed):

@@ -1,4 +1,4 @@
-"""What can have happened to an instruction, as types."""
+"""Kinds of edits of an instruction, as types."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One respect in which an instruction, or the module, is not what it was.
+    """One change of an instruction or of the module.
 
     Attributes:
-        what: The respect: ``opcode``, ``element type``, ``shape``, ``operand 0``, the name of
+        what: Changed property: ``opcode``, ``element type``, ``shape``, ``operand 0``, the name of
             an attribute, ``backend_config.KEY``.
-        base: How it was; None where there was nothing.
-        head: How it is; None where there is nothing.
+        base: Value in the base; None if absent.
+        head: Value in the head; None if absent.
     """
 
     what: str
@@ -44,12 +44,12 @@ class Removed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """An instruction that both have and that is not the same.
+    """An instruction that both have and that differs.
 
     Attributes:
-        base: As it was.
-        head: As it is.
-        changes: In which respects; at least one.
+        base: The instruction in the base.
+        head: The instruction in the head.
+        changes: Its changes; at least one.
     """
 
     base: HloInstruction
@@ -59,12 +59,12 @@ class Changed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """An instruction that stands elsewhere: into or out of a loop, a fusion, a branch.
+    """An instruction in another computation: in or out of a loop, a fusion, a branch.
 
     Attributes:
-        base: As it was.
-        head: As it is.
-        changes: In which respects it is not the same; often none.
+        base: The instruction in the base.
+        head: The instruction in the head.
+        changes: Its other changes; often none.
     """
 
     base: HloInstruction

@@ -1,8 +1,8 @@
-"""Layouts that the header demands of parameters and result, where the entry's own are others.
+"""Layouts of parameters and result in the header that differ from those of the entry.
 
-Before layouts are assigned the two differ: the header says what the caller passes and takes. A
-header that says nothing demands what the entry prints (xla/hlo/parser/hlo_parser.cc, which derives
-the one from the other).
+Before layout assignment the two differ: the header has the layouts that the caller passes and
+receives. Without a header field, the layouts are those of the entry (xla/hlo/parser/hlo_parser.cc
+derives one from the other).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.program_diff.graph import ProgramGraph
 
 RESULT = -1
-"""What stands for the result where parameters go by their number."""
+"""Key of the result among the numbers of parameters."""
 
 
 class EntryShape(NamedTuple):
     """A parameter or the result of a program.
 
     Attributes:
-        demanded: Its shape as the header has it; the printed one where the header says nothing.
-        printed: Its shape as the instruction has it.
+        demanded: Its shape in the header; the printed one if the header has none.
+        printed: Its shape in the instruction.
     """
 
     demanded: Shape
@@ -36,7 +36,7 @@ class EntryShape(NamedTuple):
 
 
 def entry_shapes(graph: ProgramGraph) -> dict[int, EntryShape]:
-    """Return the shapes of the parameters by number, and of the result, where both are known."""
+    """Return the shapes of the parameters by number, and of the result, if both are known."""
     labels, module = graph.labels, graph.module
     printed: dict[int, Shape | str] = {
         number: labels.shapes[labels.parts[graph.label[node]].shape]
@@ -60,9 +60,9 @@ def entry_shapes(graph: ProgramGraph) -> dict[int, EntryShape]:
 
 
 def layout_changes(mine: EntryShape, yours: EntryShape, label: str) -> Iterator[Change]:
-    """Yield what the header demands otherwise of a parameter or the result, leaf by leaf.
+    """Yield the changes of header layouts of a parameter or the result, leaf by leaf.
 
-    Not what the instructions themselves say: the header repeats it.
+    Without those of the instructions, which the header repeats.
     """
     if mine.demanded == yours.demanded:
         return

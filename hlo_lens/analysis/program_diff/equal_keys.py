@@ -1,4 +1,4 @@
-"""Pairs of items that have equal keys."""
+"""Pairs of items with equal keys."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def by_key(
         mine: One side.
         yours: The other.
         my_key: Key of an item; None for none.
-        your_key: The same of the other side.
-        mode: ``unique`` for keys that are there once on both sides, ``equal`` for keys that are
-            there equally often, ``any`` for as many pairs as there are.
+        your_key: The same for the other side.
+        mode: ``unique`` for keys that appear once on both sides, ``equal`` for keys that appear
+            equally often, ``any`` for as many pairs as possible.
     """
     return by_keys(mine, yours, (list(map(my_key, mine)), list(map(your_key, yours))), mode)
 
@@ -37,7 +37,7 @@ def by_keys(
     keys: tuple[Sequence[Hashable], Sequence[Hashable]],
     mode: str,
 ) -> list[tuple[int, int]]:
-    """Return what `by_key` does, from the keys of all items."""
+    """Return the pairs as `by_key` does, from the keys of all items."""
     my_keys, your_keys = keys
     common = set(my_keys).intersection(your_keys)
     common.discard(None)
@@ -63,19 +63,19 @@ def by_keys(
 
 
 def singles(mine: Sequence[int], yours: Sequence[int], keys: Keys) -> list[tuple[int, int]]:
-    """Return pairs of keys that are there once on both sides, in order.
+    """Return pairs of keys that appear once on both sides, in order.
 
     Args:
         mine: One side.
         yours: The other.
-        keys: A number for each item, of both sides.
+        keys: A number for each item of both sides.
     """
     a, b = _once(mine, keys[0]), _once(yours, keys[1])
     return [(item, b[key]) for key, item in a.items() if key in b]
 
 
 def _once(items: Sequence[int], keys: Sequence[int]) -> dict[int, int]:
-    """Return the items whose key no other has, by their keys."""
+    """Return the items with a unique key, by key."""
     numbers = list(map(keys.__getitem__, items))
     last = dict(zip(numbers, items, strict=True))
     if len(last) == len(items):

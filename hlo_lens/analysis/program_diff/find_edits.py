@@ -1,4 +1,4 @@
-"""The edits between two programs, from who is who: compare partners, count noise, name the rest."""
+"""Edits between two matched programs: changed, added and removed instructions, and noise."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class FoundEdits:
-    """What was found.
+    """Edits and noise between two programs.
 
     Attributes:
-        edits: In text order of the base; then what only the head has.
-        unchanged: How many instructions are the same.
-        pairs: Row of the base to that of its partner, views among them.
+        edits: In text order of the base; then those that only the head has.
+        unchanged: Number of instructions that are the same.
+        pairs: Row of the base to that of its partner, views included.
         unmatched: Nodes without partner, of base and head.
-        left_out: How many instructions of base and head only the way of printing shows.
-        ignored: Kinds of noise, and in how many instructions.
-        module_noise: Noise about the whole module that is heeded.
+        left_out: Number of instructions of base and head that only a print style shows.
+        ignored: Kinds of noise, and the number of instructions with each.
+        module_noise: Noise of the whole module that counts as change.
     """
 
     edits: list[PlacedEdit] = field(default_factory=list)
@@ -52,14 +52,14 @@ def find_edits(
     Args:
         base: Graph of the base.
         head: Graph of the head.
-        found: Who is who.
-        heed: Kinds of difference that are otherwise ignored.
+        found: The matching of both.
+        heed: Kinds of noise that count as changes.
     """
     return _Finder((base, head), found, heed).found
 
 
 class _Finder:
-    """Finds the edits of one pair of programs. Sides are 0, the base, and 1, the head."""
+    """Finder of the edits of one pair of programs. Sides are 0, the base, and 1, the head."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class _Finder:
     # ---- partners ------------------------------------------------------------------------------
 
     def _compare(self) -> None:
-        """Compare all partners: most of them at once, those that may differ one by one."""
+        """Compare all partners: most together, those that may differ one by one."""
         base, head = self._graphs
         head_of = self._matched.head_of
         mine = [node for node, partner in enumerate(head_of) if partner >= 0]
@@ -110,7 +110,7 @@ class _Finder:
     def _compare_one(
         self, comparison: Comparison, mine: int, of_root: tuple[Change, ...], *, is_moved: bool
     ) -> None:
-        """Note how a node of the base differs from its partner, if it does."""
+        """Add the changes of a node of the base, if there are any."""
         base, head = self._graphs
         yours = self._matched.head_of[mine]
         changes = (
@@ -130,7 +130,7 @@ class _Finder:
         )
 
     def _elsewhere(self) -> set[int]:
-        """Count what stands elsewhere in its computation; return it where that is heeded."""
+        """Count nodes in another order in their computation; return them if that is a change."""
         base, head = self._graphs
         head_of = self._matched.head_of
         found: set[int] = set()
@@ -151,7 +151,7 @@ class _Finder:
     # ---- no partner ----------------------------------------------------------------------------
 
     def _unmatched(self, side: int) -> set[int]:
-        """Return nodes without partner; those of mere copies are put aside."""
+        """Return nodes without partner; those of copied computations are set aside."""
         graph, matched = self._graphs[side], self._matched
         partners = (matched.head_of, matched.base_of)[side]
         nodes = {node for node, partner in enumerate(partners) if partner < 0}
@@ -182,7 +182,7 @@ class _Finder:
                 self._one_row(side, graph.rows[node], node)
 
     def _one_row(self, side: int, row: int, node: int = -1) -> None:
-        """Note that a row was added or removed."""
+        """Add the edit of an added or removed row."""
         instruction = self._graphs[side].module.instruction(row)
         owner = instruction.computation.place
         if side:
@@ -191,10 +191,10 @@ class _Finder:
             placed = PlacedEdit(Removed(base=instruction), node, -1, (owner, -1))
         self.found.edits.append(placed)
 
-    # ---- what is printed in other ways ---------------------------------------------------------
+    # ---- print styles --------------------------------------------------------------------------
 
     def _views(self) -> None:
-        """Compare get-tuple-element lines; those that only one text prints are left out."""
+        """Compare get-tuple-elements; those that only one text prints are left out."""
         views = match_views(*self._graphs, self._matched)
         if views.pairs and not self._heed:
             base_rows, head_rows = zip(*views.pairs, strict=True)
@@ -224,7 +224,7 @@ class _Finder:
                     self._one_row(side, view.row)
 
     def _left_out(self) -> None:
-        """Count what only one way of printing shows; where that is heeded, it is an edit."""
+        """Count instructions that only one print style shows, or add them as edits."""
         sizes = [0, 0]
         for kind, rows in self._printed.items():
             for side in (0, 1):
@@ -237,7 +237,7 @@ class _Finder:
         self.found.left_out = (sizes[0], sizes[1])
 
     def _whole_module(self) -> None:
-        """Count noise about computations and the module."""
+        """Count noise of computations and the module."""
         base, head = (graph.module for graph in self._graphs)
         matched = self._matched.head_computation
         heeded: list[Change] = []

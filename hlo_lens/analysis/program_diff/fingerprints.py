@@ -1,7 +1,7 @@
-"""Fingerprints of what instructions compute, and of what becomes of them.
+"""Fingerprints of instructions by their operands (up) and by their users (down).
 
-They are hashes: what has equal ones is compared afterwards, so that a collision hides nothing.
-Computations that say the same and call the same have the same ones, found once.
+They are hashes: instructions with equal ones are compared afterwards, so that a collision hides no
+change. Computations with equal text and equal callees share theirs, found once.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Fingerprints:
     """Fingerprints of a graph.
 
     Attributes:
-        up: Of what each node computes; the last is that of an unknown operand.
-        down: Of what becomes of each node within its computation.
+        up: Of what each node computes; the last one is for unknown operands.
+        down: Of the users of each node within its computation, up to the result.
         content: Of each computation, dead code included.
-        whole: Number of what each computation says, in its order, and of what it calls.
+        whole: Number of each computation's text and callees, in order.
     """
 
     up: list[int]
@@ -37,7 +37,7 @@ class Fingerprints:
 
 @dataclass(slots=True)
 class KnownBodies:
-    """Computations whose fingerprints are known, of any graph that shares its labels."""
+    """Computations with known fingerprints, of all graphs with the same labels."""
 
     numbers: dict[Hashable, int] = field(default_factory=dict)
     found: dict[int, tuple[list[int], list[int], int]] = field(default_factory=dict)
@@ -50,9 +50,8 @@ def fingerprints(
 
     Args:
         graph: The graph.
-        tokens: For parameters of the entry that are known by something better than their number:
-            what to take.
-        known: What is known of computations; what is found is added.
+        tokens: For parameters of the entry with a better key than their number: that key.
+        known: Known computations; new ones are added.
     """
     size, numbers = len(graph), known.numbers
     found = Fingerprints(
@@ -63,7 +62,7 @@ def fingerprints(
     )
     found.up[size] = _UNKNOWN
     content = found.content
-    from_users = [0] * (size + 1)  # the last is for operands that are not in the text
+    from_users = [0] * (size + 1)  # the last one is for undefined operands
     for computation in graph.callees_first():
         nodes = graph.nodes[computation]
         first, stop = nodes.start, nodes.stop
@@ -92,7 +91,7 @@ def fingerprints(
 def _up(
     graph: ProgramGraph, computation: int, found: Fingerprints, tokens: Mapping[int, int]
 ) -> None:
-    """Find what the nodes of a computation compute: labels, and what their operands compute."""
+    """Find the fingerprints up of a computation: labels, and those of operands."""
     up, content, nodes = found.up, found.content, graph.nodes[computation]
     labels, operands, indices, callees = graph.label, graph.operands, graph.indices, graph.callees
     special = {*graph.calls_of(computation), *tokens}
@@ -123,9 +122,9 @@ def _up(
 
 
 def _down(graph: ProgramGraph, computation: int, down: list[int], from_users: list[int]) -> None:
-    """Find what becomes of the nodes: label, and down and place of the users.
+    """Find the fingerprints down of the nodes: label, and those of users with their place.
 
-    The shape of a tuple and the place in it do not count: an element more would change all others.
+    The shape of a tuple and the place in it do not count: one more element would change all others.
     """
     parts, root = graph.labels.parts, graph.roots[computation][0]
     operands, indices, labels = graph.operands, graph.indices, graph.label

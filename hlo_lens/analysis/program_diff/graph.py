@@ -1,9 +1,9 @@
-"""A module as numbers: nodes, edges and labels, for matching two of them.
+"""Program graph: a module as nodes, edges and labels, all numbers, for matching two of them.
 
-A node is an instruction. Left out are what some texts print and others do not, although the program
-is the same: a get-tuple-element is a *view*, an edge to its operand with an index
-(HloPrintOptions, compact get-tuple-element); a computation that an async-start merely wraps is part
-of it, where the other text prints it so (async sugar; hlo_instruction.cc, PrintExtraAttributes).
+A node is an instruction. Instructions that only some texts print for the same program are no nodes:
+a get-tuple-element is a *view*, an edge to its operand with an index (HloPrintOptions, compact
+get-tuple-element); a computation that an async-start wraps is part of it if the other text prints
+it so (async sugar; hlo_instruction.cc, PrintExtraAttributes).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class View(NamedTuple):
 
     Attributes:
         row: Its row in the module's columns.
-        node: The node whose result it takes an element of; -1 if the text has none.
-        element: Which element.
+        node: Node whose result it takes an element of; -1 if undefined.
+        element: Tuple index of the element.
     """
 
     row: int
@@ -41,26 +41,26 @@ class View(NamedTuple):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class ProgramGraph:
-    """A module as numbers. Nodes are numbered in text order, computation by computation.
+    """A module as numbers. Nodes are in text order, computation by computation.
 
     Attributes:
         module: The module.
-        labels: What the labels mean.
+        labels: Meanings of the labels.
         rows: Row of each node.
         owner: Position of the computation of each node.
         label: Label of each node.
-        operands: Nodes that are its operands; -1 for one that the text does not define.
-        indices: For nodes that take elements of tuples: the index of each operand.
-        callees: Positions of the computations that a node calls, with the role of each.
-        controls: Nodes that must run before it.
+        operands: Operands of each node; -1 for an undefined one.
+        indices: Tuple index of each operand, for nodes with any.
+        callees: Role and position of the computations that a node calls.
+        controls: Control predecessors of a node.
         channels: Channel ids as written.
         parameters: Nodes that are parameters, ascending.
         nodes: Nodes of each computation.
         bodies: Number of each computation's own text without names: labels, operands and result
-            in their order, the same in both modules. What is called does not count.
-        roots: Result of each computation: a node, -1 for none, and which element of it.
+            in order, the same in both modules. Callees do not count.
+        roots: Result of each computation: a node, -1 for none, and the tuple index.
         views: All views.
-        wrapped: Rows of computations that an async-start merely wraps.
+        wrapped: Rows of computations that an async-start wraps.
         entry: Position of the entry computation; -1 for a module without computations.
         hints: Numbers of operation paths, the same in both modules; 0 for none.
     """
@@ -92,7 +92,7 @@ class ProgramGraph:
         return len(self.rows)
 
     def opcode(self, node: int) -> str:
-        """Return the opcode of a node, with async sugar where the graph is made so."""
+        """Return the opcode of a node, with async sugar if the graph has it."""
         return self.labels.parts[self.label[node]].opcode
 
     def instruction(self, node: int) -> HloInstruction:
@@ -100,7 +100,7 @@ class ProgramGraph:
         return HloInstruction(self.module.computations[self.owner[node]], self.rows[node])
 
     def op_name(self, node: int) -> str:
-        """Return the operation path of a node; empty where the text has none."""
+        """Return the operation path of a node; empty if not printed."""
         hint = self.hint(node)
         return self._names[hint] if hint else ""
 
@@ -130,7 +130,7 @@ class ProgramGraph:
         return self.parameters[start : bisect_left(self.parameters, nodes.stop)]
 
     def order(self, computation: int) -> Sequence[int]:
-        """Return the nodes of a computation, operands before users; cycles are cut anywhere."""
+        """Return the nodes of a computation, operands before users; cycles are cut at any edge."""
         known = self._orders.get(computation)
         if known is None:
             nodes: Sequence[int] = self.nodes[computation]
@@ -141,14 +141,14 @@ class ProgramGraph:
         return known
 
     def callees_first(self) -> list[int]:
-        """Return the computations, each after those that it calls; cycles are cut anywhere."""
+        """Return the computations, each after its callees; cycles are cut at any edge."""
         calls: list[list[int]] = [[] for _ in self.nodes]
         for node, called in self.callees.items():
             calls[self.owner[node]] += [computation for _, computation in called]
         return _post_order(range(len(self.nodes)), calls.__getitem__)
 
     def reachable(self) -> set[int]:
-        """Return the computations that the entry runs, itself among them."""
+        """Return the computations that the entry reaches, itself included."""
         calls: dict[int, list[int]] = {}
         for node, called in self.callees.items():
             calls.setdefault(self.owner[node], []).extend(c for _, c in called)
@@ -163,7 +163,7 @@ class ProgramGraph:
 
 
 def _post_order(starts: Sequence[int], edges: Callable[[int], Sequence[int]]) -> list[int]:
-    """Return what is reached from some starts, each after what its edges lead to."""
+    """Return the numbers reached from some starts, each after the targets of its edges."""
     done: list[int] = []
     opened: set[int] = set()
     for start in starts:

@@ -1,4 +1,4 @@
-"""The graph of a module, made from the columns that the scanner filled."""
+"""Program graph of a module, made from its columns and links."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.module import HloModule
 
 _ROLES = dict.fromkeys(("to_apply", "calls", "called_computations"), "region")
-"""Attributes that name what an instruction applies; styles of printing take one for another."""
+"""Attributes that name an applied computation; print styles exchange them."""
 
 _THREAD = "execution_thread"
 _ASYNC_THREAD = "async_execution_thread"
@@ -36,7 +36,7 @@ def program_graph(
         module: The module.
         labels: Labels of both modules.
         hints: Operation paths of both modules.
-        with_sugar: Whether what an async-start merely wraps is made part of it.
+        with_sugar: Whether a computation that an async-start wraps is part of it.
     """
     return _Builder(module, labels, hints, with_sugar=with_sugar).graph
 
@@ -47,7 +47,7 @@ class _LabelTable(dict[tuple[int, int, int, int, "Hashable"], int]):
     Args:
         labels: Labels of both modules.
         opcodes: Opcodes by number.
-        shapes: Number among the labels' of each shape of the module.
+        shapes: Number in the labels of each shape of the module.
     """
 
     def __init__(self, labels: Labels, opcodes: Sequence[str], shapes: Sequence[int]) -> None:
@@ -64,7 +64,7 @@ class _LabelTable(dict[tuple[int, int, int, int, "Hashable"], int]):
 
 
 class _Builder:
-    """Makes one graph."""
+    """Builder of one graph."""
 
     def __init__(
         self, module: HloModule, labels: Labels, hints: dict[str, int], *, with_sugar: bool
@@ -90,7 +90,7 @@ class _Builder:
     # ---- labels --------------------------------------------------------------------------------
 
     def _describe(self, attributes: AttributeColumns) -> None:
-        """Give each node its label, and note what its attributes name."""
+        """Set the label of each node, and keep what its attributes name."""
         graph, module = self.graph, self._module
         size = len(module.columns)
         is_whole = graph.rows == list(range(size))
@@ -117,7 +117,7 @@ class _Builder:
                 self._note(node, naming.attributes, naming.callees)
 
     def _details(self) -> list[Hashable]:
-        """Return number or literal of each row that is a parameter or constant; note the former."""
+        """Return the number or literal of each parameter or constant; keep the parameters."""
         module = self._module
         text, spans = module.columns.source.text, module.columns.spans
         found: list[Hashable] = [None] * len(module.columns)
@@ -140,7 +140,7 @@ class _Builder:
         return found
 
     def _special(self, irregular: Sequence[int]) -> set[int]:
-        """Return rows that have to be read by themselves."""
+        """Return rows that must be read one by one."""
         special = {*irregular, *self._module.columns.overlays}
         if self._wrapped:
             opcodes = self._module.opcodes
@@ -149,7 +149,7 @@ class _Builder:
         return special
 
     def _label(self, node: int) -> int:
-        """Return the label of a node, read by itself, and note what its attributes name."""
+        """Return the label of a node that is read alone, and keep what its attributes name."""
         graph, columns, row = self.graph, self._module.columns, self.graph.rows[node]
         instruction = graph.instruction(node)
         opcode = instruction.opcode
@@ -179,7 +179,7 @@ class _Builder:
     def _note(
         self, node: int, attributes: AttributeText, callees: tuple[tuple[str, int], ...]
     ) -> None:
-        """Note what the attributes of a node name."""
+        """Keep the callees, controls and channel of a node."""
         graph = self.graph
         if callees:
             graph.callees[node] = callees
@@ -194,7 +194,7 @@ class _Builder:
         return self._located(attributes.callees)
 
     def _located(self, called: Iterable[tuple[str, str]]) -> tuple[tuple[str, int], ...]:
-        """Return roles and positions of the computations that some attributes name."""
+        """Return role and position of the computations that some attributes name."""
         return tuple(
             (_ROLES.get(role, role), self._positions[name])
             for role, name in called
@@ -202,9 +202,9 @@ class _Builder:
         )
 
     def _describe_computations(self) -> None:
-        """Add what stands behind the closing brace of a computation to the label of its result.
+        """Add the attributes of a computation to the label of its result.
 
-        Not the thread that runs it, where its caller runs in the same or has named it.
+        Without its thread, if the caller runs in the same one or has named it.
         """
         graph, reader = self.graph, self._reader
         pairs = {
@@ -226,7 +226,7 @@ class _Builder:
     def _thread_of(
         self, caller: int | None, pairs: Mapping[int, tuple[tuple[str, str], ...]]
     ) -> str:
-        """Return the thread in which a caller has its computations run, as it is written."""
+        """Return the thread in which a caller runs its computations, as written."""
         if caller is None:
             return _MAIN_THREAD
         attributes = self._labels.parts[self.graph.label[caller]].attributes
@@ -236,7 +236,7 @@ class _Builder:
         return dict(pairs.get(self.graph.owner[caller], ())).get(_THREAD, _MAIN_THREAD)
 
     def _nodes_by_name(self, computation: int) -> Mapping[str, int]:
-        """Return the node that each name in a computation stands for; of a view what it views."""
+        """Return the node of each name in a computation; for a view the node behind it."""
         if self._names[0] != computation:
             graph, name = self.graph, self._module.columns.name
             found = {name(graph.rows[node]): node for node in graph.nodes[computation]}
@@ -246,7 +246,7 @@ class _Builder:
         return self._names[1]
 
     def _number_bodies(self) -> None:
-        """Give equal computations one number, whatever they call."""
+        """Number the computations, equal ones alike; callees do not count."""
         graph, bodies = self.graph, self._labels.bodies
         for nodes, link in zip(graph.nodes, self._operands.links, strict=True):
             labels = numbers_key(graph.label[nodes.start : nodes.stop])
@@ -261,7 +261,7 @@ class _Builder:
         attributes: AttributeText,
         called: tuple[tuple[str, str], ...],
     ) -> tuple[str, AttributeText, tuple[tuple[str, str], ...]]:
-        """Return opcode, attributes and calls of an async operation as sugar prints them."""
+        """Return opcode, attributes and calls of an async operation as in sugar."""
         for part in called if _starts(opcode) else ():
             found = self._wrapped.get(self._positions.get(part[1], -1))
             if found is None:
@@ -278,7 +278,7 @@ class _Builder:
         return opcode, attributes, called
 
     def _find_wrapped(self) -> Iterator[tuple[int, tuple[str, AttributeText]]]:
-        """Yield the computations of one operation on their parameters that an async-start calls."""
+        """Yield the computations of a single operation that an async-start wraps."""
         module = self._module
         calls = module.links.calls
         for row, position in zip(calls.rows, calls.places, strict=True):

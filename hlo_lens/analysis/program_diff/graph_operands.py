@@ -22,28 +22,28 @@ if TYPE_CHECKING:
 Link: TypeAlias = "tuple[object, ...]"
 """Number of operands of each node of a computation, the operands, and the result, by position.
 
-Equal for two computations whose nodes take the same from each other, one by one.
+Equal for two computations with the same edges, node by node.
 """
 
 _INDEX = ", index="
 _VIEW = -2
-"""Stands for the node of a row that is a view."""
+"""Node of a row that is a view."""
 
 _LARGE = 1 << 12
-"""Texts of more bytes are kept as a digest."""
+"""Keys of more bytes are stored as a digest."""
 
 
 class GraphOperands:
-    """Fills the nodes of a graph, computation by computation.
+    """Nodes, operands and views of a graph, filled computation by computation.
 
     Args:
         graph: The graph, still empty.
-        without: Positions of computations that are not part of it.
+        without: Positions of computations that have no nodes.
 
     Attributes:
-        node_of: Node of each row; negative for a row that is none.
-        links: Of each computation.
-        views: Places in `ProgramGraph.views` of those of each computation.
+        node_of: Node of each row; negative for a row without node.
+        links: Link of each computation.
+        views: Range in `ProgramGraph.views` of the views of each computation.
         view_rows: Rows of all views.
     """
 
@@ -105,7 +105,7 @@ class GraphOperands:
         rows: Sequence[int],
         operands: Sequence[tuple[int, ...]],
     ) -> None:
-        """Add the nodes and views of a computation; those of one without rows are none."""
+        """Add the nodes and views of some rows of a computation."""
         graph, node_of = self._graph, self.node_of
         first = len(graph.operands)
         graph.operands.extend(operands[row] for row in rows if node_of[row] >= 0)
@@ -126,7 +126,7 @@ class GraphOperands:
         self.links.append((numbers_key(map(len, own)), numbers_key(relative), indices, root, index))
 
     def _behind(self, row: int, index: ShapeIndex) -> tuple[int, ShapeIndex]:
-        """Return the node whose result an element of a row is, and which element of it."""
+        """Return the node behind an element of a row, and the tuple index into its result."""
         if self.node_of[row] != _VIEW:
             return self.node_of[row], index
         node, outer = self._viewed[row]
@@ -135,7 +135,7 @@ class GraphOperands:
     # ---- views ---------------------------------------------------------------------------------
 
     def _resolve_views(self) -> None:
-        """Find the node and index behind each view; those that take each other have none."""
+        """Find the node and index behind each view; views in a cycle have none."""
         viewed, node_of = self._viewed, self.node_of
         for start in self.view_rows:
             path: dict[int, ShapeIndex] = {}
@@ -161,7 +161,7 @@ class GraphOperands:
         return (operands[0], elements[0]) if operands else (NOTHING, ())
 
     def _own_index(self, row: int) -> ShapeIndex:
-        """Return which element a view takes of its operand."""
+        """Return the tuple index of a view."""
         columns = self._graph.module.columns
         text, base = columns.source.text, row * STRIDE
         start, end = columns.spans[base + OPERANDS_END] + 1, columns.spans[base + END]
@@ -178,6 +178,6 @@ class GraphOperands:
 
 
 def numbers_key(numbers: Iterable[int]) -> bytes:
-    """Return numbers as bytes, equal for equal ones; a digest where they are many."""
+    """Return numbers as bytes, equal for equal ones; a digest if they are many."""
     data = array("i", numbers).tobytes()
     return data if len(data) < _LARGE else blake2b(data, digest_size=16).digest()

@@ -1,6 +1,6 @@
-"""Bodies that a text prints inside the instruction that calls them, and once more for themselves.
+"""Computations printed inside the calling instruction and once more as computations.
 
-XLA's canonical and fingerprint styles print so (hlo_computation.cc, Print, in nested computations).
+XLA's canonical and fingerprint styles do so (hlo_computation.cc, Print, in nested computations).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def share_bodies(graph: ProgramGraph) -> None:
-    """Have instructions call the computations that stand for themselves, not their copies in place.
+    """Let instructions call the separate computations instead of their inline copies.
 
-    Each copy is taken for another of those that are equal to it, as long as there are any; what is
-    printed in place alone stays as it is.
+    Each copy is replaced by another of the computations equal to it, as long as there are any; a
+    body that is only printed inline stays.
     """
     computations = graph.module.computations
     if not any(computation.is_inline for computation in computations):
@@ -43,7 +43,7 @@ def share_bodies(graph: ProgramGraph) -> None:
 
 
 def _own(own: dict[int, list[int]], content: int, computation: int) -> int:
-    """Return the next computation of some content; the last of them again and again."""
+    """Return the next computation of some content, then always the last one."""
     left = own.get(content)
     if not left:
         return computation

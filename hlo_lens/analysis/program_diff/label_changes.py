@@ -1,4 +1,4 @@
-"""What differs between two labels, in words: opcode, shape, literal, attributes, configuration."""
+"""Differences of two labels in words: opcode, shape, literal, attributes, configuration."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 _LONGEST = 200
 _BARRIER = "barrier_config.id"
 SHAPE_WORDS = frozenset({"shape", "element type", "layout", "memory space", "tuple elements"})
-"""What differences of shapes are called."""
+"""Names of differences of shapes."""
 
 
 def label_changes(labels: Labels, mine: int, yours: int) -> Iterator[Change]:
-    """Yield what differs between two labels."""
+    """Yield the differences of two labels."""
     a, b = labels.parts[mine], labels.parts[yours]
     if a.opcode != b.opcode:
         yield Change(what="opcode", base=a.opcode, head=b.opcode)
@@ -41,7 +41,7 @@ def _cut(text: str) -> str:
 
 
 def shape_changes(mine: Shape | str, yours: Shape | str) -> Iterator[Change]:
-    """Yield what differs between two shapes, in words: element type, dimensions, layout."""
+    """Yield the differences of two shapes: element type, dimensions, layout."""
     if not isinstance(mine, Shape) or not isinstance(yours, Shape):
         yield Change(what="shape", base=str(mine) or None, head=str(yours) or None)
         return
@@ -60,7 +60,7 @@ def shape_changes(mine: Shape | str, yours: Shape | str) -> Iterator[Change]:
 
 
 def _tuple_changes(mine: Shape, yours: Shape) -> Iterator[Change]:
-    """Yield what differs between the elements of two tuples; equal changes once."""
+    """Yield the differences of the elements of two tuples; equal ones once."""
     a, b = mine.tuple_shapes, yours.tuple_shapes
     if mine.is_tuple != yours.is_tuple or len(a) != len(b):
         if mine.is_tuple and yours.is_tuple:
@@ -80,7 +80,7 @@ def _tuple_changes(mine: Shape, yours: Shape) -> Iterator[Change]:
 
 
 def _kind(shape: Shape) -> str:
-    """Return an array's shape; of a tuple only how many elements it has."""
+    """Return an array's shape, or the number of elements of a tuple."""
     if shape.is_tuple:
         return f"tuple of {len(shape.tuple_shapes)}"
     return shape.to_text(layout=False)
@@ -92,7 +92,7 @@ def _sizes(shape: Shape) -> str:
 
 
 def _layout(shape: Shape) -> str | None:
-    """Return a layout without its memory space, which is told apart."""
+    """Return a layout without its memory space, which is listed separately."""
     text = "" if shape.layout is None else str(shape.layout)
     return text.replace(f"S({shape.memory_space})", "").replace(":}", "}") or None
 
@@ -108,7 +108,7 @@ def _attribute_changes(
 
 
 def _value(value: tuple[object, str] | None) -> str | None:
-    """Return an attribute as written; of a channel only that there is one."""
+    """Return an attribute as written; for a channel only that there is one."""
     return None if value is None else _cut(value[1] or "yes")
 
 
@@ -127,7 +127,7 @@ def _config_changes(labels: Labels, mine: int, yours: int) -> Iterator[Change]:
                 head=None if after is None else _cut(after),
             )
         if differ:
-            return  # else they differ in what paths and values do not show: "1" is no 1
+            return  # else paths and values do not show the difference: "1" and 1
     yield Change(
         what="backend_config",
         base=None if a is None else _cut(a[1]),

@@ -1,9 +1,9 @@
-"""What an instruction says, without names and spellings, as one number per distinct meaning.
+"""Labels: the meaning of an instruction without names and spellings, one number per meaning.
 
-Both modules share the numbers, so that two instructions with equal labels compute the same from
-their operands. Left out are names, channel ids (whether there is one counts), metadata and origins;
-shardings, device groups and configurations count by what they mean, shapes with their layout, where
-a missing layout is the default one (xla/layout_util.cc, GetDefaultLayoutForRank).
+Both modules share the numbers: two instructions with equal labels compute the same from their
+operands. Names, channel ids (except whether there is one), metadata and origins do not count;
+shardings, device groups and configurations count by meaning, and shapes with their layout, where a
+missing layout is the default one (xla/layout_util.cc, GetDefaultLayoutForRank).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class AttributeText:
     """The attribute list of an instruction, in parts.
 
     Attributes:
-        key: Number of the meaning of all attributes but those below.
+        key: Number of the meaning of all attributes except those below.
         callees: Names of the computations that it calls, with the attribute that names each.
         controls: Names of its control predecessors.
         channel: Channel id as written; None for none.
@@ -55,7 +55,7 @@ class AttributeText:
 
 
 class LabelParts(NamedTuple):
-    """What one label says; the numbers are keys into `Labels`.
+    """Parts of one label; the numbers are keys into `Labels`.
 
     Attributes:
         opcode: Opcode as written.
@@ -73,22 +73,22 @@ class LabelParts(NamedTuple):
 
 
 class Labels:
-    """Numbers for meanings, the same for both modules.
+    """Numbers of meanings, the same for both modules.
 
     Args:
-        with_layouts: Whether layouts count; not where one text prints none.
+        with_layouts: Whether layouts count; not if one text prints none.
         with_shapes: Whether shapes count at all.
-        with_literals: Whether literals of more than ten elements count; not where one text has
+        with_literals: Whether literals of more than ten elements count; not if one text prints
             them as dots.
         with_scalars: Whether other literals count.
         with_configs: Whether backend configs count.
         with_controls: Whether control predecessors count.
 
     Attributes:
-        parts: What each label says.
-        shapes: Each shape; as text where it cannot be read.
-        attributes: Of each attribute list the meaning and the text of each attribute.
-        configs: Each backend config, as value and as text.
+        parts: Parts of each label.
+        shapes: Each shape; as text if it cannot be parsed.
+        attributes: Meaning and text of each attribute, for each attribute list.
+        configs: Value and text of each backend config.
         bodies: Numbers of whole computations (`ProgramGraph.bodies`).
     """
 
@@ -171,7 +171,7 @@ class Labels:
         if not self.with_scalars:
             return "{...}"
         plain = squeezed(text)
-        commas = plain.count(",") - plain.count("(")  # a complex number has one of its own
+        commas = plain.count(",") - plain.count("(")  # a complex number has a comma of its own
         if not self.with_literals and (plain == "{...}" or commas >= _LONG_LITERAL):
             return "{...}"
         return plain
@@ -198,7 +198,7 @@ class Labels:
         return known
 
     def _with_names(self, head: str, reader: HloReader) -> AttributeText:
-        """Return the parts of a list that names things; the rest is read once per distinct text."""
+        """Return the parts of a list with names; the rest is parsed once per distinct text."""
         callees: list[tuple[str, str]] = []
         controls: list[str] = []
         channel: str | None = None
@@ -228,7 +228,7 @@ class Labels:
     def attribute_list(
         self, pairs: tuple[tuple[str, str], ...], reader: HloReader
     ) -> tuple[AttributeText, int]:
-        """Return the same for a list that has been read."""
+        """Return the same for a parsed list."""
         config = next((value for name, value in pairs if name == "backend_config"), None)
         number = -1 if config is None else self.config(config, reader)
         return self._read(pairs, reader), number
@@ -270,7 +270,7 @@ class Labels:
         )
 
     def with_more(self, label: int, pairs: Iterable[tuple[str, str]], reader: HloReader) -> int:
-        """Return the number of a label that has some attributes more."""
+        """Return the number of a label with additional attributes."""
         parts = self.parts[label]
         found = dict(self.attributes[parts.attributes])
         for name, value in pairs:
@@ -278,7 +278,7 @@ class Labels:
         return self.label(parts._replace(attributes=self._key(found)))
 
     def _key(self, found: Mapping[str, tuple[Hashable, str]]) -> int:
-        """Return the number of what some attributes mean together."""
+        """Return the number of the meaning of some attributes."""
         meaning = frozenset((name, value) for name, (value, _) in found.items())
         key = self._attribute_keys.setdefault(meaning, len(self.attributes))
         if key == len(self.attributes):
@@ -318,12 +318,12 @@ class Labels:
 
 
 _SHAPED = frozenset({"operand_layout_constraints", "outfeed_shape"})
-"""Attributes that hold shapes."""
+"""Attributes that contain shapes."""
 
 _LONG_LITERAL = 10
 """Literals of more elements are printed as dots. Source: literal printing in HloPrintOptions."""
 
 
 def _nameless(match: re.Match[str]) -> str:
-    """Return an attribute without its name: a mark for a called computation or a channel."""
+    """Return an attribute with a mark instead of the computation or channel."""
     return f"{match[1] or match[3] or match[5]}=_"

@@ -1,4 +1,4 @@
-"""Who is who in two programs."""
+"""Matching of two programs: the partner of each node and computation."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True, eq=False)
 class Matching:
-    """Who is who. Nodes and computations without a partner have -1.
+    """Partners of nodes and computations; -1 for none.
 
     Attributes:
         head_of: For each node of the base, its partner.
         base_of: For each node of the head, its partner.
         head_computation: For each computation of the base, its partner.
         base_computation: For each computation of the head, its partner.
-        base_up: Fingerprints of what each node of the base computes; one more for unknown operands.
+        base_up: Fingerprint up of each node of the base; one more for unknown operands.
         head_up: The same of the head.
-        base_down: Fingerprints of what becomes of each node of the base in its computation.
+        base_down: Fingerprint down of each node of the base.
         head_down: The same of the head.
-        base_content: Fingerprints of whole computations of the base.
+        base_content: Fingerprint of each computation of the base.
         head_content: The same of the head.
-        moved: Nodes of the base whose partner is in a computation that is not its own's partner.
-        whole: Computations of the base whose partner says and calls the same, node by node.
+        moved: Nodes of the base whose partner is not in the partner of their computation.
+        whole: Computations of the base that equal their partner, node by node, callees included.
     """
 
     head_of: list[int]

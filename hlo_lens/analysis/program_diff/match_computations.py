@@ -1,4 +1,4 @@
-"""Which instruction of a computation is which of another; the steps are those of `matching`."""
+"""Matching of the instructions of two computations, in the steps of `matching`."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 
 class NodeMatcher:
-    """Matches the nodes of computations. The two sides are called *mine* (the base) and *yours*.
+    """Matcher of nodes of computations. The sides are *mine* (the base) and *yours* (the head).
 
     Args:
         graphs: Base and head.
         prints: Their fingerprints.
-        result: Who is who so far; what is found is added.
+        result: The matching so far; new partners are added.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class NodeMatcher:
         self._fresh.clear()
 
     def _by_path(self, left: Left) -> None:
-        """Match what is left by label and operation path, then by opcode and path."""
+        """Match the rest by label and operation path, then by opcode and path."""
         for key, accepts in ((label_and_path, same_label), (opcode_and_path, same_opcode)):
             for mode in ("unique", "any", "equal"):
                 if not left:
@@ -98,7 +98,7 @@ class NodeMatcher:
         self._match_left(left, bare(self.base, "opcode"), bare(self.head, "opcode"), "unique")
 
     def _match_whole(self, mine: int, yours: int) -> bool:
-        """Match two computations that say and call the same, unless some of them is matched."""
+        """Match two equal computations node by node, unless some node is matched."""
         if self._mine.whole[mine] != self._yours.whole[yours]:
             return False
         result, a, b = self.result, self.base.nodes[mine], self.head.nodes[yours]
@@ -114,12 +114,12 @@ class NodeMatcher:
         return True
 
     def _match_once(self, left: Left, keys: Keys) -> None:
-        """Match what has equal numbers that no other has."""
+        """Match nodes with equal numbers that are unique on both sides."""
         if left:
             self._match_all(left, singles(left.nodes(0), left.nodes(1), keys))
 
     def _match_equal(self, left: Left, up: Keys, down: Keys) -> bool:
-        """Match what is equal up and down, in order; return whether anything is."""
+        """Match nodes with equal fingerprints up and down; return whether there are any."""
         if not left:
             return False
         keys = [
@@ -131,7 +131,7 @@ class NodeMatcher:
         return bool(pairs)
 
     def _match_left(self, left: Left, mine: Key, yours: Key, mode: str) -> None:
-        """Match what has equal keys; None is no key."""
+        """Match nodes with equal keys; None is no key."""
         if left:
             self._match_all(left, by_key(left.nodes(0), left.nodes(1), mine, yours, mode))
 
@@ -145,7 +145,7 @@ class NodeMatcher:
             left.update()
 
     def _trim(self, mine: range, yours: range) -> None:
-        """Match what is equal from the start on, and from the end on."""
+        """Match equal nodes from the start, and from the end."""
         a, b = mine.start, yours.start
         self._same_run(a, b, 1, min(len(mine), len(yours)))
         self._same_run(mine.stop - 1, yours.stop - 1, -1, min(len(mine), len(yours)))
@@ -165,7 +165,7 @@ class NodeMatcher:
     # ---- neighbourhood -------------------------------------------------------------------------
 
     def _spread(self, left: Left, accepts: Accepts) -> None:
-        """Match neighbours of what is matched: operands at one place, users of one kind."""
+        """Match neighbours of matched nodes: operands at one place, users of one kind."""
         if not left or left.spread.get(accepts) == self._matched:
             self._fresh.clear()
             return
@@ -214,7 +214,7 @@ class NodeMatcher:
             self.match(x, y)
 
     def _beside(self, side: int, key: Key) -> Key:
-        """Return a key that also tells the partners of the operands; None where none has one."""
+        """Return a key with the partners of the operands; None if no operand has one."""
         graph = (self.base, self.head)[side]
         head_of, base_of = self.result.head_of, self.result.base_of
 
@@ -232,7 +232,7 @@ class NodeMatcher:
     # ---- another opcode in one place -----------------------------------------------------------
 
     def _replaced(self, left: Left) -> None:
-        """Match what took the place of something else: same operands or users, or same path."""
+        """Match nodes that replaced another: same operands or users, or same path."""
         if not left:
             return
         self._match_left(
@@ -247,9 +247,9 @@ class NodeMatcher:
         self._match_left(left, general_path(self.base), general_path(self.head), "unique")
 
     def _place_key(self, left: Left, side: int) -> Key:
-        """Return a key of what a node stands between: its matched operands and users.
+        """Return a key of the position of a node: its matched operands and users.
 
-        The result of a computation, which nothing uses there, stands at its end.
+        The result of a computation has the end as its user.
         """
         graph = (self.base, self.head)[side]
         users = left.users(side)

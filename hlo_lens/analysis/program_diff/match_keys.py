@@ -1,4 +1,4 @@
-"""By what instructions of two programs can be known as the same."""
+"""Keys used to match instructions of two programs."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.shape import ShapeIndex
 
 Accepts: TypeAlias = "Callable[[ProgramGraph, int], Hashable]"
-"""Key of a node of a graph by which neighbours of partners are known."""
+"""Function that returns the key of a neighbour of a partner."""
 
 _NUMBER = re.compile(r"\d+")
 _LOOP = re.compile(r"while/(?:body/|cond/)?|closed_call/|checkpoint/|rematted_computation/")
-"""What JAX puts into the path of an operation for the loop around it."""
+"""Parts of an operation path that JAX adds for the loop around the operation."""
 
 _WIDE = 16
-"""Operands beyond this many are not told apart by their place when users are matched."""
+"""Most operands of a user that are distinguished by place when users are matched."""
 
 TRIVIAL = opcodes_where(lambda traits: traits.is_trivial)
-"""Opcodes that are everywhere: two of them are no evidence that one moved."""
+"""Frequent opcodes: a match of two is no evidence that one moved."""
 
 
 def same_label(graph: ProgramGraph, node: int) -> Hashable:
-    """Return a key of neighbours that do the same."""
+    """Return a key of neighbours: the label."""
     return graph.label[node]
 
 
 def same_opcode(graph: ProgramGraph, node: int) -> Hashable:
-    """Return a key of neighbours of one opcode and operation path."""
+    """Return a key of neighbours: opcode and operation path."""
     return graph.opcode(node), graph.hint(node)
 
 
 def use(graph: ProgramGraph, user: int, node: int, accepts: Accepts) -> Hashable:
-    """Return a key of a user of a node: what it is, and at which place it takes the node."""
+    """Return a key of a user of a node: its own key, and the operand number of the node."""
     key = accepts(graph, user)
     operands = graph.operands[user]
     if key is None or len(operands) > _WIDE:
@@ -50,17 +50,17 @@ def use(graph: ProgramGraph, user: int, node: int, accepts: Accepts) -> Hashable
 
 
 def label_and_path(graph: ProgramGraph) -> Key:
-    """Return a key of nodes that do the same for one operation of the program."""
+    """Return a key of nodes: label and operation path."""
     return lambda node: (graph.label[node], graph.hint(node))
 
 
 def opcode_and_path(graph: ProgramGraph) -> Key:
-    """Return a key of nodes of one opcode for one operation of the program."""
+    """Return a key of nodes: opcode and operation path."""
     return lambda node: (graph.opcode(node), graph.hint(node)) if graph.hint(node) else None
 
 
 def bare(graph: ProgramGraph, by: str) -> Key:
-    """Return a key without the operation path; by opcode and sizes only where there is no path."""
+    """Return a key without the operation path; by opcode and sizes only for nodes without path."""
 
     def key(node: int) -> Hashable:
         if graph.opcode(node) in TRIVIAL:
@@ -73,7 +73,7 @@ def bare(graph: ProgramGraph, by: str) -> Key:
 
 
 def _sizes(graph: ProgramGraph, node: int) -> Hashable:
-    """Return the sizes of a result, of a tuple the number of its elements."""
+    """Return the dimensions of a result, or the number of elements of a tuple."""
     shape = graph.labels.shapes[graph.labels.parts[graph.label[node]].shape]
     if isinstance(shape, str):
         return shape
@@ -81,7 +81,7 @@ def _sizes(graph: ProgramGraph, node: int) -> Hashable:
 
 
 def general_path(graph: ProgramGraph) -> Key:
-    """Return a key of nodes of one opcode for operations that differ in numbers alone."""
+    """Return a key of nodes: opcode, and operation path without numbers."""
 
     def key(node: int) -> Hashable:
         if graph.opcode(node) in TRIVIAL or not graph.hint(node):
@@ -102,7 +102,7 @@ def number(graph: ProgramGraph) -> Key:
 
 
 def collective_and_path(graph: ProgramGraph) -> Key:
-    """Return a key of collectives, of whatever kind, for one operation of the program."""
+    """Return a key of collectives of any kind: operation path."""
 
     def key(node: int) -> Hashable:
         if opcode_traits(graph.opcode(node)).collective_kind is None:
@@ -113,9 +113,9 @@ def collective_and_path(graph: ProgramGraph) -> Key:
 
 
 def path_alone(graph: ProgramGraph) -> Key:
-    """Return a key of what is not trivial by its operation of the program.
+    """Return a key of nodes that are not trivial: operation path, and whether it is a fusion.
 
-    A fusion is called after its result, which is inside: none is taken for anything else.
+    A fusion has the path of its result, which is inside: it never matches another opcode.
     """
 
     def key(node: int) -> Hashable:
@@ -128,7 +128,7 @@ def path_alone(graph: ProgramGraph) -> Key:
 
 
 def collective_alone(graph: ProgramGraph, by: str) -> Key:
-    """Return a key of collectives by kind, or by opcode, element type and whether a tuple."""
+    """Return a key of collectives: kind, or opcode, element type and whether it is a tuple."""
 
     def key(node: int) -> Hashable:
         parts = graph.labels.parts[graph.label[node]]
@@ -142,11 +142,11 @@ def collective_alone(graph: ProgramGraph, by: str) -> Key:
 
 
 def moved_keys(*, is_between: bool) -> Iterator[tuple[Callable[[ProgramGraph], Key], str]]:
-    """Yield by what instructions are known again in another computation, the surest first.
+    """Yield the keys of moved instructions and the modes of matching, the strictest first.
 
-    By label and operation path, loops in the path aside; collectives also by kind and path, by
-    label, and by kind, device groups and element type, where there are equally many. Between a
-    fusion and what is not one by the first, and by opcode and path where they are alone.
+    Keys are label and operation path without loops; for collectives also kind and path, label, and
+    kind, device groups and element type, if both sides have equally many. Between a fusion and
+    other computations: the first key, then opcode and path if unique.
     """
     yield _moved_by_label, "any"
     if is_between:
@@ -203,7 +203,7 @@ def _without_loops(path: str) -> str:
 
 
 def embedded_computations(graph: ProgramGraph) -> set[int]:
-    """Return the computations that run as part of what calls them: fusions, reducers."""
+    """Return the computations that are part of their caller: fusions, reducers."""
     return {
         computation
         for node, called in graph.callees.items()
@@ -213,11 +213,10 @@ def embedded_computations(graph: ProgramGraph) -> set[int]:
 
 
 def moved_places(graph: ProgramGraph) -> tuple[Set[int], Set[int], Set[int], Set[int]]:
-    """Return what runs by itself, what is embedded, and what of both the entry runs.
+    """Return the nodes outside and inside embedded computations, then those that the entry runs.
 
-    Of what is embedded the last is of fusions alone, not of reducers.
-
-    Between the last two an instruction moves that is fused, or is no longer.
+    The last set contains only nodes of fusions, not of reducers. A node that was fused, or is no
+    longer fused, moves between the last two sets.
     """
     inner, reached = embedded_computations(graph), graph.reachable()
     outer = set(range(len(graph.nodes))) - inner
@@ -231,7 +230,7 @@ def moved_places(graph: ProgramGraph) -> tuple[Set[int], Set[int], Set[int], Set
 
 
 def operands_of(graph: ProgramGraph, node: int) -> Iterator[tuple[int, ShapeIndex]]:
-    """Yield the operands of a node, each with the element of it that is taken."""
+    """Yield the operands of a node, each with its tuple index."""
     operands = graph.operands[node]
     return zip(operands, graph.indices.get(node) or ((),) * len(operands), strict=True)
 
@@ -255,10 +254,10 @@ def computation_names(graph: ProgramGraph) -> list[str]:
 def entry_parameters(
     base: ProgramGraph, head: ProgramGraph
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Return tokens for the parameters of the entry that are partners: two nodes, one token.
+    """Return tokens for the parameters of the entry: partners have the same token.
 
-    By name, where the text gives names that are the only ones; then, if there are more or fewer, by
-    shape and what uses them; then by number and shape, by shape in order, and by number.
+    Matched by name, if names are unique; then, if the numbers of parameters differ, by shape and
+    users; then by number and shape, by shape in order, and by number.
     """
     mine, yours = base.parameters_of(base.entry), head.parameters_of(head.entry)
     pairs: list[tuple[int, int]] = []
@@ -292,7 +291,7 @@ def _parameter_name(graph: ProgramGraph, nodes: Sequence[int]) -> Key:
 
 
 def _used_by(graph: ProgramGraph, nodes: Sequence[int]) -> Key:
-    """Return a key of parameters of the entry: shape, and what takes them together with what."""
+    """Return a key of parameters of the entry: shape, users, and other operands of these."""
     wanted = frozenset(nodes)
     labels = graph.label
     uses: dict[int, list[int]] = {node: [] for node in nodes}

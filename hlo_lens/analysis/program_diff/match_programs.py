@@ -1,21 +1,21 @@
-"""Which instruction of one program is which of another: who is who, nothing more.
+"""Matching of the instructions and computations of two programs.
 
-Computations are matched by role, the entry first: what a matched instruction calls is matched with
-what its partner calls. In two matched computations the instructions are matched in this order, each
-step only among what is left:
+Computations are matched by role, the entry first: callees of a matched instruction are matched with
+those of its partner. The instructions of two matched computations are matched in these steps, each
+among the unmatched:
 
-1. equal fingerprints up (what an instruction computes, from the parameters on) and down (what
-   becomes of it, to the results): equal subgraphs, in text order where there are several;
-2. a fingerprint up or down that is the only one of its kind on both sides, then their
-   neighbourhood: operands at one place and users of one kind of what is matched;
-3. what is left of equal fingerprints up, in order;
-4. one label and operation path, then one opcode and operation path, each first among neighbours of
-   what is matched, then where they are alone, then in order;
-5. another opcode at one place: same operands, same users, or the only ones of their path.
+1. equal fingerprints up (what an instruction computes, from the parameters on) and down (its users,
+   to the results): equal subgraphs, in text order if there are several;
+2. a fingerprint up or down that is unique on both sides, then the neighbourhood of matched nodes:
+   operands at one place and users of one kind;
+3. remaining equal fingerprints up, in order;
+4. equal label and operation path, then equal opcode and operation path, each first among neighbours
+   of matched nodes, then if unique, then in order;
+5. another opcode at one place: same operands, same users, or unique by path.
 
-What is left at the end is matched across computations: moved. Fingerprints are hashes; all that is
-matched is compared afterwards, so that a collision cannot hide a difference. Everything is linear
-in nodes and edges, sorting aside; the order of the arguments does not matter.
+The rest is matched across computations: moved instructions. Fingerprints are hashes; all partners
+are compared afterwards, so that a collision cannot hide a difference. Everything except sorting is
+linear in nodes and edges; the order of the arguments does not matter.
 
 The steps follow xla/hlo/tools/hlo_diff (GumTree), with hashing where that searches for candidates.
 """
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
 
 
 def matching(base: ProgramGraph, head: ProgramGraph) -> Matching:
-    """Return who is who in two programs, whose graphs share labels and hints."""
+    """Return the matching of two programs whose graphs share labels and hints."""
     return _Matcher(base, head).result
 
 
 class _Matcher:
-    """Finds who is who. The two sides are called *mine* (the base) and *yours*."""
+    """Matcher of two programs. The sides are *mine* (the base) and *yours* (the head)."""
 
     def __init__(self, base: ProgramGraph, head: ProgramGraph) -> None:
         self.base = base
@@ -93,7 +93,7 @@ class _Matcher:
         (self._equal if is_equal else self._unequal).append((mine, yours, callers))
 
     def _run(self) -> None:
-        """Match the computations that wait, equal ones first, and what they lead to."""
+        """Match the waiting computations, equal ones first, and those that they call."""
         result = self.result
         while self._equal or self._unequal:
             mine, yours, callers = (self._equal or self._unequal).popleft()
@@ -120,9 +120,9 @@ class _Matcher:
                 self._pair(mine, other[place][1], (node, partner))
 
     def _seed(self, mine: int, yours: int, callers: tuple[int, int]) -> None:
-        """Match parameters by what the callers give them, where that is not in the same order.
+        """Match parameters by the operands of the callers, if these are in another order.
 
-        Not where the computations are equal: then it is the callers that differ.
+        Not if the computations are equal: then only the callers differ.
         """
         a, b = callers
         if self._mine.content[mine] == self._yours.content[yours]:
@@ -145,10 +145,10 @@ class _Matcher:
                 self._nodes.match(x, y)
 
     def _pair_the_rest(self) -> None:
-        """Match computations that no matched instruction led to: by content, then by name.
+        """Match computations that no matched instruction calls: by content, then by name.
 
-        Not those of instructions without a partner, which came or went with them; but for those of
-        what the entry does not run, which may call one another in a circle.
+        Computations of instructions without a partner were added or removed with these and are
+        left out, except those that the entry does not run, which may call each other in a cycle.
         """
         names = computation_names(self.base), computation_names(self.head)
         for mine, yours in ((self._mine.content, self._yours.content), names):
@@ -181,10 +181,10 @@ class _Matcher:
     # ---- across computations -------------------------------------------------------------------
 
     def _across(self) -> None:
-        """Match what is left in computations that are not partners: it moved.
+        """Match the rest across computations that are not partners: moved instructions.
 
-        First what runs by itself, with what it calls; then what lies in fusions and reducers; then
-        what went into a fusion, or out of one.
+        First instructions outside embedded computations, with their callees; then those in fusions
+        and reducers; then those that moved into a fusion, or out of one.
         """
         sides = (self.base, self.result.head_of), (self.head, self.result.base_of)
         left = [[n for n, partner in enumerate(partners) if partner < 0] for _, partners in sides]
@@ -203,7 +203,7 @@ class _Matcher:
             self._run()
 
     def _moved(self, pairs: Sequence[tuple[int, int]]) -> None:
-        """Match what moved, unless it did not, and have what it calls matched."""
+        """Match moved instructions whose computations are not partners, and their callees."""
         for mine, yours in pairs:
             partner = self.result.head_computation[self.base.owner[mine]]
             if partner == self.head.owner[yours]:

@@ -1,4 +1,4 @@
-"""How the metadata of two partners differs: in names, in numbers of frames, or in what it says."""
+"""Differences of the metadata of two partners: names, frame numbers, or content."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.module import HloModule
 
 Found: TypeAlias = tuple[Noise, str, "str | None", "str | None"]
-"""A kind of noise, what differs, and how it is in base and head."""
+"""A kind of noise, the property that differs, and its values in base and head."""
 
 _FRAME_NUMBER = re.compile(r"\bstack_frame_id=(\d{1,9})\b")
 _FRAME = re.compile(r"\s*stack_frame_id=\d+")
@@ -25,7 +25,7 @@ _LONGEST_NUMBER = 9
 
 
 class MetadataNoise:
-    """Tells how metadata differs; call stacks are compared once per pair of frames.
+    """Comparison of metadata; call stacks are compared once per pair of frames.
 
     Args:
         base: Module of the base.
@@ -39,7 +39,7 @@ class MetadataNoise:
         self._places: dict[str, Found | None] = {}
 
     def found(self, mine: str, yours: str) -> Found:
-        """Return the kind of noise in two ``metadata`` values that are not the same."""
+        """Return the kind of noise of two different ``metadata`` values."""
         before, after = without_names(mine), without_names(yours)
         if before == after:
             return Noise.NAMES, "scheduling_name", mine or None, yours or None
@@ -49,7 +49,7 @@ class MetadataNoise:
         return Noise.METADATA, "metadata", mine or None, yours or None
 
     def frames(self, text: str) -> Iterator[Found]:
-        """Yield that one number of a frame is another place in modules with unequal tables."""
+        """Yield noise if one frame number is two places in modules with different tables."""
         number = _FRAME_NUMBER.search(text)
         if number is None:
             return
@@ -64,7 +64,7 @@ class MetadataNoise:
             yield found
 
     def _frames_alone(self, before: str, after: str) -> tuple[str, str] | None:
-        """Return the numbers of the frames, where metadata differs in nothing else."""
+        """Return the frame numbers, if the metadata differs in nothing else."""
         a, b = before.rfind(_FRAME_KEY), after.rfind(_FRAME_KEY)
         if a >= 0 and b >= 0:  # the last field, as XLA prints it
             one, other = before[a + len(_FRAME_KEY) : -1], after[b + len(_FRAME_KEY) : -1]
@@ -88,7 +88,7 @@ class MetadataNoise:
 
 
 def without_names(text: str) -> str:
-    """Return metadata without the names that the scheduler and the deduplicator give.
+    """Return metadata without the names set by the scheduler and the deduplicator.
 
     >>> without_names('{op_name="f" scheduling_name="add.3" stack_frame_id=1}')
     '{op_name="f" stack_frame_id=1}'

@@ -1,9 +1,9 @@
-"""What changed about a whole module: its header.
+"""Changes of the header of a module.
 
-Donation is told by parameter, those that are partners counting as one, whatever their numbers; one
-that came or went has lost or gained nothing. The index of the output counts only where both
-programs have equally many. Layouts of the entry are told where they do not follow from parameters
-and result (`entry_layouts`), all else as `module_header` has it.
+Donations are compared by parameter: partners count as one, whatever their numbers, and an added or
+removed parameter has lost or gained nothing. The index of the output counts only if both programs
+have equally many. Layouts of the entry are compared if they do not follow from parameters and
+result (`entry_layouts`), all other fields as in `module_header`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def module_changes(base: ProgramGraph, head: ProgramGraph, found: Matching) -> Iterator[Change]:
-    """Yield what changed about the module, donations first."""
+    """Yield the changes of the module, donations first."""
     partners = _Parameters(base, head, found)
     yield from _donations(base, head, partners)
     yield from _layouts(base, head, partners)
@@ -42,9 +42,9 @@ def module_changes(base: ProgramGraph, head: ProgramGraph, found: Matching) -> I
 def _follows_arity(
     before: str | None, after: str | None, graphs: tuple[ProgramGraph, ProgramGraph]
 ) -> bool:
-    """Return whether two lists have the same values, one for each parameter or result.
+    """Return whether two lists have equal values, one for each parameter or result.
 
-    Such is what JAX says of each: that there are more or fewer is told elsewhere.
+    JAX prints such lists; a change of their length is reported elsewhere.
     """
     if before is None or after is None:
         return False
@@ -56,7 +56,7 @@ def _follows_arity(
 
 
 def _arities(module: HloModule) -> tuple[int, int]:
-    """Return how many arrays the parameters and the result have."""
+    """Return the number of arrays of the parameters and of the result."""
     shapes = [parameter.shape for parameter in module.entry.parameters]
     root = module.entry.root
     result = None if root is None else root.shape
@@ -65,17 +65,17 @@ def _arities(module: HloModule) -> tuple[int, int]:
 
 
 class _Parameters:
-    """Who is who among the parameters of two programs, and what they are called.
+    """Partners among the parameters of two programs, and their names.
 
     Args:
         base: Graph of the base.
         head: Graph of the head.
-        found: Who is who.
+        found: The matching of both.
 
     Attributes:
         partners: Number of a parameter of the base to that of the head.
-        pairs: Number to what stands for both partners, of base and head.
-        names: Number to what it is called, of both.
+        pairs: Number to the key of a pair of partners, of base and head.
+        names: Number to name, of base and head.
     """
 
     def __init__(self, base: ProgramGraph, head: ProgramGraph, found: Matching) -> None:
@@ -94,7 +94,7 @@ class _Parameters:
 
 
 def _layouts(base: ProgramGraph, head: ProgramGraph, found: _Parameters) -> Iterator[Change]:
-    """Yield the layouts that the header demands otherwise of parameters and result."""
+    """Yield the changed header layouts of parameters and result."""
     mine, yours = entry_shapes(base), entry_shapes(head)
     for number, partner in (*found.partners.items(), (RESULT, RESULT)):
         if number in mine and partner in yours:
@@ -103,7 +103,7 @@ def _layouts(base: ProgramGraph, head: ProgramGraph, found: _Parameters) -> Iter
 
 
 class _Donation(NamedTuple):
-    """A buffer that is donated: of what, how, and whether its parameter has lost its partner."""
+    """A donated buffer: key, kind, and whether its parameter has no partner."""
 
     label: str
     how: str
@@ -111,7 +111,7 @@ class _Donation(NamedTuple):
 
 
 def _donations(base: ProgramGraph, head: ProgramGraph, found: _Parameters) -> Iterator[Change]:
-    """Yield the buffers of parameters that outputs take over no longer, or now, or elsewhere."""
+    """Yield the donations that were lost, gained or changed."""
     with_output = _output_count(base.module) == _output_count(head.module)
     for what, read in (("input_output_alias", _aliases), ("buffer_donor", _donors)):
         mine = dict(_by_parameter(found, 0, read(base.module, with_output)))
@@ -133,12 +133,12 @@ def _donations(base: ProgramGraph, head: ProgramGraph, found: _Parameters) -> It
 def _by_parameter(
     found: _Parameters, side: int, donated: Mapping[tuple[int, ShapeIndex], str]
 ) -> Iterator[tuple[Hashable, _Donation]]:
-    """Yield what is donated by pair of parameters; by number where a text lacks their line."""
+    """Yield the donations by pair of parameters; by number if a text lacks their line."""
     names, others, pairs = found.names[side], found.names[1 - side], found.pairs[side]
     for (number, index), how in donated.items():
         pair = pairs.get(number)
         if pair is None and number in names and number in others:
-            continue  # which came or went, and another has its number
+            continue  # added or removed, and another parameter has its number
         place = f"{{{','.join(map(str, index))}}}" if index else ""
         label = f"{names.get(number, f'parameter {number}')}{place}"
         key = (pair, number if pair is None else None, index)
@@ -167,7 +167,7 @@ def _output_count(module: HloModule) -> int:
 
 
 def _parameter_names(graph: ProgramGraph, numbers: Mapping[int, int]) -> dict[int, str]:
-    """Return what a parameter is called by its number: by the framework, else by its number."""
+    """Return the name of each parameter by number: the framework's, else the number."""
     found = {}
     for number, node in numbers.items():
         metadata = graph.instruction(node).metadata

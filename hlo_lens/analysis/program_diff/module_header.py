@@ -1,7 +1,7 @@
-"""What the header of a module says of the program, as texts that are equal for equal meanings.
+"""Header fields of a module, as texts that are equal for equal meanings.
 
-The same for all who compare it: `module_changes`, and fingerprints of programs. Aliases, donors and
-layouts of the entry are told by parameter; where a header has a gap they count as written, too.
+Used by `module_changes` and by digests of programs. Aliases, donors and layouts of the entry are
+compared by parameter; if a header has a gap they also count as written.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _FLAG = "is_scheduled"
 _READ = ("input_output_alias", "buffer_donor", "entry_computation_layout", "frontend_attributes")
 _NO_MEANING = frozenset({"debug_attributes", "origin_recovery_table"})
 _FINGERPRINTS = frozenset({"fingerprint_before_lhs"})
-"""Frontend attributes that say what the text is, not what the program does."""
+"""Frontend attributes about the text, without effect on the program."""
 
 
 def header_values(module: HloModule, *, as_written: bool) -> dict[str, str]:
-    """Return what the header says, by name; of the framework's attributes each by its own.
+    """Return the header fields by name; each frontend attribute has a name of its own.
 
     Args:
         module: The module.
-        as_written: Whether what is read elsewhere is here as well.
+        as_written: Whether fields that are compared elsewhere are included as well.
     """
     found = {name: str(getattr(module, name)) for name in _COUNTS}
     found[_FLAG] = str(module.is_scheduled).lower()
@@ -44,14 +44,14 @@ def header_values(module: HloModule, *, as_written: bool) -> dict[str, str]:
 
 
 def _is_usual(name: str, value: str) -> bool:
-    """Return whether a value is a count or a flag that has been read."""
+    """Return whether a value is a valid count or flag."""
     if name == _FLAG:
         return value in ("true", "false")
     return name in _COUNTS and value.isdecimal()
 
 
 def has_gap(module: HloModule) -> bool:
-    """Return whether something in the header could not be read."""
+    """Return whether a part of the header could not be read."""
     if not module.gaps:
         return False
     source = module.columns.source

@@ -1,4 +1,4 @@
-"""Differences in the text of two programs that are no difference of the programs."""
+"""Kinds of differences in the texts of two programs that do not change the program."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from enum import Enum
 
 
 class Noise(Enum):
-    """A kind of difference that is counted and ignored, unless it is to be heeded.
+    """A kind of difference that is counted and ignored, unless it is to count as a change.
 
-    The value is how it is named to people and on the command line.
+    The value is its name in reports and on the command line.
     """
 
     NAMES = "names"

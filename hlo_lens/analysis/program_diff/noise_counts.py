@@ -1,4 +1,4 @@
-"""What differs between partners and is no change: names, ids, metadata, order, spellings.
+"""Counts of differences of partners that are no change: names, ids, metadata, order, spellings.
 
 Each kind is counted by instructions (computations for `Noise.COMPUTATION_ORDER`); one instruction
 can count for several kinds.
@@ -37,20 +37,20 @@ _NAMING = re.compile(
     r"|(?:, *)?\bchannel_id=(?:-?\d+|_)"
 )
 _CHUNK = 4096
-"""Partners looked at together; what they say is held as text meanwhile."""
+"""Partners compared together; their texts are kept meanwhile."""
 
 _REMEMBERED = 20_000
-"""Distinct attribute lists whose plain form is kept."""
+"""Most distinct attribute lists whose plain form is kept."""
 
 
 class NoiseCount:
-    """Counts what is ignored, and tells what is heeded.
+    """Counter of ignored noise, which also returns noise that counts as change.
 
     Args:
         base: Graph of the base.
         head: Graph of the head.
         head_of: For each node of the base, its partner; -1 for none.
-        heed: Kinds that are changes.
+        heed: Kinds that count as changes.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class NoiseCount:
     def count(
         self, rows: tuple[Sequence[int], Sequence[int]], nodes: tuple[Sequence[int], Sequence[int]]
     ) -> None:
-        """Count what is ignored about partners; nothing may be heeded.
+        """Count the noise of partners, if no kind counts as change.
 
         Args:
             rows: Rows of partners, of base and head.
@@ -111,20 +111,20 @@ class NoiseCount:
             pair = (nodes[0][place], nodes[1][place]) if nodes[0] else None
             kinds = {found[0] for found in self._about(text[1:], other[1:], pair)}
             if mine[place] != yours[place]:
-                kinds.discard(self.name_kind(mine[place], yours[place]))  # which is counted
+                kinds.discard(self.name_kind(mine[place], yours[place]))  # counted by the caller
             for kind in kinds:
                 counts[kind] += 1
 
     # ---- one by one ----------------------------------------------------------------------------
 
     def changes(self, mine: int, yours: int) -> tuple[Change, ...]:
-        """Count what is ignored about two partners, and return what is not."""
+        """Count the ignored noise of two partners, and return the rest as changes."""
         return self.of_rows(self._base.rows[mine], self._head.rows[yours], (mine, yours))
 
     def of_rows(
         self, my_row: int, your_row: int, nodes: tuple[int, int] | None = None
     ) -> tuple[Change, ...]:
-        """Do the same for two rows; those of views have no nodes."""
+        """Do the same for two rows; views have no nodes."""
         a, b = self._base.module.columns, self._head.module.columns
         name, other = a.text(my_row, NAME, NAME_END), b.text(your_row, NAME, NAME_END)
         found: list[tuple[Noise, Change]] = []
@@ -138,12 +138,12 @@ class NoiseCount:
         return self.weighed(found)
 
     def name_kind(self, before: str, after: str) -> Noise:
-        """Return whether two names differ in more than the numbers at their ends."""
+        """Return the kind of noise of two names: numbers at their ends, or more."""
         same = before.rstrip(_NUMBER) == after.rstrip(_NUMBER)
         return Noise.IDS if same else Noise.NAMES
 
     def weighed(self, found: Sequence[tuple[Noise, Change]]) -> tuple[Change, ...]:
-        """Count each kind that is ignored once, and return what is heeded."""
+        """Count each ignored kind once, and return the noise that counts as change."""
         if not found:
             return ()
         for kind in {kind for kind, _ in found}:
@@ -208,7 +208,7 @@ class NoiseCount:
             yield Noise.CHANNEL_IDS, "channel_id", before, after
 
     def channel_changes(self, mine: int, yours: int) -> tuple[Change, ...]:
-        """Return that a send or recv now has its channel with others than before."""
+        """Return the change of a send or recv whose channel has other counterparts."""
         if mine not in self._channels:
             return ()
         before, after = self._base.channels[mine], self._head.channels[yours]
@@ -216,11 +216,11 @@ class NoiseCount:
 
     @property
     def mixed_channels(self) -> Collection[int]:
-        """Sends and recvs of the base whose channel is not one channel of the head."""
+        """Sends and recvs of the base whose channel is several channels in the head."""
         return self._channels
 
     def _mixed_channels(self, head_of: Sequence[int]) -> set[int]:
-        """Return sends and recvs of the base whose channel is not one channel of the head."""
+        """Return sends and recvs of the base whose channel is several channels in the head."""
         base, head = self._base, self._head
         forth: dict[str, set[str]] = {}
         back: dict[str, set[str]] = {}
@@ -245,7 +245,7 @@ def _texts(module: HloModule, rows: Sequence[int], first: int, last: int) -> lis
 
 
 def _config_noise(before: str | None, after: str | None) -> Noise:
-    """Return what differs between two backend configs that mean the same."""
+    """Return the kind of noise of two backend configs with the same meaning."""
     if before is None or after is None:
         return Noise.PRINTING
     same = sorted(_NUMBERS.findall(before)) == sorted(_NUMBERS.findall(after))
@@ -253,7 +253,7 @@ def _config_noise(before: str | None, after: str | None) -> Noise:
 
 
 def out_of_order(places: Sequence[int]) -> list[int]:
-    """Return the fewest positions of a sequence without which it is ascending.
+    """Return the fewest positions whose removal makes a sequence ascending.
 
     >>> out_of_order([0, 3, 1, 2])
     [1]

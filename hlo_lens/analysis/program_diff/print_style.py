@@ -1,7 +1,7 @@
-"""How a text prints a program: what it leaves out that another text of the same program has.
+"""Print style of a text: the parts that it leaves out and other texts of the program have.
 
-That a text has no backend configs, or no control predecessors, does not tell a style that leaves
-them out from a program without them: the style has to show in something else as well. Source:
+A text without backend configs or control predecessors is either of a style that leaves them out or
+of a program that has none: the style must show in something else as well. Source:
 HloPrintOptions (xla/hlo/ir/hlo_print_options.h): ShortParsable and Canonical leave out control
 dependencies together with percent signs, signatures and metadata; Canonical, and the fingerprints
 made from it, leave out backend configs too, and name instructions ``tmp_0``, ``tmp_1``.
@@ -27,7 +27,7 @@ _SCALAR_DOTS = re.compile(r"\[\](?:\{[^{}]*\})? constant\(\{\.\.\.\}\)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """What a text prints of a program.
+    """Parts of a program that a text prints.
 
     Attributes:
         has_sugar: Whether an async operation is printed as ``X-start``.
@@ -39,7 +39,7 @@ class Style:
         has_configs: Whether any instruction has a backend config.
         has_controls: Whether any instruction has control predecessors.
         is_short: Whether there are no percent signs, signatures and metadata.
-        is_canonical: Whether, besides, instructions have numbers for names.
+        is_canonical: Whether it is short and instructions have numbers for names.
     """
 
     has_sugar: bool
@@ -54,16 +54,16 @@ class Style:
     is_canonical: bool
 
     def leaves_out_configs(self, other: Style) -> bool:
-        """Return whether backend configs are what this style leaves out and another prints."""
+        """Return whether this style leaves out backend configs and another prints them."""
         return self.is_canonical and not other.is_canonical and not self.has_configs
 
     def leaves_out_controls(self, other: Style) -> bool:
-        """Return whether control predecessors are what this style leaves out."""
+        """Return whether this style leaves out control predecessors and another prints them."""
         return self.is_short and not other.is_short and not self.has_controls
 
 
 def style_of(module: HloModule) -> Style:
-    """Return what the text of a module prints."""
+    """Return the print style of a module's text."""
     text, spans = module.columns.source.text, module.columns.spans
     opcodes, shapes = module.opcodes.different, module.shape_texts.different
     start, end = (spans[0], spans[-1]) if spans else (0, 0)

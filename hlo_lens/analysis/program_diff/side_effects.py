@@ -1,4 +1,4 @@
-"""What two equal instructions may each compute otherwise: random numbers, input, side effects."""
+"""Impure instructions, of which two equal ones may differ: random numbers, input, side effects."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _SIDE_EFFECT = "custom_call_has_side_effect"
 
 
 def impure_nodes(graph: ProgramGraph) -> set[int]:
-    """Return the nodes whose result is not that of another node which does the same.
+    """Return the nodes whose result may differ from that of an equal node.
 
-    They are impure themselves, call what is, or compute from such nodes of their computation.
+    They are impure themselves, call impure computations, or compute from such nodes.
     """
     labels = {label for label in range(len(graph.labels.parts)) if _is_impure(graph.labels, label)}
     if labels.isdisjoint(graph.label):

@@ -1,7 +1,7 @@
-"""Which get-tuple-element line of one text is which of another, and what they say of themselves.
+"""Matching and changes of the get-tuple-elements (views) of two programs.
 
-Their index is part of what their users take. Their shape follows from the tuple's, and counts only
-where that is the same; shardings and attributes of the framework are their own.
+Their index is part of the operands of their users. Their shape follows from the tuple's, and counts
+only if that is the same; shardings and attributes of the framework are their own.
 """
 
 from __future__ import annotations
@@ -43,11 +43,10 @@ class ViewMatching:
 
 
 def match_views(base: ProgramGraph, head: ProgramGraph, found: Matching) -> ViewMatching:
-    """Return who is who among the views of two programs.
+    """Return the partners among the views of two programs.
 
-    Partners take the same element of partners, or of what a damaged text does not define. Where a
-    tuple has changed, an element of the same shape comes first, then the next of that shape, then
-    what is left in order.
+    Partners take the same element of partners, or of undefined operands. If a tuple has changed, an
+    element of the same shape comes first, then the next of that shape, then the rest in order.
     """
     pairs: list[tuple[int, int]] = []
     left: tuple[list[View], list[View]] = (list(base.views), list(head.views))
@@ -80,11 +79,11 @@ def match_views(base: ProgramGraph, head: ProgramGraph, found: Matching) -> View
 
 
 class _Keys:
-    """By what views are known on both sides, the surest first; None for none.
+    """Keys used to match views, the strictest first; None for no key.
 
     Args:
         graphs: Base and head.
-        found: Who is who.
+        found: The matching of both.
         changed: Nodes of the base whose partner is a tuple of another shape.
     """
 
@@ -99,7 +98,7 @@ class _Keys:
         self._changed = changed
 
     def same(self, side: int, view: View) -> Hashable:
-        """Return the element of a tuple that has not changed."""
+        """Return node and element for a tuple that has not changed."""
         node = self._node(side, view)
         return None if node is None or node in self._changed else (node, view.element)
 
@@ -119,7 +118,7 @@ class _Keys:
         return node if node in self._changed else None
 
     def _node(self, side: int, view: View) -> int | None:
-        """Return the base's node, -1 for what is not in the text, None for one without partner."""
+        """Return the base's node; -1 if undefined, None without partner."""
         if view.node < 0:
             return -1
         partner = (self._found.head_of, self._found.base_of)[side][view.node]
@@ -136,7 +135,7 @@ class _Keys:
 def view_changes(
     base: ProgramGraph, head: ProgramGraph, pairs: Sequence[tuple[int, int]], matched: Matching
 ) -> dict[int, tuple[Change, ...]]:
-    """Return what differs between views that are partners, by row of the base."""
+    """Return the changes between matched views, by row of the base."""
     found: dict[int, tuple[Change, ...]] = {}
     controls = _Controls((base, head), pairs, matched)
     seen: dict[tuple[str, str, str, str], tuple[Change, ...]] = {}
@@ -165,12 +164,12 @@ def view_changes(
 
 
 class _Controls:
-    """Compares what must run before views.
+    """Comparison of the control predecessors of views.
 
     Args:
         graphs: Base and head.
-        pairs: Views that are partners.
-        matched: Which nodes are.
+        pairs: Rows of matched views.
+        matched: The matching of nodes.
     """
 
     def __init__(
@@ -184,7 +183,7 @@ class _Controls:
         self._matched = matched
 
     def changes(self, rows: tuple[int, int], nodes: tuple[int, int]) -> Iterator[Change]:
-        """Yield that others must run before a view, given as rows and as nodes of the tuples."""
+        """Yield the change of the control predecessors of a view, given as rows and tuple nodes."""
         if not self._graphs[0].labels.with_controls:
             return
         before, after = (
@@ -211,7 +210,7 @@ class _Controls:
 
 
 def _said(graph: ProgramGraph, row: int) -> tuple[str, str]:
-    """Return shape and attributes of a row as written, without metadata that ends them."""
+    """Return shape and attributes of a row as written, without trailing metadata."""
     columns = graph.module.columns
     attributes = columns.attributes_text(row)
     head, metadata, config = quick_split(attributes)
@@ -221,7 +220,7 @@ def _said(graph: ProgramGraph, row: int) -> tuple[str, str]:
 
 
 def _label(graph: ProgramGraph, row: int) -> int:
-    """Return a label of what a view says, its shape among it."""
+    """Return the label of a view, with its shape."""
     labels, reader = graph.labels, graph.module.reader
     columns = graph.module.columns
     attributes, config = labels.attribute_text(columns.attributes_text(row), reader)

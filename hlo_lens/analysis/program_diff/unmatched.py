@@ -1,4 +1,4 @@
-"""What is not matched yet in two computations, and its neighbourhood."""
+"""Unmatched nodes of two computations, and their users."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Left:
-    """Nodes of two computations that have no partner yet.
+    """Unmatched nodes of two computations.
 
     Args:
         graphs: Base and head.
@@ -20,7 +20,7 @@ class Left:
         partners: For each node of each graph its partner; -1 for none.
 
     Attributes:
-        spread: By which keys the neighbourhood was looked through, when so many were matched.
+        spread: Key function to the number of matched nodes when it was last applied.
     """
 
     def __init__(
@@ -44,16 +44,16 @@ class Left:
         return bool(self._nodes[0] and self._nodes[1])
 
     def nodes(self, side: int) -> Sequence[int]:
-        """Return what was left of the base, 0, or the head, 1, at the last `update`, in order."""
+        """Return the nodes of base (0) or head (1) unmatched at the last `update`, in order."""
         return self._nodes[side]
 
     def update(self) -> None:
-        """Leave out what has been matched meanwhile."""
+        """Drop nodes that have been matched since."""
         for side, partners in enumerate(self._partners):
             self._nodes[side] = [node for node in self._nodes[side] if partners[node] < 0]
 
     def users(self, side: int) -> Mapping[int, Sequence[int]]:
-        """Return users of nodes, each once, in order; of what was matched early only those left."""
+        """Return the users of nodes, each once, in order; of matched nodes the unmatched users."""
         known = self._users[side]
         if known is None:
             graph = self._graphs[side]
@@ -63,7 +63,7 @@ class Left:
 
 
 def _users(graph: ProgramGraph, nodes: range, left: frozenset[int]) -> Mapping[int, Sequence[int]]:
-    """Return the users of what is left, and those users of other nodes that are left."""
+    """Return all users of unmatched nodes, and the unmatched users of others."""
     found: dict[int, list[int]] = {}
     taken_by = zip(nodes, graph.operands[nodes.start : nodes.stop], strict=True)
     is_apart: Callable[[tuple[int, ...]], bool] = left.isdisjoint
