@@ -57,9 +57,9 @@ class DrawnShardings(Result):
         Column("label", Unit.NONE, "words before it"),
         Column("boxes", Unit.NONE, "rows and columns of boxes"),
         Column("devices", Unit.NONE, "devices of each box, row by row"),
-        Column("sharding", Unit.NONE, "the same as XLA writes it"),
+        Column("sharding", Unit.NONE, "the same in XLA's notation"),
         Column("spec", Unit.NONE, "the same over the mesh of the log"),
-        Column("agrees_with", Unit.NONE, "line of the nearest sharding that places devices alike"),
+        Column("agrees_with", Unit.NONE, "line of the nearest sharding with equal tiles"),
         Column("sharding_text", Unit.NONE, "that sharding"),
     )
     drawings: tuple[DrawnSharding, ...]

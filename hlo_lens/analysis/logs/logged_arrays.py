@@ -68,10 +68,10 @@ class LoggedArray:
             return None
         said, true = _entries(self.type_value.spec), _entries(self.sharding_value.spec)
         if said == true:
-            return "says the same"
+            return "agrees"
         if not said:
-            return "says nothing of it"
-        return "says a part" if said <= true else "differs"
+            return "has no axes"
+        return "has some axes" if said <= true else "differs"
 
 
 def _entries(spec: JaxSpec | None) -> set[tuple[int, str]]:
@@ -89,15 +89,15 @@ class LoggedArrays(Result):
 
     KIND: ClassVar[str] = "logged-arrays"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("line", Unit.NONE, "1-based line of the first thing said of it"),
+        Column("line", Unit.NONE, "1-based line of its first mention"),
         Column("array", Unit.NONE, "its name, or the words before it"),
         Column("type", Unit.NONE, "type as JAX prints it"),
         Column("spec", Unit.NONE, "partition spec of its data"),
         Column("mesh", Unit.NONE, "axes and their sizes"),
         Column("device_shape", Unit.NONE, "shape of one device's part"),
-        Column("sharding", Unit.NONE, "as XLA writes it"),
-        Column("type_says", Unit.NONE, "what the type says of the sharding"),
-        Column("memory_kind", Unit.NONE, "kind of memory, where it is printed"),
+        Column("sharding", Unit.NONE, "in XLA's notation"),
+        Column("type_says", Unit.NONE, "the type compared with the sharding"),
+        Column("memory_kind", Unit.NONE, "kind of memory, if printed"),
     )
     arrays: tuple[LoggedArray, ...]
 

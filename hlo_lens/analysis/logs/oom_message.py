@@ -62,13 +62,13 @@ class MemoryShortage(Result):
 
     KIND: ClassVar[str] = "memory-shortage"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("kind", Unit.NONE, "how it could be had"),
-        Column("what", Unit.NONE, "what it is"),
-        Column("buffers", Unit.COUNT, "how many buffers"),
-        Column("at_least_bytes", Unit.BYTES, "smallest number that is printed so"),
-        Column("at_most_bytes", Unit.BYTES, "largest number that is printed so"),
-        Column("padding_bytes", Unit.BYTES, "of these, padding, at most"),
-        Column("is_enough", Unit.NONE, "whether all of it would make up for what is missing"),
+        Column("kind", Unit.NONE, "kind of measure"),
+        Column("what", Unit.NONE, "name of the group"),
+        Column("buffers", Unit.COUNT, "number of buffers"),
+        Column("at_least_bytes", Unit.BYTES, "smallest number that rounds to the printed one"),
+        Column("at_most_bytes", Unit.BYTES, "largest number that rounds to the printed one"),
+        Column("padding_bytes", Unit.BYTES, "padding in these bytes, at most"),
+        Column("is_enough", Unit.NONE, "whether the group is as large as the missing bytes"),
         Column("op_name", Unit.NONE, "operation path"),
         Column("source", Unit.NONE, "line of the program"),
     )
@@ -200,7 +200,7 @@ def _interface(message: CompileOutOfMemory) -> Iterator[MemoryGroup]:
         shared = (0, 0) if message.output_shared is None else size_bounds(message.output_shared)
         size = (max(0, whole[0] - shared[1]), max(0, whole[1] - shared[0]))
         if size[0]:
-            what = "outputs that take no argument's place"
+            what = "outputs that share no memory with arguments"
             yield MemoryGroup(kind="outputs", what=what, buffers=None, size=size)
 
 

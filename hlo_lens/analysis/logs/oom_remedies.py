@@ -122,7 +122,7 @@ def _groups(module: OomModule) -> Iterator[MemoryGroup]:
     if space is not None:
         for kind, what, size in (
             ("padding", "padding at the peak", space.padding_bytes),
-            ("fragmentation", "in use at no time", space.fragmentation_bytes),
+            ("fragmentation", "never in use", space.fragmentation_bytes),
         ):
             if size:
                 yield MemoryGroup(kind=kind, what=what, buffers=None, size=_exactly(size))
@@ -202,8 +202,8 @@ def _notes(module: OomModule) -> Iterator[str]:
     replicated = module.shardings.replicated
     if replicated.no_axes:
         yield (
-            f"{replicated.no_axes} values are replicated, and no mesh is known: what dividing them "
-            "would save is not"
+            f"{replicated.no_axes} values are replicated; without a mesh the savings by dividing "
+            "them are not known"
         )
     elif not replicated.replicated and module.shardings.table.num_devices > 1:
         yield "no argument and no result is replicated"

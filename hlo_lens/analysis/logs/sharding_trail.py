@@ -175,10 +175,10 @@ class ShardingTrail(Result):
     KIND: ClassVar[str] = "sharding-trail"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
         Column("line", Unit.NONE, "1-based line, of the first time"),
-        Column("times", Unit.COUNT, "how often in a row"),
-        Column("function", Unit.NONE, "who printed it"),
-        Column("direction", Unit.NONE, "given or answered"),
-        Column("name", Unit.NONE, "what it is"),
+        Column("times", Unit.COUNT, "number of repeats in a row"),
+        Column("function", Unit.NONE, "function that printed it"),
+        Column("direction", Unit.NONE, "given (received) or answered (returned)"),
+        Column("name", Unit.NONE, "printed name of the value"),
         *VALUE_COLUMNS,
     )
     calls: tuple[TracedCall, ...]

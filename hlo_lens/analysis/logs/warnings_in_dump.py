@@ -60,17 +60,17 @@ class WarningJoins(Result):
     KIND: ClassVar[str] = "compiler-warnings"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
         Column("line", Unit.NONE, "1-based line of the log, of the first"),
-        Column("times", Unit.COUNT, "how often"),
+        Column("times", Unit.COUNT, "number of equal warnings"),
         Column("warning", Unit.NONE, "kind of warning"),
         Column("about", Unit.NONE, "instruction, types or module that it prints"),
         Column("op_name", Unit.NONE, "operation path that it prints"),
-        Column("from_sharding", Unit.NONE, "sharding that the value has"),
-        Column("to_sharding", Unit.NONE, "sharding that it is to have"),
-        Column("seconds", Unit.NONE, "how long it took, or after how long it warned"),
+        Column("from_sharding", Unit.NONE, "present sharding of the value"),
+        Column("to_sharding", Unit.NONE, "required sharding of the value"),
+        Column("seconds", Unit.NONE, "duration, or the time limit after which XLA warned"),
         Column("module", Unit.NONE, "module of the dump"),
         Column("stage", Unit.NONE, "before or after optimizations"),
         Column("instruction", Unit.NONE, "instruction of the dump"),
-        Column("how", Unit.NONE, "by what it was found"),
+        Column("how", Unit.NONE, "properties by which it was found"),
         Column("source", Unit.NONE, "line of the program"),
         Column("full_bytes", Unit.BYTES, "bytes of the whole value"),
     )

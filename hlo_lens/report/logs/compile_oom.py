@@ -20,7 +20,7 @@ from hlo_lens.report.logs.tables import (
     table_of,
 )
 from hlo_lens.report.render.table import Section, Table
-from hlo_lens.text.units import format_bytes
+from hlo_lens.text.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ def memory_sections(known: LogAnalysis) -> Iterator[Section]:
             has_dump=bool(known.modules),
         )
         for said in known.dump_shortages[number : number + 1]:
-            yield _dump_section(f"{name}: what the dump says of it{place}", said)
+            yield _dump_section(f"{name}: facts from the dump{place}", said)
     if log.failures or log.limits:
         yield runtime_section(name, log)
     for number, state in enumerate(log.allocators, 1):
@@ -59,12 +59,11 @@ def memory_sections(known: LogAnalysis) -> Iterator[Section]:
 def _dump_section(title: str, said: DumpShortage) -> Section:
     """Return the section on a message from the dump of the same compile."""
     if said.module is None or said.shortage is None:
-        names = f" ({', '.join(said.candidates[:4])})" if said.candidates else ""
-        why = f"{len(said.candidates)} may be{names}" if said.candidates else "none is"
-        return Section(
-            title=title, facts=(("module", f"not known which is the one of the message: {why}"),)
-        )
-    verdict = {True: ", as the message says", False: ", not what the message says", None: ""}
+        names = f" ({listed(said.candidates, 4)})" if said.candidates else ""
+        count = plural(len(said.candidates), "module")
+        fact = f"not known: {count}{names} of the dump may be that of the message"
+        return Section(title=title, facts=(("module", fact),))
+    verdict = {True: ", as in the message", False: ", other than in the message", None: ""}
     needed = format_bytes(said.module.needed_bytes)
     facts = (
         ("module", said.module.name),
@@ -78,8 +77,8 @@ def _dump_section(title: str, said: DumpShortage) -> Section:
 
 
 _NO_DUMP = (
-    "which arguments are replicated, and what is alive at the peak, is not known from a message; "
-    "hlo-lens report DUMP --log LOG tells it from the dump of the same compile"
+    "a message does not show replicated arguments or the values alive at the peak; "
+    "hlo-lens report DUMP --log LOG reads them from the dump of the same compile"
 )
 
 
@@ -108,7 +107,7 @@ def _compile_facts(message: CompileOutOfMemory) -> Iterator[tuple[str, str]]:
     if message.capacity is not None:
         yield "capacity", size_text(message.capacity) or ""
     missing = missing_bytes(message)
-    yield "missing", "not told" if missing is None else bounds_text(missing)
+    yield "missing", "not known" if missing is None else bounds_text(missing)
     if message.output is not None:
         shared = message.output_shared
         rest = "" if shared is None else f", {size_text(shared)} of it in donated arguments"
@@ -120,13 +119,13 @@ def _compile_tables(message: CompileOutOfMemory, shortage: MemoryShortage) -> It
     if rows:
         yield table_of(
             "oom-statement",
-            "What the memory is for, as the message says",
+            "Use of the memory, as printed in the message",
             (
-                Column("of", Unit.NONE, "sum that the line is a part of"),
+                Column("of", Unit.NONE, "sum with this part"),
                 Column("name", Unit.NONE, "use of the memory"),
                 Column("size", Unit.NONE, "bytes as printed"),
                 *BOUNDS,
-                Column("unpadded", Unit.NONE, "of its values, without padding"),
+                Column("unpadded", Unit.NONE, "bytes of its values, without padding"),
                 Column("padded", Unit.NONE, "the same with padding"),
                 Column("fragmentation", Unit.NONE, "bytes that no value occupies"),
             ),
@@ -181,17 +180,17 @@ def _statement_notes(message: CompileOutOfMemory) -> Iterator[str]:
         if most < low or least > high:
             yield (
                 f"the lines of the {what} add up to {bounds_text((least, most))}, not to {whole}: "
-                "the message leaves out the rest"
+                "the message omits the rest"
             )
 
 
 _OF_MESSAGE = (
-    "freeing a group helps by less where its buffers do not live when memory runs out, or share "
-    "their place with others; the message does not tell"
+    "freeing a group saves less if its buffers are not alive when memory runs out, or share memory "
+    "with others; the message does not show this"
 )
 _OF_DUMP = (
-    "replicated along an axis: what dividing over it too would save. Buffers are those alive at "
-    "the peak; freeing some helps by less where as much is alive at another instant"
+    "replicated along an axis: bytes saved by dividing over it too. Buffers are those alive at the "
+    "peak; freeing some saves less if as much is alive at another instant"
 )
 
 
@@ -200,7 +199,7 @@ def shortage_table(shortage: MemoryShortage, note: str = _OF_MESSAGE) -> Table:
     rows = list(shortage.rows())
     optional = ("padding_bytes", "is_enough", "op_name", "source")
     missing = shortage.missing
-    against = "" if missing is None else f"; missing are {bounds_text(missing)}"
+    against = "" if missing is None else f"; missing: {bounds_text(missing)}"
     return Table.of(
         shortage,
         title=f"What would make it fit, each line alone and at most{against}",
@@ -232,7 +231,7 @@ def _allocations_table(message: CompileOutOfMemory) -> Table:
         )
     return table_of(
         "oom-allocations",
-        f"Largest allocations in {message.memory_space}, as the message lists them",
+        f"Largest allocations in {message.memory_space}, as listed in the message",
         _ALLOCATION_COLUMNS,
         rows,
         shown=("size",),
@@ -256,5 +255,5 @@ _ALLOCATION_COLUMNS = (
     Column("op_name", Unit.NONE, "operation path"),
     Column("source_file", Unit.NONE, "file of the program"),
     Column("source_line", Unit.NONE, "line in it"),
-    Column("label", Unit.NONE, "the instruction as far as it is printed"),
+    Column("label", Unit.NONE, "instruction text as printed, may be cut off"),
 )

@@ -42,7 +42,7 @@ def _head(name: str, log: LogText) -> Section:
         (
             "lines",
             f"{format_count(log.lines)}: {format_count(log.understood_lines)} understood, "
-            f"{format_count(gaps)} in gaps, {format_count(log.passed_lines)} passed over{dumps}",
+            f"{format_count(gaps)} in gaps, {format_count(log.passed_lines)} skipped{dumps}",
         ),
     ]
     if log.shardings is not None and log.shardings.dumps:
@@ -50,7 +50,7 @@ def _head(name: str, log: LogText) -> Section:
         facts.append(
             (
                 "objects",
-                f"{plural(count, 'Python object')} dumped over {lines:,} lines, passed over",
+                f"{plural(count, 'Python object')} dumped over {lines:,} lines, skipped",
             )
         )
     facts.append(("found", "; ".join(_found(log)) or "nothing"))
@@ -99,9 +99,9 @@ _STATS = (
     ("constant", "constants"),
     ("maybe_live_out", "outputs, reused arguments included"),
     ("preallocated_temp", "temporaries"),
-    ("preallocated_temp_fragmentation", "of them, in use at no time"),
+    ("preallocated_temp_fragmentation", "of these, never in use"),
     ("total", "all allocations"),
-    ("total_fragmentation", "of them, not needed by this schedule"),
+    ("total_fragmentation", "of these, not needed by this schedule"),
 )
 
 
@@ -143,7 +143,7 @@ def _buffer_tables(entry: BufferLogEntry, groups: MemoryShortage) -> Iterator[Ta
         ]
         yield table_of(
             "peak-buffers",
-            "Largest values at the peak, as XLA lists them",
+            "Largest values at the peak, as listed by XLA",
             (
                 Column("size", Unit.NONE, "bytes as printed"),
                 Column("opcode", Unit.NONE, "XLA's label"),
@@ -168,9 +168,9 @@ def _stats_table(stats: BufferStats) -> Table:
             rows.append((meaning, size.text))
     return table_of(
         "buffer-stats",
-        "What the buffers are for, as XLA printed it",
+        "Use of the buffers, as printed by XLA",
         (
-            Column("buffers", Unit.NONE, "which"),
+            Column("buffers", Unit.NONE, "kind of buffers"),
             Column("size", Unit.NONE, "bytes as printed"),
         ),
         rows,
@@ -183,5 +183,5 @@ def gap_notes(gaps: Sequence[object], is_complete: bool) -> tuple[str, ...]:
     if gaps:
         notes.append(f"{plural(len(gaps), 'line')} that could not be read, the first: {gaps[0]}")
     if not is_complete:
-        notes.append("the text is not complete")
+        notes.append("the text is incomplete")
     return tuple(notes)

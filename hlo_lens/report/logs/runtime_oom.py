@@ -67,19 +67,19 @@ def _failures_table(failures: Sequence[FailedAllocation]) -> Table:
         )
     return table_of(
         "failed-allocations",
-        "Memory that was asked for and not there",
+        "Failed allocations",
         (
             Column("line", Unit.NONE, "1-based line of the file, of the first"),
-            Column("times", Unit.COUNT, "how often"),
-            Column("requested", Unit.NONE, "bytes"),
+            Column("times", Unit.COUNT, "number of equal messages"),
+            Column("requested", Unit.NONE, "bytes as printed"),
             *BOUNDS,
-            Column("free", Unit.NONE, "bytes that were free in all"),
-            Column("largest_free", Unit.NONE, "largest piece of them"),
-            Column("missing_bytes", Unit.BYTES, "at most"),
-            Column("for", Unit.NONE, "what for"),
+            Column("free", Unit.NONE, "free bytes"),
+            Column("largest_free", Unit.NONE, "bytes of the largest free region"),
+            Column("missing_bytes", Unit.BYTES, "requested less free bytes, at most"),
+            Column("for", Unit.NONE, "purpose of the memory"),
             Column("program", Unit.NONE, "executable"),
             Column("where", Unit.NONE, "allocator or device"),
-            Column("is_failure", Unit.NONE, "no if the caller can do without"),
+            Column("is_failure", Unit.NONE, "false if the caller can continue without"),
         ),
         rows,
         shown=("line", "times", "requested"),
@@ -102,12 +102,12 @@ def _limits_table(limits: Sequence[RematerializationLimit]) -> Table:
         )
     return table_of(
         "rematerialization-limits",
-        "Programs that recomputing values did not make small enough",
+        "Programs that rematerialization did not make small enough",
         (
             Column("line", Unit.NONE, "1-based line of the file"),
             Column("wanted", Unit.NONE, "bytes that XLA aimed at"),
-            Column("reached", Unit.NONE, "bytes that are left"),
-            Column("original", Unit.NONE, "bytes before"),
+            Column("reached", Unit.NONE, "bytes after rematerialization"),
+            Column("original", Unit.NONE, "bytes before rematerialization"),
             Column("missing_bytes", Unit.BYTES, "reached less wanted, at most"),
         ),
         rows,
@@ -128,7 +128,7 @@ def allocator_section(
         failures: All failures of the log, among them the cause of this state.
     """
     asked = _request_of(state, failures)
-    notes = [] if state.is_complete else ["the text is not complete"]
+    notes = [] if state.is_complete else ["the text is incomplete"]
     return Section(
         title=title,
         facts=tuple(_allocator_facts(state, asked)),
@@ -175,12 +175,10 @@ def _verdict(requested: Bounds, free: int, largest: int | None, unclaimed: int |
     least, most = requested
     wanted = bounds_text(requested)
     if least > free:
-        return (
-            f"{wanted} asked for: more than is free, by {bounds_text((least - free, most - free))}"
-        )
+        return f"{wanted} requested, {bounds_text((least - free, most - free))} more than is free"
     if largest is not None and least > max(largest, unclaimed or 0):
-        return f"{wanted} asked for: less than is free, but no piece is as large (fragmentation)"
-    return f"{wanted} asked for: less than is free; the text does not tell why it failed"
+        return f"{wanted} requested, less than is free, but in smaller pieces (fragmentation)"
+    return f"{wanted} requested, less than is free; the text does not show the cause"
 
 
 def _allocator_tables(state: AllocatorState) -> Iterator[Table]:
@@ -189,11 +187,11 @@ def _allocator_tables(state: AllocatorState) -> Iterator[Table]:
         rows: list[Row] = [(size, count, size * count) for size, count in chunks]
         yield Table(
             name="allocator-chunks",
-            title="Chunks in use by size, those that hold most first",
+            title="Chunks in use by size, largest total first",
             columns=(
                 Column("chunk_bytes", Unit.BYTES, "size of each"),
-                Column("chunks", Unit.COUNT, "how many"),
-                Column("total_bytes", Unit.BYTES, "all of them"),
+                Column("chunks", Unit.COUNT, "number of chunks"),
+                Column("total_bytes", Unit.BYTES, "sum of their sizes"),
             ),
             read_rows=lambda: rows,
             row_count=len(rows),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def sharding_log_section(name: str, known: ShardingLogResults) -> Section:
     """Return the section on shardings."""
     calls = known.log.code_calls
-    notes = [f"{plural(calls, 'call')} in source code passed over"] if calls else []
+    notes = [f"{plural(calls, 'call')} in source code skipped"] if calls else []
     return Section(
         title=f"{name}: shardings",
         facts=tuple(_facts(known)),
@@ -51,7 +51,7 @@ def _facts(known: ShardingLogResults) -> Iterator[tuple[str, str]]:
         right = sum(check.agrees is True for check in trail.checks)
         yield (
             "device shapes",
-            f"{right} of {len(trail.checks)} printed ones are what the sharding gives",
+            f"{right} of {len(trail.checks)} printed ones agree with the sharding",
         )
     if drawn.drawings:
         agreed = sum(bool(drawing.agrees_with) for drawing in drawn.drawings)
@@ -111,7 +111,7 @@ def _tables(known: ShardingLogResults) -> Iterator[Table]:
     if trail.calls:
         yield Table.of(
             trail,
-            title="Trail: what each function was given and answered",
+            title="Trail: values that each function received and returned",
             shown=(
                 "line",
                 "times",
@@ -126,7 +126,7 @@ def _tables(known: ShardingLogResults) -> Iterator[Table]:
     if trail.changes:
         yield table_of(
             "sharding-changes",
-            "Where the sharding of the result is said in another way",
+            "Changes of the printed sharding of the result",
             CHANGE_COLUMNS,
             [change.row for change in trail.changes],
             shown=("line", "said", "next_line", "then", "next_by", "places_alike"),
@@ -134,7 +134,7 @@ def _tables(known: ShardingLogResults) -> Iterator[Table]:
     if trail.checks:
         yield table_of(
             "device-shapes",
-            "Shapes on one device, as printed and as the sharding of the result gives them",
+            "Shapes on one device, as printed and as computed from the sharding of the result",
             CHECK_COLUMNS,
             [check.row for check in trail.checks],
         )
@@ -153,7 +153,7 @@ def _tables(known: ShardingLogResults) -> Iterator[Table]:
     if arrays.arrays:
         shown = ["line", "array", "type", "spec", "device_shape"]
         shown += ["type_says"] if any(array.verdict for array in arrays.arrays) else []
-        yield Table.of(arrays, title="Arrays, their types and where their data is", shown=shown)
+        yield Table.of(arrays, title="Arrays with their types and shardings", shown=shown)
     yield _values_table(log)
 
 
@@ -179,8 +179,8 @@ def _cells_table(log: ShardingLog) -> Table:
             Column("line", Unit.NONE, "1-based line where the drawing begins"),
             Column("row", Unit.NONE, "row of boxes, from 0"),
             Column("column", Unit.NONE, "column of boxes, from 0"),
-            Column("row_span", Unit.NONE, "rows it takes"),
-            Column("column_span", Unit.NONE, "columns it takes"),
+            Column("row_span", Unit.NONE, "number of its rows"),
+            Column("column_span", Unit.NONE, "number of its columns"),
             Column("platform", Unit.NONE, "kind of device"),
             Column("devices", Unit.NONE, "ids of the devices that hold it"),
         ),
@@ -202,7 +202,7 @@ def _values_table(log: ShardingLog) -> Table:
         "All shardings, meshes and types, equal ones together",
         (
             Column("line", Unit.NONE, "1-based line of the first"),
-            Column("times", Unit.COUNT, "how often"),
+            Column("times", Unit.COUNT, "number of equal values"),
             Column("label", Unit.NONE, "words before the first"),
             *VALUE_COLUMNS,
         ),

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from hlo_lens.model.buffers.human_size import HumanSize
 
 BOUNDS = (
-    Column("at_least_bytes", Unit.BYTES, "smallest number that is printed so"),
-    Column("at_most_bytes", Unit.BYTES, "largest number that is printed so"),
+    Column("at_least_bytes", Unit.BYTES, "smallest number that rounds to the printed one"),
+    Column("at_most_bytes", Unit.BYTES, "largest number that rounds to the printed one"),
 )
 
 

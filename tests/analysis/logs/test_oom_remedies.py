@@ -117,11 +117,11 @@ def test_text_says_it_in_words(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     log.write_text(text, "utf-8")
     main(["report", str(FOLDER), "--log", str(log)], standalone_mode=False)
     out = capsys.readouterr().out
-    assert "of arguments, outputs and temporaries, as the message says" in out
+    assert "of arguments, outputs and temporaries, as in the message" in out
     assert "replicated along data" in out
     log.write_text(text.replace("jit_wasteful_step", "jit_f"), "utf-8")
     main(["report", str(FOLDER), "--log", str(log)], standalone_mode=False)
-    assert "not known which is the one of the message: none is" in capsys.readouterr().out
+    assert "not known: 0 modules of the dump may be that of the message" in capsys.readouterr().out
 
 
 def test_without_a_dump_nothing_is_said_of_one(

@@ -441,8 +441,8 @@ Output c type: ShapedArray(bfloat16[8@dp,6])
 def test_type_and_sharding_of_one_array_are_joined() -> None:
     arrays = logged_arrays(shardings(ARRAYS)).arrays
     assert [(a.name, a.verdict) for a in arrays] == [
-        ("a", "says the same"),
-        ("b", "says nothing of it"),
+        ("a", "agrees"),
+        ("b", "has no axes"),
         ("c", None),
     ]
     parts = [a.placed.device_shape() for a in arrays if a.placed is not None]
@@ -496,8 +496,8 @@ def test_seed_of_a_tutorial_has_its_arrays() -> None:
     found = parse_log(path.read_bytes(), path=str(path)).shardings
     assert found is not None
     by_line = {array.line: array for array in logged_arrays(found).arrays}
-    assert (by_line[353].name, by_line[353].verdict) == ("arr_sharded_explicit", "says the same")
-    assert by_line[358].verdict == "says nothing of it"
+    assert (by_line[353].name, by_line[353].verdict) == ("arr_sharded_explicit", "agrees")
+    assert by_line[358].verdict == "has no axes"
     assert not any(array.verdict == "differs" for array in by_line.values())
 
 
