@@ -10,15 +10,21 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.module_analysis import NO_HLO, not_estimated_text
-from hlo_lens.analysis.program.entry_signature import EntrySignature
-from hlo_lens.analysis.result import row_of
 from hlo_lens.report.collectives.page import (
     collectives_table,
     collectives_text,
     groups_table,
     movement_tables,
 )
-from hlo_lens.report.program.objects import GAP_COLUMNS, module_object, object_without_hlo
+from hlo_lens.report.program.objects import module_object, object_without_hlo
+from hlo_lens.report.program.tables import (
+    gaps_table,
+    largest_table,
+    opcodes_table,
+    shardings_table,
+    sources_table,
+    values_table,
+)
 from hlo_lens.report.render.envelope import ModulePage
 from hlo_lens.report.render.table import Section, Table
 from hlo_lens.report.sharding.facts import sharding_facts
@@ -29,14 +35,8 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.entry_values import EntryValue
-    from hlo_lens.analysis.program.largest_instructions import LargestInstructions
-    from hlo_lens.analysis.program.opcodes import Opcodes
-    from hlo_lens.analysis.program.source_bytes import SourceBytes
     from hlo_lens.analysis.program.summary import Summary
-    from hlo_lens.analysis.result import Row
-    from hlo_lens.analysis.sharding.forms import ShardingForms
     from hlo_lens.model.hlo.framework import Framework
-    from hlo_lens.text.errors import Gap
 
 _NAMES_SHOWN = 5
 """Names that a line lists."""
@@ -76,15 +76,15 @@ def _section(analysis: ModuleAnalysis) -> Section:
         Table.of(analysis.summary, title="Summary", is_data_only=True),
         *(() if parts is None else parts.tables),
         groups_table(analysis),
-        _largest_table(analysis.largest),
-        _sources_table(analysis.sources),
-        _values_table("parameters", "Parameters", analysis.signature.parameters),
-        _values_table("outputs", "Outputs", analysis.signature.outputs),
+        largest_table(analysis.largest),
+        sources_table(analysis.sources),
+        values_table("parameters", "Parameters", analysis.signature.parameters),
+        values_table("outputs", "Outputs", analysis.signature.outputs),
         collectives_table(analysis.collectives),
         *movement_tables(analysis.collectives.movement),
-        _opcodes_table(analysis.opcodes),
-        _shardings_table(analysis.sharding_forms),
-        _gaps_table(module.gaps),
+        opcodes_table(analysis.opcodes),
+        shardings_table(analysis.sharding_forms),
+        gaps_table(module.gaps),
     )
     return Section(
         title=analysis.summary.name or analysis.dump.name,
@@ -257,97 +257,3 @@ def _notes(analysis: ModuleAnalysis) -> Iterator[str]:
     if unknown:
         names = ", ".join(f"{count} {name}" for name, count in unknown)
         yield f"not counted as collectives, though named like one: {names}"
-
-
-# ---- tables ------------------------------------------------------------------------------------
-
-
-def _largest_table(result: LargestInstructions) -> Table:
-    notes = [
-        f"left out: {plural(result.left_out_views, 'view')} (tuples, bitcasts, loops), "
-        f"{plural(result.left_out_embedded, 'instruction')} inside fusions and reducers"
-    ]
-    if result.unknown_sizes:
-        notes.append(f"{plural(result.unknown_sizes, 'value')} of unknown size")
-    return Table.of(
-        result,
-        title="Largest instructions by the bytes they produce",
-        shown=("result_bytes", "name", "source", "opcode", "shape", "op_name"),
-        notes=notes,
-    )
-
-
-def _sources_table(result: SourceBytes) -> Table:
-    unknown = result.unknown_sizes
-    notes = [f"{plural(unknown, 'value')} of unknown size"] if unknown else []
-    return Table.of(
-        result,
-        title="Source lines by the bytes their instructions produce",
-        shown=("result_bytes", "instructions", "source_file", "source_line"),
-        notes=notes,
-    )
-
-
-def _values_table(name: str, title: str, values: Sequence[EntryValue]) -> Table:
-    """Return the table of parameters or of outputs."""
-    columns = [c for c in EntrySignature.COLUMNS if c.name != "direction"]
-    if name == "outputs":
-        columns = [c for c in columns if c.name != "number"]
-    shown = [c.name for c in columns if _is_worth_showing(c.name, values)]
-
-    def rows() -> Iterator[Row]:
-        for value in values:
-            yield tuple(getattr(value, column.name) for column in columns)
-
-    unknown = sum(value.size_bytes is None for value in values)
-    return Table(
-        name=name,
-        title=title,
-        columns=tuple(columns),
-        read_rows=rows,
-        row_count=len(values),
-        totals={
-            "size_bytes": sum(value.size_bytes or 0 for value in values),
-            "padded_size_bytes": sum(value.padded_size_bytes or 0 for value in values),
-        },
-        shown=tuple(shown),
-        notes=(f"{plural(unknown, 'value')} of unknown size",) if unknown else (),
-    )
-
-
-def _is_worth_showing(name: str, values: Sequence[EntryValue]) -> bool:
-    """Return whether a column has information for people."""
-    if name == "layout":
-        return False
-    if name == "padded_size_bytes":
-        return any(value.padded_size_bytes != value.size_bytes for value in values)
-    if name in ("index", "sharding", "donation", "aliased_with"):
-        return any(getattr(value, name) for value in values)
-    return True
-
-
-def _opcodes_table(result: Opcodes) -> Table:
-    shown = ["opcode", "instructions", "result_bytes"]
-    if result.totals()["unknown_sizes"]:
-        shown.append("unknown_sizes")
-    return Table.of(
-        result,
-        title="Opcodes as written; result bytes repeat what tuples and fusions pass on",
-        shown=shown,
-    )
-
-
-def _shardings_table(result: ShardingForms) -> Table:
-    notes = [f"{plural(result.unsharded, 'instruction')} without sharding"]
-    return Table.of(result, title="Shardings by form", notes=notes if result.forms else ())
-
-
-def _gaps_table(gaps: Sequence[Gap]) -> Table:
-    return Table(
-        name="gaps",
-        title="Gaps: text that was not understood",
-        columns=GAP_COLUMNS,
-        read_rows=lambda: (row_of(gap, GAP_COLUMNS) for gap in gaps),
-        row_count=len(gaps),
-        totals={"lines": sum(gap.lines for gap in gaps)},
-    )
