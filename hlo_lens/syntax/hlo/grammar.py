@@ -15,10 +15,13 @@ from lark import Lark, Token, Transformer_NonRecursive, Tree
 from lark.exceptions import UnexpectedInput, VisitError
 
 from hlo_lens.model.hlo.instruction import CALLING_ATTRIBUTES
+from hlo_lens.model.hlo.metadata import StackFrames
 from hlo_lens.syntax.grammar.errors import syntax_error
 from hlo_lens.syntax.grammar.files import grammar_text
 from hlo_lens.syntax.grammar.misplaced import MisplacedError
 from hlo_lens.syntax.hlo.places import ReadComputation, ReadInstruction, ReadOperand
+from hlo_lens.syntax.hlo.tables import file_location, stack_frame
+from hlo_lens.syntax.hlo.text import parse_string
 from hlo_lens.syntax.shapes.replica_groups_grammar import DEVICE_LIST_NAMES
 from hlo_lens.syntax.shapes.shape_grammar import SHAPE_NAMES
 from hlo_lens.syntax.shapes.sharding_grammar import SHARDING_NAMES
@@ -70,12 +73,12 @@ class ReadModule(NamedTuple):
     Attributes:
         name: Name in the header; empty without one.
         header: Name, start and end of the value of each header attribute.
-        tables: Offset of the stack frame tables.
+        stack_frames: The stack frame tables.
     """
 
     name: str
     header: list[tuple[str, int, int]]
-    tables: int
+    stack_frames: StackFrames
 
 
 def _build(transformer: _Conversion | None = None) -> Lark:
@@ -179,7 +182,7 @@ def read_module(source: Source, add: Callable[[ReadComputation], object]) -> Rea
     return ReadModule(
         name=name,
         header=attributes,
-        tables=getattr(cast("_Node", tables).meta, "start_pos", 0),
+        stack_frames=cast("StackFrames", tables),
     )
 
 
@@ -219,6 +222,26 @@ class _Conversion(Transformer_NonRecursive[Token, Any]):
 
     def _optional(self, node: object) -> tuple[int, int] | None:
         return None if node is None else self._span(cast("_Node", node))
+
+    def table_string(self, children: list[Token]) -> str:
+        """Return the text of a row of the tables of files and functions."""
+        return parse_string(str(children[1]))
+
+    def table_record(self, children: list[_Node | Token | None]) -> dict[str, int]:
+        """Return the fields of a row of the tables of locations and frames."""
+        pairs = (child.children for child in children if isinstance(child, Tree))
+        return {str(name)[:-1]: int(str(number)) for name, number in pairs}
+
+    def stack_frame_index(self, tables: list[Tree[Any] | None]) -> StackFrames:
+        """Return the stack frame tables."""
+        rows: list[list[Any]] = [[] if table is None else table.children for table in tables]
+        files, functions, locations, frames = rows
+        return StackFrames(
+            file_names=tuple(files),
+            function_names=tuple(functions),
+            file_locations=tuple(map(file_location, locations)),
+            frames=tuple(map(stack_frame, frames)),
+        )
 
     def computation(self, children: list[_Node | Token | None]) -> None:
         """Hand on a computation that stands on its own."""

@@ -14,7 +14,6 @@ from hlo_lens.syntax.grammar.reader_choice import ReaderName, uses_grammar
 from hlo_lens.syntax.hlo.reader import HloTextReader
 from hlo_lens.syntax.hlo.rows import HloRows, first_values, new_module
 from hlo_lens.syntax.hlo.scan import HloScan
-from hlo_lens.syntax.hlo.tables import read_tables
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
 
@@ -109,7 +108,7 @@ def _parse_with_grammar(source: Source) -> HloModule:
     )
     module.name = read.name
     module.header = first_values((name, source.text[start:end]) for name, start, end in read.header)
-    module.stack_frames, _ = read_tables(source.text, read.tables)
+    module.stack_frames = read.stack_frames
     return module
 
 

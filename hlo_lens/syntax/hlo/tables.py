@@ -20,10 +20,11 @@ from hlo_lens.syntax.hlo.text import parse_string
 
 if TYPE_CHECKING:
     import re
+    from collections.abc import Mapping
 
 
 def read_tables(text: str, position: int) -> tuple[StackFrames, int]:
-    """Return the tables that stand at a place, and where the text goes on after them."""
+    """Return the tables at an offset, and the offset after them."""
     file_names: list[str] = []
     function_names: list[str] = []
     locations: list[FileLocation] = []
@@ -35,9 +36,9 @@ def read_tables(text: str, position: int) -> tuple[StackFrames, int]:
         elif head[1] == "FunctionNames":
             function_names = [parse_string(row[2]) for row in rows]
         elif head[1] == "FileLocations":
-            locations = [FileLocation(**_fields(row, FileLocation.__slots__)) for row in rows]
+            locations = [file_location(_fields(row)) for row in rows]
         else:
-            frames = [_frame(row) for row in rows]
+            frames = [stack_frame(_fields(row)) for row in rows]
         position = _skip_blank(text, position)
     tables = StackFrames(
         file_names=tuple(file_names),
@@ -62,13 +63,18 @@ def _skip_blank(text: str, position: int) -> int:
     return position if match is None else match.end()
 
 
-def _fields(row: re.Match[str], known: tuple[str, ...]) -> dict[str, int]:
-    return {name: int(value) for name, value in TABLE_FIELD.findall(row[2]) if name in known}
+def _fields(row: re.Match[str]) -> dict[str, int]:
+    return {name: int(value) for name, value in TABLE_FIELD.findall(row[2])}
 
 
-def _frame(row: re.Match[str]) -> StackFrame:
-    """Return a frame; the parent is printed plus one, so that 0 and 1 both mean none."""
-    fields = _fields(row, ("file_location_id", "parent_frame_id"))
+def file_location(fields: Mapping[str, int]) -> FileLocation:
+    """Return the location of a record; fields that it does not know are dropped."""
+    known = FileLocation.__slots__
+    return FileLocation(**{name: value for name, value in fields.items() if name in known})
+
+
+def stack_frame(fields: Mapping[str, int]) -> StackFrame:
+    """Return the frame of a record; the parent is printed plus one, so 0 and 1 both mean none."""
     return StackFrame(
         file_location_id=fields.get("file_location_id", 0),
         parent_frame_id=max(0, fields.get("parent_frame_id", 0) - 1),
