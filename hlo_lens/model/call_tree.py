@@ -1,8 +1,8 @@
-"""CallTree: what called what, how often, and what each call costs.
+"""CallTree: calls with their callers, numbers and amounts.
 
-A tree is flat columns in preorder, one entry a node, so that its depth has no limit and a million
-nodes take little. Where it comes from does not matter: a trace of a Python program that was printed
-with branches, or the call stacks in the tables of an HLO module.
+A tree is flat columns in preorder, one entry per node, so that its depth has no limit and a million
+nodes take little memory. Trees come from printed traces of Python programs, and from the call
+stacks in the tables of an HLO module.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class CallFrame:
     """A function in a place.
 
     Attributes:
-        function: Name as printed; empty where only the place is known.
-        file: File, None where it is not told.
-        line: 1-based line in it: where the function begins, or where it calls the next one.
+        function: Name as printed; empty if only the place is known.
+        file: File; None if unknown.
+        line: 1-based line in it, of the function's beginning or of its call of the next one.
     """
 
     function: str
@@ -45,22 +45,22 @@ class CallFrame:
 
 @dataclass(kw_only=True)
 class CallTree:
-    """A forest of calls in preorder: every node stands before all that it calls.
+    """A forest of calls in preorder: every node comes before the nodes that it calls.
 
     Attributes:
         frames: The distinct functions.
         frame_ids: Index in `frames` of each node.
         parents: Node that called each node, `NO_PARENT` for outermost ones; always smaller than the
             node itself.
-        own: What each node counts itself, without what it calls: 1 for a call that is drawn once,
-            more where the text says that it is repeated; or bytes.
-        lines: 1-based line of the file that draws each node; empty where no text draws them.
-        measure: What `own` counts: ``calls``, ``memory``, ``wire-bytes`` or ``count``.
-        unknown: Of each node, how many things it has whose amount is not known; empty for none.
-        residuals: Bracketed label and amount of what no node has.
-        residual_unknown: How many things no node has whose amount is not known.
-        title: What the text calls the tree.
-        missing_calls: How many branches announce a further call that is not there.
+        own: Amount of each node itself, without its calls: 1 for a call drawn once, more for a
+            repeated one; or bytes.
+        lines: 1-based line of the text for each node; empty if no text draws the tree.
+        measure: Measure of `own`: ``calls``, ``memory``, ``wire-bytes`` or ``count``.
+        unknown: Number of items with an unknown amount, of each node; empty for none.
+        residuals: Bracketed label and amount of items without a node.
+        residual_unknown: Number of items without a node and with an unknown amount.
+        title: Title of the tree in the text.
+        missing_calls: Number of branches that announce a further call that does not follow.
         is_cut: Whether its text is known to begin late or to end early.
     """
 
@@ -86,7 +86,7 @@ class CallTree:
 
     @cached_property
     def ends(self) -> Sequence[int]:
-        """Where the subtree of each node ends: the first node after it that is not below it."""
+        """End of the subtree of each node: the first later node that is not below it."""
         ends = array("i", range(1, len(self) + 1))
         for node in range(len(self) - 1, -1, -1):
             parent = self.parents[node]
@@ -105,12 +105,12 @@ class CallTree:
 
     @cached_property
     def totals(self) -> Sequence[int]:
-        """What each node counts with all below it."""
+        """Amount of each node with all below it."""
         return _summed(self.own, self.parents)
 
     @cached_property
     def unknown_totals(self) -> Sequence[int]:
-        """How many things of unknown amount each node has with all below it; empty for none."""
+        """Number of items of unknown amount at and below each node; empty for none."""
         return _summed(self.unknown, self.parents) if self.unknown else ()
 
     @property
@@ -127,7 +127,7 @@ class CallTree:
         return found
 
     def stack(self, node: int) -> list[int]:
-        """Return a node and all that lead to it, outermost first."""
+        """Return a node and its callers, outermost first."""
         found = []
         while node >= 0:
             found.append(node)
@@ -135,9 +135,9 @@ class CallTree:
         return found[::-1]
 
     def repeats(self, node: int) -> int:
-        """Return how often a call is repeated each time that its caller runs, 1 for once.
+        """Return the number of calls per call of the caller, 1 for once.
 
-        Callers that count nothing themselves, such as modules around calls, stand for one.
+        A caller without an amount of its own, such as a module around calls, counts as one call.
         """
         parent = self.parents[node]
         above = self.own[parent] if parent >= 0 else 1
@@ -150,12 +150,12 @@ class CallTree:
 
     @property
     def unknown_total(self) -> int:
-        """How many things have an amount that is not known."""
+        """Number of items with an unknown amount."""
         return sum(self.unknown) + self.residual_unknown
 
 
 def _summed(own: Sequence[int], parents: Sequence[int]) -> list[int]:
-    """Return own amounts with those of all below."""
+    """Return own amounts plus those of all below."""
     totals = list(own)
     for node in range(len(totals) - 1, -1, -1):
         parent = parents[node]
@@ -166,7 +166,7 @@ def _summed(own: Sequence[int], parents: Sequence[int]) -> list[int]:
 
 @dataclass(kw_only=True)
 class CallTrees:
-    """All call trees that a text draws.
+    """All call trees of a text.
 
     Attributes:
         trees: In text order.

@@ -1,4 +1,4 @@
-"""Sequences over columns: of objects made when they are asked for, of texts that repeat."""
+"""Sequences over columns: objects made on access, and texts with few distinct values."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _Item = TypeVar("_Item")
 
 
 class Rows(Sequence[_Item]):
-    """A sequence whose items are made on request and kept by nobody.
+    """A sequence whose items are made on each access and not stored.
 
     Args:
-        make: Makes the item of a row.
-        rows: Which rows, in order.
+        make: Returns the item of a row.
+        rows: The rows, in order.
     """
 
     __slots__ = ("_make", "_rows")
@@ -50,7 +50,7 @@ class Rows(Sequence[_Item]):
 
 
 class FewTexts(Sequence[str]):
-    """A sequence of texts of which few are different: two bytes for each instead of eight.
+    """A sequence of texts with few distinct values: two bytes for each instead of eight.
 
     Args:
         texts: The texts, in order.
@@ -68,14 +68,14 @@ class FewTexts(Sequence[str]):
         self.numbers = array("H")
         try:
             self.numbers.extend(found)
-        except OverflowError:  # at the first that is new
+        except OverflowError:  # at the first new text
             self.numbers = array("I", self.numbers)
             self.numbers.append(len(known) - 1)
             self.numbers.extend(found)
         self.different = tuple(known)
 
     def places_of(self, wanted: Collection[str]) -> list[int]:
-        """Return the places of some texts, ascending."""
+        """Return the positions of some texts, ascending."""
         numbers = {number for number, text in enumerate(self.different) if text in wanted}
         if not numbers:
             return []

@@ -1,7 +1,8 @@
-"""The table that PyTorch's CommDebugMode prints to a call tree: modules, passes, collectives.
+"""Reader of the table of PyTorch's CommDebugMode as a call tree: modules, passes, collectives.
 
 A collective is counted in its module and in all modules around it; here it is a call of the
-innermost one, so that the sum over the tree is what the outermost says. Operators are calls too.
+innermost one, so that the sum over the tree is the figure of the outermost. Operators are calls
+too.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _PASSES = {
 
 
 class Row(NamedTuple):
-    """A line of a table: its kind, where it begins, its indentation, and its text."""
+    """A line of a table: kind, offset, indentation and text."""
 
     kind: str
     start: int
@@ -48,7 +49,7 @@ class Row(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table as a tree, and the part of the text that it is."""
+    """A table as a tree, and its span of the text."""
 
     tree: CallTree
     span: Span
@@ -61,8 +62,8 @@ def find_tables(
 
     Args:
         text: The text.
-        line_of: Gives the 1-based line of an offset.
-        refuse: Called with what makes no sense.
+        line_of: Returns the 1-based line of an offset.
+        refuse: Called with the span and message of each gap.
     """
     if " PASS" not in text or _TABLE.search(text) is None:
         return
@@ -77,7 +78,7 @@ def find_tables(
 
 
 def table_rows(text: str, position: int) -> Iterator[Row]:
-    """Yield the lines of the table that begins at a place."""
+    """Yield the lines of the table that begins at an offset."""
     base = -1
     while position < len(text) and (match := _LINE.match(text, position)) is not None:
         kind = match.lastgroup or ""
@@ -92,7 +93,7 @@ def table_rows(text: str, position: int) -> Iterator[Row]:
 
 @dataclass(slots=True)
 class _Columns:
-    """A tree that is being filled."""
+    """A call tree built row by row."""
 
     line_of: Callable[[int], int]
     frames: dict[CallFrame, int] = field(default_factory=dict)
@@ -133,7 +134,7 @@ def _tree(
             continue
         elif passed is None:
             span = Span(row.start, row.start + row.indent + len(row.text))
-            refuse(span, "expected a pass or a module before what it runs")
+            refuse(span, "expected a pass or a module before its calls")
         elif row.kind == "OPERATOR":
             columns.add(passed[0], row.text[2:], 1, row.start)
         else:
@@ -152,9 +153,9 @@ def _tree(
 
 
 def _subtract(columns: _Columns, counts: dict[tuple[int, str, str], tuple[int, int]]) -> None:
-    """Take the collectives of each module from those of the next module around that has any.
+    """Subtract the collectives of each module from those of the next outer module that has any.
 
-    Where that has fewer, which PyTorch does not print, it keeps none.
+    An outer module with fewer, which PyTorch does not print, keeps none.
     """
     for (module, kind, name), (_, count) in counts.items():
         around = columns.parents[module]

@@ -1,4 +1,4 @@
-"""Call trees that are being filled, node by node."""
+"""Builder of call trees, node by node."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 class Label(NamedTuple):
-    """What a line of a tree says: a function and how often it is repeated."""
+    """Label of a line: a function and its number of repeats."""
 
     frame: CallFrame
     times: int = 1
 
 
 class TreeDraft:
-    """A tree that is being filled.
+    """A call tree built node by node.
 
-    The nodes below which further lines may stand are four lists, outermost first: `keys` (twice the
-    column of the branch; one less for a root without one), `nodes`, `times` (product of the repeats
-    down to it) and `branches` (first character).
+    The open nodes, which may get further nodes below them, are four lists, outermost first: `keys`
+    (twice the column of the branch; one less for a root without one), `nodes`, `times` (product of
+    the repeats down to it) and `branches` (first character).
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class TreeDraft:
         frame, times = read(text)
         number = self._numbers.get(frame)
         if number is None:
-            if frame.file is not None:  # one text for each file, however often it is named
+            if frame.file is not None:  # one text object for each file
                 frame = replace(frame, file=self._files.setdefault(frame.file, frame.file))
             number = self._numbers[frame] = len(self.frames)
             self.frames.append(frame)
@@ -69,9 +69,9 @@ class TreeDraft:
         return number, times
 
     def continues_at(self, key: int) -> bool:
-        """Whether a line with this key belongs to the tree, as far as its branches say.
+        """Return whether a line with this key may belong to the tree, by its branches.
 
-        The branch of the last sibling says that no other follows; of ASCII ``+`` it is not known.
+        The branch of a last sibling excludes another one; ASCII ``+`` does not show it.
         """
         if not self.frame_ids:
             return False
@@ -81,20 +81,20 @@ class TreeDraft:
         return self.keys[at - 1] < key or self.branches[at - 1] not in patterns.CORNER
 
     def may_be_over(self, key: int) -> bool:
-        """Whether nothing says that a sibling must follow at this key."""
+        """Return whether no branch announces a sibling at this key."""
         at = self._at(key)
         is_sibling = at > 0 and self.keys[at - 1] == key
         return is_sibling and self.branches[at - 1] not in patterns.FORKS
 
     def _at(self, key: int) -> int:
-        """Return how many open nodes have at most this key."""
+        """Return the number of open nodes with at most this key."""
         at = len(self.keys)
         while at and self.keys[at - 1] > key:
             at -= 1
         return at
 
     def add(self, key: int, line: int, number: int, times: int, branch: str) -> None:
-        """Add a node where its key says; those that it cannot stand below are closed."""
+        """Add a node at its key, and close the nodes that it cannot be below."""
         keys = self.keys
         at = self._at(key)
         if at < len(keys):
@@ -134,5 +134,5 @@ class TreeDraft:
 
     @property
     def _is_unfinished(self) -> bool:
-        """Whether an open branch announces a sibling."""
+        """Return whether an open branch announces a sibling."""
         return any(branch in patterns.FORKS for branch in self.branches if branch)

@@ -1,66 +1,37 @@
-"""Text to the call trees that it draws: a scanner, whose reference is the grammar.
+"""Reader of drawn call trees: a scanner, whose reference is the grammar.
 
-One regular expression finds the lines of trees; how deep a call stands follows from the column of
-its branch, so that any width of indentation will do. A line that is no part of a tree is passed
-over and counted; inside a tree it is a gap.
+One regular expression finds the lines of trees. The column of a branch gives the depth of its call,
+so that indentation may have any width. A line outside a tree is passed over and counted; inside a
+tree it is a gap.
 """
 
 from __future__ import annotations
 
-import functools
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING
 
-from lark import Lark, Token
-
-from hlo_lens.model.call_tree import CallFrame, CallTree, CallTrees
-from hlo_lens.syntax.buffers.lines import LineScan, find_all, grammar_tree
+from hlo_lens.model.call_tree import CallTree, CallTrees
+from hlo_lens.syntax.buffers.lines import LineScan
 from hlo_lens.syntax.call_trees import patterns
 from hlo_lens.syntax.call_trees.comm_debug_table import Table, find_tables
 from hlo_lens.syntax.call_trees.draft import Label, TreeDraft
-from hlo_lens.syntax.grammar.files import grammar_text
+from hlo_lens.syntax.call_trees.drawn_trees_grammar import label_by_grammar, lines_by_grammar
+from hlo_lens.syntax.call_trees.tree_lines import TreeLine, label_of, tree_line
 from hlo_lens.syntax.grammar.reader_choice import ReaderName, uses_grammar
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source, Span, clean, decode
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from hlo_lens.syntax.buffers.lines import Node
-
-NAMES: Mapping[str, str] = {"BRANCHES": "a branch", "OTHER": "other text"}
-"""What users call the terminals."""
+    from collections.abc import Callable, Iterable, Sequence
 
 _MOST_TIMES = 10**9
-"""Most calls that repeats inside one another may multiply to; more are refused."""
+"""Largest product of nested repeats; larger ones are refused."""
 
 _MOST_STRETCHES = 4096
-"""How many stretches of other lines are kept apart; the last one counts all further lines."""
+"""Largest number of stretches of other lines; the last one counts all further lines."""
 
 _LONGEST_ROOT = 400
 """Longest line, in characters, that may name the root of the tree below it."""
-
-
-class TreeLine(NamedTuple):
-    """One line of a tree, cut into its parts.
-
-    Attributes:
-        start: Where it begins.
-        end: Where it ends, line end left out.
-        column: Characters between the prefix of a log and the branch.
-        has_bars: Whether a branch of another node passes it on the left.
-        branch: First character of the branch; empty for a root that has none.
-        label: Function as written; empty if it is missing.
-        prefix: Length of the prefix of a log.
-    """
-
-    start: int
-    end: int
-    column: int
-    has_bars: bool
-    branch: str
-    label: str
-    prefix: int
 
 
 def parse_call_trees(
@@ -73,20 +44,21 @@ def parse_call_trees(
     """Return the call trees that a text draws.
 
     Args:
-        text: Any text: what belongs to no tree is passed over and counted.
+        text: Any text; lines that belong to no tree are passed over and counted.
         strict: Raise at the first gap.
         path: Name of the text for messages; a source has its own.
         reader: ``grammar`` cuts lines and labels by the grammar alone; drawn trees only, not the
             tables of CommDebugMode.
 
     Raises:
-        DumpSyntaxError: If it draws no tree, or, when strict, at the first gap.
+        DumpSyntaxError: If it has no tree, or, when strict, at the first gap.
     """
     if isinstance(text, bytes):
         text = decode(text)
     source = text if isinstance(text, Source) else clean(text, path)
     if uses_grammar(reader):
-        scan = _scan_with_grammar(source)
+        scan = TreeScan(source, label_by_grammar)
+        scan.follow(lines_by_grammar(source))
     else:
         scan = TreeScan(source)
         scan.run()
@@ -110,100 +82,15 @@ def _found(scan: TreeScan, *, strict: bool) -> CallTrees:
 
 
 def _calls_and_others(found: Sequence[CallTree]) -> tuple[tuple[CallTree, ...], list[CallTree]]:
-    """Return the trees of calls and those of other things, as folders or packages.
+    """Return the trees of calls, and the trees of other things, such as folders or packages.
 
-    Where any tree tells the files of its functions, one that tells none is of other things.
+    If any tree has files of functions, a tree without any is of other things.
     """
     placed = [any(frame.file for frame in tree.frames) for tree in found]
     if not any(placed):
         return tuple(found), []
     pairs = list(zip(found, placed, strict=True))
     return tuple(tree for tree, has in pairs if has), [tree for tree, has in pairs if not has]
-
-
-# ---- the grammar -------------------------------------------------------------------------------
-
-
-def _scan_with_grammar(source: Source) -> TreeScan:
-    """Return the scan of a source whose lines the grammar alone cuts: the reference.
-
-    Raises:
-        DumpSyntaxError: At the first place that the grammar does not allow.
-    """
-    tree = grammar_tree(parser(), NAMES, source, "call_trees", 0, len(source.text))
-    scan = TreeScan(source, _label_by_grammar)
-    scan.follow(_lines_of(tree))
-    return scan
-
-
-@functools.cache
-def parser() -> Lark:
-    """Return the parser of call trees and of labels."""
-    return Lark(
-        grammar_text("call_tree"),
-        start=["call_trees", "label"],
-        parser="lalr",
-        lexer="contextual",
-        propagate_positions=True,
-        maybe_placeholders=False,
-    )
-
-
-def _lines_of(tree: Node) -> Iterator[TreeLine]:
-    """Yield the lines of trees, in order."""
-    for node in find_all(tree, "node"):
-        branches, *rest = cast("list[Token]", node.children)
-        label = "".join(rest)
-        match = patterns.TREE_LINE.match(f"{branches}{label}")
-        if match is not None:
-            start = branches.start_pos or 0
-            yield _tree_line(match, start, start + len(branches) + len(label), label)
-
-
-def _label_by_grammar(text: str) -> Label:
-    """Return what a label says as the grammar reads it."""
-    text = text.strip()
-    if not text:
-        return Label(CallFrame(function=""))
-    tree = parser().parse(text, start="label")
-    tokens = {
-        token.type.partition("_")[0]: str(token)
-        for token in tree.scan_values(lambda value: isinstance(value, Token))
-    }
-    line, times = tokens.get("LINE"), tokens.get("TIMES")
-    frame = CallFrame(
-        function=tokens.get("FUNCTION", ""),
-        file=tokens.get("FILE"),
-        line=None if line is None else int(line.lstrip(":")),
-    )
-    return Label(frame, 1 if times is None else int("".join(filter(str.isdecimal, times))))
-
-
-# ---- the scanner -------------------------------------------------------------------------------
-
-
-def label_of(text: str) -> Label:
-    """Return what a label says: ``function, file:line`` in all the ways it is written."""
-    text = text.strip()
-    seconds = patterns.SECONDS.match(text)
-    if seconds is not None:
-        text = text[seconds.end() :]
-    for order, pattern in patterns.LABELS:
-        match = pattern.match(text)
-        if match is not None:
-            groups = match.groups()
-            times = next((int(g) for g in groups[-4:] if g), 1)
-            if order == "function first":
-                function, file, line = groups[:3]
-            elif order == "place first":
-                file, line, function = groups[:3]
-            else:
-                function, (file, line) = "", groups[:2]
-            return Label(CallFrame(function=function, file=file, line=int(line)), times)
-    match = patterns.NAME_ONLY.match(text)
-    if match is None:
-        return Label(CallFrame(function=text))
-    return Label(CallFrame(function=match[1]), next((int(g) for g in match.groups()[1:] if g), 1))
 
 
 class TreeScan(LineScan):
@@ -232,13 +119,13 @@ class TreeScan(LineScan):
         position = 0
         for match in patterns.TREE_LINE.finditer(self.text):
             if match.start() != position or not self._follows(match):
-                self._take(_tree_line(match, match.start(), match.end(), match[4] or ""), position)
+                self._take(tree_line(match, match.start(), match.end(), match[4] or ""), position)
             position = match.end() + 1
         self._end(position)
         self.found.extend(table.tree for table in self._tables)
 
     def follow(self, lines: Iterable[TreeLine]) -> None:
-        """Read the lines of trees, and what stands between them."""
+        """Read the lines of trees and the text between them."""
         position = 0
         for line in lines:
             self._take(line, position)
@@ -246,15 +133,15 @@ class TreeScan(LineScan):
         self._end(position)
 
     def _take(self, line: TreeLine, position: int) -> None:
-        """Read a line of a tree, and what stands before it from a position on."""
+        """Read a line of a tree, and the text before it from a position on."""
         if line.start > position:
             self._between(position, line)
         self._add(line)
 
     def _follows(self, match: re.Match[str]) -> bool:
-        """Read a line of the tree that stands just below another one, if nothing is special.
+        """Read a line with a known label that continues the tree; return False for other lines.
 
-        Nearly all lines are such; the others go to `_take`.
+        Nearly all lines do; the others go to `_take`.
         """
         draft = self._draft
         number = draft.labels.get(match[4])
@@ -315,7 +202,7 @@ class TreeScan(LineScan):
     # ---- other lines ---------------------------------------------------------------------------
 
     def _between(self, start: int, line: TreeLine) -> None:
-        """Read the lines before a line of a tree: a root, a title, a gap, or nothing of ours."""
+        """Read the lines before a line of a tree: a root, a title, a gap, or other text."""
         end = line.start
         count = self._count(start, end)
         if not count:
@@ -378,11 +265,11 @@ class TreeScan(LineScan):
         self.passed_over.append((self._line_of(first.start()), count))
 
     def _count(self, start: int, end: int) -> int:
-        """Return how many lines are not blank."""
+        """Return the number of lines that are not blank."""
         return sum(1 for _ in patterns.NOT_BLANK.finditer(self.text, start, end))
 
     def _end_of_text(self, position: int) -> None:
-        """Count the lines after the last tree; say if that is cut off."""
+        """Count the lines after the last tree, and mark a tree that is cut off."""
         text = self.text
         self._pass_over(position, len(text))
         draft = self._draft
@@ -399,9 +286,3 @@ class TreeScan(LineScan):
         self._line += self.text.count("\n", self._counted, offset)
         self._counted = offset
         return self._line
-
-
-def _tree_line(match: re.Match[str], start: int, end: int, label: str) -> TreeLine:
-    indent = match[2]
-    has_bars = not indent.isspace() and bool(indent)
-    return TreeLine(start, end, len(indent), has_bars, match[3][0], label, len(match[1]))

@@ -1,7 +1,7 @@
-r"""The compiled regular expressions of the call tree scanner: shadows of `call_tree.lark`.
+r"""Regular expressions of the call tree scanner, equal to `call_tree.lark`.
 
-A text that does not match is left after one pass over it: repetitions are possessive, or end where
-the next one begins.
+A text that does not match is rejected in one pass: repetitions are possessive, or end where the
+next one begins.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 import re
 
 BAR = "│┃║┆┊╎¦|"
-"""What continues a branch on the lines below it."""
+"""Characters that continue a branch on the lines below it."""
 
 FORK = "├┝┞┟┠┡┢┣╞╟╠+"
-"""Begins a branch that others follow."""
+"""Characters that begin a branch with later siblings."""
 
 FORKS = FORK.replace("+", "|")
 """Branches that are never the last: ASCII ``+`` may be."""
 
 CORNER = "└┕┖┗╘╙╚╰`\\"
-"""Begins the last branch of a node."""
+"""Characters that begin the last branch of a node."""
 
 _BLANK = r"[ \t\xa0]"
 _BOX_BRANCH = "[├┝┞┟┠┡┢┣╞╟╠└┕┖┗╘╙╚╰][─━═╌┄┈╴-]++[┬┳╦┐╮>▶]?+"
@@ -26,7 +26,7 @@ _ASCII_BRANCH = r"[|+`\\](?:-{1,4}+|_{1,3}+)(?=[ \t\xa0]|[\w<(\[*{])"
 BRANCH = rf"(?:{_BOX_BRANCH}|{_ASCII_BRANCH})"
 _MARKS = f"{BAR}{FORK}{CORNER}".replace("\\", "\\\\")
 PREFIX = rf"[^\s{_MARKS}][^\n{_MARKS}]{{0,119}}?(?<=[\]:>\-]) ?+"
-"""What a log puts before the text of a line; it ends with a mark."""
+"""Prefix of a line in a log; it ends with a mark."""
 
 _INDENT = rf"(?:[{BAR[:-1]} \t\xa0]|\|(?![-_]))*+"
 _LABEL = r"[^\s\u2500-\u257f|+`\\-][^\n]*+"
@@ -37,7 +37,7 @@ TREE_LINE = re.compile(
 """A line of a tree. Groups: prefix, indentation with bars, branch, label (None if missing)."""
 
 NOT_BLANK = re.compile(r"[^\s][^\n]*+")
-"""What stands on a line that is not blank."""
+"""Text of a line that is not blank."""
 
 # ---- labels ------------------------------------------------------------------------------------
 
@@ -66,9 +66,9 @@ LABELS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("place only", rf"({_PATH_FILE}){_LINE}"),
     )
 )
-"""Forms of a label that names a place, in the order in which they are tried.
+"""Forms of a label with a place, in the order in which they are tried.
 
-Groups: function, file and line in the order that is told, then the number of repeats, in one of
+Groups: function, file and line in the named order, then the number of repeats, in one of
 four groups.
 """
 
@@ -76,4 +76,4 @@ NAME_ONLY = re.compile(
     r"(.*?\S)(?:\s{2,}[x\u00d7] ?(\d{1,9})|\s+\([x\u00d7] ?(\d{1,9})\)|\s+\((\d{1,9}) calls?\)"
     r"|\s+\[[x\u00d7] ?(\d{1,9})\])?\s*$"
 )
-"""A label without a place; a number of repeats stands apart from it."""
+"""A label without a place; the number of repeats is separated by blanks."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlo_lens.model.call_tree import NO_PARENT, CallFrame, CallTree
-from hlo_lens.syntax.call_trees.drawn_trees import label_of
+from hlo_lens.syntax.call_trees.tree_lines import label_of
 
 
 def tree_of(text: str, measure: str = "calls") -> CallTree:

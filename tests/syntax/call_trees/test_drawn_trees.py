@@ -1,4 +1,4 @@
-"""Call trees are read in all the ways they are drawn, and nothing is lost in silence."""
+"""Drawn call trees: all forms of lines and labels; unread lines are gaps."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 from hlo_lens.model.call_tree import CallFrame, CallTree
 from hlo_lens.syntax.call_trees.comm_debug_table import table_rows
-from hlo_lens.syntax.call_trees.drawn_trees import (
-    label_of,
-    parse_call_trees,
-)
+from hlo_lens.syntax.call_trees.drawn_trees import parse_call_trees
+from hlo_lens.syntax.call_trees.tree_lines import label_of
 from hlo_lens.syntax.grammar.files import build_parser
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 from hlo_lens.text.source import clean

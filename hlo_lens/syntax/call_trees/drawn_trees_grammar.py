@@ -1,0 +1,72 @@
+"""Lines and labels of drawn call trees by the grammar alone: the reference of the scanner."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, cast
+
+from lark import Lark, Token
+
+from hlo_lens.model.call_tree import CallFrame
+from hlo_lens.syntax.buffers.lines import find_all, grammar_tree
+from hlo_lens.syntax.call_trees import patterns
+from hlo_lens.syntax.call_trees.draft import Label
+from hlo_lens.syntax.call_trees.tree_lines import tree_line
+from hlo_lens.syntax.grammar.files import grammar_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hlo_lens.syntax.call_trees.tree_lines import TreeLine
+    from hlo_lens.text.source import Source
+
+NAMES: Mapping[str, str] = {"BRANCHES": "a branch", "OTHER": "other text"}
+"""Users' names of the terminals."""
+
+
+@functools.cache
+def parser() -> Lark:
+    """Return the parser of call trees and of labels."""
+    return Lark(
+        grammar_text("call_tree"),
+        start=["call_trees", "label"],
+        parser="lalr",
+        lexer="contextual",
+        propagate_positions=True,
+        maybe_placeholders=False,
+    )
+
+
+def lines_by_grammar(source: Source) -> Iterator[TreeLine]:
+    """Yield the lines of trees, in order.
+
+    Raises:
+        DumpSyntaxError: At the first place that the grammar does not allow.
+    """
+    tree = grammar_tree(parser(), NAMES, source, "call_trees", 0, len(source.text))
+    for node in find_all(tree, "node"):
+        branches, *rest = cast("list[Token]", node.children)
+        label = "".join(rest)
+        match = patterns.TREE_LINE.match(f"{branches}{label}")
+        if match is not None:
+            start = branches.start_pos or 0
+            yield tree_line(match, start, start + len(branches) + len(label), label)
+
+
+def label_by_grammar(text: str) -> Label:
+    """Return function, place and repeats of a label."""
+    text = text.strip()
+    if not text:
+        return Label(CallFrame(function=""))
+    tree = parser().parse(text, start="label")
+    tokens = {
+        token.type.partition("_")[0]: str(token)
+        for token in tree.scan_values(lambda value: isinstance(value, Token))
+    }
+    line, times = tokens.get("LINE"), tokens.get("TIMES")
+    frame = CallFrame(
+        function=tokens.get("FUNCTION", ""),
+        file=tokens.get("FILE"),
+        line=None if line is None else int(line.lstrip(":")),
+    )
+    return Label(frame, 1 if times is None else int("".join(filter(str.isdecimal, times))))
