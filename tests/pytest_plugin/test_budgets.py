@@ -103,7 +103,7 @@ def test_a_budget_holds_for_all_that_jax_compiles(pytester: pytest.Pytester) -> 
     )
     result = pytester.runpytest(*PLUGIN)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["What is behind memory.total_bytes of jit_train_step"])
+    result.stdout.fnmatch_lines(["Contributors to memory.total_bytes of jit_train_step"])
 
 
 @needs_jax
@@ -129,7 +129,7 @@ def test_a_budget_holds_for_what_the_fixture_gives_and_jax_had_compiled_before(
     )
     result = pytester.runpytest(*PLUGIN)
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["What is behind memory.total_bytes of jit_train_step"])
+    result.stdout.fnmatch_lines(["Contributors to memory.total_bytes of jit_train_step"])
 
 
 # ---- sessions ----------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def test_a_session_with_more_memory_fails(saved: pytest.Pytester) -> None:
             "hlo-lens check: failed",
             "*::test_one :: jit_train_step",
             "  fail  memory.total_bytes  4.00MiB -> 8.00MiB, fails if >+0%",
-            "What is behind memory.total_bytes of *::test_one ::",
+            "Contributors to memory.total_bytes of *::test_one ::",
         ]
     )
     result.stdout.no_fnmatch_line("*::test_two*")

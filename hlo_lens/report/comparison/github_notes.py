@@ -1,4 +1,4 @@
-"""What got worse, for annotations on the user's source lines."""
+"""Annotations of the user's source lines with what got worse."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.gate.judge import Judgement
 
 LEAST_BYTES = 1 << 10
-"""Growth of less than this at a peak is not worth a line on somebody's pull request."""
+"""Smaller increases at a peak get no annotation."""
 
 
 def diff_annotations(diff: DumpDiff) -> list[Annotation]:
-    """Return what got worse in all modules, what costs the most first, each line once a title."""
+    """Return what got worse in all modules, most costly first, one for each line and title."""
     found = [item for module in diff.modules for item in _of_module(module)]
     found.sort(key=lambda item: (-item[0], item[1].source or "", item[1].message))
     return _merged([annotation for _, annotation in found])
 
 
 def _merged(annotations: list[Annotation]) -> list[Annotation]:
-    """Return one annotation for those of one line and title: the first, with their number.
+    """Return the first annotation of each line and title, with the number of the others.
 
-    GitHub shows ten of a step; a line that many modules share would take them all.
+    GitHub shows ten of a step; a line that many modules share would take all of them.
     """
     alike: dict[object, list[Annotation]] = {}
     for one in annotations:
@@ -48,7 +48,7 @@ def _merged(annotations: list[Annotation]) -> list[Annotation]:
 
 
 def _of_module(diff: ModuleDiff) -> Iterator[tuple[int, Annotation]]:
-    """Yield bytes, by which annotations are ordered, and annotation."""
+    """Yield the bytes to sort by, and the annotation."""
     name = diff.head.name
     for peak in () if diff.memory is None else diff.memory.peaks:
         if peak.delta_bytes <= 0:
@@ -90,7 +90,7 @@ def _collective(row: CollectiveRow, module: str) -> Annotation:
 
 
 def check_annotations(judgement: Judgement) -> list[Annotation]:
-    """Return the rules that failed or could not be decided, with the largest contributor's line."""
+    """Return failed and undecided rules, at the line of their largest contributor."""
     found: list[Annotation] = []
     for verdict in sorted(judgement.verdicts, key=lambda verdict: not verdict.is_failure):
         if verdict.status not in ("fail", "undecided"):

@@ -1,4 +1,4 @@
-"""What changed in the memory of a module, for people."""
+"""Memory changes of a module as text and tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.comparison.memory_diff import PEAK
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.render.table import Table
-from hlo_lens.text.units import format_bytes, format_change, format_delta, plural
+from hlo_lens.text.units import format_bytes, format_change, format_delta, listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ _MOST_NAMES = 8
 
 
 def delta_text(delta: Delta) -> str:
-    """Return a size before and after, with the difference; ``?`` for what is not known."""
+    """Return a size before and after, with the difference; ``?`` if not known."""
     base = "?" if delta.base is None else format_bytes(delta.base)
     if delta.base == delta.head:
         return f"{base} ({NO_CHANGE})" if delta.base is not None else "not known"
@@ -37,7 +37,7 @@ def delta_text(delta: Delta) -> str:
 
 
 def memory_facts(memory: MemoryDiff) -> Iterator[tuple[str, str]]:
-    """Yield how total and peaks changed, or why that is not known."""
+    """Yield the changes of total and peaks, or why they are not known."""
     if memory.problem:
         yield "memory", memory.problem
     elif not memory.is_changed:
@@ -52,7 +52,7 @@ def memory_facts(memory: MemoryDiff) -> Iterator[tuple[str, str]]:
 
 
 def peak_text(peak: PeakDiff) -> str:
-    """Return how the peak of a space changed, and where it moved."""
+    """Return the change of a space's peak, and where it moved."""
     base, head = peak.base, peak.head
     sizes = [one.bytes if one else 0 for one in (base, head)]
     text = (
@@ -67,7 +67,7 @@ def peak_text(peak: PeakDiff) -> str:
 
 
 def moment_text(peak: SpacePeak) -> str:
-    """Return where in the program a peak is."""
+    """Return the place of a peak in the program."""
     words = [word for word in (peak.source, peak.op_name) if word]
     return " ".join(words) or peak.opcode or "the end"
 
@@ -104,7 +104,7 @@ def statement_table(memory: MemoryDiff) -> Table:
 
 
 def _is_shown(name: str, spaces: int) -> bool:
-    """Return whether no other figure says the same."""
+    """Return whether no other figure is the same by definition."""
     if name == PEAK:
         return spaces == 0
     last = name.rpartition(".")[2]
@@ -122,12 +122,12 @@ def _percent(delta: Delta) -> str:
 
 
 def peak_table(peak: PeakDiff) -> Table:
-    """Return what makes the difference of a peak."""
-    title = f"What makes the difference at the peak of {peak.space}"
+    """Return the values that differ in a memory space."""
+    title = f"Differences at the peak of {peak.space}"
     if peak.rest:
-        title = f"What makes the difference in {peak.space}: values at the peak, and the rest"
+        title = f"Differences in {peak.space}: values at the peak, and other bytes"
     elif not peak.is_peak:
-        title = f"What makes the difference in {peak.space}: all that is allocated; no live ranges"
+        title = f"Differences in {peak.space}: all allocated values; no live ranges"
     same = peak.unchanged_groups
     return Table.of(
         peak,
@@ -138,15 +138,13 @@ def peak_table(peak: PeakDiff) -> Table:
 
 
 def donation_text(donations: DonationDiff) -> str:
-    """Return which arguments lost or gained the memory of a result."""
+    """Return the arguments whose memory a result no longer reuses, or newly reuses."""
     parts: list[str] = []
     for change in ("lost", "gained"):
         rows = [row for row in donations.rows() if row[0] == change]
         if not rows:
             continue
-        names = [str(row[1]) for row in rows[:_MOST_NAMES]]
-        more = len(rows) - len(names)
-        listed = ", ".join([*names, f"[{more} others]"] if more else names)
+        names = listed([str(row[1]) for row in rows], _MOST_NAMES)
         size = format_bytes(donations.bytes_of(change))
-        parts.append(f"{change} for {plural(len(rows), 'argument')} of {size}: {listed}")
+        parts.append(f"{change} for {plural(len(rows), 'argument')} of {size}: {names}")
     return "; ".join(parts)

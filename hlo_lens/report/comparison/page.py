@@ -1,7 +1,8 @@
-"""The report on what changed, for people: one line for each subject, then what makes it up."""
+"""Page of a diff: one line for each subject, then tables of the changes."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,16 +23,17 @@ from hlo_lens.report.comparison.program import (
     text_note,
 )
 from hlo_lens.report.render.table import Report, Section, Table
-from hlo_lens.text.units import format_bytes, plural
+from hlo_lens.text.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from hlo_lens.analysis.comparison.annotation_diff import AnnotationRow
     from hlo_lens.analysis.comparison.collective_details import Detail
-    from hlo_lens.analysis.comparison.collective_diff import CollectiveDiff
+    from hlo_lens.analysis.comparison.collective_diff import CollectiveDiff, CollectiveRow
     from hlo_lens.analysis.comparison.dump_diff import DumpDiff
     from hlo_lens.analysis.comparison.module_diff import ModuleDiff
-    from hlo_lens.analysis.comparison.sharding_diff import ShardingDiff
+    from hlo_lens.analysis.comparison.sharding_diff import EntryRow, ShardingDiff
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
@@ -41,10 +43,8 @@ MOST_CHARACTERS = 65_000
 NO_MEMORY = "not known: no side has a buffer assignment, or a schedule to estimate by"
 NO_KNOWN_CHANGE = f"{NO_CHANGE} in what is known"
 NO_TEXT = "not known: one side has no HLO text"
-NO_NAMES = "not known: a snapshot keeps nothing of what is to count; compare with the dump itself"
-ONLY_FINGERPRINT = (
-    "changed; which instructions a snapshot does not tell: compare with the dump itself"
-)
+NO_NAMES = "not known: a snapshot does not keep noise; compare with the dump itself"
+ONLY_FINGERPRINT = "changed; a snapshot has no instructions: compare with the dump itself"
 
 
 def diff_report(diff: DumpDiff, names: tuple[str, str]) -> Report:
@@ -55,7 +55,6 @@ def diff_report(diff: DumpDiff, names: tuple[str, str]) -> Report:
         names: Paths of the two sides.
     """
     sections = [_head(diff, names)]
-    # what changed the most stands first
     shown = sorted((one for one in diff.modules if not one.identical or one.unknown), key=weight)
     sections += [module_section(module) for module in shown]
     if not shown and len(diff.modules) == 1:
@@ -69,7 +68,7 @@ def diff_report(diff: DumpDiff, names: tuple[str, str]) -> Report:
 
 
 def _head(diff: DumpDiff, names: tuple[str, str]) -> Section:
-    """Return what is said of all modules together."""
+    """Return the section on all modules together."""
     changed = sum(not module.identical for module in diff.modules)
     facts = [("compared", " -> ".join(names))]
     if len(diff.modules) != 1 or diff.added or diff.removed or any(diff.copies):
@@ -78,7 +77,7 @@ def _head(diff: DumpDiff, names: tuple[str, str]) -> Section:
         parts += [f"{len(diff.removed)} removed"] if diff.removed else []
         parts += [f"{len(diff.added)} added"] if diff.added else []
         copies = sum(map(len, diff.copies))
-        parts += [f"{copies} left out that are copies of these"] if copies else []
+        parts += [f"{copies} left out as copies of these"] if copies else []
         facts.append(("modules", ", ".join(parts)))
     for label, modules in (("removed", diff.removed), ("added", diff.added)):
         if modules:
@@ -95,9 +94,7 @@ _MOST_NAMES = 8
 
 def listed_names(modules: Sequence[ModuleSnapshot]) -> str:
     """Return the names of modules, the first few."""
-    names = [module.name for module in modules[:_MOST_NAMES]]
-    more = len(modules) - len(names)
-    return ", ".join([*names, f"[{more} others]"] if more else names)
+    return listed([module.name for module in modules], _MOST_NAMES)
 
 
 def module_section(diff: ModuleDiff) -> Section:
@@ -140,11 +137,8 @@ def _about_sharding(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
     yield "sharding", NO_TEXT if diff.shardings is None else sharding_text(diff.shardings)
 
 
-# ---- the others --------------------------------------------------------------------------------
-
-
 def collectives_text(found: CollectiveDiff) -> str:
-    """Return how the numbers of collectives and the bytes on the wire changed."""
+    """Return the changes of the numbers of collectives and of the bytes on the wire."""
     if not found.changed:
         return f"{NO_CHANGE} ({found.unchanged:,} in the text)"
     parts: list[str] = []
@@ -158,27 +152,27 @@ def collectives_text(found: CollectiveDiff) -> str:
     wire = found.wire_bytes
     if wire.is_changed:
         parts.append(f"on the wire per device {delta_text(wire)}")
-    changes = {row.change: 0 for row in found.changed}
-    for row in found.changed:
-        changes[row.change] += row.count
-    counts = ", ".join(f"{count:,} {change}" for change, count in changes.items())
-    return "; ".join([counts, *parts])
+    return "; ".join([_counts(found.changed), *parts])
 
 
 def sharding_text(found: ShardingDiff) -> str:
-    """Return how many values lie on the devices in another way."""
-    counts: dict[str, int] = {}
-    for row in found.rows():
-        count = row[8]
-        counts[str(row[0])] = counts.get(str(row[0]), 0) + (count if isinstance(count, int) else 1)
-    text = ", ".join(f"{count:,} {change}" for change, count in counts.items()) or NO_CHANGE
+    """Return the numbers of values whose sharding changed."""
+    text = _counts((*found.entries, *found.annotations)) or NO_CHANGE
     if found.unknown:
-        text += f"; of {plural(found.unknown, 'value')} only one side tells the sharding"
+        text += f"; {plural(found.unknown, 'value')} with a sharding on one side only"
     return f"{text}; {found.problem}" if found.problem else text
 
 
+def _counts(rows: Iterable[CollectiveRow | EntryRow | AnnotationRow]) -> str:
+    """Return the number of items for each change."""
+    counts: Counter[str] = Counter()
+    for row in rows:
+        counts[row.change] += row.count
+    return ", ".join(f"{count:,} {change}" for change, count in counts.items())
+
+
 def program_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
-    """Yield how many instructions changed, and what was ignored."""
+    """Yield the numbers of changed instructions, and the ignored noise."""
     if diff.program is not None:
         yield from program_diff_facts(diff.program)
     elif diff.is_program_equal is None:
@@ -204,7 +198,7 @@ _COLLECTIVES = (
 
 
 def detail_text(detail: Detail) -> str:
-    """Return one respect in which two collectives differ."""
+    """Return one difference between two collectives as text."""
     if not detail.is_bytes:
         return str(detail)
     sizes = [n if n is None else format_bytes(int(n)) for n in (detail.base, detail.head)]
@@ -212,13 +206,13 @@ def detail_text(detail: Detail) -> str:
 
 
 def _collectives_table(found: CollectiveDiff) -> Table:
-    """Return the collectives that changed, sizes in their details as people read them."""
+    """Return the changed collectives, with readable sizes in their details."""
     place = found.place_of("details")
 
     def rows() -> Iterator[Row]:
         for cells, row in zip(found.rows(), found.changed, strict=True):
-            told = (detail for detail in row.changes if detail.what != "times")
-            text = ", ".join(map(detail_text, told))
+            shown = (detail for detail in row.changes if detail.what != "times")
+            text = ", ".join(map(detail_text, shown))
             yield (*cells[:place], text, *cells[place + 1 :])
 
     table = Table.of(found, title="Collectives that changed, bytes of one run", shown=_COLLECTIVES)
@@ -234,7 +228,7 @@ def _tables(diff: ModuleDiff) -> Iterator[Table]:
     if diff.donations is not None and diff.donations.row_count:
         yield Table.of(
             diff.donations,
-            title="Arguments whose memory a result has on one side only",
+            title="Aliases of arguments lost and gained",
             shown=("change", "name", "device_bytes", "device_shape", "base_output", "head_output"),
         )
     if diff.collectives is not None and diff.collectives.row_count:
@@ -242,7 +236,7 @@ def _tables(diff: ModuleDiff) -> Iterator[Table]:
     if diff.shardings is not None and diff.shardings.row_count:
         yield Table.of(
             diff.shardings,
-            title="Values that lie on the devices in another way",
+            title="Shardings that changed",
             shown=_sharding_columns(diff.shardings),
         )
     if diff.program is not None:
@@ -263,13 +257,13 @@ def _notes(diff: ModuleDiff) -> Iterator[str]:
         yield note
     if diff.memory is not None and diff.memory.unexplained:
         spaces = ", ".join(diff.memory.unexplained)
-        yield f"which values make the difference in {spaces} is not told: one side has no schedule"
+        yield f"the difference in {spaces} is not attributed to values: one side has no schedule"
     for side, module in (("base", diff.base), ("head", diff.head)):
         if module.gap_count:
             yield (
-                f"{plural(module.gap_count, 'place')} of the {side} could not be read: what stands "
-                "there is in no number here"
+                f"{plural(module.gap_count, 'place')} of the {side} could not be read and are not "
+                "counted here"
             )
         if module.undefined_count:
             parts = plural(module.undefined_count, "part")
-            yield f"the {side} lacks {parts} that its text uses: what is lost is in no number here"
+            yield f"the {side} lacks {parts} that its text uses; they are not counted here"

@@ -1,4 +1,4 @@
-"""The report on rules, for people and for scripts: verdicts first, then who is behind failures."""
+"""Page and JSON of ``hlo-lens check``: verdicts, then contributors to failures."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check_report(judgement: Judgement, facts: Sequence[tuple[str, str]] = ()) ->
     section = Section(
         title=f"hlo-lens check: {outcome(judgement)}",
         facts=(*facts, ("rules", _counts(verdicts))),
-        tables=(_table(verdicts), *_behind(verdicts)),
+        tables=(_table(verdicts), *_contributor_tables(verdicts)),
     )
     return Report(
         kind="check",
@@ -123,7 +123,7 @@ def _row(verdict: Verdict) -> Row:
 
 
 def _shown_row(verdict: Verdict) -> Row:
-    """Return the row of a verdict as people read it."""
+    """Return the row of a verdict as text."""
     texts = {
         "status": f"{verdict.status} (informational)" if _is_soft(verdict) else verdict.status,
         "metric": label_of(verdict),
@@ -136,13 +136,13 @@ def _shown_row(verdict: Verdict) -> Row:
 
 
 def label_of(verdict: Verdict) -> str:
-    """Return what a rule looks at."""
+    """Return the metric of a rule, with its axis."""
     axis = verdict.rule.metric.axis
     return verdict.rule.metric.text if axis is None else f"{verdict.rule.metric.text} ({axis})"
 
 
 def amount_text(verdict: Verdict, number: float | None) -> str:
-    """Return a value as people read it."""
+    """Return a value as text."""
     if number is None:
         return ""
     if verdict.rule.metric.is_bytes:
@@ -150,15 +150,15 @@ def amount_text(verdict: Verdict, number: float | None) -> str:
     return format_count(int(number)) if number == int(number) else f"{number:g}"
 
 
-def _behind(verdicts: Sequence[Verdict]) -> Iterator[Table]:
-    """Yield who is behind failures, once for several that have the same cause."""
+def _contributor_tables(verdicts: Sequence[Verdict]) -> Iterator[Table]:
+    """Yield the contributors to failures, once for several failures with the same ones."""
     causes: dict[tuple[str | None, Contributors], list[str]] = {}
     for verdict in verdicts:
         found = verdict.contributors
         if found is not None and found.contributors:
             causes.setdefault((verdict.module, found), []).append(label_of(verdict))
     for (module, found), metrics in causes.items():
-        title = f"What is behind {', '.join(dict.fromkeys(metrics))}"
+        title = f"Contributors to {', '.join(dict.fromkeys(metrics))}"
         yield Table.of(found, title=f"{title} of {module}" if module else title)
 
 

@@ -1,4 +1,4 @@
-"""What makes the difference of two peaks."""
+"""Differences of two peaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that lie on the devices in another way."""
+"""Changed shardings."""
 
 from __future__ import annotations
 
