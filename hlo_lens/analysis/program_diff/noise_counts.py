@@ -216,11 +216,11 @@ class NoiseCount:
 
     @property
     def mixed_channels(self) -> Collection[int]:
-        """Sends and recvs of the base whose channel is several channels in the head."""
+        """Sends and recvs of the base whose channel has no single counterpart in the head."""
         return self._channels
 
     def _mixed_channels(self, head_of: Sequence[int]) -> set[int]:
-        """Return sends and recvs of the base whose channel is several channels in the head."""
+        """Return sends and recvs of the base whose channel has no single counterpart."""
         base, head = self._base, self._head
         forth: dict[str, set[str]] = {}
         back: dict[str, set[str]] = {}
