@@ -26,7 +26,7 @@ def test_parameter_has_name_layout_sharding_and_donation() -> None:
     assert [(v.name, v.donation) for v in result.parameters[1:]] == [("b", "donor"), ("n", None)]
 
 
-def test_output_names_the_parameter_whose_buffer_it_has() -> None:
+def test_output_has_the_parameter_that_shares_its_buffer() -> None:
     result = entry_signature(table_of(LOOP))
     found = [(v.index, v.name, v.size_bytes, v.aliased_with) for v in result.outputs]
     assert found == [("{0}", "loop", 4, None), ("{1}", "loop", 512, "0")]
@@ -55,7 +55,7 @@ def test_tuple_parameter_has_a_row_for_each_leaf() -> None:
     assert [v.aliased_with for v in result.outputs] == [None, None, "0{1,1}"]
 
 
-def test_tuple_of_too_many_leaves_is_one_row() -> None:
+def test_tuple_with_too_many_leaves_is_one_row() -> None:
     count = MOST_LEAVES + 1
     table = entry_of(f"  ROOT p = ({', '.join(['s8[2]'] * count)}) parameter(0)")
     result = entry_signature(table)
@@ -63,7 +63,7 @@ def test_tuple_of_too_many_leaves_is_one_row() -> None:
     assert found == [("", 2 * count), ("", 2 * count)]
 
 
-def test_parameters_come_by_number_and_layout_of_the_header_wins() -> None:
+def test_parameters_are_sorted_by_number_with_layouts_of_the_header() -> None:
     table = entry_of(
         """
   b = bf16[100]{0} parameter(1)

@@ -1,4 +1,4 @@
-"""Arithmetic of products: per instruction, through loops and fusions, and what is not known."""
+"""FLOP of products: per instruction, in loops and fusions, and unknown ones."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.corpus import SAMPLES
 
 
 def of(text: str) -> Flops:
-    """Return the flops of a module."""
+    """Return the FLOP of a module."""
     return flops(tabulate(hlo_lens.parse_hlo(text)))
 
 
 def one(line: str, *parameters: str) -> int | None:
-    """Return the flops of one instruction on parameters of these shapes."""
+    """Return the FLOP of one instruction on parameters of these shapes."""
     lines = [f"  p{k} = {shape} parameter({k})" for k, shape in enumerate(parameters)]
     text = "\n".join(["HloModule m", "", "ENTRY e {", *lines, f"  ROOT r = {line}", "}", ""])
     return of(text).total
@@ -42,13 +42,13 @@ def one(line: str, *parameters: str) -> int | None:
             ("f32[1,3,3,1]", "f32[2,2,1,1]"),
             2 * 4 * 4,
         ),
-        # of the 3 x 3 positions of each of 3 kernel elements 2 + 3 + 2 fall on the input
+        # 2 + 3 + 2 of the 3 positions of each of 3 kernel elements are inside the input
         (
             "f32[1,3,1] convolution(p0, p1), window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f",
             ("f32[1,3,1]", "f32[3,1,1]"),
             2 * 7,
         ),
-        # a matrix product as a TPU writes a batched one: one meeting for each of 4 places
+        # a batched matrix product as TPUs print it: one overlap for each of 4 positions
         (
             "f32[4,8,16] convolution(p0, p1), window={size=4 stride=3 pad=0_0 lhs_dilate=4}, "
             "dim_labels=0bf_0io->0bf",
@@ -119,7 +119,7 @@ ENTRY e {
 """
 
 
-def test_loop_counts_as_often_as_it_runs() -> None:
+def test_loop_counts_times_its_trip_count() -> None:
     found = of(LOOP.replace("LIMIT", "constant(5)"))
     assert (found.total, found.at_least) == (5 * 128, 5 * 128)
 
@@ -129,7 +129,7 @@ def test_loop_without_trip_count_leaves_the_total_unknown() -> None:
     assert (found.total, found.at_least) == (None, 128)
 
 
-def test_conditional_makes_the_total_a_bound() -> None:
+def test_total_with_a_conditional_is_an_upper_bound() -> None:
     text = """HloModule m
 a { x = f32[4,4] parameter(0)
   ROOT y = f32[4,4] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} }
@@ -145,7 +145,7 @@ ENTRY e {
     assert (found.total, found.at_least, found.is_at_most) == (128, 0, True)
 
 
-def test_unknown_custom_calls_are_counted_and_silent_ones_not() -> None:
+def test_unknown_custom_calls_are_counted() -> None:
     found = of(
         'HloModule m\nENTRY e {\n  a = f32[4] custom-call(), custom_call_target="tpu_custom_call"\n'
         '  ROOT b = f32[4] custom-call(a), custom_call_target="AllocateBuffer"\n}\n'
@@ -155,7 +155,7 @@ def test_unknown_custom_calls_are_counted_and_silent_ones_not() -> None:
 
 @pytest.mark.parametrize("program", ["tp_mlp", "fsdp_transformer"])
 @pytest.mark.parametrize("backend", ["cpu", "gpu", "tpu"])
-def test_eight_devices_do_together_what_the_program_asks_for(backend: str, program: str) -> None:
+def test_eight_devices_share_the_flops_of_the_program(backend: str, program: str) -> None:
     (dump, *_) = [m for m in hlo_lens.load(SAMPLES / backend / program).modules if m.parts]
     assert dump.hlo is not None
     assert dump.before is not None

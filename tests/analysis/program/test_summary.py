@@ -51,16 +51,14 @@ def test_facts_are_those_of_header_and_text() -> None:
         ("ROOT x = f32[8] parameter(0)", None),
     ],
 )
-def test_backend_is_what_the_text_tells(line: str, backend: str | None) -> None:
+def test_backend_is_found_in_the_text(line: str, backend: str | None) -> None:
     assert summary(entry_of(line)).backend == backend
 
 
 @pytest.mark.parametrize(
     ("instructions", "gap_lines", "share"), [(0, 0, 1), (0, 3, 0), (3, 1, 0.75), (5, 0, 1)]
 )
-def test_coverage_weighs_lines_that_were_not_understood(
-    instructions: int, gap_lines: int, share: float
-) -> None:
+def test_coverage_counts_unread_lines(instructions: int, gap_lines: int, share: float) -> None:
     assert coverage(instructions, gap_lines) == share
 
 

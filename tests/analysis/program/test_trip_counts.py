@@ -1,4 +1,4 @@
-"""How often loops run: printed, derived in all forms, or unknown for a stated reason."""
+"""Trip counts: printed, derived in all forms, or unknown with a reason."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ def test_printed_count(config: str, count: int | None) -> None:
     assert printed_trip_count(config) == count
 
 
-def test_printed_goes_before_derived() -> None:
+def test_printed_count_is_preferred_to_the_derived_one() -> None:
     config = 'body=body, backend_config={"known_trip_count":{"n":"4"}}'
     (loop,) = _loops(entry=ENTRY.replace("body=body", config))
     assert (loop.trip_count, loop.source, loop.printed, loop.derived) == (4, "printed", 4, 5)
@@ -291,7 +291,7 @@ HOLDS: dict[str, Callable[[int, int], bool]] = {
     st.sampled_from(["LT", "LE", "GT", "GE", "EQ", "NE"]),
     st.integers(-128, 127),
 )
-def test_count_is_what_running_the_loop_gives(
+def test_count_equals_that_of_running_the_loop(
     start: int, step: int, direction: str, bound: int
 ) -> None:
     holds = HOLDS[direction]

@@ -1,4 +1,4 @@
-"""What a text uses and lacks."""
+"""Names that a text uses and does not define."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def lost(text: str, *, with_operands: bool = True) -> tuple[str, ...]:
     ],
     ids=["nothing", "a constant", "a tuple", "a reducer", "a branch"],
 )
-def test_what_a_lost_part_leaves_behind(line: str, names: tuple[str, ...], sign: str) -> None:
+def test_undefined_names_of_a_lost_part(line: str, names: tuple[str, ...], sign: str) -> None:
     assert line in TEXT
     text = TEXT.replace(line, "") if line else TEXT
     assert lost(text.replace("%", sign)) == names
 
 
-def test_a_lost_result_is_told_where_xla_has_printed_the_text() -> None:
+def test_lost_result_is_listed_for_texts_printed_by_xla() -> None:
     line = "  ROOT %b = f32[8]{0} broadcast(%r), dimensions={}\n"
     printed = TEXT.replace("m\n", "m, entry_computation_layout={(f32[8], pred[])->f32[8]}\n", 1)
     assert lost(printed) == ()
@@ -73,7 +73,7 @@ def test_a_lost_result_is_told_where_xla_has_printed_the_text() -> None:
     assert lost(TEXT.replace(line, "")) == ()
 
 
-def test_operands_are_looked_for_where_they_are_wanted() -> None:
+def test_operands_are_looked_up_on_request() -> None:
     text = TEXT.replace("  %zero = f32[] constant(0)\n", "").replace("to_apply=%sum", "to_apply=%a")
     assert lost(text) == ("a", "zero")
     assert lost(text, with_operands=False) == ("a",)

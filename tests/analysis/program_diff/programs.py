@@ -1,4 +1,4 @@
-"""Programs in other words, and programs with one thing changed, for tests of the diff."""
+"""Programs printed differently, and programs with one change, for tests of the diff."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def parsed(text: str) -> HloModule:
 def told(base: str, head: str) -> list[str]:
     """Return the changes between two texts, those of the module last.
 
-    The mirrored comparison finds as many, and snapshots of the two differ if anything does.
+    The mirrored comparison must find as many, and digests of the two differ if there are any.
     """
     modules = parse_hlo(base), parse_hlo(head)
     forth, back = program_diff(*modules), program_diff(*modules[::-1])
@@ -76,7 +76,7 @@ def renamed(module: Module, name: Callable[[str], str]) -> Module:
 
 
 def with_attributes(module: Module, change: Callable[[str, str], str]) -> Module:
-    """Return a module whose attribute values are what a function of name and value returns."""
+    """Return a module with each attribute value replaced by a function of name and value."""
     return replace(
         module,
         computations=tuple(
@@ -93,7 +93,7 @@ def with_attributes(module: Module, change: Callable[[str, str], str]) -> Module
 
 
 def shuffled_computations(module: Module, source: random.Random) -> Module:
-    """Return a module with its computations in another order, the entry where it may be."""
+    """Return a module with its computations in another valid order."""
     computations = list(module.computations)
     source.shuffle(computations)
     return replace(module, computations=tuple(computations))

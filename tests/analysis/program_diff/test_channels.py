@@ -1,4 +1,4 @@
-"""Numbers of channels are noise; who shares one with whom is not."""
+"""Channel numbers are noise; the counterparts on a channel are not."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def test_renumbered_channels_are_no_change(channels: str) -> None:
 
 
 @pytest.mark.parametrize("channels", ["22111122", "11112222", "11223344"])
-def test_sends_and_recvs_that_share_other_channels_are_changed(channels: str) -> None:
+def test_sends_and_recvs_with_other_counterparts_are_changed(channels: str) -> None:
     found = told(text("11221122"), text(channels))
     assert {change.split()[0] for change in found} == {"channel_id"}

@@ -1,4 +1,4 @@
-"""The thread that runs a computation is part of the program, and told once."""
+"""Execution threads are part of the program, and a change is reported once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_another_thread_is_one_change(before: str, after: str, change: str) -> N
     assert told(text(before), text(after)) == ([change] if change else [])
 
 
-def test_a_caller_that_names_the_thread_is_the_one_that_changed() -> None:
+def test_change_of_thread_is_reported_at_the_caller_that_names_it() -> None:
     before, after = text("host", is_said=True), text("sparsecore", is_said=True)
     assert told(before, after) == ['async_execution_thread "host" -> "sparsecore"']
 
@@ -55,7 +55,7 @@ def test_threads_that_only_the_caller_prints_are_no_change() -> None:
     assert told(before, before.replace(', execution_thread="host"', "")) == []
 
 
-def test_what_else_is_said_of_a_computation_is_compared() -> None:
+def test_other_attributes_of_a_computation_are_compared() -> None:
     assert told(text(""), text("").replace("}\n\nf", "}, made_up=7\n\nf")) == [
         "made_up (none) -> 7"
     ]

@@ -1,4 +1,4 @@
-"""The graph of a module, made in columns, is what its instructions say one by one."""
+"""Program graphs, compared with the parts of single instructions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def graph_of(module: HloModule) -> ProgramGraph:
 def behind(
     computation: HloComputation, name: str, index: ShapeIndex
 ) -> tuple[int, ShapeIndex] | None:
-    """Return the row behind a name that may be a get-tuple-element, and which element of it."""
+    """Return the row behind a name that may be a get-tuple-element, and the tuple index."""
     seen = set()
     while True:
         instruction = computation.instruction(name)
@@ -168,7 +168,7 @@ def test_control_predecessors_may_be_elements() -> None:
     assert graph_of(parse_hlo(text)).controls == {2: (1, 0)}
 
 
-def test_equal_computations_have_one_number_whatever_they_call() -> None:
+def test_number_of_a_computation_ignores_callees() -> None:
     text = """HloModule m
 
 a { x = f32[] parameter(0)
@@ -203,5 +203,5 @@ ENTRY e { ROOT p = f32[] parameter(0) }
         ('{scheduling_name="a', '{scheduling_name="a'),
     ],
 )
-def test_names_are_cut_out_of_metadata(text: str, plain: str) -> None:
+def test_names_are_removed_from_metadata(text: str, plain: str) -> None:
     assert without_names(text) == plain

@@ -1,4 +1,4 @@
-"""What of an instruction's attributes counts, and what is another way to write it."""
+"""Labels: attributes that count, and spellings of one meaning."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_config_may_be_written_in_other_ways(before: str, after: str) -> None:
         ('{"a.b":1}', '{"a":{"b":1}}'),
     ],
 )
-def test_values_that_look_alike_are_told_with_all_around_them(before: str, after: str) -> None:
+def test_values_with_equal_text_are_compared_in_context(before: str, after: str) -> None:
     base, head = (CALL.replace("CONFIG", f"backend_config={c}") for c in (before, after))
     (change,) = told(base, head)
     assert change.replace(" ", "") == f"backend_config{before}->{after}"
@@ -109,7 +109,7 @@ ENTRY main {
 """
 
 
-def test_layouts_of_shapes_in_attributes_count_only_where_both_texts_print_layouts() -> None:
+def test_layouts_in_attributes_count_if_both_texts_print_layouts() -> None:
     reprinted = re.sub(r"(\[8,4\])\{\d,\d\}", r"\1", SHAPES)
     assert program_diff(parse_hlo(SHAPES), parse_hlo(reprinted)).identical
     assert told(SHAPES, SHAPES.replace("e=f32[8,4]{0,1}", "e=f32[8,4]{1,0}")) == [

@@ -1,4 +1,4 @@
-"""What the header says of a program is compared once, by what it means."""
+"""Header fields are compared once, by meaning."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def test_a_layout_that_the_header_repeats_is_one_change() -> None:
     assert told(text(), head) == ["layout {1,0} -> {0,1}"]
 
 
-def test_a_parameter_that_took_on_what_the_header_demanded_is_one_change() -> None:
+def test_parameter_that_took_the_layout_of_the_header_is_one_change() -> None:
     base = text().replace("{(f32[8,4]{1,0})", "{(f32[8,4]{0,1})", 1)
     head = base.replace("%a = f32[8,4]{1,0}", "%a = f32[8,4]{0,1}")
     assert told(base, head) == ["layout {1,0} -> {0,1}"]
 
 
-def test_a_header_that_is_silent_demands_what_the_entry_prints() -> None:
+def test_header_without_layout_has_that_of_the_entry() -> None:
     silent = text().replace("entry_computation_layout={(f32[8,4]{1,0})->f32[8,4]{1,0}}", "a=b")
     base = text("a=b")
     assert told(base, silent) == []
@@ -83,7 +83,7 @@ def test_each_value_is_compared_by_its_name(before: str, after: str, change: str
     assert told(text(before), text(after)) == ([change] if change else [])
 
 
-def test_a_list_follows_the_parameters_only_where_their_number_changed() -> None:
+def test_list_follows_the_parameters_if_their_number_changed() -> None:
     lists = [
         f"allow_spmd_sharding_propagation_to_parameters={{{v}}}" for v in ("true", "true,true")
     ]
@@ -133,7 +133,7 @@ def test_donations_of_parameters_without_lines_are_compared_by_number() -> None:
     assert told(base, head) == ["input_output_alias parameter 0 in output {} -> (none)"]
 
 
-def test_a_parameter_that_went_has_lost_no_donation() -> None:
+def test_removed_parameter_has_lost_no_donation() -> None:
     donor = text("buffer_donor={ (1, {}) }")
     base = donor.replace(LINE, f"{LINE}  %b = f32[2] parameter(1)\n")
     assert told(base, text()) == []
@@ -149,7 +149,7 @@ DEAD = """%dead (p: f32[]) -> f32[] {
 """
 
 
-def test_what_the_entry_does_not_run_counts() -> None:
+def test_computations_that_the_entry_does_not_run_count() -> None:
     base = text().replace("ENTRY", f"{DEAD}ENTRY")
     assert told(base, base.replace("sine", "cosine")) == ["opcode sine -> cosine"]
     assert told(base, text()) == []  # its two instructions are removed

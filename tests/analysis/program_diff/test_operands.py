@@ -1,4 +1,4 @@
-"""Operands that came, went or are others now."""
+"""Operands that were added, removed or changed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def between(before: str, after: str) -> ProgramDiff:
 
 
 def told(before: str, after: str) -> list[str]:
-    """Return what changed, which must be the same the other way round."""
+    """Return the changes, which must be the same in the mirrored comparison."""
     forth, back = between(before, after), between(after, before)
     assert forth.changed == back.changed == len(forth.edits) == len(back.edits)
     assert forth.unchanged == back.unchanged
@@ -54,13 +54,13 @@ TWICE = '  ROOT r = f32[8] custom-call(a, a), custom_call_target="f"'
     ],
     ids=["element of a tuple", "element of an element", "given twice"],
 )
-def test_an_operand_that_went_is_told_though_others_are_of_its_instruction(
+def test_removed_operand_is_reported_beside_changed_ones(
     before: str, operands: str, fewer: str, change: str
 ) -> None:
     assert told(before, before.replace(operands, fewer)) == [change]
 
 
-def test_elements_of_a_tuple_that_grew_are_told_of_the_tuple_alone() -> None:
+def test_new_elements_of_a_tuple_are_reported_once() -> None:
     before = """  t = (f32[8], f32[8]) custom-call(a, b), custom_call_target="g"
   x = f32[8] get-tuple-element(t), index=0
   y = f32[8] get-tuple-element(t), index=1
@@ -98,7 +98,7 @@ def test_one_random_number_for_another_is_a_change(made: str, through: str) -> N
     assert digests[0] == digests[2]
 
 
-def test_pure_instructions_that_do_the_same_stand_for_one_another() -> None:
+def test_equal_pure_instructions_are_interchangeable() -> None:
     before = """  n1 = f32[8] add(a, b)
   n2 = f32[8] add(a, b)
   ROOT r = f32[8] subtract(n1, n2)"""
@@ -125,7 +125,7 @@ ENTRY main {{
 
 
 @pytest.mark.parametrize("called", ["one", "two"])
-def test_computations_in_a_circle_that_nothing_runs_are_the_same(called: str) -> None:
+def test_unused_computations_in_a_cycle_are_the_same(called: str) -> None:
     text = CIRCLE.format(called)
     assert program_diff(parsed(text), parsed(text)).identical
     other = program_diff(parsed(text), parsed(text.replace("sine", "cosine")))

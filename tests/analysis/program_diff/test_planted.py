@@ -1,4 +1,4 @@
-"""Edits that were planted are found, and named as what they are."""
+"""Planted edits are found and classified."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _OUTPUT = re.compile(r"  ROOT (\S+ = \((\w+\[[\d,]*\](?:\{[^}]*\})?).*? tuple\()
 
 
 def put_before_output(text: str, opcode: str, attributes: str) -> str:
-    """Return a module whose first output goes through one more instruction."""
+    """Return a module with one more instruction before its first output."""
     start = text.index("ENTRY ")
     root = _OUTPUT.search(text, start)
     assert root is not None
@@ -69,7 +69,7 @@ def put_before_output(text: str, opcode: str, attributes: str) -> str:
         ("copy", ""),
     ],
 )
-def test_an_instruction_more_is_added_and_its_users_are_unchanged(
+def test_new_instruction_is_added_and_its_users_are_unchanged(
     backend: str, opcode: str, attributes: str
 ) -> None:
     text = sample(backend)
@@ -167,7 +167,7 @@ def test_a_collective_that_left_a_loop_moved() -> None:
 
 
 def layers(count: int, *, element: str = "bf16", first: int = 0, last: int = -1) -> str:
-    """Return layers of two products; those from one to another are in another element type."""
+    """Return layers of two products, some of them in another element type."""
     lines = ['  x = bf16[16,64] parameter(0), metadata={op_name="x"}']
     made = "x"
     lines += [
@@ -270,7 +270,7 @@ def test_operands_of_a_fusion_in_another_order_with_their_parameters_are_no_chan
     assert not diff(one, swapped).identical
 
 
-def test_other_operands_are_a_change_of_who_takes_them() -> None:
+def test_other_operands_are_a_change_of_the_user() -> None:
     lines = """  p = f32[8] parameter(0)
   a = f32[8] sine(p)
   b = f32[8] cosine(p)
@@ -282,7 +282,7 @@ def test_other_operands_are_a_change_of_who_takes_them() -> None:
     assert [str(c) for c in edit.changes] == ["operand 0 sine a -> cosine b"]
 
 
-def test_a_carried_value_more_does_not_change_what_takes_the_others() -> None:
+def test_new_carried_value_does_not_change_users_of_others() -> None:
     base = loop(inside=False)
     wide = base.replace("(s32[], f32[8])", "(s32[], f32[4], f32[8])")
     wide = wide.replace("index=1", "index=2").replace("tuple(n, y)", "tuple(n, e, y)")
@@ -312,7 +312,7 @@ def test_a_synchronous_collective_that_became_asynchronous_is_the_same_one() -> 
     }
 
 
-def test_a_removed_fusion_is_told_with_what_is_in_it() -> None:
+def test_removed_fusion_is_counted_with_its_instructions() -> None:
     fused = "fused {\n  p0 = f32[8] parameter(0)\n  ROOT e = f32[8] exponential(p0)\n}\n\n"
     base = entry(
         "  p = f32[8] parameter(0)\n  f = f32[8] fusion(p), kind=kLoop, calls=fused\n"
@@ -335,7 +335,7 @@ def test_sides_that_cannot_be_partners_are_all_added_and_removed() -> None:
     assert (found.unchanged, found.removed, found.added) == (3, 2, 2)
 
 
-# ---- what is noise, and what is heeded ---------------------------------------------------------
+# ---- noise -------------------------------------------------------------------------------------
 
 NOISE = """  p = f32[8,4]{1,0} parameter(0), sharding={devices=[2,1]<=[2]}, metadata={op_name="p"}
   s = f32[8,4]{1,0} sine(p), metadata={op_name="f/sin"}, backend_config={"a":1,"b":[2]}
@@ -355,7 +355,7 @@ NOISE = """  p = f32[8,4]{1,0} parameter(0), sharding={devices=[2,1]<=[2]}, meta
         ("[1,4]<=[4]", "{{0,1,2,3}}", Noise.SPELLING, "attributes"),
     ],
 )
-def test_noise_is_counted_and_is_a_change_where_it_is_heeded(
+def test_noise_is_counted_and_is_a_change_on_request(
     before: str, after: str, kind: Noise, what: str
 ) -> None:
     base = entry(NOISE)
@@ -373,7 +373,7 @@ def test_noise_is_counted_and_is_a_change_where_it_is_heeded(
     assert [change.what for change in edit.changes] == [what]
 
 
-def test_another_place_in_the_schedule_is_noise_unless_it_is_heeded() -> None:
+def test_another_schedule_is_noise_and_a_change_on_request() -> None:
     lines = NOISE.splitlines()
     base, head = entry(NOISE), entry("\n".join([lines[0], lines[2], lines[1], *lines[3:]]))
     found = diff(base, head)
@@ -411,7 +411,7 @@ FRAMES
     assert moved.ignored == {Noise.METADATA: 1}
 
 
-def test_sends_that_share_other_channels_are_changed() -> None:
+def test_sends_with_other_counterparts_are_changed() -> None:
     lines = """  p = f32[8] parameter(0)
   k = token[] after-all()
   s1 = (f32[8], u32[], token[]) send(p, k), channel_id=A
@@ -427,7 +427,7 @@ def test_sends_that_share_other_channels_are_changed() -> None:
     assert not diff(text(1, 2, 2), text(1, 1, 2)).identical
 
 
-def test_partners_are_told_by_computation_and_name() -> None:
+def test_partners_are_named_by_computation_and_instruction() -> None:
     found = diff(loop(inside=True), loop(inside=False))
     assert found.matched["body", "r"] == ("main", "r2")
     assert found.matched["body", "i"] == ("body", "i")
@@ -436,7 +436,7 @@ def test_partners_are_told_by_computation_and_name() -> None:
         found.matched["body", "nothing"]
 
 
-def test_partners_are_a_mapping_where_a_text_repeats_a_name() -> None:
+def test_partners_are_a_mapping_if_a_text_repeats_a_name() -> None:
     base = entry("""  a = f32[4] parameter(0)
   b = f32[4] sine(a)
   b = f32[4] cosine(a)
@@ -476,7 +476,7 @@ ELEMENTS = """  p = (f32[8], f32[8]) parameter(0)
         ),
     ],
 )
-def test_what_an_element_says_of_itself_is_compared(before: str, after: str, change: str) -> None:
+def test_attributes_of_an_element_are_compared(before: str, after: str, change: str) -> None:
     base = entry(ELEMENTS)
     head = base.replace(before, after)
     found = diff(base, head)
@@ -484,7 +484,7 @@ def test_what_an_element_says_of_itself_is_compared(before: str, after: str, cha
     assert found.changed == bool(change)
 
 
-def test_what_must_run_before_an_element_is_compared() -> None:
+def test_control_predecessors_of_an_element_are_compared() -> None:
     base = entry(ELEMENTS)
     head = base.replace("index=1", "index=1, control-predecessors={x}")
     (group,) = diff(base, head).groups
@@ -495,7 +495,7 @@ def test_what_must_run_before_an_element_is_compared() -> None:
     assert group.changes == ("control-predecessors x -> g",)
 
 
-def test_the_config_of_an_element_behind_its_metadata_is_compared() -> None:
+def test_config_of_an_element_after_its_metadata_is_compared() -> None:
     config = 'index=1, metadata={op_name="f"}, backend_config={"a":1}'
     base = entry(ELEMENTS.replace("index=1", config))
     (group,) = diff(base, base.replace('"a":1', '"a":2')).groups
@@ -511,7 +511,7 @@ def test_the_shape_of_an_element_follows_from_the_tuple() -> None:
     assert (edit.base.name, len(edit.changes)) == ("p", 1)
 
 
-def test_programs_that_run_in_another_order_have_other_fingerprints() -> None:
+def test_programs_in_another_order_have_other_digests() -> None:
     lines = """  p = f32[8] parameter(0)
   a = f32[8] sine(p)
   b = f32[8] cosine(p), control-predecessors={a}
@@ -540,7 +540,7 @@ def called(before: str, after: str, body: str = "subtract(x, y)") -> str:
     return entry(lines, before=inner)
 
 
-def test_swapped_operands_are_told_of_the_caller_not_of_what_it_calls() -> None:
+def test_swapped_operands_are_a_change_of_the_caller() -> None:
     found = diff(called("k = f32[8] sine(p)", "k, q"), called("k = f32[8] sine(p)", "q, k"))
     (edit,) = found.edits
     assert isinstance(edit, Changed)
@@ -555,7 +555,7 @@ def test_operands_that_are_swapped_inside_and_outside_are_no_change() -> None:
     assert diff(called("k = f32[8] sine(p)", "k, q"), head).identical
 
 
-def test_the_result_that_is_another_opcode_now_is_changed() -> None:
+def test_result_with_another_opcode_is_changed() -> None:
     base = called("k = f32[8] sine(p)", "k, q")
     found = diff(base, base.replace("subtract(x, y)", "power(x, y)"))
     (edit,) = found.edits
@@ -583,7 +583,7 @@ def fused(*, is_fused: bool) -> str:
     return entry(f"  p = f32[8] parameter(0)\n  ROOT r = f32[8] {fusion}", before=inner)
 
 
-def test_what_is_fused_now_moved_into_the_fusion_that_was_added() -> None:
+def test_newly_fused_instructions_moved_into_the_added_fusion() -> None:
     found = diff(fused(is_fused=False), fused(is_fused=True))
     moved = [edit for edit in found.edits if isinstance(edit, Moved)]
     assert [(e.base.name, e.head.name, e.changes) for e in moved] == [
@@ -594,7 +594,7 @@ def test_what_is_fused_now_moved_into_the_fusion_that_was_added() -> None:
     assert wheres == {"entry -> fusion r in entry"}
 
 
-def test_an_element_more_in_the_middle_of_a_loop_is_the_one_that_is_added() -> None:
+def test_new_element_in_the_middle_of_a_loop_is_added() -> None:
     def text(more: str) -> str:
         shape = f"(s32[], {more}f32[2])"
         second, last = ("f32[4] ", 2) if more else ("", 1)
@@ -621,7 +621,7 @@ c {{
 
 
 @pytest.mark.parametrize("is_named", [True, False])
-def test_a_parameter_that_goes_from_the_middle_is_the_one_that_is_removed(is_named: bool) -> None:
+def test_parameter_removed_from_the_middle_is_removed(is_named: bool) -> None:
     def text(names: str) -> str:
         lines = []
         for number, name in enumerate(names):
@@ -640,7 +640,7 @@ def test_a_parameter_that_goes_from_the_middle_is_the_one_that_is_removed(is_nam
     assert (found.changed, found.added, found.moved) == (1, 0, 0)  # the tuple
 
 
-# ---- texts that are damaged, and programs that are large ---------------------------------------
+# ---- damaged texts and large programs ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -673,7 +673,7 @@ def test_a_damaged_text_is_still_counted_whole(seed: int) -> None:
         "  h = f32[] get-tuple-element(g), index=1\n  ROOT k = f32[] negate(g)\n}",
     ],
 )
-def test_odd_texts_do_not_differ_from_themselves(text: str) -> None:
+def test_unusual_texts_do_not_differ_from_themselves(text: str) -> None:
     found = program_diff(parse_hlo(text), parse_hlo(text))
     assert found.identical
     assert found.unchanged == parse_hlo(text).instruction_count

@@ -1,4 +1,4 @@
-"""One program in other words is the same program."""
+"""Texts of one program have no change."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_lost_metadata_is_no_change(module: Module) -> None:
 
 @FEW
 @given(modules(), modules())
-def test_the_diff_of_two_programs_mirrors(mine: Module, yours: Module) -> None:
+def test_diff_of_swapped_programs_is_mirrored(mine: Module, yours: Module) -> None:
     a, b = parsed(print_module(mine)), parsed(print_module(yours))
     forth, back = program_diff(a, b), program_diff(b, a)
     assert (forth.added, forth.removed) == (back.removed, back.added)
@@ -145,7 +145,7 @@ def test_a_sample_does_not_differ_from_itself(path: Path) -> None:
 
 @FEW
 @given(modules(), st.data())
-def test_one_other_instruction_is_never_the_same_program(
+def test_program_with_one_other_instruction_is_not_the_same(
     module: Module, data: st.DataObject
 ) -> None:
     place = data.draw(st.integers(0, len(list(module.instructions)) - 1))

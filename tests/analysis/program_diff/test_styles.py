@@ -1,4 +1,4 @@
-"""What a style leaves out is no change; what a program of that style lost or gained is one."""
+"""Parts that a print style leaves out are no change; parts lost or gained are."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def filled(controls: str, config: str) -> str:
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("part", [CONTROLS, CONFIG])
-def test_the_first_of_its_kind_in_two_texts_of_one_style_is_found(style: str, part: str) -> None:
+def test_first_part_of_a_kind_in_two_texts_of_one_style_is_found(style: str, part: str) -> None:
     printed = STYLES[style]
     controls, config = (part if part == one else "" for one in (CONTROLS, CONFIG))
     base, head = printed(filled("", "")), printed(filled(controls, config))
@@ -67,7 +67,9 @@ def test_the_first_of_its_kind_in_two_texts_of_one_style_is_found(style: str, pa
 @pytest.mark.parametrize(
     ("style", "controls", "config"), [("short", "", CONFIG), ("canonical", "", "")]
 )
-def test_what_another_style_leaves_out_is_counted(style: str, controls: str, config: str) -> None:
+def test_parts_that_another_style_leaves_out_are_counted(
+    style: str, controls: str, config: str
+) -> None:
     modules = [
         parse_hlo(text)
         for text in (filled(CONTROLS, CONFIG), STYLES[style](filled(controls, config)))

@@ -1,4 +1,4 @@
-"""What the attributes of an instruction say."""
+"""Attributes of an instruction."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_attribute_is_kept_as_written(name: str, value: str) -> None:
     assert instruction.attribute("missing") is None
 
 
-def test_of_a_repeated_attribute_the_first_counts() -> None:
+def test_first_value_of_a_repeated_attribute_counts() -> None:
     instruction = one(
         'r = ((f32[8]), f32[8], u32[]) custom-call-start(p), custom_call_target="x", '
         'frontend_attributes={a="1"}, calls=f, frontend_attributes={a="2"}'
@@ -79,7 +79,7 @@ def test_frontend_attributes_are_unquoted() -> None:
     }
 
 
-def test_quotes_that_old_dumps_did_not_escape_stay_in_the_value() -> None:
+def test_unescaped_quotes_of_old_dumps_stay_in_the_value() -> None:
     instruction = one(
         'r = f32[8] add(p, q), frontend_attributes={a="#m<["x"=2]>",b="2"}, channel_id=3'
     )
@@ -100,7 +100,7 @@ def test_control_predecessors_may_be_compact() -> None:
     assert instruction.control_predecessors == ("p", "q")
 
 
-def test_channel_that_is_hidden_is_none() -> None:
+def test_masked_channel_is_none() -> None:
     assert one("r = f32[8] all-reduce(p), channel_id=7").channel_id == 7
     assert one("r = f32[8] all-reduce(p), channel_id=_").channel_id is None
     assert one("r = f32[8] all-reduce(p)").channel_id is None
@@ -115,12 +115,12 @@ def test_channel_that_is_hidden_is_none() -> None:
         ("{mesh['x'=8], [{'x'}]}", 1),
     ],
 )
-def test_sharding_is_read_in_each_form(text: str, size: int) -> None:
+def test_sharding_is_parsed_in_each_form(text: str, size: int) -> None:
     instruction = one(f"r = f32[8] add(p, q), sharding={text}")
     assert instruction.sharding is not None
     assert instruction.shape is not None
     assert instruction.sharding.shard_shape(instruction.shape).dimensions == (size,)
 
 
-def test_sharding_that_is_not_printed_is_none() -> None:
+def test_sharding_is_none_if_not_printed() -> None:
     assert one("r = f32[8] add(p, q)").sharding is None

@@ -1,4 +1,4 @@
-"""What a computation says: entry, root, parameters, callers."""
+"""Computations: entry, root, parameters, callers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hlo_lens.syntax.hlo.module import parse_hlo
 from tests.hlo_texts import E5, entry, one, read
 
 
-def test_entry_is_the_one_that_says_so_wherever_it_stands() -> None:
+def test_marked_entry_may_be_at_any_position() -> None:
     module = read(
         "ENTRY e {\n  ROOT a = f32[] constant(1)\n}\n\nf {\n  ROOT b = f32[] constant(1)\n}\n"
     )
@@ -17,21 +17,21 @@ def test_entry_is_the_one_that_says_so_wherever_it_stands() -> None:
     assert [c.is_entry for c in module.computations] == [True, False]
 
 
-def test_entry_is_the_last_where_none_says_so() -> None:
+def test_last_computation_is_the_entry_if_none_is_marked() -> None:
     module = read(
         "HloModule m\n\ne {\n  ROOT a = f32[] constant(1)\n}\n\nf {\n  b = f32[] constant(1)\n}\n"
     )
     assert module.entry.name == "f"
 
 
-def test_root_is_the_marked_one_wherever_it_stands() -> None:
+def test_marked_root_may_be_at_any_position() -> None:
     module = entry("  a = f32[] constant(1)\n  ROOT b = f32[] negate(a)\n  c = f32[] abs(a)")
     assert module.entry.root is not None
     assert module.entry.root.name == "b"
     assert [i.is_root for i in module.entry.instructions] == [False, True, False]
 
 
-def test_root_is_the_last_where_none_is_marked() -> None:
+def test_last_instruction_is_the_root_if_none_is_marked() -> None:
     module = entry("  a = f32[] constant(1)\n  b = f32[] negate(a)")
     assert module.entry.root is not None
     assert module.entry.root.name == "b"
@@ -45,7 +45,7 @@ def test_empty_computation_has_no_root() -> None:
     assert list(computation.instructions) == []
 
 
-def test_parameters_come_by_number_and_unnumbered_ones_last() -> None:
+def test_parameters_are_sorted_by_number_with_unnumbered_ones_last() -> None:
     module = entry(
         "  c = f32[] parameter(10)\n  n = f32[] parameter()\n  b = f32[] parameter(2)\n"
         "  a = f32[] parameter(0)"
@@ -58,7 +58,7 @@ def test_parameters_come_by_number_and_unnumbered_ones_last() -> None:
     ]
 
 
-def test_thread_stands_after_the_closing_brace() -> None:
+def test_thread_is_printed_after_the_closing_brace() -> None:
     module = read(
         "HloModule m\n\n%a (p: f32[]) -> f32[] {\n  ROOT %p = f32[] parameter(0)\n}, "
         'execution_thread="side"\n\nENTRY %e {\n  ROOT %c = f32[] constant(1)\n}\n'
@@ -83,7 +83,7 @@ def test_instructions_are_found_by_name_with_or_without_percent() -> None:
     assert computation.instruction("state") is None
 
 
-def test_of_instructions_with_one_name_the_last_is_found() -> None:
+def test_last_instruction_of_a_repeated_name_is_found() -> None:
     found = entry("  a = f32[] constant(1)\n  a = f32[2] constant({1, 2})").entry.instruction("a")
     assert found is not None
     assert found.shape_text == "f32[2]"
@@ -152,7 +152,7 @@ def test_other_attributes_call_nothing() -> None:
     assert one("r = f32[8] add(p, q), to_apply_later=f").called_computations == ()
 
 
-def test_callers_stand_in_text_order_and_once_a_call() -> None:
+def test_callers_are_in_text_order() -> None:
     module = read(
         "HloModule m\n\nf {\n  ROOT z = f32[] parameter(0)\n}\n\nENTRY e {\n"
         "  p = f32[] parameter(0)\n  b = f32[] call(p), to_apply=f\n"
@@ -186,7 +186,7 @@ def test_entry_of_a_truncated_text_is_the_largest_that_nothing_calls() -> None:
     assert [gap.message for gap in module.gaps] == ["expected '}', found the end: cut is cut off"]
 
 
-def test_truncated_text_keeps_what_was_complete() -> None:
+def test_truncated_text_keeps_complete_instructions() -> None:
     whole = read(E5)
     cut = parse_hlo(E5[: E5.index("%while.1 =") + 60])
     assert cut.is_truncated

@@ -1,4 +1,4 @@
-"""GraphML and DOT: valid, and nothing that the graph says is lost."""
+"""GraphML and DOT: valid files with all nodes, edges and attributes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STATEMENT = re.compile(
 
 
 def statements(dot: str) -> list[str]:
-    """Return the statements of a DOT text; fails where it is not in DOT's grammar."""
+    """Return the statements of a DOT text; fails if it does not follow DOT's grammar."""
     head = re.match(rf"(?:di)?graph {STRING} \{{\n", dot)
     assert head is not None
     found, position = [], head.end()
@@ -68,7 +68,7 @@ def test_graphml_reads_back_with_all_nodes_edges_and_attributes(
     ]
 
 
-def test_dot_quotes_what_would_end_a_string(module: hlo_lens.HloModule) -> None:
+def test_dot_escapes_quotes(module: hlo_lens.HloModule) -> None:
     dot = hlo_lens.to_dot(hlo_lens.def_use_graph(module.entry))
     assert len(statements(dot)) == 1 + 4 + 4
     assert 'op_name="params[\'a\\"b\']"' in dot

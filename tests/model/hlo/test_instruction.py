@@ -1,4 +1,4 @@
-"""What an instruction says: name, opcode, shape, operands, literals."""
+"""Instructions: name, opcode, shape, operands, literals."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def test_tuple_shape_may_hold_comments() -> None:
     assert root.shape.size_bytes == 34
 
 
-def test_shape_that_is_left_out_is_none() -> None:
+def test_shape_is_none_if_left_out() -> None:
     root = one("ROOT r = add(p, q)")
     assert root.shape is None
     assert root.shape_text == ""
     assert (root.opcode, root.operand_names) == ("add", ("p", "q"))
 
 
-def test_send_has_the_shape_of_what_is_sent() -> None:
+def test_send_has_the_shape_of_its_operand() -> None:
     module = entry(
         "  p = f32[4] parameter(0)\n  t = token[] after-all()\n"
         "  s = (f32[9], u32[2], token[]) send(p, t), channel_id=1\n"

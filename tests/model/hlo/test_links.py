@@ -1,4 +1,4 @@
-"""Edges of a module, compared with what its instructions say one by one."""
+"""Edges of a module, compared with those of single instructions."""
 
 from __future__ import annotations
 

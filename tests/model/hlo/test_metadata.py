@@ -1,4 +1,4 @@
-"""Where an instruction comes from: metadata and stack frames."""
+"""Origin of an instruction: metadata and stack frames."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hlo_lens.model.hlo.metadata import FileLocation, SourceLocation, StackFrame
 from tests.hlo_texts import E3, E4, one, read
 
 
-def test_metadata_of_every_year_is_read() -> None:
+def test_metadata_of_every_year_is_parsed() -> None:
     metadata = one(
         'r = f32[8] add(p, q), metadata={op_type="add" op_name="jit(f)/add" '
         'source_file="/a/b.py" source_line=7 source_end_line=8 source_column=3 '
@@ -28,7 +28,7 @@ def test_metadata_of_every_year_is_read() -> None:
     assert metadata.other == {"profile_type": "{1,2}", "preserve_layout": "true"}
 
 
-def test_metadata_that_is_not_printed_is_none() -> None:
+def test_metadata_is_none_if_not_printed() -> None:
     assert one("r = f32[8] add(p, q)").metadata is None
     metadata = one("r = f32[8] add(p, q), metadata={}").metadata
     assert metadata is not None
@@ -39,7 +39,7 @@ def test_metadata_that_is_not_printed_is_none() -> None:
     "fields",
     ['op_name="a", op_type="b"', 'op_name="a"op_type="b"', "op_name='a' op_type='b'"],
 )
-def test_fields_of_metadata_need_no_one_separator(fields: str) -> None:
+def test_fields_of_metadata_may_have_any_separator(fields: str) -> None:
     metadata = one(f"r = f32[8] add(p, q), metadata={{{fields}}}").metadata
     assert metadata is not None
     assert (metadata.op_name, metadata.op_type) == ("a", "b")
@@ -53,14 +53,14 @@ def test_escaped_bytes_of_a_name_are_joined_as_utf_8() -> None:
     assert metadata.op_name == "w['b']/\u00e9\t\\\"/\U0001f600"
 
 
-def test_source_may_stand_in_the_metadata() -> None:
+def test_source_may_be_in_the_metadata() -> None:
     root = read(E3).entry.root
     assert root is not None
     assert root.source_location == SourceLocation(file="/home/me/h.py", line=7, column=4)
     assert str(root.source_location) == "/home/me/h.py:7"
 
 
-def test_source_may_stand_in_the_stack_frames() -> None:
+def test_source_may_be_in_the_stack_frames() -> None:
     root = read(E4).entry.root
     assert root is not None
     assert root.source_location == SourceLocation(
@@ -87,7 +87,7 @@ def test_tables_are_read_whole() -> None:
     )
 
 
-def test_frame_that_the_tables_do_not_have_is_no_place() -> None:
+def test_unknown_frame_has_no_place() -> None:
     frames = read(E4).stack_frames
     assert frames.location(0) is None
     assert frames.location(3) is None
@@ -97,7 +97,7 @@ def test_frame_that_the_tables_do_not_have_is_no_place() -> None:
     assert root.source_location is None
 
 
-def test_frames_that_go_in_a_circle_are_walked_once() -> None:
+def test_frames_in_a_cycle_are_followed_once() -> None:
     frames = read(E4.replace("parent_frame_id=1}", "parent_frame_id=3}")).stack_frames
     assert [place.line for place in frames.stack(2)] == [9, 30]
 

@@ -1,4 +1,4 @@
-"""What a module and its header say."""
+"""Modules and their headers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_header_attributes_are_kept_as_written() -> None:
     }
 
 
-def test_header_says_schedule_partitions_and_replicas() -> None:
+def test_header_has_schedule_partitions_and_replicas() -> None:
     module = entry(
         "  ROOT p = f32[] parameter(0)",
         "HloModule m, is_scheduled=true, replica_count=2, num_partitions=8",
@@ -40,7 +40,7 @@ def test_header_says_schedule_partitions_and_replicas() -> None:
     assert (module.is_scheduled, module.num_partitions, module.replica_count) == (True, 8, 2)
 
 
-def test_what_the_header_leaves_out_is_one_and_unscheduled() -> None:
+def test_partitions_and_replicas_default_to_one_unscheduled() -> None:
     module = entry("  ROOT p = f32[] parameter(0)")
     assert (module.is_scheduled, module.num_partitions, module.replica_count) == (False, 1, 1)
     assert module.entry_computation_layout is None
@@ -74,7 +74,7 @@ def test_layout_of_an_entry_may_have_no_parameters() -> None:
     assert (layout.parameters, str(layout.result)) == ((), "f32[]")
 
 
-def test_layout_that_is_not_right_is_a_gap_and_none() -> None:
+def test_unreadable_layout_is_a_gap_and_none() -> None:
     module = parse_hlo(
         "HloModule m, num_partitions=2, entry_computation_layout={(f32[8]{1,0})->f32[8]}\n\n"
         "ENTRY e {\n  ROOT p = f32[8] parameter(0)\n}\n"
@@ -117,7 +117,7 @@ def test_frontend_attributes_of_the_module_are_unquoted() -> None:
     }
 
 
-def test_of_a_repeated_header_attribute_the_first_counts() -> None:
+def test_first_value_of_a_repeated_header_attribute_counts() -> None:
     module = entry(
         "  ROOT p = f32[] parameter(0)", "HloModule m, num_partitions=2, num_partitions=4"
     )
@@ -136,7 +136,7 @@ def test_header_may_hold_a_whole_module_in_a_string() -> None:
     assert module.header["origin_recovery_table"].startswith('{\n  {"new" {0}} : {"old"},')
 
 
-def test_header_may_go_on_in_the_next_line() -> None:
+def test_header_may_continue_on_the_next_line() -> None:
     header = (
         "HloModule m, is_scheduled=true,\n"
         'debug_attributes={\n  {"a" {}}:({log_mode=default,op_id=7}),\n}'
@@ -180,7 +180,7 @@ def test_several_modules_of_one_text_are_read_in_order() -> None:
     assert [bool(m.stack_frames) for m in modules] == [False, False, True]
 
 
-def test_equal_modules_say_the_same() -> None:
+def test_modules_with_equal_content_are_equal() -> None:
     assert read(E5) == read(E5)
     assert read(E5) == read(E5.replace("\n  %", "\n\t  %"))
     assert read(E5) != read(E5.replace("#1)", "#0)"))
@@ -190,7 +190,7 @@ def test_equal_modules_say_the_same() -> None:
     assert read(E5) != E5
 
 
-def test_equal_instructions_say_the_same_in_any_module() -> None:
+def test_instructions_with_equal_content_are_equal_across_modules() -> None:
     a, b = one("r = f32[8]{0} add(p, q)"), one("r = f32[8]{0}   add( %p,%q )")
     assert a == b
     assert hash(a) == hash(b)

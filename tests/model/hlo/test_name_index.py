@@ -1,4 +1,4 @@
-"""Names to numbers, without the names."""
+"""Hash table from names to numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hlo_lens.model.hlo.name_index import NameIndex
 
 
 @given(st.lists(st.text("ab.", max_size=3), max_size=40))
-def test_index_finds_the_last_of_each_name_as_a_dictionary_does(names: list[str]) -> None:
+def test_index_finds_the_last_of_each_name_like_a_dictionary(names: list[str]) -> None:
     known = {name: number for number, name in enumerate(names)}
     index = NameIndex(range(len(names)), names.__getitem__)
     assert {name: index.get(name) for name in known} == known

@@ -46,7 +46,7 @@ def test_calls_name_the_instruction() -> None:
     assert graph.nodes["main"]["is_entry"]
 
 
-def test_what_is_not_printed_is_a_bare_node() -> None:
+def test_undefined_names_are_bare_nodes() -> None:
     module = hlo_lens.parse_hlo("ENTRY e { ROOT r = f32[] call(gone), to_apply=lost }")
     assert "instruction" not in def_use_graph(module.entry).nodes["gone"]
     assert "computation" not in call_graph(module).nodes["lost"]

@@ -22,9 +22,7 @@ from tests.analysis.texts import LOOP, entry_of, table_of
         ("ROOT a = f32[2,2] bitcast(x)", []),
     ],
 )
-def test_producers_hold_only_what_an_instruction_makes(
-    line: str, produced: list[int | None]
-) -> None:
+def test_producers_have_the_bytes_of_new_arrays(line: str, produced: list[int | None]) -> None:
     table = entry_of(f"  x = f32[4] parameter(0)\n  {line}")
     assert table.produced_bytes == [16, *produced]
 
@@ -37,14 +35,14 @@ def test_views_and_embedded_computations_are_left_out_and_counted() -> None:
     assert table.left_out_views == len(table.opcodes) - len(names) - 2
 
 
-def test_every_row_knows_its_computation() -> None:
+def test_every_row_has_its_computation() -> None:
     table = table_of(LOOP)
     owners = [table.instruction(row).computation.name for row in range(len(table.opcodes))]
     expected = [c.name for c in table.module.computations for _ in c.instructions]
     assert owners == expected
 
 
-def test_partitions_that_are_not_printed_come_from_shardings() -> None:
+def test_unprinted_partitions_are_those_of_shardings() -> None:
     line = "ROOT x = f32[8] parameter(0), sharding={devices=[4]0,1,2,3}"
     assert hlo_query.evident_partitions(entry_of(line)) == 4
     assert hlo_query.evident_partitions(entry_of(line, ", num_partitions=8")) == 8
