@@ -200,6 +200,11 @@ def optional_token(node: Node, kind: str) -> Token | None:
     return next((c for c in node.children if isinstance(c, Token) and c.type == kind), None)
 
 
+def tokens(node: Node, kind: str) -> list[str]:
+    """Return the texts of all children of a terminal."""
+    return [str(c) for c in node.children if isinstance(c, Token) and c.type == kind]
+
+
 def source_of(text: str | bytes | Source, path: str) -> Source:
     """Return the source of a text or of the bytes of a file; a source as it is.
 

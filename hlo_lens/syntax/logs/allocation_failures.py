@@ -21,10 +21,10 @@ from hlo_lens.model.logs.out_of_memory import (
     RematerializationLimit,
 )
 from hlo_lens.model.text_reader import reader
-from hlo_lens.syntax.buffers.lines import Node, find_all, grammar_tree, optional_token
-from hlo_lens.syntax.logs.log_text import LEAD, MOST_INTERRUPTED, line_range, span_gap
+from hlo_lens.syntax.buffers.lines import Node, find_all, grammar_tree, optional_token, tokens
+from hlo_lens.syntax.logs.log_text import LEAD, MOST_INTERRUPTED, line_end, line_range, span_gap
 from hlo_lens.syntax.logs.oom_values import exact_size, sizes_of
-from hlo_lens.syntax.logs.out_of_memory import NAMES, parser
+from hlo_lens.syntax.logs.out_of_memory import NAMES, SIZE, parser
 from hlo_lens.syntax.shapes.dtypes import element_type
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source
@@ -32,31 +32,30 @@ from hlo_lens.text.source import Source
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_SIZE = r"-?\d+(?:\.\d+)?(?:[KMGTPE](?:i?B)?|B)"
 _FAILURE = re.compile(
     rf"""[Oo]ut[ ]of[ ]memory[ ](?:while[ ]trying[ ]to[ ]allocate|allocating)
-      [ ](?:\d{{1,18}}[ ]bytes|{_SIZE})\.?(?:[ ]\[executable_name='[^'\n]*'\])?
-    | [Ff]ailed[ ]to[ ]allocate(?:[ ]request[ ]for)?[ ]{_SIZE}[ ]\((?:\d{{1,18}}[ ]bytes|{_SIZE})\)
+      [ ](?:\d{{1,18}}[ ]bytes|{SIZE})\.?(?:[ ]\[executable_name='[^'\n]*'\])?
+    | [Ff]ailed[ ]to[ ]allocate(?:[ ]request[ ]for)?[ ]{SIZE}[ ]\((?:\d{{1,18}}[ ]bytes|{SIZE})\)
       (?:[ ]on[ ]device[ ]ordinal[ ]\d{{1,9}})?
     | [Ff]ailed[ ]to[ ]allocate[ ]\d{{1,18}}[ ]bytes
       (?:[ ](?:for[ ]new[ ]constant|on[ ]host|from[ ]device))?
     | OOM[ ]when[ ]allocating[ ]tensor[ ]with[ ]shape[ ]?\[[\d,]{{0,200}}\]
       [ ]and[ ]type[ ]\w{{1,40}}(?:[ ]on[ ]/[\w/:-]{{1,200}})?
       (?:[ ]by[ ]allocator[ ][\w./:-]{{1,80}})?
-    | Attempting[ ]to[ ](?:allocate|reserve)[ ]{_SIZE}(?:[ ]at[ ]the[ ]bottom[ ]of[ ]memory)?\.\s+
-      That[ ]was[ ]not[ ]possible\.[ ]There[ ]are[ ]{_SIZE}[ ]free
-      (?:,[ ]{_SIZE}[ ]reserved,[ ]and[ ]{_SIZE}[ ]reservable)?\.?
-      (?:[ ]The[ ]largest[ ]contiguous[ ]region[ ]of[ ]free[ ]memory[ ]is[ ]{_SIZE}
+    | Attempting[ ]to[ ](?:allocate|reserve)[ ]{SIZE}(?:[ ]at[ ]the[ ]bottom[ ]of[ ]memory)?\.\s+
+      That[ ]was[ ]not[ ]possible\.[ ]There[ ]are[ ]{SIZE}[ ]free
+      (?:,[ ]{SIZE}[ ]reserved,[ ]and[ ]{SIZE}[ ]reservable)?\.?
+      (?:[ ]The[ ]largest[ ]contiguous[ ]region[ ]of[ ]free[ ]memory[ ]is[ ]{SIZE}
         [ ]due[ ]to[ ]fragmentation\.)?
       (?:;?[ ]*\(\d+x\d+x\d+_[A-Za-z]+\d*\))?
-    | Allocator[ ]\([\w./:-]+\)[ ]ran[ ]out[ ]of[ ]memory[ ]trying[ ]to[ ]allocate[ ]{_SIZE}
+    | Allocator[ ]\([\w./:-]+\)[ ]ran[ ]out[ ]of[ ]memory[ ]trying[ ]to[ ]allocate[ ]{SIZE}
       (?:[ ]\(rounded[ ]to[ ]\d{{1,18}}\))?(?:[ ]?(?:requested|with)[ ][^\n]*)?""",
     re.VERBOSE,
 )
 _LIMIT = re.compile(
-    rf"Can't reduce memory use below {_SIZE}(?: \(\d{{1,18}} bytes\))?\s+by rematerialization;"
-    rf"\s+only reduced to {_SIZE}(?: \(\d{{1,18}} bytes\))?"
-    rf"(?:,\s+down from {_SIZE}(?: \(\d{{1,18}} bytes\))?(?: originally)?)?"
+    rf"Can't reduce memory use below {SIZE}(?: \(\d{{1,18}} bytes\))?\s+by rematerialization;"
+    rf"\s+only reduced to {SIZE}(?: \(\d{{1,18}} bytes\))?"
+    rf"(?:,\s+down from {SIZE}(?: \(\d{{1,18}} bytes\))?(?: originally)?)?"
 )
 _PURPOSE = re.compile(
     r"Error (?:allocating (device buffer)|loading (program)(?: '([^'\n]*)')?): *\Z"
@@ -86,7 +85,7 @@ def read_failure(source: Source, place: int) -> tuple[FailedAllocation, int] | N
 
 def _failure(tree: Node, purpose: re.Match[str] | None, line: int, lines: int) -> FailedAllocation:
     sizes = sizes_of(tree)
-    numbers = [str(c) for c in tree.children if isinstance(c, Token) and c.type == "NATURAL"]
+    numbers = tokens(tree, "NATURAL")
     kind = tree.data
     program = str(optional_token(tree, "EXECUTABLE") or "").partition("'")[2].partition("'")[0]
     requested = sizes[0] if sizes else exact_size(numbers.pop(0) if numbers else "0")
@@ -167,14 +166,14 @@ _STATE_LINE = re.compile(
       BFCAllocator[ ]dump[ ]for[ ](?P<name>[\w./:-]+)
     | Bin[ ]\((?P<least>\d{{1,18}})\):\s*Total[ ]Chunks:[ ](?P<chunks>\d{{1,18}}),
       [ ]Chunks[ ]in[ ]use:[ ](?P<used>\d{{1,18}})\.?
-      [ ](?P<allocated>{_SIZE})[ ]allocated[ ]for[ ]chunks\.
-      (?:[ ]{_SIZE}[ ]client-requested[ ]for[ ]chunks\.)?
-      [ ](?P<in_use>{_SIZE})[ ]in[ ]use[ ]in[ ]bin\.
-      (?:[ ](?P<asked>{_SIZE})[ ]client-requested[ ]in[ ]use[ ]in[ ]bin\.)?
+      [ ](?P<allocated>{SIZE})[ ]allocated[ ]for[ ]chunks\.
+      (?:[ ]{SIZE}[ ]client-requested[ ]for[ ]chunks\.)?
+      [ ](?P<in_use>{SIZE})[ ]in[ ]use[ ]in[ ]bin\.
+      (?:[ ](?P<asked>{SIZE})[ ]client-requested[ ]in[ ]use[ ]in[ ]bin\.)?
     | (?:InUse|(?P<free>Free)|Chunk)[ ]+at[ ][0-9a-fA-Fx]+
       [ ]of[ ]size[ ](?P<chunk>\d{{1,18}})(?:[ ].*)?
-    | (?P<count>\d{{1,18}})[ ]Chunks[ ]of[ ]size[ ](?P<size>\d{{1,18}})[ ]totalling[ ]{_SIZE}
-    | Sum[ ]Total[ ]of[ ]in-use[ ]chunks:[ ](?P<sum>{_SIZE})
+    | (?P<count>\d{{1,18}})[ ]Chunks[ ]of[ ]size[ ](?P<size>\d{{1,18}})[ ]totalling[ ]{SIZE}
+    | Sum[ ]Total[ ]of[ ]in-use[ ]chunks:[ ](?P<sum>{SIZE})
     | (?:Total[ ]bytes[ ]in[ ]pool|total_region_allocated_bytes_):[ ](?P<pool>\d{{1,18}})(?:[ ].*)?
     | (?P<stat>[A-Z][A-Za-z]+):[ ]+(?P<value>\d{{1,18}})
     | (?P<other>Bin[ ]for[ ].*Chunk[ ]State:|Next[ ]region[ ]of[ ]size[ ]\d+|Size:[ ].*in_use:.*
@@ -255,7 +254,7 @@ def read_allocator(source: Source, place: int) -> tuple[AllocatorState, int, lis
         lead = None if position == place else LEAD.match(text, position)
         begin = position if lead is None else lead.end()
         match = _STATE_LINE.match(text, begin)
-        following = _next_line(text, position)
+        following = min(len(text), line_end(text, position) + 1)
         if match is not None:
             if not state.add(match.groupdict()):
                 break
@@ -288,11 +287,6 @@ def _done(state: _State, line: int, lines: int, *, is_complete: bool) -> Allocat
         lines=lines,
         is_complete=is_complete and state.total is not None and bool(names & set(_LAST_STATS)),
     )
-
-
-def _next_line(text: str, position: int) -> int:
-    end = text.find("\n", position)
-    return len(text) if end < 0 else end + 1
 
 
 def parse_state_with_grammar(source: Source) -> AllocatorState:
@@ -335,4 +329,4 @@ def parse_state_with_grammar(source: Source) -> AllocatorState:
 
 def _numbers(node: Node) -> list[int]:
     """Return the integers among the children of a tree."""
-    return [int(c) for c in node.children if isinstance(c, Token) and c.type == "NATURAL"]
+    return [int(text) for text in tokens(node, "NATURAL")]

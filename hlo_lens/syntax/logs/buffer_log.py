@@ -30,13 +30,12 @@ from hlo_lens.syntax.buffers.lines import (
 from hlo_lens.syntax.buffers.lines import NAMES as LINE_NAMES
 from hlo_lens.syntax.grammar.files import grammar_text
 from hlo_lens.syntax.grammar.reader_choice import ReaderName, uses_grammar
-from hlo_lens.syntax.hlo.text import parse_metadata, unescape
+from hlo_lens.syntax.hlo.text import unescape
+from hlo_lens.syntax.logs.log_text import read_metadata
 from hlo_lens.text.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from hlo_lens.model.hlo.metadata import OpMetadata
 
 GRAMMARS = ("hlo_tokens", "buffer_tokens", "buffer_log")
 
@@ -179,10 +178,11 @@ class _Buffer:
         """Return the buffer; None if its size is missing."""
         if self.size is None:
             return None
+        operator = None if self.operator is None else self.operator.replace("\n", "")
         return PeakBuffer(
             number=self.number,
             size=HumanSize(self.size),
-            operator=_metadata(self.operator),
+            operator=None if operator is None else read_metadata(f"{{{operator}}}"),
             label=self.label,
             shape_text=self.shape,
             is_entry_parameter=self.is_parameter,
@@ -201,16 +201,6 @@ class _Buffer:
         else:
             self.shape = value
             self.is_parameter = name != "Shape"
-
-
-def _metadata(text: str | None) -> OpMetadata | None:
-    """Return the metadata of an ``Operator:`` field; terminals wrap it anywhere."""
-    if text is None:
-        return None
-    try:
-        return parse_metadata(f"{{{text.replace(chr(10), '')}}}")
-    except ValueError:  # a line number of thousands of digits
-        return None
 
 
 @dataclass(slots=True)

@@ -10,23 +10,21 @@ import functools
 import re
 from typing import TYPE_CHECKING
 
-from lark import Lark, Token
+from lark import Lark
 
 from hlo_lens.model.logs.compiler_warnings import CompilerWarning, PrintedInstruction, WarningKind
 from hlo_lens.model.text_reader import reader
-from hlo_lens.syntax.buffers.lines import Node, grammar_tree, optional_token
+from hlo_lens.syntax.buffers.lines import Node, grammar_tree, optional_token, tokens
 from hlo_lens.syntax.grammar.files import grammar_text
-from hlo_lens.syntax.hlo.text import parse_metadata
 from hlo_lens.syntax.logs.jax_items import CodeError
 from hlo_lens.syntax.logs.jax_values import parse_value
-from hlo_lens.syntax.logs.log_text import line_range, span_gap
+from hlo_lens.syntax.logs.log_text import line_end, line_range, read_metadata, span_gap
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hlo_lens.model.hlo.metadata import OpMetadata
     from hlo_lens.model.shapes.shape import Shape
     from hlo_lens.model.shapes.sharding import HloSharding
 
@@ -89,8 +87,7 @@ def read_warning(
     try:
         found = read(source, place)
     except DumpSyntaxError as error:
-        end = source.text.find("\n", place)
-        end = len(source.text) if end < 0 else end
+        end = line_end(source.text, place)
         return None, end, [span_gap(source, place, min(end, place + 80), error.message)]
     return (None, place + 1, []) if found is None else (*found, [])
 
@@ -99,16 +96,12 @@ def _tree(rule: str, text: str) -> Node:
     return grammar_tree(parser(), NAMES, Source(text), rule, 0, len(text))
 
 
-def _tokens(tree: Node, kind: str) -> list[str]:
-    return [str(c) for c in tree.children if isinstance(c, Token) and c.type == kind]
-
-
 def _rematerialization(source: Source, place: int) -> tuple[CompilerWarning, int] | None:
     match = _REMATERIALIZATION.match(source.text, place)
     if match is None:
         return None
     tree = _tree("full_rematerialization", match[0].rstrip())
-    before, after = _tokens(tree, "SHARDING")
+    before, after = tokens(tree, "SHARDING")
     line, lines = line_range(source, place, match.end())
     warning = CompilerWarning(
         kind=WarningKind.FULL_REMATERIALIZATION,
@@ -128,7 +121,7 @@ def _donation(source: Source, place: int) -> tuple[CompilerWarning, int] | None:
         return None
     tree = _tree("unused_donation", match[0].rstrip())
     line, lines = line_range(source, place, match.end())
-    types = tuple(_inner(text) for text in _tokens(tree, "TYPE"))
+    types = tuple(_inner(text) for text in tokens(tree, "TYPE"))
     warning = CompilerWarning(
         kind=WarningKind.UNUSED_DONATION,
         donated=types,
@@ -173,7 +166,7 @@ def _constant_folding(source: Source, place: int) -> tuple[CompilerWarning, int]
     tree = _tree("constant_folding", match[0].rstrip())
     took = _TOOK.search(source.text, max(0, place - _BEFORE), place)
     line, lines = line_range(source, place, match.end())
-    (limit,) = _tokens(tree, "DURATION")
+    (limit,) = tokens(tree, "DURATION")
     warning = CompilerWarning(
         kind=WarningKind.CONSTANT_FOLDING,
         instruction=printed_instruction(str(optional_token(tree, "HLO"))),
@@ -216,15 +209,8 @@ def printed_instruction(text: str) -> PrintedInstruction | None:
         name=match["name"],
         opcode=match["opcode"],
         shape=_shape(match["shape"]),
-        metadata=None if metadata is None else _metadata(metadata[1]),
+        metadata=None if metadata is None else read_metadata(metadata[1]),
     )
-
-
-def _metadata(text: str) -> OpMetadata | None:
-    try:
-        return parse_metadata(text)
-    except ValueError:  # a line number of thousands of digits
-        return None
 
 
 def _shape(text: str) -> Shape | None:

@@ -13,12 +13,14 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hlo_lens.syntax.hlo.text import unescape
+from hlo_lens.syntax.hlo.text import parse_metadata, unescape
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source, Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from hlo_lens.model.hlo.metadata import OpMetadata
 
 MOST_INTERRUPTED = 3
 """Most foreign lines between two lines of a block."""
@@ -118,7 +120,7 @@ def cut_block(
         stops: Whether a line begins another message, so that the block ends before it.
     """
     text = source.text
-    end = _line_end(text, start)
+    end = line_end(text, start)
     block = Block(source, end=min(len(text), end + 1))
     first = text[start:end]
     if first.count("\\n") >= _ESCAPED_LINES and len(first) <= LONGEST_LINE:
@@ -146,7 +148,7 @@ def _take_next(
     text, position = block.source.text, block.end
     passed: list[tuple[int, str]] = []
     while position < len(text) and len(passed) <= MOST_INTERRUPTED:
-        end = _line_end(text, position)
+        end = line_end(text, position)
         lead = LEAD.match(text, position, end)
         begin = position if lead is None else lead.end()
         line = text[begin : min(end, begin + LONGEST_LINE)]
@@ -189,7 +191,8 @@ def _settle(
     )
 
 
-def _line_end(text: str, position: int) -> int:
+def line_end(text: str, position: int) -> int:
+    """Return the offset of the end of a line, without its line end."""
     end = text.find("\n", position)
     return len(text) if end < 0 else end
 
@@ -198,6 +201,14 @@ def line_range(source: Source, start: int, end: int) -> tuple[int, int]:
     """Return the 1-based line of an offset, and the number of lines up to another offset."""
     line = source.line_column(start)[0]
     return line, source.text.count("\n", start, max(start, end - 1)) + 1
+
+
+def read_metadata(text: str) -> OpMetadata | None:
+    """Return the metadata in a text with its braces; None if it cannot be read."""
+    try:
+        return parse_metadata(text)
+    except ValueError:  # a line number of thousands of digits
+        return None
 
 
 def span_gap(source: Source, start: int, end: int, message: str) -> Gap:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from hlo_lens.model.logs.jax_values import JaxMesh, JaxValue
 from hlo_lens.model.shapes.mesh import MOST_DEVICES, Mesh
 from hlo_lens.model.shapes.tile_assignment import TileAssignment
+from hlo_lens.syntax.logs.log_text import line_end
 
 _PAIR = r"\('[^'\n]{1,80}', \d{1,9}\)"
 _ITEM = r"'[^'\n]{1,80}': \d{1,9}"
@@ -52,8 +53,7 @@ def read_mesh_shape(text: str, start: int) -> tuple[JaxValue, int] | None:
     names = tuple(name for name, _ in axes)
     if len(set(names)) != len(names) or not 0 < math.prod(sizes) <= MOST_DEVICES:
         return None
-    line_end = _line_end(text, match.end())
-    types = _TYPES.search(text, match.end(), line_end)
+    types = _TYPES.search(text, match.end(), line_end(text, match.end()))
     words = () if types is None else tuple(types[1].replace("AxisType.", "").split(", "))
     mesh = JaxMesh(
         mesh=Mesh(axis_names=names, axis_sizes=sizes),
@@ -70,8 +70,8 @@ def with_device_ids(value: JaxValue, text: str, end: int) -> tuple[JaxValue, int
         text: The log.
         end: Offset of the end of the mesh.
     """
-    line_end = _line_end(text, end)
-    match = _TABLE.match(text, line_end + 1, min(len(text), line_end + _LONGEST_TABLE))
+    stop = line_end(text, end)
+    match = _TABLE.match(text, stop + 1, min(len(text), stop + _LONGEST_TABLE))
     if match is None or value.mesh is None or value.mesh.is_abstract:
         return value, end
     has_names = _DEVICE.search(match["rows"]) is not None
@@ -98,7 +98,7 @@ def _speaks_of_mesh(text: str, start: int) -> bool:
         first = text.rfind("\n", max(0, start - 1000), first)
         if first < 0:
             break
-    return _MESH_WORD.search(text, max(0, first, start - 1000), _line_end(text, start)) is not None
+    return _MESH_WORD.search(text, max(0, first, start - 1000), line_end(text, start)) is not None
 
 
 def _closed(rows: str) -> str:
@@ -132,8 +132,3 @@ def _dimensions(rows: str) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     if counts or any(len(found) != 1 for found in sizes.values()):
         return None
     return (dims, tuple(elements)) if math.prod(dims) == len(elements) else None
-
-
-def _line_end(text: str, position: int) -> int:
-    end = text.find("\n", position)
-    return len(text) if end < 0 else end

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from lark import Token
 
 from hlo_lens.model.buffers.human_size import HumanSize
 from hlo_lens.model.logs.out_of_memory import MemoryPart, ProgramAllocation
-from hlo_lens.syntax.buffers.lines import Node, find_all, optional_token
-from hlo_lens.syntax.hlo.text import parse_metadata
-
-if TYPE_CHECKING:
-    from hlo_lens.model.hlo.metadata import OpMetadata
+from hlo_lens.syntax.buffers.lines import Node, find_all, optional_token, tokens
+from hlo_lens.syntax.logs.log_text import read_metadata
 
 
 def sizes_of(node: Node) -> list[HumanSize]:
     """Return the sizes among the children of a tree."""
-    return [
-        HumanSize(str(child))
-        for child in node.children
-        if isinstance(child, Token) and child.type == "SIZE"
-    ]
+    return [HumanSize(text) for text in tokens(node, "SIZE")]
 
 
 def exact_size(number: str) -> HumanSize:
@@ -84,7 +76,7 @@ _TAG = re.compile(r"shape = '([^']*)'|space=(\w+)|tag = '([^\n]*)'\]$")
 
 def _exceeding_fields(tree: Node) -> dict[str, object]:
     """Return the fields of a message about one allocation larger than its memory."""
-    used, capacity = [str(c) for c in tree.children if isinstance(c, Token) and c.type == "NATURAL"]
+    used, capacity = tokens(tree, "NATURAL")
     tag = str(optional_token(tree, "ALLOCATION_TAG") or "")
     shape, space, purpose = "", "", ""
     for match in _TAG.finditer(tag):
@@ -129,11 +121,7 @@ def _part(tree: Node) -> MemoryPart:
     name = next(c for c in tree.children if isinstance(c, Token) and c.type != "SIZE")
     sizes = sizes_of(tree)
     padding = [size for node in find_all(tree, "padding_total") for size in sizes_of(node)]
-    shares = [
-        float(str(c).rstrip("%"))
-        for c in tree.children
-        if isinstance(c, Token) and c.type == "PERCENT"
-    ]
+    shares = [float(text.rstrip("%")) for text in tokens(tree, "PERCENT")]
     return MemoryPart(
         name=str(name),
         size=sizes[0] if sizes else None,
@@ -149,13 +137,13 @@ def read_allocation(tree: Node) -> ProgramAllocation:
     """Return one entry of the list of largest allocations."""
     number = optional_token(tree, "NUMBERED")
     sizes = sizes_of(tree)
-    tokens: dict[str, str] = {}
+    texts: dict[str, str] = {}
     found: dict[str, HumanSize] = {}
     expansion = None
     for node in find_all(tree, "field"):
         for child in node.children:
             if isinstance(child, Token):
-                tokens[child.type] = str(child).partition(":")[2].strip()
+                texts[child.type] = str(child).partition(":")[2].strip()
             else:
                 found[str(child.data)] = sizes_of(child)[0]
                 factor = optional_token(child, "EXPANSION")
@@ -164,21 +152,11 @@ def read_allocation(tree: Node) -> ProgramAllocation:
     return ProgramAllocation(
         number=None if number is None else int(str(number).partition(".")[0]),
         size=sizes[0] if sizes else None,
-        operator=operator_metadata(tokens.get("OPERATOR")),
-        shape_text=tokens.get("SHAPE"),
+        operator=read_metadata(f"{{{texts['OPERATOR']}}}") if "OPERATOR" in texts else None,
+        shape_text=texts.get("SHAPE"),
         unpadded=found.get("unpadded"),
         padding=found.get("padding"),
         expansion=expansion,
-        label=tokens.get("LABEL"),
+        label=texts.get("LABEL"),
         allocation_type=kind,
     )
-
-
-def operator_metadata(text: str | None) -> OpMetadata | None:
-    """Return the metadata of an ``Operator:`` field."""
-    if text is None:
-        return None
-    try:
-        return parse_metadata(f"{{{text}}}")
-    except ValueError:  # a line number of thousands of digits
-        return None

@@ -56,22 +56,22 @@ NAMES: Mapping[str, str] = {
 }
 """Names of the terminals in error messages."""
 
-_SIZE = r"-?\d+(?:\.\d+)?(?:[KMGTPE](?:i?B)?|B)"
+SIZE = r"-?\d+(?:\.\d+)?(?:[KMGTPE](?:i?B)?|B)"
 _SENTENCE = re.compile(
     rf"""Ran[ ]out[ ]of[ ]memory[ ]in[ ]memory[ ]space[ ][a-z]\w*
-      (?:\.(?:\s+Used\s+{_SIZE}\s+of\s+{_SIZE}(?:[ ]\w+)?\.?)?
-         (?:\s+Exceeded\s+\w+\s+capacity\s+by\s+{_SIZE}\.?)?
+      (?:\.(?:\s+Used\s+{SIZE}\s+of\s+{SIZE}(?:[ ]\w+)?\.?)?
+         (?:\s+Exceeded\s+\w+\s+capacity\s+by\s+{SIZE}\.?)?
        | [ ]while[ ]allocating[ ]on[ ]stack[ ]for[ ]
-         (?:[^\n]*?\.?\s*Scoped[ ]allocation[ ]with[ ]size\s+{_SIZE}\s+and[ ]limit[ ]{_SIZE}
-          [ ]exceeded[ ]scoped[ ]\w+[ ]limit[ ]by[ ]{_SIZE}\.?
+         (?:[^\n]*?\.?\s*Scoped[ ]allocation[ ]with[ ]size\s+{SIZE}\s+and[ ]limit[ ]{SIZE}
+          [ ]exceeded[ ]scoped[ ]\w+[ ]limit[ ]by[ ]{SIZE}\.?
          |[^\n]+))
       (?:\s+It[ ]should[ ]not[ ]be[ ]possible[^\n]*)?
     | Ran[ ]out[ ]of[ ]memory[ ]on[ ]HBM,[ ]the[ ]total[ ]memory[ ]required[ ]for[ ][\w ]+
-      \({_SIZE}\)\s+exceeds[ ]available[ ]\w+[ ]\({_SIZE}\)\.(?:\s+HLO[ ]module:\s+[^\s]+)?
+      \({SIZE}\)\s+exceeds[ ]available[ ]\w+[ ]\({SIZE}\)\.(?:\s+HLO[ ]module:\s+[^\s]+)?
     | Allocation[ ]\(size=\d{{1,18}}\)[ ]would[ ]exceed[ ]memory[ ]\(size=\d{{1,18}}\)
       (?:[ ]::[ ]\#\w+[ ]\[[^\n]*?\](?=\s*(?:::|\n|\Z)))?(?:[ ]::[ ][^\n]+)?
-    | TPU[ ]TensorCore[ ]Hbm[ ]usage:[ ]{_SIZE},[ ]SparseCore[ ]Hbm[ ]usage[ ]{_SIZE},[ ]exceeding
-      [ ]available[ ]bytes:[ ]{_SIZE}""",
+    | TPU[ ]TensorCore[ ]Hbm[ ]usage:[ ]{SIZE},[ ]SparseCore[ ]Hbm[ ]usage[ ]{SIZE},[ ]exceeding
+      [ ]available[ ]bytes:[ ]{SIZE}""",
     re.VERBOSE,
 )
 """First sentence of a message."""

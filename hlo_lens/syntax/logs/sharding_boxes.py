@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.model.logs.jax_values import BoxCell, ShardingBoxes
 from hlo_lens.syntax.grammar.files import build_parser
+from hlo_lens.syntax.logs.log_text import line_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,8 +75,7 @@ def _lines(text: str, start: int) -> tuple[list[str], int]:
     lines: list[str] = []
     position, left = start, 0
     while position < len(text) and len(lines) < _MOST_LINES:
-        end = text.find("\n", position)
-        end = len(text) if end < 0 else end
+        end = line_end(text, position)
         line = text[position : min(end, position + _MOST_COLUMNS)].rstrip()
         if not lines:
             top = _TOP.match(line)
@@ -225,8 +225,7 @@ def read_colored(source: Source, start: int) -> tuple[ShardingBoxes, int] | None
     text, rows = source.text, list[list[str]]()
     position = end = start
     while position < len(text):
-        stop = text.find("\n", position)
-        stop = len(text) if stop < 0 else stop
+        stop = line_end(text, position)
         line = text[position:stop]
         if _COLORED_LINE.match(line):
             row = _COLORED_LABEL.findall(line)

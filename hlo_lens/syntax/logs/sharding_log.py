@@ -15,7 +15,7 @@ from hlo_lens.syntax.logs.jax_values import (
     read_value,
     values_of,
 )
-from hlo_lens.syntax.logs.log_text import find_anchors
+from hlo_lens.syntax.logs.log_text import find_anchors, line_end
 from hlo_lens.syntax.logs.mesh_texts import MESH_SHAPE, read_mesh_shape, with_device_ids
 from hlo_lens.syntax.logs.sharding_boxes import read_boxes, read_colored
 from hlo_lens.text.errors import DumpSyntaxError, Gap
@@ -134,10 +134,10 @@ class _Scan:
         cuts = iter(self.source.cuts.offsets)
         cut = next(cuts, None)
         for match in _COLORED.finditer(self.text):
-            line_end = self.text.find("\n", match.start())
+            stop = self.text.find("\n", match.start())
             while cut is not None and cut < match.start():
                 cut = next(cuts, None)
-            if cut is None or match.start() < end or not match.start() <= cut <= line_end:
+            if cut is None or match.start() < end or not match.start() <= cut <= stop:
                 continue
             found = read_colored(self.source, match.start())
             if found is not None:
@@ -180,8 +180,7 @@ class _Scan:
             if line <= done:
                 continue
             done = line
-            end = self.text.find("\n", place)
-            end = len(self.text) if end < 0 else end
+            end = line_end(self.text, place)
             found += [(m.start(), "call") for m in START.finditer(self.text, line, end)]
             found += [(m.start(), "type") for m in SHARDED_TYPE.finditer(self.text, line, end)]
             found += [(m.start(), "mesh") for m in MESH_SHAPE.finditer(self.text, line, end)]
@@ -199,8 +198,7 @@ class _Scan:
 
     def _read(self, start: int, kind: str) -> tuple[tuple[JaxValue, ...], int] | None:
         """Return the values that begin at an offset, and their end; None if there are none."""
-        end = self.text.find("\n", start)
-        end = len(self.text) if end < 0 else end
+        end = line_end(self.text, start)
         try:
             if kind == "arrow":
                 return values_of(self.text[start:end]), end
