@@ -27,7 +27,6 @@ Example:
 
 
 @click.command(epilog=_EXAMPLE)
-@click.argument("path", type=click.Path(allow_dash=True, readable=False))
 @click.option("--by", type=click.Choice(_BY), help="Group the collectives by this alone.")
 @click.option(
     "--static/--dynamic",

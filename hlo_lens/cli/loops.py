@@ -24,7 +24,6 @@ Example:
 
 
 @click.command(epilog=_EXAMPLE)
-@click.argument("path", type=click.Path(allow_dash=True, readable=False))
 @mesh_option
 @reading_options
 @output_options

@@ -177,8 +177,9 @@ mesh_option = click.option(
 
 
 def reading_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Add the options about input; the command gets them as ``reading``."""
+    """Add PATH and the options about input; the command gets ``path`` and ``reading``."""
 
+    @click.argument("path", type=click.Path(allow_dash=True, readable=False))
     @click.option(
         "--module",
         "module_pattern",

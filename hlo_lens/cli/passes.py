@@ -23,7 +23,6 @@ Example:
 
 
 @click.command(epilog=_EXAMPLE)
-@click.argument("path", type=click.Path(allow_dash=True, readable=False))
 @click.option(
     "--track",
     "words",

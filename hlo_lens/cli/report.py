@@ -25,7 +25,6 @@ Example:
 
 
 @click.command(epilog=_EXAMPLE)
-@click.argument("path", type=click.Path(allow_dash=True, readable=False))
 @click.option(
     "--log",
     "log_path",

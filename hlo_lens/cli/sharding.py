@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ import click
 
 from hlo_lens.cli.options import answer, mesh_option, reading_options
 from hlo_lens.cli.output import output_options
-from hlo_lens.text.errors import UsageError
+from hlo_lens.text.units import parse_size
 
 if TYPE_CHECKING:
     from hlo_lens.cli.options import Reading
@@ -24,11 +23,8 @@ Example:
   hlo-lens sharding DIR --mesh data=2,model=4 --params -f csv
 """
 
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGTPE]?)(i?)B?\s*", re.IGNORECASE)
-
 
 @click.command(epilog=_EXAMPLE)
-@click.argument("path", type=click.Path(allow_dash=True, readable=False))
 @mesh_option
 @click.option(
     "--min-size",
@@ -50,15 +46,5 @@ def sharding(
     from hlo_lens.api.sharding import sharding_report
     from hlo_lens.report.sharding.page import ShardingView
 
-    view = ShardingView(min_bytes=_size_bytes(min_size), is_parameters_only=params)
+    view = ShardingView(min_bytes=parse_size(min_size), is_parameters_only=params)
     answer(path, reading, output, partial(sharding_report, view=view, mesh=mesh))
-
-
-def _size_bytes(text: str) -> int:
-    """Return a size that a user wrote: 512, 1MiB, 1.5G (powers of 1024, with i or without)."""
-    match = _SIZE.fullmatch(text)
-    if match is None:
-        message = f"not a size: {text!r}; write it like 4096, 64KiB or 1MiB"
-        raise UsageError(message)
-    power = " KMGTPE".index(match[2].upper() or " ")
-    return int(float(match[1]) * 1024**power)

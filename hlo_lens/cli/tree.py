@@ -81,7 +81,6 @@ def _view_options(command: Callable[..., R]) -> Callable[..., R]:
 
 
 @click.command(epilog=_EXAMPLE)
-@click.argument("path", type=click.Path(allow_dash=True, readable=False))
 @click.option(
     "--measure",
     type=click.Choice(_MEASURES),

@@ -6,7 +6,7 @@ import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from hlo_lens.text.errors import UsageError
+from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,26 +14,10 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.sharding.table import ShardedValue
 
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGTPE]?)(i)?B?\s*", re.IGNORECASE)
 _STEP = re.compile(
     r"""\[(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\]]*))\]|\.([^.\[]+)|([^.\[]+)"""
 )
 _SHOWN = 8
-
-
-def parse_size(size: int | str) -> int:
-    """Return bytes: a number, or text such as ``14GiB`` (powers of 1024, with or without the i).
-
-    >>> parse_size("1.5KiB"), parse_size("2G"), parse_size(7)
-    (1536, 2147483648, 7)
-    """
-    if isinstance(size, int):
-        return size
-    match = _SIZE.fullmatch(size)
-    if match is None:
-        message = f"not a size: {size!r}; write it like 4096, 64KiB or 1MiB"
-        raise UsageError(message)
-    return int(float(match[1]) * 1024 ** " KMGTPE".index(match[2].upper() or " "))
 
 
 def steps_of(name: str) -> tuple[str, ...]:
@@ -86,10 +70,7 @@ def find_arguments(known: ModuleAnalysis, pattern: str) -> tuple[list[ShardedVal
     unused = [value.name for value in unread if matches(pattern, value.name)]
     if not found and not unused:
         names = [str(value.value.name) for value in parameters]
-        rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        message = (
-            f"no argument of {dump.title} is called {pattern!r}; there is "
-            f"{', '.join(names[:_SHOWN]) or 'none'}{rest}"
-        )
+        there = listed(names, _SHOWN) or "none"
+        message = f"no argument of {dump.title} is called {pattern!r}; there is {there}"
         raise AssertionError(message)
     return found, unused

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.api.changes import compare_programs
 from hlo_lens.api.memory import memory
 from hlo_lens.report.comparison.program import program_diff_facts
-from hlo_lens.testing.argument_patterns import find_arguments, parse_size
+from hlo_lens.testing.argument_patterns import find_arguments
 from hlo_lens.testing.evidence import (
     SHOWN,
     axes_of,
@@ -34,7 +34,7 @@ from hlo_lens.testing.evidence import (
     understood,
 )
 from hlo_lens.text.errors import HloLensError, UsageError
-from hlo_lens.text.units import format_bytes, plural
+from hlo_lens.text.units import format_bytes, parse_size, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

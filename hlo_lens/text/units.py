@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
+
+from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,3 +120,21 @@ def listed(names: Sequence[str], most: int) -> str:
     """
     rest = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{', '.join(names[:most])}{rest}"
+
+
+def parse_size(size: int | str) -> int:
+    """Return bytes: a number, or text such as ``14GiB`` (powers of 1024, with or without the i).
+
+    >>> parse_size("1.5KiB"), parse_size("2G"), parse_size(7)
+    (1536, 2147483648, 7)
+    """
+    if isinstance(size, int):
+        return size
+    match = _SIZE.fullmatch(size)
+    if match is None:
+        message = f"not a size: {size!r}; write it like 4096, 64KiB or 1MiB"
+        raise UsageError(message)
+    return int(float(match[1]) * 1024 ** " KMGTPE".index(match[2].upper() or " "))
+
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGTPE]?)(i)?B?\s*", re.IGNORECASE)

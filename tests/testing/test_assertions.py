@@ -16,8 +16,9 @@ from hlo_lens.testing import (
     assert_same_program,
     assert_sharded,
 )
-from hlo_lens.testing.argument_patterns import matches, parse_size
+from hlo_lens.testing.argument_patterns import matches
 from hlo_lens.text.errors import UsageError
+from hlo_lens.text.units import parse_size
 from tests.corpus import SAMPLES
 
 if TYPE_CHECKING:
