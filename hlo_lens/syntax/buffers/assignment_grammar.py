@@ -30,7 +30,7 @@ from hlo_lens.model.buffers.columns import (
 from hlo_lens.model.buffers.values import HloPosition, HloUse
 from hlo_lens.syntax.buffers.lines import NAMES as LINE_NAMES
 from hlo_lens.syntax.buffers.lines import Node, find_all, optional_token
-from hlo_lens.syntax.grammar.files import grammar_text
+from hlo_lens.syntax.grammar.files import build_parser
 from hlo_lens.syntax.shapes.shape_grammar import SHAPE_NAMES
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ FLAG_BITS = {
 @functools.cache
 def parser() -> Lark:
     """Return the parser of buffer assignments, used values and their lines."""
-    return Lark(
-        grammar_text(*GRAMMARS),
+    return build_parser(
+        *GRAMMARS,
         start=[
             "buffer_assignment",
             "buffer_values",
@@ -96,10 +96,7 @@ def parser() -> Lark:
             "used_value",
             "total",
         ],
-        parser="lalr",
-        lexer="contextual",
-        propagate_positions=True,
-        maybe_placeholders=True,
+        has_positions=True,
     )
 
 

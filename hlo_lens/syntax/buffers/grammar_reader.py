@@ -12,7 +12,7 @@ from hlo_lens.syntax.buffers import assignment_grammar, live_range_grammar, patt
 from hlo_lens.syntax.buffers.assignment_parts import BufferParts
 from hlo_lens.syntax.buffers.lines import grammar_tree, optional_token
 from hlo_lens.syntax.buffers.live_range_parts import LiveRangeParts, spaced_number
-from hlo_lens.syntax.grammar.files import grammar_text
+from hlo_lens.syntax.grammar.files import build_parser
 from hlo_lens.text.source import Source
 
 GRAMMARS = (*assignment_grammar.GRAMMARS, "live_range", "buffer_dump")
@@ -44,15 +44,7 @@ _ONE_AT_A_TIME = threading.Lock()
 def _parser() -> tuple[Lark, _Lines]:
     """Return the parser of whole texts, and the transformer that is part of it."""
     lines = _Lines()
-    parser = Lark(
-        grammar_text(*GRAMMARS),
-        start="buffer_dump",
-        parser="lalr",
-        lexer="contextual",
-        propagate_positions=True,
-        maybe_placeholders=True,
-        transformer=lines,
-    )
+    parser = build_parser(*GRAMMARS, start="buffer_dump", transformer=lines, has_positions=True)
     return parser, lines
 
 

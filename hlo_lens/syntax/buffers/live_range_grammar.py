@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from lark import Lark
-
 from hlo_lens.syntax.buffers.lines import NAMES as LINE_NAMES
-from hlo_lens.syntax.grammar.files import grammar_text
+from hlo_lens.syntax.grammar.files import build_parser
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from lark import Lark
 
 GRAMMARS = ("hlo_tokens", "buffer_tokens", "live_range")
 
@@ -37,11 +37,8 @@ NAMES: Mapping[str, str] = {
 @functools.cache
 def parser() -> Lark:
     """Return the parser of single lines."""
-    return Lark(
-        grammar_text(*GRAMMARS),
+    return build_parser(
+        *GRAMMARS,
         start=["scheduled", "buffer_live_range", "peak_value"],
-        parser="lalr",
-        lexer="contextual",
-        propagate_positions=True,
-        maybe_placeholders=True,
+        has_positions=True,
     )

@@ -24,7 +24,7 @@ from hlo_lens.syntax.buffers.memory_usage_parts import (
     TableDraft,
     report_allocation,
 )
-from hlo_lens.syntax.grammar.files import grammar_text
+from hlo_lens.syntax.grammar.files import build_parser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -57,13 +57,10 @@ NAMES: Mapping[str, str] = {
 @functools.cache
 def parser() -> Lark:
     """Return the parser of reports and their rows."""
-    return Lark(
-        grammar_text(*GRAMMARS),
+    return build_parser(
+        *GRAMMARS,
         start=["memory_usage_report", "row", "allocation_row", "short_allocation"],
-        parser="lalr",
-        lexer="contextual",
-        propagate_positions=True,
-        maybe_placeholders=True,
+        has_positions=True,
     )
 
 

@@ -12,7 +12,7 @@ from hlo_lens.syntax.buffers.lines import find_all, grammar_tree
 from hlo_lens.syntax.call_trees import patterns
 from hlo_lens.syntax.call_trees.draft import Label
 from hlo_lens.syntax.call_trees.tree_lines import tree_line
-from hlo_lens.syntax.grammar.files import grammar_text
+from hlo_lens.syntax.grammar.files import build_parser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,13 +27,11 @@ NAMES: Mapping[str, str] = {"BRANCHES": "a branch", "OTHER": "other text"}
 @functools.cache
 def parser() -> Lark:
     """Return the parser of call trees and of labels."""
-    return Lark(
-        grammar_text("call_tree"),
+    return build_parser(
+        "call_tree",
         start=["call_trees", "label"],
-        parser="lalr",
-        lexer="contextual",
-        propagate_positions=True,
-        maybe_placeholders=False,
+        has_positions=True,
+        has_placeholders=False,
     )
 
 

@@ -42,7 +42,11 @@ def grammar_text(*names: str) -> str:
 
 
 def build_parser(
-    *names: str, start: str | list[str], transformer: Transformer[Any, Any] | None = None
+    *names: str,
+    start: str | list[str],
+    transformer: Transformer[Any, Any] | None = None,
+    has_positions: bool = False,
+    has_placeholders: bool = True,
 ) -> Lark:
     """Return an LALR parser with a contextual lexer for the joined grammar files.
 
@@ -50,6 +54,8 @@ def build_parser(
         names: Grammar files without ``.lark``, in the order in which their head comments ask.
         start: Start rule, or several.
         transformer: Applied while parsing, so that no tree is kept.
+        has_positions: Whether trees have the positions of their text.
+        has_placeholders: Whether an optional part that is missing is None in its tree.
     """
     return Lark(
         grammar_text(*names),
@@ -57,5 +63,6 @@ def build_parser(
         parser="lalr",
         lexer="contextual",
         transformer=transformer,
-        maybe_placeholders=True,
+        propagate_positions=has_positions,
+        maybe_placeholders=has_placeholders,
     )

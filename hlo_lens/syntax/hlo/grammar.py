@@ -17,7 +17,7 @@ from lark.exceptions import UnexpectedInput, VisitError
 from hlo_lens.model.hlo.instruction import CALLING_ATTRIBUTES
 from hlo_lens.model.hlo.metadata import StackFrames
 from hlo_lens.syntax.grammar.errors import syntax_error
-from hlo_lens.syntax.grammar.files import grammar_text
+from hlo_lens.syntax.grammar.files import build_parser
 from hlo_lens.syntax.grammar.misplaced import MisplacedError
 from hlo_lens.syntax.hlo.places import ReadComputation, ReadInstruction, ReadOperand
 from hlo_lens.syntax.hlo.tables import file_location, stack_frame
@@ -82,14 +82,11 @@ class ReadModule(NamedTuple):
 
 
 def _build(transformer: _Conversion | None = None) -> Lark:
-    return Lark(
-        grammar_text(*GRAMMARS),
+    return build_parser(
+        *GRAMMARS,
         start=["module", "instruction", "header", "computation_head"],
-        parser="lalr",
-        lexer="contextual",
-        propagate_positions=True,
-        maybe_placeholders=True,
         transformer=transformer,
+        has_positions=True,
     )
 
 

@@ -28,7 +28,7 @@ from hlo_lens.syntax.buffers.lines import (
     source_of,
 )
 from hlo_lens.syntax.buffers.lines import NAMES as LINE_NAMES
-from hlo_lens.syntax.grammar.files import grammar_text
+from hlo_lens.syntax.grammar.files import build_parser
 from hlo_lens.syntax.grammar.reader_choice import ReaderName, uses_grammar
 from hlo_lens.syntax.hlo.text import unescape
 from hlo_lens.syntax.logs.log_text import read_metadata
@@ -137,14 +137,7 @@ def _parse_with_grammar(source: Source) -> BufferLog:
 @functools.cache
 def parser() -> Lark:
     """Return the parser of one block."""
-    return Lark(
-        grammar_text(*GRAMMARS),
-        start=["buffer_log"],
-        parser="lalr",
-        lexer="contextual",
-        propagate_positions=True,
-        maybe_placeholders=True,
-    )
+    return build_parser(*GRAMMARS, start=["buffer_log"], has_positions=True)
 
 
 def _buffer_of(node: Node) -> _Buffer:

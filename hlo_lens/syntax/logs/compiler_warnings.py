@@ -10,12 +10,10 @@ import functools
 import re
 from typing import TYPE_CHECKING
 
-from lark import Lark
-
 from hlo_lens.model.logs.compiler_warnings import CompilerWarning, PrintedInstruction, WarningKind
 from hlo_lens.model.text_reader import reader
 from hlo_lens.syntax.buffers.lines import Node, grammar_tree, optional_token, tokens
-from hlo_lens.syntax.grammar.files import grammar_text
+from hlo_lens.syntax.grammar.files import build_parser
 from hlo_lens.syntax.logs.jax_items import CodeError
 from hlo_lens.syntax.logs.jax_values import parse_value
 from hlo_lens.syntax.logs.log_text import line_end, line_range, read_metadata, span_gap
@@ -24,6 +22,8 @@ from hlo_lens.text.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from lark import Lark
 
     from hlo_lens.model.shapes.shape import Shape
     from hlo_lens.model.shapes.sharding import HloSharding
@@ -70,13 +70,7 @@ _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 @functools.cache
 def parser() -> Lark:
     """Return the parser of all warnings."""
-    return Lark(
-        grammar_text(*GRAMMARS),
-        start=list(STARTS),
-        parser="lalr",
-        lexer="contextual",
-        maybe_placeholders=False,
-    )
+    return build_parser(*GRAMMARS, start=[*STARTS], has_placeholders=False)
 
 
 def read_warning(

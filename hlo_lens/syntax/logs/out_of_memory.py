@@ -14,7 +14,7 @@ from lark import Lark, Tree
 
 from hlo_lens.model.logs.out_of_memory import CompileOutOfMemory, ProgramAllocation
 from hlo_lens.syntax.buffers.lines import Node, find_all, grammar_tree
-from hlo_lens.syntax.grammar.files import grammar_text
+from hlo_lens.syntax.grammar.files import build_parser
 from hlo_lens.syntax.logs.log_text import Block, cut_block, line_range
 from hlo_lens.syntax.logs.oom_values import SECTION_READERS, read_allocation, sentence_fields
 from hlo_lens.text.errors import DumpSyntaxError
@@ -278,14 +278,7 @@ _TYPE = re.compile(r"\s*Allocation type:")
 @functools.cache
 def parser() -> Lark:
     """Return the parser of all messages about memory."""
-    return Lark(
-        grammar_text(*GRAMMARS),
-        start=list(STARTS),
-        parser="lalr",
-        lexer="contextual",
-        propagate_positions=True,
-        maybe_placeholders=False,
-    )
+    return build_parser(*GRAMMARS, start=[*STARTS], has_positions=True, has_placeholders=False)
 
 
 def parse_oom_with_grammar(source: Source) -> CompileOutOfMemory:
