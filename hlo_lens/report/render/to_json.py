@@ -33,7 +33,9 @@ def render_json(report: Report, out: TextIO, options: RenderOptions) -> None:
 def _pieces(value: object, indent: str) -> Iterator[str]:
     """Yield the text of a value; one without objects inside is on one line."""
     deeper = f"{indent}  "
-    if isinstance(value, Mapping) and any(map(_is_long, value.values())):
+    if type(value) is dict and _SCALARS.issuperset(map(type, value.values())):
+        yield _encoded(value)
+    elif isinstance(value, Mapping) and any(map(_is_long, value.values())):
         yield "{\n"
         for position, (key, item) in enumerate(value.items()):
             yield f"{_NEXT if position else ''}{deeper}{_encoded(key)}: "
