@@ -18,15 +18,15 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo.columns import NOTHING
+from hlo_lens.model.hlo.columns import END, NOTHING, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from hlo_lens.analysis.program.call_counts import CallCounts
+    from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.instruction import HloInstruction
-    from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.hlo.query import InstructionTable
 
 CUSTOM_CALL = "custom-call"
@@ -151,29 +151,28 @@ def _custom_kind(target: str, text: str) -> str | None:
 def _tpu_roles(instructions: Sequence[HloInstruction]) -> dict[str, str]:
     """Return what computations do for asynchronous TPU collectives: start, step or done."""
     roles: dict[str, str] = {}
-    if not instructions or not _has_tpu_words(instructions[0].computation.module):
-        return roles
     seen: set[int] = set()
     for instruction in instructions:
         computation = instruction.computation
         if computation.place in seen or computation.is_entry or len(computation.rows) > _TPU_ROWS:
             continue
         seen.add(computation.place)
-        columns = computation.module.columns
-        texts = [columns.attributes_text(row) for row in computation.rows]
-        if any(_TPU_START in text for text in texts):
+        if _has_attribute(computation, _TPU_START):
             roles[computation.name] = "start"
-        elif any(_TPU_DONE in text for text in texts):
+        elif _has_attribute(computation, _TPU_DONE):
             roles[computation.name] = "done"
         elif computation.name.startswith(_TPU_FUSION):
             roles[computation.name] = "step"
     return roles
 
 
-def _has_tpu_words(module: HloModule) -> bool:
-    """Return whether any computation may belong to an asynchronous TPU collective."""
-    text = module.columns.source.text
-    return any(word in text for word in (_TPU_START, _TPU_DONE, _TPU_FUSION))
+def _has_attribute(computation: HloComputation, word: str) -> bool:
+    """Return whether any instruction of a computation has a word among its attributes."""
+    columns, rows = computation.module.columns, computation.rows
+    first, last = rows[0] * STRIDE + OPERANDS_END, rows[-1] * STRIDE + END
+    if columns.source.text.find(word, columns.spans[first], columns.spans[last]) < 0:
+        return False
+    return any(word in columns.attributes_text(row) for row in rows)
 
 
 def _twin_key(instruction: HloInstruction) -> tuple[str, int | None]:
