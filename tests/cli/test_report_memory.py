@@ -10,7 +10,7 @@ import pytest
 
 from tests.corpus import ROOT
 
-COUNTS = (5_000, 15_000)
+COUNTS = (11_000, 22_000)
 """Parameters, outputs and fusions of two programs, too large for estimates of their memory."""
 
 MOST = 3
