@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
 from hlo_lens.analysis.buffer_assignment.walk import COMPUTATION
-from hlo_lens.model.hlo.query import split_phase
+from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +90,7 @@ def sugared_start(walk: Walk, call: Invocation, row: int) -> list[int]:
     walk.async_values[row] = range(first, len(walk.values))
     given.update((k, value) for k, value in defined.items() if not tree.parts[k].is_tuple)
     found = walk.fill(row, given.get)
-    walk.join_in_place(row, found, split_phase(walk.opcodes[row])[0], (1,))
+    walk.join_in_place(row, found, opcode_traits(walk.opcodes[row]).base, (1,))
     walk.aliasing.discard(row)  # that has been done, with its prefix
     return found
 

@@ -37,7 +37,7 @@ from hlo_lens.analysis.buffer_assignment.aliasing import (
 from hlo_lens.analysis.buffer_assignment.shape_tree import ShapeTrees
 from hlo_lens.analysis.buffer_assignment.values import Dataflow
 from hlo_lens.analysis.buffer_assignment.walk import Walk
-from hlo_lens.model.hlo.query import split_phase
+from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -129,4 +129,4 @@ def dataflow(
 
 def _rule(opcode: str) -> Rule | None:
     """Return what finds the values of an opcode; None where it defines its whole result."""
-    return _RULES[opcode] if opcode in _RULES else _SUGAR.get(split_phase(opcode)[1])
+    return _RULES[opcode] if opcode in _RULES else _SUGAR.get(opcode_traits(opcode).phase)
