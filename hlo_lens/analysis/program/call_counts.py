@@ -55,6 +55,11 @@ class Runs:
     loop_path: tuple[str, ...] = ()
     known_times: int = 1
 
+    @property
+    def at_least(self) -> int:
+        """Number of runs, with one run for each loop without known trip count."""
+        return self.known_times if self.times is None else self.times
+
 
 ONCE = Runs(times=1)
 _NEVER_CALLED = Runs(times=None)

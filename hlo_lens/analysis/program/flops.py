@@ -143,35 +143,38 @@ def flops(table: InstructionTable, calls: CallCounts | None = None) -> Flops:
         return Flops(products=(), at_least=0, is_at_most=False, opaque=0)
     calls = CallCounts(table) if calls is None else calls
     products: list[Product] = []
-    at_least = opaque = 0
-    for row in rows:
-        instruction = table.instruction(row)
-        computation = instruction.computation.name
+    opaque = 0
+    for instruction in map(table.instruction, rows):
         if instruction.opcode == "custom-call" and not _is_product(instruction):
             opaque += _is_opaque(instruction)
             continue
-        runs = calls.of(computation)
-        if runs.times is None and not calls.sites(computation):
-            continue  # nothing calls it: a reducer, or a computation left over
-        one = _known_flops(instruction)
-        at_least += (one or 0) * (runs.times if runs.times is not None else runs.known_times)
-        products.append(
-            Product(
-                name=instruction.name,
-                opcode=instruction.opcode,
-                computation=computation,
-                flops=one,
-                times=runs.times,
-                is_at_most=runs.is_at_most,
-            )
-        )
+        product = _product_of(instruction, calls)
+        if product is not None:
+            products.append(product)
     products.sort(key=lambda p: (p.total is not None, -(p.total or 0), p.computation, p.name))
     is_at_most = any(product.is_at_most for product in products)
+    at_least = sum((p.flops or 0) * calls.of(p.computation).at_least for p in products)
     return Flops(
         products=tuple(products),
         at_least=0 if is_at_most else at_least,
         is_at_most=is_at_most,
         opaque=opaque,
+    )
+
+
+def _product_of(instruction: HloInstruction, calls: CallCounts) -> Product | None:
+    """Return a product, or None if nothing calls its computation (a reducer, or unused)."""
+    computation = instruction.computation.name
+    runs = calls.of(computation)
+    if runs.times is None and not calls.sites(computation):
+        return None
+    return Product(
+        name=instruction.name,
+        opcode=instruction.opcode,
+        computation=computation,
+        flops=_known_flops(instruction),
+        times=runs.times,
+        is_at_most=runs.is_at_most,
     )
 
 

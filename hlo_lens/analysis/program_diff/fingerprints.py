@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable, Mapping, Sequence
 
     from hlo_lens.analysis.program_diff.graph import ProgramGraph
 
@@ -66,14 +66,8 @@ def fingerprints(
     for computation in graph.callees_first():
         nodes = graph.nodes[computation]
         first, stop = nodes.start, nodes.stop
-        called = tuple(
-            [
-                (node - first, role, content[callee])
-                for node in graph.calls_of(computation)
-                for role, callee in graph.callees[node]
-            ]
-        )
-        number = numbers.setdefault((graph.bodies[computation], called), len(numbers))
+        key = graph.bodies[computation], _callees(graph, computation, content)
+        number = numbers.setdefault(key, len(numbers))
         found.whole[computation] = number
         is_entry = computation == graph.entry
         copied = None if is_entry else known.found.get(number)
@@ -86,6 +80,18 @@ def fingerprints(
             copied = found.up[first:stop], found.down[first:stop], content[computation]
             known.found[number] = copied
     return found
+
+
+def _callees(
+    graph: ProgramGraph, computation: int, content: Sequence[int]
+) -> tuple[tuple[int, str, int], ...]:
+    """Return node, role and fingerprint of what a computation calls; nodes from 0."""
+    first = graph.nodes[computation].start
+    return tuple(
+        (node - first, role, content[callee])
+        for node in graph.calls_of(computation)
+        for role, callee in graph.callees[node]
+    )
 
 
 def _up(

@@ -6,7 +6,6 @@ bytes of results, which instructions produce arrays. A shape is parsed once per 
 
 from __future__ import annotations
 
-import functools
 from array import array
 from collections import Counter
 from dataclasses import dataclass
@@ -23,19 +22,13 @@ from hlo_lens.text.errors import DumpSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.hlo.opcodes import OpcodeTraits
     from hlo_lens.model.rows import FewTexts
     from hlo_lens.model.shapes.shape import Shape
     from hlo_lens.model.text_reader import HloReader
-
-
-@functools.cache
-def split_phase(opcode: str) -> tuple[str, str]:
-    """Return an opcode without its async ending, and the ending: start, update, done or empty."""
-    traits = opcode_traits(opcode)
-    return traits.base, traits.phase
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -106,21 +99,47 @@ def tabulate(module: HloModule) -> InstructionTable:
     """Return the instruction table of a module; costs about a microsecond per instruction."""
     opcodes = module.opcodes
     sizes = _Sizes(module.reader)
-    shapes = module.shape_texts
-    opcode_sizes: Counter[tuple[str, int | None]] = Counter()
-    pairs = Counter(zip(opcodes.numbers, shapes.numbers, strict=True))
-    for (opcode, shape), count in pairs.items():
-        opcode_sizes[opcodes.different[opcode], sizes[shapes.different[shape]]] += count
-    producers = array("I")
-    produced: list[int | None] = []
-    parts = [opcode_traits(opcode).produced for opcode in opcodes.different]
-    numbers, shape_numbers = opcodes.numbers, shapes.numbers
-    known: dict[tuple[Produced, int], int | None] = {}
     places: Sequence[int] = ()
     if module.computations:
         places = module.links.reached(module.entry.place, lambda traits: traits.is_control_flow)
     reached = [module.computations[place] for place in places]
-    for computation in reached:
+    producers, produced = _producers(module, reached, sizes)
+    shown = sum(len(computation.rows) for computation in reached)
+    return InstructionTable(
+        module=module,
+        opcodes=opcodes,
+        opcode_sizes=_opcode_sizes(module, sizes),
+        producers=producers,
+        produced_bytes=produced,
+        left_out_views=shown - len(producers),
+        left_out_embedded=len(opcodes) - shown,
+        owners=module.links.owners,
+        _sizes=sizes,
+        _rows=_rows_by_opcode(opcodes),
+    )
+
+
+def _opcode_sizes(module: HloModule, sizes: _Sizes) -> Counter[tuple[str, int | None]]:
+    """Return the number of instructions of each pair of opcode and result bytes."""
+    opcodes, shapes = module.opcodes, module.shape_texts
+    found: Counter[tuple[str, int | None]] = Counter()
+    pairs = Counter(zip(opcodes.numbers, shapes.numbers, strict=True))
+    for (opcode, shape), count in pairs.items():
+        found[opcodes.different[opcode], sizes[shapes.different[shape]]] += count
+    return found
+
+
+def _producers(
+    module: HloModule, computations: Sequence[HloComputation], sizes: _Sizes
+) -> tuple[array[int], list[int | None]]:
+    """Return the rows of some computations that produce arrays, and the bytes of these."""
+    opcodes, shapes = module.opcodes, module.shape_texts
+    numbers, shape_numbers = opcodes.numbers, shapes.numbers
+    parts = [opcode_traits(opcode).produced for opcode in opcodes.different]
+    producers = array("I")
+    produced: list[int | None] = []
+    known: dict[tuple[Produced, int], int | None] = {}
+    for computation in computations:
         is_entry = computation.is_entry
         for row in computation.rows:
             part = parts[numbers[row]]
@@ -133,19 +152,7 @@ def tabulate(module: HloModule) -> InstructionTable:
                 is_whole = part in (Produced.ALL, Produced.NONE)
                 known[key] = sizes[text] if is_whole else sizes.element(text, part.value - 1)
             produced.append(known[key])
-    shown = sum(len(computation.rows) for computation in reached)
-    return InstructionTable(
-        module=module,
-        opcodes=opcodes,
-        opcode_sizes=opcode_sizes,
-        producers=producers,
-        produced_bytes=produced,
-        left_out_views=shown - len(producers),
-        left_out_embedded=len(opcodes) - shown,
-        owners=module.links.owners,
-        _sizes=sizes,
-        _rows=_rows_by_opcode(opcodes),
-    )
+    return producers, produced
 
 
 def _rows_by_opcode(opcodes: FewTexts) -> dict[str, array[int]]:
