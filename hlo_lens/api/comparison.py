@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.comparison.module_diff import SUBJECTS
 from hlo_lens.analysis.gate.rules import short_rule
 from hlo_lens.api.changes import diff_sides
-from hlo_lens.api.check import Checked, judge_sides
+from hlo_lens.api.check import Checked, check, judge_sides
 from hlo_lens.api.sides import load_sides
 from hlo_lens.report.comparison.github_notes import check_annotations, diff_annotations
 from hlo_lens.report.comparison.page import diff_report, listed_names
@@ -17,7 +17,7 @@ from hlo_lens.report.render.table import Report
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hlo_lens.api.changes import Diff
     from hlo_lens.api.modules import Progress
@@ -90,27 +90,60 @@ def compare(
     return Comparison(paths=(base, head), diff=diff, checked=checked)
 
 
-def check_page(
-    checked: Checked, *, head: str, baseline: str | None = None, budget: str | None = None
-) -> Report:
-    """Return the report on the verdicts of `check`, given the same paths."""
-    return check_report(checked.judgement, _check_facts(checked, head, baseline, budget))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A compile judged by rules.
+
+    Attributes:
+        paths: Role to path: ``head``, and ``baseline`` and ``budget`` where given.
+        checked: Verdicts on the rules.
+    """
+
+    paths: Mapping[str, str]
+    checked: Checked
+
+    def report(self) -> Report:
+        """Return the report."""
+        return check_report(self.checked.judgement, self._facts())
+
+    def annotations(self) -> list[Annotation]:
+        """Return the notes on failed rules."""
+        return check_annotations(self.checked.judgement)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """Return the paths, and differences that may be the cause of a failure."""
+        facts, diff = list(self.paths.items()), self.checked.diff
+        if diff is None:
+            return facts
+        for label, name in (("toolchain", "toolchain"), ("pair", "note")):
+            texts = dict.fromkeys(str(getattr(m, name)) for m in diff.modules if getattr(m, name))
+            facts += [(label, text) for text in texts]
+        apart = dict.fromkeys("; ".join(m.differences) for m in diff.modules if m.differences)
+        facts += [("incomparable", text) for text in apart]
+        alone = (("only in baseline", diff.removed), ("only in head", diff.added))
+        return [*facts, *((label, listed_names(found)) for label, found in alone if found)]
 
 
-def _check_facts(
-    checked: Checked, head: str, baseline: str | None, budget: str | None
-) -> list[tuple[str, str]]:
-    """Return the paths judged, and differences that may be the cause of a failure."""
-    facts = [("head", head)]
-    facts += [("baseline", baseline)] if baseline is not None else []
-    facts += [("budget", budget)] if budget is not None else []
-    modules = () if checked.diff is None else checked.diff.modules
-    for label in ("toolchain", "note"):
-        texts = dict.fromkeys(str(getattr(m, label)) for m in modules if getattr(m, label))
-        facts += [("pair" if label == "note" else label, text) for text in texts]
-    apart = dict.fromkeys("; ".join(m.differences) for m in modules if m.differences)
-    facts += [("incomparable", text) for text in apart]
-    if checked.diff is not None:
-        alone = (("only in baseline", checked.diff.removed), ("only in head", checked.diff.added))
-        facts += [(label, listed_names(found)) for label, found in alone if found]
-    return facts
+def judge(
+    head: str,
+    *,
+    baseline: str | None = None,
+    budget: str | None = None,
+    rules: Sequence[str] = (),
+    pattern: re.Pattern[str] | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Judged:
+    """Judge a path by rules; the arguments are those of `check`."""
+    checked = check(
+        head,
+        baseline=baseline,
+        budget=budget,
+        rules=rules,
+        pattern=pattern,
+        force=force,
+        progress=progress,
+    )
+    paths = {"head": head, "baseline": baseline, "budget": budget}
+    given = {role: path for role, path in paths.items() if path is not None}
+    return Judged(paths=given, checked=checked)

@@ -51,13 +51,11 @@ def check(
     With a baseline but no rules, memory, collectives and bytes on the wire may not grow. Exit
     codes: 0 all rules hold; 1 a rule failed; 4 a rule cannot be decided, which is not a pass.
     """
-    from hlo_lens.api.check import check as judge
-    from hlo_lens.api.comparison import check_page
+    from hlo_lens.api.comparison import judge
     from hlo_lens.cli.verdict import finish
-    from hlo_lens.report.comparison.github_notes import check_annotations
 
     with progress_bar("reading") as progress:
-        checked = judge(
+        judged = judge(
             head,
             baseline=baseline,
             budget=budget,
@@ -66,6 +64,5 @@ def check(
             force=force,
             progress=progress,
         )
-    report = check_page(checked, head=head, baseline=baseline, budget=budget)
-    ci.write(report, output, check_annotations(checked.judgement))
-    finish(checked)
+    ci.write(judged.report(), output, judged.annotations())
+    finish(judged.checked)
