@@ -47,7 +47,6 @@ class HeapSimulation:
         members = [value for buffer in buffers for value in flow.buffers[buffer]]
         members.sort(key=lambda v: (starts[v], ends[v], orders[v]))
         self._members = members
-        self._begun: dict[int, int] = {}
         self._chunk_of: dict[int, Chunk] = {}
         self._interval_at: dict[int, int] = {}
         self._chunks: list[Chunk] = []
