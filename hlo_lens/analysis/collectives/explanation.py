@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.collectives.collectives import end_of, instruction_of
-from hlo_lens.analysis.collectives.operand_shardings import sharded_operands, summed_dimensions
+from hlo_lens.analysis.collectives.dimension_sources import summed_dimensions
+from hlo_lens.analysis.collectives.operand_shardings import sharded_operands
 from hlo_lens.analysis.program.dataflow_neighbours import Neighbour, Neighbourhood
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.analysis.sharding.sources import module_shardings

@@ -1,37 +1,38 @@
-"""How an operation's operands were divided, by the text from before optimizations.
+"""Shardings of an operation's operands, by the text from before optimizations.
 
-Each dimension of an operand is followed back to what has a sharding: an argument of the program, a
-sharding constraint, or any instruction that prints one. The way goes through conversions,
+Each dimension of an operand is followed back to an instruction with a sharding: an argument of the
+program, a sharding constraint, or any other that prints one. The way goes through conversions,
 transposes, slices, elementwise operations, products (a dimension of the result is one of either
-operand), reductions, calls, and what enters a loop: as the partitioner propagates shardings, though
-with less care, so that it tells where a division most likely comes from.
-
-Source: shardy's op_sharding_rule_registry.cc (which dimension is which), as of August 2026.
+operand), reductions, calls, and into loops: a simplified propagation of shardings, which gives the
+most likely origin of a division.
 """
 
 from __future__ import annotations
 
 import itertools
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.dimension_sources import (
+    dimension_sources,
+    listed_numbers,
+    operand_array_shape,
+    summed_dimensions,
+)
 from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.model.shapes import shardy
 from hlo_lens.text.errors import DumpSyntaxError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from hlo_lens.analysis.collectives.collectives import Collective
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.mesh import Mesh
-    from hlo_lens.model.shapes.shape import Shape, ShapeIndex
+    from hlo_lens.model.shapes.shape import ShapeIndex
     from hlo_lens.model.shapes.sharding import HloSharding
 
-_NUMBER = re.compile(r"\d+")
-_LABELS = re.compile(r"(\w+)_(\w+)->")
 _STRUCTURE = frozenset(
     {"tuple", "get-tuple-element", "while", "call", "conditional", "opt-barrier", "parameter"}
 )
@@ -140,7 +141,7 @@ def _paths(instruction: HloInstruction, depth: int = 0) -> set[str]:
 def _operand_of(
     user: HloInstruction, position: int, mesh: Mesh | None, meshes: Mapping[str, Mesh]
 ) -> ShardedOperand:
-    shape = _operand_shape(user, position)
+    shape = operand_array_shape(user, position)
     summed = _summed(user, position)
     found = []
     for dimension in range(len(shape.dimensions) if shape is not None else 0):
@@ -169,38 +170,8 @@ def _name(origin: HloInstruction) -> str:
 
 def _summed(user: HloInstruction, position: int) -> tuple[int, ...]:
     if user.opcode == "reduce":
-        return _numbers(user, "dimensions") if position == 0 else ()
+        return listed_numbers(user, "dimensions") if position == 0 else ()
     return summed_dimensions(user, position) or ()
-
-
-def summed_dimensions(instruction: HloInstruction, position: int) -> tuple[int, ...] | None:
-    """Return the dimensions of an operand that a product sums over; None for other instructions."""
-    if instruction.opcode == "dot":
-        side = "lhs" if position == 0 else "rhs"
-        return _numbers(instruction, f"{side}_contracting_dims")
-    if instruction.opcode == "convolution":
-        labels = _LABELS.match(instruction.attribute("dim_labels") or "")
-        if labels is None or position > 1:
-            return None
-        text, wanted = (labels[1], "f") if position == 0 else (labels[2], "i")
-        return (text.index(wanted),) if wanted in text else None
-    return None
-
-
-def _numbers(instruction: HloInstruction, attribute: str) -> tuple[int, ...]:
-    return tuple(int(n) for n in _NUMBER.findall(instruction.attribute(attribute) or ""))
-
-
-def _operand_shape(user: HloInstruction, position: int) -> Shape | None:
-    shape = user.operand_shape(position)
-    return None if shape is None or shape.is_tuple else shape
-
-
-def _element(shape: Shape | None, index: ShapeIndex) -> Shape | None:
-    for place in index:
-        parts = () if shape is None else shape.tuple_shapes
-        shape = parts[place] if place < len(parts) else None
-    return None if shape is None or shape.is_tuple else shape
 
 
 _Calls = tuple["HloInstruction", ...]
@@ -250,7 +221,7 @@ class _Trace:
         if opcode in ("parameter", "while", "call", "get-tuple-element", "tuple"):
             return self._around(instruction, index, dimension, calls)
         best: _Found = None
-        for position, source in _sources(instruction, dimension):
+        for position, source in dimension_sources(instruction, dimension):
             found = self.operand(instruction, position, index, source, calls)
             if found is not None and (best is None or (found[0] and not best[0])):
                 best = found
@@ -325,85 +296,3 @@ class _Trace:
             return None
         axes = spec[dimension] if dimension < len(spec) else None
         return (axes,) if isinstance(axes, str) else axes or ()
-
-
-def _sources(instruction: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
-    """Yield the operands, and dimensions of them, that a dimension of a result is."""
-    follow = _FOLLOW.get(instruction.opcode)
-    if follow is not None:
-        yield from follow(instruction, dimension)
-    elif opcode_traits(instruction.opcode).is_aligned:
-        if instruction.operands:
-            yield 0, dimension
-    else:
-        yield from _of_elements(instruction, dimension)
-
-
-def _of_transpose(transpose: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
-    order = _numbers(transpose, "dimensions")
-    if dimension < len(order):
-        yield 0, order[dimension]
-
-
-def _of_broadcast(broadcast: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
-    order = _numbers(broadcast, "dimensions")
-    if dimension in order:
-        yield 0, order.index(dimension)
-
-
-def _of_reduce(reduce: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
-    summed = _numbers(reduce, "dimensions")
-    shape = _operand_shape(reduce, 0)
-    kept = [k for k in range(len(shape.dimensions) if shape else 0) if k not in summed]
-    if dimension < len(kept):
-        yield 0, kept[dimension]
-
-
-def _of_dot(dot: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
-    """Yield what a dimension of a product is: batch, then free ones of the left, of the right."""
-    free: list[list[int]] = []
-    batch: list[tuple[int, ...]] = []
-    for position, side in enumerate(("lhs", "rhs")):
-        shape = _operand_shape(dot, position)
-        batch.append(_numbers(dot, f"{side}_batch_dims"))
-        gone = (*batch[-1], *_numbers(dot, f"{side}_contracting_dims"))
-        free.append([k for k in range(len(shape.dimensions) if shape else 0) if k not in gone])
-    if dimension < len(batch[0]):
-        yield 0, batch[0][dimension]
-        yield 1, batch[1][dimension]
-        return
-    place = dimension - len(batch[0])
-    if place < len(free[0]):
-        yield 0, free[0][place]
-    elif place - len(free[0]) < len(free[1]):
-        yield 1, free[1][place - len(free[0])]
-
-
-def _of_reshape(reshape: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
-    """Yield what a dimension is where a reshape only adds or drops dimensions of size 1."""
-    before, after = _operand_shape(reshape, 0), reshape.shape
-    if before is None or after is None or after.is_tuple:
-        return
-    places = [place for place, size in enumerate(before.dimensions) if size != 1]
-    kept = [place for place, size in enumerate(after.dimensions) if size != 1]
-    same = [before.dimensions[k] for k in places] == [after.dimensions[k] for k in kept]
-    if same and dimension in kept:
-        yield 0, places[kept.index(dimension)]
-
-
-def _of_elements(instruction: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
-    """Yield the operands that have the shape of the result: the operation is elementwise."""
-    result = instruction.shape
-    for position in range(len(instruction.operands)):
-        shape = _operand_shape(instruction, position)
-        if result is not None and shape is not None and shape.dimensions == result.dimensions:
-            yield position, dimension
-
-
-_FOLLOW: Mapping[str, Callable[[HloInstruction, int], Iterator[tuple[int, int]]]] = {
-    "dot": _of_dot,
-    "transpose": _of_transpose,
-    "broadcast": _of_broadcast,
-    "reshape": _of_reshape,
-    "reduce": _of_reduce,
-}
