@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.collectives.results import Collective, Collectives
     from hlo_lens.analysis.memory.results import MemoryResults
-    from hlo_lens.analysis.memory.statement import SpaceMemory
     from hlo_lens.analysis.sharding.table import ShardedValue
     from hlo_lens.api.modules import Program
     from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.snapshot.facts import SpaceFacts
 
 SHOWN = 5
 """Contributors that a failure lists; the others are counted."""
@@ -100,7 +100,7 @@ def _check_axes(found: Collectives, wanted: set[str]) -> None:
         fail_unknown(f"what runs along {', '.join(missing)}: axes are {there}")
 
 
-def memory_space(results: MemoryResults, name: str | None) -> SpaceMemory:
+def memory_space(results: MemoryResults, name: str | None) -> SpaceFacts:
     """Return a memory space by name, the default one for None; raises UsageError."""
     spaces = {space.name.lower(): space for space in results.statement.spaces}
     if name is None:
@@ -111,7 +111,7 @@ def memory_space(results: MemoryResults, name: str | None) -> SpaceMemory:
     return spaces[name.lower()]
 
 
-def bytes_of(results: MemoryResults, space: SpaceMemory, of: str) -> tuple[int, int]:
+def bytes_of(results: MemoryResults, space: SpaceFacts, of: str) -> tuple[int, int]:
     """Return the lower and upper bound of a figure; fail if it is not known."""
     __tracebackhide__ = True
     layout = results.layout
@@ -217,7 +217,7 @@ def shape_text(value: ShardedValue) -> str:
     return "?" if shape is None else shape.to_text(layout=False)
 
 
-def memory_lines(known: ModuleAnalysis, space: SpaceMemory) -> list[str]:
+def memory_lines(known: ModuleAnalysis, space: SpaceFacts) -> list[str]:
     """Return a line per value alive at the peak, largest first, with its source line."""
     peak = known.peak_of(space.color)
     if peak is None:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.memory.layout import LaidValue, MemoryLayout
     from hlo_lens.analysis.memory.results import MemoryResults
-    from hlo_lens.analysis.memory.statement import SpaceMemory
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.snapshot.facts import SpaceFacts
 
 FRAGMENTATION = "[fragmentation]"
 """Group of the bytes of allocations that hold no value."""
@@ -36,7 +36,7 @@ def space_peaks(memory: MemoryResults) -> Iterator[SpacePeak]:
             yield _peak(memory, space)
 
 
-def _peak(memory: MemoryResults, space: SpaceMemory) -> SpacePeak:
+def _peak(memory: MemoryResults, space: SpaceFacts) -> SpacePeak:
     """Return the peak of a space; without live ranges the values in its allocations."""
     layout, module = memory.layout, memory.module
     peak = peak_memory(layout, color=space.color, module=module)

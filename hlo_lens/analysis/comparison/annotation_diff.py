@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from hlo_lens.analysis.comparison.keyed_pairs import pair_items
@@ -15,7 +16,7 @@ from hlo_lens.analysis.comparison.side_pair import SidePair
 from hlo_lens.model.snapshot.rows import AnnotationFact, EntryFact
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
     from hlo_lens.analysis.comparison.sharding_meaning import ShardingMeaning
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
@@ -132,23 +133,13 @@ def _is_same(one: AnnotationFact, other: AnnotationFact, meaning: ShardingMeanin
     return meaning.is_same(one.sharding, other.sharding)
 
 
-def _by_annotation(fact: AnnotationFact) -> Hashable:
-    return (fact.annotation, fact.op_name, fact.shape, fact.spec or fact.sharding)
-
-
-def _by_path_and_shape(fact: AnnotationFact) -> Hashable:
-    return (fact.annotation, fact.op_name, fact.shape)
-
-
-def _by_path(fact: AnnotationFact) -> Hashable:
-    return (fact.annotation, fact.op_name) if fact.op_name else None
-
-
-def _by_meaning(fact: AnnotationFact) -> Hashable:
-    return (fact.annotation, fact.shape, fact.spec or fact.sharding)
-
-
-_STAGES = (_by_annotation, _by_path_and_shape, _by_path, _by_meaning)
+_STAGES: tuple[Callable[[AnnotationFact], Hashable], ...] = (
+    lambda a: (a.annotation, a.op_name, a.shape, a.spec or a.sharding),
+    attrgetter("annotation", "op_name", "shape"),
+    lambda a: a.op_name and (a.annotation, a.op_name),
+    lambda a: (a.annotation, a.shape, a.spec or a.sharding),
+)
+"""Keys by which annotations are matched, strictest first."""
 
 
 def _order(fact: AnnotationFact) -> tuple[object, ...]:

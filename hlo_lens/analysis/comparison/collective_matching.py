@@ -9,7 +9,7 @@ from hlo_lens.analysis.comparison.keyed_pairs import Paired, pair_items
 from hlo_lens.analysis.comparison.op_paths import last_scopes
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from hlo_lens.model.snapshot.rows import CollectiveFact
 
@@ -28,59 +28,16 @@ def _loops(fact: CollectiveFact) -> tuple[str, ...]:
     return tuple(_TIMES.sub("", loop) for loop in fact.loops)
 
 
+def _times(fact: CollectiveFact) -> tuple[object, ...]:
+    return (fact.loops, fact.dynamic_count)
+
+
 def _what(fact: CollectiveFact) -> tuple[object, ...]:
     return (fact.kind, fact.groups, fact.payload_bytes, fact.element_type)
 
 
-def _by_all(fact: CollectiveFact) -> Hashable:
-    times = (fact.dynamic_count, fact.is_at_most)
-    return (*_what(fact), fact.loops, times, fact.is_exposed, fact.op_name, fact.source)
-
-
-def _without_line(fact: CollectiveFact) -> Hashable:
-    return (*_what(fact), fact.loops, fact.dynamic_count, fact.is_exposed, fact.op_name)
-
-
-def _without_exposure(fact: CollectiveFact) -> Hashable:
-    return (*_what(fact), fact.loops, fact.dynamic_count, fact.op_name)
-
-
-def _without_trips(fact: CollectiveFact) -> Hashable:
-    return (*_what(fact), _loops(fact), fact.op_name)
-
-
-def _without_payload(fact: CollectiveFact) -> Hashable:
-    return (fact.kind, fact.axis, fact.group_size, _loops(fact), fact.op_name)
-
-
-def _without_loops(fact: CollectiveFact) -> Hashable:
-    return (*_what(fact), _operation(fact))
-
-
-def _without_scopes(fact: CollectiveFact) -> Hashable:
-    """Return what a move into another scope keeps: the last scope of the path."""
-    name = last_scopes(fact.op_name)
-    return (*_what(fact), name, fact.source_file) if name else None
-
-
-def _without_origin(fact: CollectiveFact) -> Hashable:
-    return (*_what(fact), len(fact.loops), fact.dynamic_count)
-
-
-def _without_groups(fact: CollectiveFact) -> Hashable:
-    return (fact.kind, fact.axis, fact.group_size, fact.payload_bytes, len(fact.loops))
-
-
-def _of_one_origin(fact: CollectiveFact) -> Hashable:
-    if fact.op_name is None:
-        return None
-    return (fact.kind, fact.op_name, fact.source_file)
-
-
-def _of_one_operation(fact: CollectiveFact) -> Hashable:
-    if fact.op_name is None:
-        return None
-    return (fact.kind, fact.axis, fact.group_size, _operation(fact), fact.source_file)
+def _where(fact: CollectiveFact) -> tuple[object, ...]:
+    return (fact.kind, fact.axis, fact.group_size)
 
 
 def _operation(fact: CollectiveFact) -> str:
@@ -88,19 +45,21 @@ def _operation(fact: CollectiveFact) -> str:
     return last_scopes(fact.op_name, 2)
 
 
-_STAGES = (
-    _by_all,
-    _without_line,
-    _without_exposure,
-    _without_trips,
-    _without_payload,
-    _without_loops,
-    _without_scopes,
-    _without_origin,
-    _without_groups,
-    _of_one_origin,
-    _of_one_operation,
+_STAGES: tuple[Callable[[CollectiveFact], Hashable], ...] = (
+    lambda f: (*_what(f), *_times(f), f.is_at_most, f.is_exposed, f.op_name, f.source),
+    lambda f: (*_what(f), *_times(f), f.is_exposed, f.op_name),
+    lambda f: (*_what(f), *_times(f), f.op_name),
+    lambda f: (*_what(f), _loops(f), f.op_name),
+    lambda f: (*_where(f), _loops(f), f.op_name),
+    lambda f: (*_what(f), _operation(f)),
+    # a collective that moves into another scope keeps the last scope of its path
+    lambda f: last_scopes(f.op_name) and (*_what(f), last_scopes(f.op_name), f.source_file),
+    lambda f: (*_what(f), len(f.loops), f.dynamic_count),
+    lambda f: (*_where(f), f.payload_bytes, len(f.loops)),
+    lambda f: f.op_name and (f.kind, f.op_name, f.source_file),
+    lambda f: f.op_name and (*_where(f), _operation(f), f.source_file),
 )
+"""Keys by which collectives are matched, strictest first."""
 
 
 def _order(fact: CollectiveFact) -> tuple[object, ...]:

@@ -14,7 +14,6 @@ from hlo_lens.model.snapshot.facts import (
     MeshFacts,
     ModuleFacts,
     PeakFacts,
-    SpaceFacts,
 )
 
 if TYPE_CHECKING:
@@ -81,7 +80,6 @@ def memory_facts(results: MemoryResults) -> MemoryFacts:
         MemoryFacts,
         statement,
         host_bytes=HostBytes(argument=argument, output=output, alias=alias, temp=temp),
-        spaces=tuple(copied(SpaceFacts, space) for space in statement.spaces),
         peak=None if peak is None else copied(PeakFacts, peak, bytes=peak.total_bytes),
         is_complete=results.layout.is_complete and results.layout.are_ranges_complete,
         temp_is_exact=least == most,

@@ -41,7 +41,7 @@ def pair_items(
     Args:
         base: Items of one side.
         head: Items of the other.
-        stages: Key functions, strictest first; None excludes an item from a stage.
+        stages: Key functions, strictest first; None or "" excludes an item from a stage.
         order: Sort key of items with equal keys; equal for equal items.
     """
     left, right = dict(enumerate(base)), dict(enumerate(head))
@@ -64,7 +64,7 @@ def _by_key(
     found: dict[Hashable, list[int]] = {}
     for place, item in items.items():
         key = key_of(item)
-        if key is not None:
+        if key not in (None, ""):
             found.setdefault(key, []).append(place)
     for places in found.values():
         if len(places) > 1:

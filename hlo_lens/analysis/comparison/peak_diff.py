@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.comparison.keyed_pairs import pair_items
@@ -24,7 +25,7 @@ from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.snapshot.rows import AliveGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.comparison.delta import Delta
     from hlo_lens.analysis.result import Row
@@ -232,68 +233,28 @@ def _file(group: AliveGroup) -> str:
     return _LINE.sub("", group.source or "")
 
 
+def _scope(group: AliveGroup) -> str | None:
+    """Return the last scope of the path; None without scope or source."""
+    return last_scopes(group.op_name) or None if group.source else None
+
+
 def _dims(shape: str) -> str:
     """Return a shape without its element type."""
     return shape[shape.find("[") :]
 
 
-def _has_origin(group: AliveGroup) -> bool:
-    return group.op_name is not None
-
-
-def _by_all(group: AliveGroup) -> Hashable:
-    return (group.category, group.op_name, group.source, group.opcode, group.shape)
-
-
-def _without_opcode(group: AliveGroup) -> Hashable:
-    return (group.category, group.op_name, group.source, group.shape)
-
-
-def _without_line(group: AliveGroup) -> Hashable:
-    return (group.category, group.op_name, _file(group), group.shape)
-
-
-def _without_place(group: AliveGroup) -> Hashable:
-    return (group.category, group.op_name, group.shape)
-
-
-def _without_category(group: AliveGroup) -> Hashable:
-    return (group.op_name, group.shape) if _has_origin(group) else None
-
-
-def _without_scopes(group: AliveGroup) -> Hashable:
-    name = last_scopes(group.op_name)
-    return (group.category, name, group.source, group.shape) if name and group.source else None
-
-
-def _without_scopes_and_line(group: AliveGroup) -> Hashable:
-    name = last_scopes(group.op_name)
-    return (group.category, name, _file(group), group.shape) if name and group.source else None
-
-
-def _without_type(group: AliveGroup) -> Hashable:
-    if not _has_origin(group):
-        return None
-    return (group.category, group.op_name, _file(group), _dims(group.shape))
-
-
-def _without_shape(group: AliveGroup) -> Hashable:
-    if not _has_origin(group):
-        return None
-    return (group.category, group.op_name, _file(group), group.shape.count(","))
-
-
-_STAGES = (
-    _by_all,
-    _without_opcode,
-    _without_line,
-    _without_place,
-    _without_scopes,
-    _without_scopes_and_line,
-    _without_category,
-    _without_type,
-    _without_shape,
+_STAGES: tuple[Callable[[AliveGroup], Hashable], ...] = (
+    attrgetter("category", "op_name", "source", "opcode", "shape"),
+    attrgetter("category", "op_name", "source", "shape"),
+    lambda g: (g.category, g.op_name, _file(g), g.shape),
+    attrgetter("category", "op_name", "shape"),
+    lambda g: _scope(g) and (g.category, _scope(g), g.source, g.shape),
+    lambda g: _scope(g) and (g.category, _scope(g), _file(g), g.shape),
+    lambda g: g.op_name and (g.op_name, g.shape),
+    lambda g: g.op_name and (g.category, g.op_name, _file(g), _dims(g.shape)),
+    lambda g: g.op_name and (g.category, g.op_name, _file(g), g.shape.count(",")),
 )
+"""Keys by which groups are matched, strictest first."""
 
 
 def _order(group: AliveGroup) -> tuple[object, ...]:

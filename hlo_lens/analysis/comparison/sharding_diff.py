@@ -8,6 +8,7 @@ A value whose sharding only one side knows is compared by its global shape and i
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.comparison.annotation_diff import (
@@ -22,7 +23,7 @@ from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.snapshot.rows import EntryFact
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
@@ -142,12 +143,19 @@ def sharding_diff(base: ModuleSnapshot, head: ModuleSnapshot) -> ShardingDiff | 
     )
 
 
+_STAGES: tuple[Callable[[EntryFact], Hashable], ...] = (
+    lambda entry: entry.name and (entry.name, entry.index),
+    attrgetter("number", "index", "global_shape"),
+)
+"""Keys by which parameters are matched, strictest first."""
+
+
 def _match(
     base: Sequence[EntryFact], head: Sequence[EntryFact]
 ) -> tuple[list[tuple[EntryFact, EntryFact]], list[EntryFact], list[EntryFact]]:
     """Return the matched values, and those of one side alone."""
     mine, yours = _of_kind(base, "parameter"), _of_kind(head, "parameter")
-    found = pair_items(mine, yours, (_by_name, _by_number), _order)
+    found = pair_items(mine, yours, _STAGES, attrgetter("number", "index"))
     outputs, gone, new = _match_outputs(_of_kind(base, "output"), _of_kind(head, "output"))
     pairs = [(one, other) for one, other, _ in found.pairs] + outputs
     return pairs, [*found.removed, *gone], [*found.added, *new]
@@ -155,18 +163,6 @@ def _match(
 
 def _of_kind(entries: Sequence[EntryFact], kind: str) -> list[EntryFact]:
     return [entry for entry in entries if entry.kind == kind]
-
-
-def _by_name(entry: EntryFact) -> Hashable:
-    return (entry.name, entry.index) if entry.name else None
-
-
-def _by_number(entry: EntryFact) -> Hashable:
-    return (entry.number, entry.index, entry.global_shape)
-
-
-def _order(entry: EntryFact) -> tuple[object, ...]:
-    return (entry.number, entry.index)
 
 
 def _match_outputs(

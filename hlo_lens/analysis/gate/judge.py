@@ -160,31 +160,30 @@ def _of_rule(rule: Rule, sides: Sides) -> Iterator[Verdict]:
 
 def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
     """Return the verdict of a rule on one module."""
-    name = candidate.head.name
-
-    def undecided(reason: str, head: float | None = None) -> Verdict:
-        return Verdict(status=UNDECIDED, rule=rule, module=name, head=head, reason=reason)
-
     partner = None if candidate.diff is None else candidate.diff.base
     value = _value(rule, candidate.head)
-    if value.number is None:
-        is_unknown_in_base = partner is not None and _value(rule, partner).number is None
-        if rule.is_optional and is_unknown_in_base:
-            if candidate.is_same_program():
-                return Verdict(status=UNKNOWN, rule=rule, module=name, reason=UNKNOWN_ALIKE)
-            return undecided(UNKNOWN_APART)
-        return undecided(value.reason)
-    weak = weakness(rule, candidate.head.facts)
-    if weak:
-        return undecided(weak, value.number)
-    base: float | None = None
+    verdict = Verdict(
+        status=UNDECIDED,
+        rule=rule,
+        module=candidate.head.name,
+        head=value.number,
+        reason=value.reason or weakness(rule, candidate.head.facts),
+    )
+    if value.number is None and rule.is_optional and partner is not None:
+        if _value(rule, partner).number is not None:
+            return verdict
+        if candidate.is_same_program():
+            return replace(verdict, status=UNKNOWN, reason=UNKNOWN_ALIKE)
+        return replace(verdict, reason=UNKNOWN_APART)
+    if verdict.reason:
+        return verdict
     problem = _problem(rule, candidate, sides)
     if not problem and partner is not None and sides.has_baseline:
         found = _value(rule, partner)
-        base = found.number
+        verdict = replace(verdict, base=found.number)
         reason = found.reason or weakness(rule, partner.facts)
         problem = reason and f"in the baseline: {reason}"
-    return _decided(rule, candidate, base, value.number, problem, sides)
+    return _decided(verdict, candidate, problem, sides)
 
 
 def _value(rule: Rule, module: ModuleSnapshot) -> Value:
@@ -197,41 +196,27 @@ def _value(rule: Rule, module: ModuleSnapshot) -> Value:
     return Value(number=None, reason=reason)
 
 
-def _decided(
-    rule: Rule,
-    candidate: Candidate,
-    base: float | None,
-    head: float,
-    problem: str,
-    sides: Sides,
-) -> Verdict:
+def _decided(verdict: Verdict, candidate: Candidate, problem: str, sides: Sides) -> Verdict:
     """Return the verdict on known values; a broken limit fails whatever the baseline is."""
-
-    def verdict(status: str, reason: str) -> Verdict:
-        return Verdict(
-            status=status,
-            rule=rule,
-            module=candidate.head.name,
-            base=base,
-            head=head,
-            reason=reason,
-        )
-
+    rule, base, head = verdict.rule, verdict.base, verdict.head or 0
     limits = [condition for condition in rule.fails if not condition.is_change]
     broken = [condition for condition in limits if condition.holds(None, head)]
     changes = [condition for condition in rule.fails if condition.is_change]
     if base is not None and not problem:
         broken += [condition for condition in changes if condition.holds(base, head)]
     if broken:
-        failed = verdict(FAIL, ", ".join(map(str, broken)))
         diff = None if base is None else candidate.diff
-        return replace(failed, contributors=contributors(rule.metric, candidate.head, diff))
+        found = contributors(rule.metric, candidate.head, diff)
+        reason = ", ".join(map(str, broken))
+        return replace(verdict, status=FAIL, reason=reason, contributors=found)
     if changes and not sides.has_baseline:
-        return verdict(PASS, NO_CHANGE_JUDGED) if limits else verdict(UNDECIDED, NO_BASELINE)
+        status, reason = (PASS, NO_CHANGE_JUDGED) if limits else (UNDECIDED, NO_BASELINE)
+        return replace(verdict, status=status, reason=reason)
     if changes and problem:
-        return verdict(UNDECIDED, problem)
+        return replace(verdict, reason=problem)
     spared = next((condition for condition in changes if condition.is_spared(base, head)), None)
-    return verdict(PASS, "" if spared is None else f"the change is less than {spared.least_text}")
+    reason = "" if spared is None else f"the change is less than {spared.least_text}"
+    return replace(verdict, status=PASS, reason=reason)
 
 
 def _problem(rule: Rule, candidate: Candidate, sides: Sides) -> str:

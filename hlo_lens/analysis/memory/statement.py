@@ -27,6 +27,7 @@ from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, HOST_SPACE
 from hlo_lens.analysis.memory.peak import peak_memory
 from hlo_lens.analysis.result import Column, Result, Unit, row_of
 from hlo_lens.model.shapes.shape import Shape
+from hlo_lens.model.snapshot.facts import SpaceFacts
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
@@ -55,41 +56,6 @@ def space_name(color: int, backend: str | None) -> str:
     """Return the users' name of a memory space; ``color N`` where it has none."""
     names = SPACE_NAMES.get(backend or "", {0: "default", 5: "host"})
     return names.get(color, f"color {color}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpaceMemory:
-    """The statement of one memory space; bytes, None where not known.
-
-    Attributes:
-        color: Number of the space.
-        name: Users' name of it.
-        argument_bytes: Entry parameters.
-        alias_bytes: Entry parameters whose memory is reused for results.
-        output_bytes: Allocations that may live out, aliased parameters included.
-        temp_bytes: Preallocated temporaries.
-        constant_bytes: Constants that are not results.
-        thread_local_bytes: Scalars that are on no heap.
-        other_bytes: Allocations that are none of these.
-        total_bytes: All allocations.
-        peak_bytes: Largest union of occupied bytes over the schedule.
-        fragmentation_bytes: Allocated bytes, thread-local ones apart, minus the peak.
-        padding_bytes: Bytes that values alive at the peak take beyond their elements (tiles).
-    """
-
-    color: int
-    name: str
-    argument_bytes: int = 0
-    alias_bytes: int = 0
-    output_bytes: int = 0
-    temp_bytes: int = 0
-    constant_bytes: int = 0
-    thread_local_bytes: int = 0
-    other_bytes: int = 0
-    total_bytes: int = 0
-    peak_bytes: int | None = None
-    fragmentation_bytes: int | None = None
-    padding_bytes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +95,7 @@ class MemoryStatement(Result):
         Column("padding_bytes", Unit.BYTES, "bytes beyond the elements, at the peak"),
     )
     source: str
-    spaces: tuple[SpaceMemory, ...]
+    spaces: tuple[SpaceFacts, ...]
     argument_bytes: int
     output_bytes: int
     alias_bytes: int
@@ -193,7 +159,7 @@ def memory_statement(
     )
 
 
-def _space(layout: MemoryLayout, color: int, backend: str | None) -> SpaceMemory:
+def _space(layout: MemoryLayout, color: int, backend: str | None) -> SpaceFacts:
     sums: Counter[str] = Counter()
     for allocation in layout.allocations:
         if allocation.color != color:
@@ -206,7 +172,7 @@ def _space(layout: MemoryLayout, color: int, backend: str | None) -> SpaceMemory
             sums["aliased"] += allocation.size
     peak = peak_memory(layout, color=color)
     heap = sums["total"] - sums["thread-local"]
-    return SpaceMemory(
+    return SpaceFacts(
         color=color,
         name=space_name(color, backend),
         argument_bytes=sums["argument"],

@@ -88,7 +88,23 @@ class HostBytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpaceFacts:
-    """Memory statement of one memory space, in bytes; fields as in `SpaceMemory`."""
+    """Memory statement of one memory space, in bytes; None where not known.
+
+    Attributes:
+        color: Number of the space.
+        name: Users' name of it.
+        argument_bytes: Entry parameters.
+        alias_bytes: Entry parameters whose memory is reused for results.
+        output_bytes: Allocations that may live out, aliased parameters included.
+        temp_bytes: Preallocated temporaries.
+        constant_bytes: Constants that are not results.
+        thread_local_bytes: Scalars that are on no heap.
+        other_bytes: Allocations that are none of these.
+        total_bytes: All allocations.
+        peak_bytes: Largest union of occupied bytes over the schedule.
+        fragmentation_bytes: Allocated bytes, thread-local ones apart, minus the peak.
+        padding_bytes: Bytes that values alive at the peak take beyond their elements (tiles).
+    """
 
     name: str
     color: int
