@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
-
-from hlo_lens.analysis.result import Column, Result, Unit
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.call_tree import CallTree
 
 OTHERS = -1
@@ -46,8 +43,8 @@ class OutlineLine:
     unknown: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class CallTreeOutline(Result):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallTreeOutline:
     """Lines of the outline, in the order of the tree.
 
     Attributes:
@@ -55,32 +52,8 @@ class CallTreeOutline(Result):
         lines: The lines.
     """
 
-    KIND: ClassVar[str] = "call-tree-outline"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("total", Unit.NONE, "amount of the nodes of the line, with all below"),
-        Column("own", Unit.NONE, "own amount"),
-        Column("times", Unit.COUNT, "number of identical subtrees, or of nodes left out"),
-        Column("depth", Unit.NONE, "0 for outermost ones"),
-        Column("function", Unit.NONE, "function"),
-        Column("file", Unit.NONE, "file as written"),
-        Column("line", Unit.NONE, "line in it"),
-    )
     tree: CallTree
     lines: tuple[OutlineLine, ...]
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the lines."""
-        for line in self.lines:
-            head = (line.total, line.own, line.times, line.depth)
-            if line.node == OTHERS:
-                yield (*head, f"[{line.times} others]", None, None)
-            else:
-                frame = self.tree.frame(line.node)
-                yield (*head, frame.function, frame.file, frame.line)
-
-    def totals(self) -> Mapping[str, int]:
-        """Return nothing: a line includes the lines below it."""
-        return {}
 
 
 @dataclass(slots=True)

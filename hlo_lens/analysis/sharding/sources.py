@@ -108,11 +108,6 @@ class ModuleShardings:
     meshes: tuple[Mesh, ...]
     is_given: bool = False
 
-    @property
-    def global_text(self) -> EntryText | None:
-        """The text with global shapes, if there is one."""
-        return self.before if self.is_per_device else self.own
-
     def shardings_of(
         self, key: Key, value: EntryValue, other: EntryValue | None
     ) -> list[HloSharding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
@@ -16,62 +16,18 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.program.entry_values import EntryValue
     from hlo_lens.analysis.sharding.sources import ModuleShardings
     from hlo_lens.model.shapes.mesh import Mesh
-    from hlo_lens.model.shapes.partition_spec import PartitionSpec
     from hlo_lens.model.shapes.shape import Shape
-    from hlo_lens.model.shapes.sharding import HloSharding
 
 
-@dataclass(frozen=True, slots=True)
-class ShardedValue:
-    """A parameter, an output, or a leaf of one, with its `Placement`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardedValue(Placement):
+    """Placement of one parameter or output, or of a leaf of one.
 
     Attributes:
         value: Name, donation and layout, as in the text of the dump.
-        placement: Its shapes and sharding.
     """
 
     value: EntryValue
-    placement: Placement
-
-    @property
-    def global_shape(self) -> Shape | None:
-        """Shape of the whole."""
-        return self.placement.global_shape
-
-    @property
-    def device_shape(self) -> Shape | None:
-        """Shape of one device's part."""
-        return self.placement.device_shape
-
-    @property
-    def is_upper_bound(self) -> bool:
-        """Whether the global shape was computed and may be smaller."""
-        return self.placement.is_upper_bound
-
-    @property
-    def sharding(self) -> HloSharding | None:
-        """Sharding over the devices."""
-        return self.placement.sharding
-
-    @property
-    def source(self) -> str | None:
-        """Source of the sharding."""
-        return self.placement.source
-
-    @property
-    def spec(self) -> PartitionSpec | None:
-        """The sharding over `mesh`."""
-        return self.placement.spec
-
-    @property
-    def mesh(self) -> Mesh | None:
-        """The mesh of `spec`."""
-        return self.placement.mesh
-
-    @property
-    def replication_factor(self) -> int | None:
-        """Number of devices that hold each element."""
-        return self.placement.replication_factor
 
     @property
     def global_bytes(self) -> int | None:
@@ -97,7 +53,6 @@ class ShardingTable(Result):
         values: One for each array.
         num_devices: Partitions of the program.
         meshes: Meshes that specs are over.
-        has_global_text: Whether global shapes are from a text, not computed.
     """
 
     KIND: ClassVar[str] = "sharding-table"
@@ -124,7 +79,6 @@ class ShardingTable(Result):
     values: Sequence[ShardedValue]
     num_devices: int
     meshes: tuple[Mesh, ...]
-    has_global_text: bool
 
     def rows(self) -> Iterator[Row]:
         """Yield parameters, then outputs."""
@@ -177,9 +131,14 @@ def _text(shape: Shape | None) -> str | None:
 def sharding_table(found: ModuleShardings) -> ShardingTable:
     """Return the table of parameters and outputs with their placements."""
     values, placements = found.own.signature.values, placements_of(found)
+    names = [field.name for field in fields(Placement)]
+
+    def sharded(row: int) -> ShardedValue:
+        placement = placements[row]
+        return ShardedValue(value=values[row], **{name: getattr(placement, name) for name in names})
+
     return ShardingTable(
-        values=Rows(lambda row: ShardedValue(values[row], placements[row]), range(len(values))),
+        values=Rows(sharded, range(len(values))),
         num_devices=found.num_devices,
         meshes=found.meshes,
-        has_global_text=found.global_text is not None,
     )
