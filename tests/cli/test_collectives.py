@@ -1,4 +1,4 @@
-"""``hlo-lens collectives`` and ``hlo-lens loops`` as a user runs them."""
+"""``hlo-lens collectives`` and ``hlo-lens loops``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``hlo-lens shard`` as users call it."""
+"""``hlo-lens shard``."""
 
 from __future__ import annotations
 

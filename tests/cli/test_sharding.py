@@ -1,4 +1,4 @@
-"""``hlo-lens sharding`` as users call it."""
+"""``hlo-lens sharding``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``hlo-lens tree`` as people and scripts use it."""
+"""``hlo-lens tree``."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_against_a_base(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("measure", ["memory", "wire-bytes", "count"])
-def test_stacks_of_a_module_sum_to_what_its_report_says(measure: str) -> None:
+def test_stacks_of_a_module_sum_to_the_figures_of_its_report(measure: str) -> None:
     _, out, _ = _run("tree", DUMP, "--measure", measure, "-f", "json")
     (tree,) = json.loads(out)["trees"]
     nodes = sum(tree["node_columns"]["own"]) + sum(tree["residuals"].values())

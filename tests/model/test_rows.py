@@ -1,4 +1,4 @@
-"""Columns that are read as sequences."""
+"""Sequences over columns."""
 
 from __future__ import annotations
 

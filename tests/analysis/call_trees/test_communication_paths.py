@@ -15,7 +15,7 @@ from tests.corpus import SAMPLES, SHARED
 SEEDS = sorted((SHARED / "seeds").glob("001_*")) if SHARED.is_dir() else []
 
 
-def test_sample_tells_which_operator_and_model_line_reduce() -> None:
+def test_sample_has_operator_and_model_line_of_its_reductions() -> None:
     text = (SAMPLES / "logs" / "traced_dtensor.txt").read_bytes()
     (tree,) = parse_call_trees(text).trees
     found = communication_paths(tree)
@@ -82,7 +82,7 @@ main, /w/m.py:1
 
 
 @pytest.mark.skipif(not SEEDS, reason="the documents of the corpus are not beside this checkout")
-def test_real_trace_counts_what_its_lines_say() -> None:
+def test_real_trace_has_the_counts_of_its_lines() -> None:
     text = SEEDS[0].read_text("utf-8")
     (tree,) = parse_call_trees(text).trees
     found = communication_paths(tree)

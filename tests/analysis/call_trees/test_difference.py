@@ -1,4 +1,4 @@
-"""What differs between two call trees."""
+"""Differences of two call trees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stacks of a module sum to what the other commands say of it."""
+"""Call trees of a module: they sum to the figures of other passes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def stacks(tree: CallTree) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda p: f"{p.parent.name}-{p.name}")
-def test_trees_sum_to_what_other_commands_say(folder: Path) -> None:
+def test_trees_sum_to_the_figures_of_other_passes(folder: Path) -> None:
     (dump,) = [m for m in load(folder).modules if m.hlo is not None][:1]
     module = dump.hlo
     assert module is not None

@@ -1,4 +1,4 @@
-"""Call trees for the tests of passes: written as functions with their depths."""
+"""Call trees for the tests of passes, written as indented functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hlo_lens.syntax.call_trees.tree_lines import label_of
 def tree_of(text: str, measure: str = "calls") -> CallTree:
     """Return the tree whose nodes are the lines of a text, indented by two blanks a level.
 
-    A number before a colon is what the node counts itself: ``3: f, a.py:1``.
+    A number before a colon is the node's own amount: ``3: f, a.py:1``.
     """
     frames: dict[CallFrame, int] = {}
     numbers: list[int] = []
@@ -45,3 +45,15 @@ def chain(length: int) -> CallTree:
         own=[1] * length,
         lines=list(range(1, length + 1)),
     )
+
+
+TREE = tree_of("""
+main, /w/train.py:1
+  f, /w/lib/a.py:1
+    g, /w/lib/a.py:9
+    f, /w/lib/a.py:1
+      g, /w/lib/a.py:9
+  f, /w/lib/a.py:1
+  h, /w/site-packages/numpy/core/x.py:3
+  h, /w/site-packages/numpy/core/x.py:3
+""")

@@ -1,4 +1,4 @@
-"""Which device holds which slice, and one sharding in all spellings."""
+"""Slices of a value on each device."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from hlo_lens import HloSharding, Shape
 from hlo_lens.analysis.sharding.device_slices import device_slices
-from hlo_lens.analysis.sharding.spellings import sharding_spellings
-from hlo_lens.model.shapes.mesh import Mesh
 from hlo_lens.model.shapes.named_sharding import ShardingKind
-from hlo_lens.model.shapes.tile_assignment import TileAssignment
 from hlo_lens.text.errors import DumpMismatchError, UsageError
+from tests.analysis.sharding.tilings import tiled
 
 
 def slices(text: str, shape: str, devices: int | None = None) -> list[tuple[int | None, str]]:
@@ -90,29 +88,13 @@ def test_wrong_rank_is_refused() -> None:
     ("text", "shape"),
     [("{{replicated}}", "f32[2]"), ("{replicated}", "(f32[2])"), ("{devices=[2]<=[2]}", "f32[?]")],
 )
-def test_what_has_no_slices_is_refused(text: str, shape: str) -> None:
+def test_tuples_and_unknown_sizes_are_refused(text: str, shape: str) -> None:
     with pytest.raises(UsageError):
         slices(text, shape)
 
 
-@st.composite
-def tiled(draw: st.DrawFn) -> HloSharding:
-    """Return a tiling of one to three dimensions with subgroups, listed or as an iota."""
-    dimensions = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
-    count = math.prod(dimensions)
-    order = tuple(draw(st.permutations(range(len(dimensions)))))
-    view = tuple(draw(st.permutations(dimensions)))
-    tiles = TileAssignment(dimensions=dimensions, reshape_dims=view, transpose_perm=order)
-    if draw(st.booleans()):
-        ids = tuple(draw(st.permutations(range(count))))
-        tiles = TileAssignment(dimensions=dimensions, device_ids=ids)
-    kinds = [ShardingKind.REPLICATED, ShardingKind.MANUAL, ShardingKind.UNREDUCED]
-    uses = draw(st.lists(st.sampled_from(kinds), max_size=len(dimensions) - 1))
-    return HloSharding.tiled(tiles, tuple(uses))
-
-
 @given(tiled(), st.lists(st.integers(0, 9), min_size=4, max_size=4))
-def test_each_element_is_on_as_many_devices_as_said(
+def test_each_element_is_on_as_many_devices_as_the_replication_factor(
     sharding: HloSharding, sizes: list[int]
 ) -> None:
     rank = len(sharding.tile_counts)
@@ -130,43 +112,3 @@ def test_each_element_is_on_as_many_devices_as_said(
     )
     if sharding.kind is ShardingKind.TILED and found.replication_factor is not None:
         assert held == (shape.size_bytes or 0) * found.replication_factor * groups
-
-
-@given(tiled())
-def test_all_spellings_mean_the_same(sharding: HloSharding) -> None:
-    found = sharding_spellings(sharding)
-    for text in (found.v1, found.v2, found.v3):
-        assert text is None or HloSharding.parse(text).equivalent(sharding)
-    if found.spec is not None and not set(sharding.subgroup_types) - {ShardingKind.REPLICATED}:
-        assert found.mesh is not None
-        again = HloSharding.from_partition_spec(
-            found.mesh, found.spec, rank=len(sharding.tile_counts)
-        )
-        assert again.equivalent(sharding)
-
-
-def test_spellings_over_a_given_mesh() -> None:
-    found = sharding_spellings(
-        HloSharding.parse("{devices=[2,1,4]0,2,4,6,1,3,5,7 last_tile_dim_replicate}"),
-        Mesh.of({"x": 4, "y": 2}),
-        rank=2,
-    )
-    assert list(found.rows()) == [
-        ("v1", "{devices=[2,1,4]0,2,4,6,1,3,5,7 last_tile_dim_replicate}"),
-        ("v2", "{devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}"),
-        ("v3", "{mesh['x'=4,'y'=2], [{'y'}, {}]}"),
-        ("spec", "P('y', None)"),
-    ]
-
-
-def test_sub_axes_have_no_partition_spec_but_v3() -> None:
-    found = sharding_spellings(HloSharding.parse("{devices=[2,2]<=[4]}"), Mesh.of({"x": 4}))
-    assert (found.v3, found.spec) == ("{mesh['x'=4], [{'x':(1)2}, {'x':(2)2}]}", None)
-
-
-def test_devices_in_no_iota_order_have_no_v2() -> None:
-    found = sharding_spellings(HloSharding.parse("{devices=[2,2]3,1,2,0}"))
-    assert found.v2 is None
-    assert found.v3 == (
-        "{mesh['axis_0'=2,'axis_1'=2], device_ids=(3,1,2,0), [{'axis_0'}, {'axis_1'}]}"
-    )

@@ -1,4 +1,4 @@
-"""Boxes, by hand and beside those of jax."""
+"""Drawings of shardings, by hand and compared with those of jax."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_many_devices_in_one_box_are_shortened() -> None:
     assert "GPU 1,3,...,127(64)" in drawn(text, "f32[4]")
 
 
-def test_what_does_not_fit_is_counted() -> None:
+def test_boxes_that_do_not_fit_are_counted() -> None:
     assert drawn("{devices=[64,1]<=[64]}", "f32[64,4]").endswith("and 48 more rows")
     lines = drawn("{devices=[64]<=[64]}", "f32[64]", width=40).splitlines()
     assert lines[-1].endswith("more columns")
@@ -151,7 +151,7 @@ def test_boxes_and_slices_are_those_of_jax(place: int, answers: list[Any]) -> No
     ours = {str(part.device): [list(pair) for pair in part.bounds] for part in found.slices}
     assert ours == truth["slices"]
     boxes = [line.rstrip() for line in draw_boxes(found, label="CPU", width=1000)]
-    if len(boxes[0]) > 80:  # jax breaks labels to fit; we narrow the boxes
+    if len(boxes[0]) > 80:  # jax breaks labels to fit; here boxes are narrowed
         assert max(map(len, draw_boxes(found, label="CPU", width=80))) <= 80
         return
     assert boxes == [line.rstrip() for line in truth["drawing"].strip().splitlines()]

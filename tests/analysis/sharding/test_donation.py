@@ -1,0 +1,73 @@
+"""Donation of arguments to results."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.sharding.programs import AFTER, BEFORE, results_of
+
+DONATION = """HloModule jit_f, is_scheduled=true, HEADER
+
+ENTRY main {{
+  a = {} parameter(0), metadata={{op_name="a"}}
+  b = f32[4]{{0}} parameter(1), metadata={{op_name="b"}}
+  r = f32[8,16]{{1,0}} iota(), iota_dimension=0
+  ROOT t = (f32[8,16]{{1,0}}, f32[4]{{0}}) tuple(r, b)
+}}
+"""
+
+
+SAME = "not donated; same shape, type and sharding"
+
+
+def donated(shape: str, header: str, before: str | None = None) -> list[tuple[str, str, str]]:
+    results = results_of(DONATION.format(shape).replace("HEADER", header), before)
+    rows = results.donations.donations
+    return [(str(d.value.value.name), d.status.value, d.reason) for d in rows]
+
+
+@pytest.mark.parametrize(
+    ("shape", "reason"),
+    [
+        ("f32[8,17]{1,0}", "no output has its shape"),
+        ("bf16[8,16]{1,0}", "element type differs: bf16, in output {0} f32"),
+        ("f32[8,16]{0,1}", "layout differs: {0,1}, in output {0} {1,0}"),
+        ("f32[8,16]{1,0:S(5)}", "memory space differs: S(5), in output {0} S(0)"),
+        ("f32[8,16]{1,0}", "output {0} fits, but XLA did not use it"),
+    ],
+)
+def test_reason_of_a_donated_argument_that_is_not_aliased(shape: str, reason: str) -> None:
+    assert ("a", "donated, not used", reason) in donated(shape, "buffer_donor={ (0, {}) }")
+
+
+def test_taken_output() -> None:
+    header = "buffer_donor={ (0, {}) }, input_output_alias={ {1}: (1, {}, may-alias) }"
+    found = donated("f32[4]{0}", header)
+    assert found[0][2] == "all outputs of its shape are taken: {1} by parameter 1"
+
+
+def test_sharding_that_differs() -> None:
+    before = BEFORE.replace("num_partitions=8,", "num_partitions=8, buffer_donor={ (1, {}) },")
+    after = AFTER.replace("num_partitions=8", "num_partitions=8, buffer_donor={ (1, {}) }")
+    after = after.replace("f32[6,64]{1,0}) tuple", "f32[3,64]{1,0}) tuple")
+    (found, *_) = results_of(after, before).donations.donations
+    assert found.reason == "sharding differs: P(), in output {1} P('data',)"
+
+
+def test_same_shape_and_type_could_be_donated() -> None:
+    assert donated("f32[8,16]{1,0}", "replica_count=1") == [
+        ("a", "could be donated", SAME),
+        ("b", "could be donated", SAME),
+    ]
+
+
+def test_each_output_is_offered_once() -> None:
+    header = "input_output_alias={ {0}: (0, {}, may-alias) }"
+    assert donated("f32[8,16]{1,0}", header)[-1] == ("a", "aliased", "")
+
+
+def test_requested_alias_that_xla_dropped() -> None:
+    header = "input_output_alias={ {0}: (0, {}, may-alias) }"
+    before = DONATION.format("f32[8,16]{1,0}").replace("HEADER", header)
+    found = donated("f32[8,16]{1,0}", "replica_count=1", before)
+    assert found[0][:2] == ("a", "alias lost")
