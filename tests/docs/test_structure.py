@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
+from hlo_lens.analysis.module_analysis import MOST_ESTIMATED
 from hlo_lens.cli import COMMANDS, exit_codes, main
 from tests.docs.documents import DOCUMENTS, MANUAL, README, TOPICS, blocks, prose
 
@@ -105,6 +106,11 @@ def test_topic_lists_every_exit_code() -> None:
     codes = {value for name, value in vars(exit_codes).items() if name.isupper()}
     rows = re.findall(r"^\| (\d+) \|", prose(MANUAL / "exit-codes.md"), re.MULTILINE)
     assert sorted(map(int, rows)) == sorted(codes)
+
+
+def test_topic_has_the_limit_of_estimates() -> None:
+    limit = f"modules of up to {MOST_ESTIMATED:,}"
+    assert limit in (MANUAL / "estimates.md").read_text("utf-8")
 
 
 def test_topics_are_reached_from_the_start() -> None:
