@@ -17,6 +17,13 @@ def test_few_texts_are_the_texts(texts: list[str]) -> None:
     assert few.different == tuple(dict.fromkeys(texts))
 
 
+@given(st.lists(st.sampled_from(("add", "dot", "tuple", "add.1")), max_size=30))
+def test_places_of_texts_are_ascending(texts: list[str]) -> None:
+    wanted = {"add", "tuple", "absent"}
+    expected = [place for place, text in enumerate(texts) if text in wanted]
+    assert FewTexts(texts).places_of(wanted) == expected
+
+
 def test_more_texts_than_two_bytes_can_tell_are_kept_apart() -> None:
     texts = [str(number) for number in range(70_000)] * 2
     few = FewTexts(texts)

@@ -121,6 +121,25 @@ def test_operands_are_read_in_every_form(text: str, operands: tuple[str, ...]) -
     assert one(f"r = f32[8] custom-call{text}").operand_names == operands
 
 
+def test_operand_has_a_producer_and_a_shape() -> None:
+    module = entry(
+        "  p = (f32[8], (s32[2], s8[3])) parameter(0)\n  n = f32[8] negate(p#0)\n"
+        "  ROOT r = f32[8] custom-call(n, p#1#0, p, lost)"
+    )
+    parameter, negate, root = module.entry.instructions
+    assert negate.producer(0) == (parameter, (0,))
+    assert root.producer(1) == (parameter, (1, 0))
+    assert [root.producer(position) for position in (3, 4)] == [None, None]
+    shapes = [root.operand_shape(position) for position in range(5)]
+    assert [None if shape is None else str(shape) for shape in shapes] == [
+        "f32[8]",
+        "s32[2]",
+        "(f32[8], (s32[2], s8[3]))",
+        None,
+        None,
+    ]
+
+
 def test_nested_instructions_get_names_and_rows() -> None:
     module = entry(
         "  p = f32[8] parameter(0)\n  ROOT r = f32[8] add(negate(p), f32[8] exponential(abs(p)))"

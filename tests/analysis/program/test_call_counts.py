@@ -1,0 +1,97 @@
+"""Run counts of computations: loops, conditionals, fusions, several callers."""
+
+from __future__ import annotations
+
+import hlo_lens
+from hlo_lens.analysis.program.call_counts import ONCE, CallCounts, Runs
+from hlo_lens.model.hlo.query import tabulate
+
+KNOWN = 'backend_config={"known_trip_count":{"n":"5"}}'
+TEXT = f"""HloModule m
+
+add {{
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}}
+
+fused {{
+  ROOT p = f32[8] parameter(0)
+}}
+
+branch {{
+  p = f32[8] parameter(0)
+  ROOT f = f32[8] fusion(p), kind=kLoop, calls=fused
+}}
+
+body {{
+  p = f32[8] parameter(0)
+  i = s32[] constant(0)
+  ROOT c = f32[8] conditional(i, p, p), branch_computations={{branch, branch}}
+}}
+
+open_body {{
+  p = f32[8] parameter(0)
+  ROOT w = f32[8] while(p), condition=cond, body=body, {KNOWN}
+}}
+
+cond {{
+  p = f32[8] parameter(0)
+  ROOT t = pred[] constant(true)
+}}
+
+open_cond {{
+  p = f32[8] parameter(0)
+  ROOT t = pred[] constant(true)
+}}
+
+ENTRY main {{
+  x = f32[8] parameter(0)
+  w = f32[8] while(x), condition=open_cond, body=open_body
+  v = f32[8] while(w), condition=cond, body=body, {KNOWN}
+  z = f32[] constant(0)
+  ROOT r = f32[] reduce(v, z), dimensions={{0}}, to_apply=add
+}}
+"""
+
+
+def counts() -> CallCounts:
+    return CallCounts(tabulate(hlo_lens.parse_hlo(TEXT)))
+
+
+def test_entry_runs_once() -> None:
+    assert counts().of("main") == ONCE
+
+
+def test_loop_with_unknown_trip_count_makes_runs_unknown() -> None:
+    found = counts()
+    assert found.of("open_body") == Runs(times=None, loop_path=("w",))
+    assert found.of("open_body").at_least == 1
+    assert found.of("body") == Runs(times=None, loop_path=("w", "w"), known_times=5)
+
+
+def test_condition_runs_once_more_than_the_body() -> None:
+    runs = counts().of("cond")
+    assert (runs.times, runs.known_times) == (None, 6)
+
+
+def test_branches_are_at_most() -> None:
+    runs = counts().of("branch")
+    assert (runs.is_at_most, runs.at_least) == (True, 5)
+
+
+def test_fusions_run_with_their_computation_and_reducers_are_not_counted() -> None:
+    found = counts()
+    assert found.of("fused") == found.of("branch")
+    assert found.of("add").times is None
+    assert found.sites("add") == []
+
+
+def test_call_sites_have_roles_and_branches() -> None:
+    found = counts()
+    sites = [(site.caller.name, site.role, site.branch) for site in found.sites("branch")]
+    assert sites == [("c", "branch", 0), ("c", "branch", 1)]
+    roles = {
+        (site.caller.name, site.role) for name in ("body", "cond") for site in found.sites(name)
+    }
+    assert roles == {("w", "body"), ("v", "body"), ("w", "condition"), ("v", "condition")}
