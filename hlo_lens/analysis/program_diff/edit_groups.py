@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.edits import Added, Moved, Removed
+from hlo_lens.analysis.program_diff.graph import operation_path
 from hlo_lens.model.hlo.opcodes import Produced, opcode_traits
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"\d+")
 _NAMED = re.compile(r"(?:operand|name|control|called|to_apply|calls|condition|body|metadata)")
-_OP_NAME = re.compile(r'op_name="([^"\\]*+(?:\\.[^"\\]*+)*+)"')
 _EXAMPLES = 3
 _PLAIN = frozenset({"parameter", "get-tuple-element", "tuple", "constant", "bitcast"})
 _CALL_DEPTH = 64
@@ -181,7 +181,7 @@ class Folding:
             None if owner < 0 else self._roles[side].of(owner)
             for side, owner in enumerate(placed.owners)
         )
-        path = _path(instruction)
+        path = operation_path(instruction.computation.module.columns, instruction.row)
         general = self._general(changes)
         opcode = (base or instruction).opcode
         shape = instruction.shape_text if kind in ("added", "removed") else ""
@@ -263,13 +263,6 @@ def parts_of(
     if isinstance(edit, Moved):
         return "moved", edit.base, edit.head, edit.changes
     return "changed", edit.base, edit.head, edit.changes
-
-
-def _path(instruction: HloInstruction) -> str:
-    """Return the operation path of an instruction as written; empty for none."""
-    columns = instruction.computation.module.columns
-    match = _OP_NAME.search(columns.attributes_text(instruction.row))
-    return match[1] if match else ""
 
 
 def _unescaped(path: str) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hlo_lens.analysis.program_diff.labels import Labels
+    from hlo_lens.model.hlo.columns import InstructionColumns
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.shape import ShapeIndex
 
@@ -108,11 +109,11 @@ class ProgramGraph:
         """Return the number of a node's operation path; 0 for none."""
         known = self._known_hints.get(node)
         if known is None:
-            match = _OP_NAME.search(self.module.columns.attributes_text(self.rows[node]))
-            known = self.hints.setdefault(match[1], len(self.hints) + 1) if match else 0
+            path = operation_path(self.module.columns, self.rows[node])
+            known = self.hints.setdefault(path, len(self.hints) + 1) if path else 0
             self._known_hints[node] = known
-            if match:
-                self._names[known] = match[1]
+            if path:
+                self._names[known] = path
         return known
 
     def calls_of(self, computation: int) -> Sequence[int]:
@@ -160,6 +161,12 @@ class ProgramGraph:
                     found.add(computation)
                     waiting.append(computation)
         return found
+
+
+def operation_path(columns: InstructionColumns, row: int) -> str:
+    """Return the operation path of a row as written; empty if not printed."""
+    match = _OP_NAME.search(columns.attributes_text(row))
+    return match[1] if match else ""
 
 
 def _post_order(starts: Sequence[int], edges: Callable[[int], Sequence[int]]) -> list[int]:
