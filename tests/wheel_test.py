@@ -1,4 +1,4 @@
-"""Build sdist and wheel, compare what is in them with the checkout, and use the wheel alone."""
+"""Build sdist and wheel, compare their contents with the checkout, and use the wheel alone."""
 
 from __future__ import annotations
 

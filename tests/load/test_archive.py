@@ -1,4 +1,4 @@
-"""Archives are read where they are, as the folder that they were made from; tricks are refused."""
+"""Archives are read in place, as the folder they were made from; hostile ones are refused."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_single_file_may_be_compressed_in_any_way(
     assert len(load(tmp_path / "b.txt").modules) == 2
 
 
-def test_dumps_beyond_what_is_kept_are_unpacked_anew(
+def test_dumps_beyond_the_memory_limit_are_unpacked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archive_module, "MOST_KEPT", 200)
@@ -130,7 +130,7 @@ def test_member_may_be_compressed_itself(tmp_path: Path) -> None:
     assert list(roots(tmp_path / "a.zip").values()) == ["negate"]
 
 
-def test_archive_in_an_archive_is_told_and_not_opened(tmp_path: Path) -> None:
+def test_archive_in_an_archive_is_counted_and_not_opened(tmp_path: Path) -> None:
     inner = zip_bytes(FILES)
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("module_0000.jit_f.before_optimizations.txt", hlo())
@@ -141,7 +141,7 @@ def test_archive_in_an_archive_is_told_and_not_opened(tmp_path: Path) -> None:
     ]
 
 
-def test_archive_of_nothing_says_so(tmp_path: Path) -> None:
+def test_archive_without_files_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_bytes(zip_bytes({"a.txt": "words"}))
     with pytest.raises(UnreadableError, match=r"no HLO text in it.*1 text of no kind"):
         load(tmp_path / "a.zip")
@@ -197,7 +197,7 @@ def test_links_out_and_devices_are_refused(
         load(tmp_path / "a.tar")
 
 
-def test_link_inside_the_archive_is_left_aside(tmp_path: Path) -> None:
+def test_link_inside_the_archive_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "a.tar").write_bytes(with_special(tarfile.SYMTYPE, "../dump/x"))
     dump = load(tmp_path / "a.tar")
     assert [(a.kind, a.count) for a in dump.left_aside] == [("link inside the archive", 1)]
@@ -226,7 +226,7 @@ def test_bomb_is_refused(tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["zip", "tar.gz", "gz"])
-def test_zeros_that_deflate_made_small_are_refused(
+def test_deflated_zeros_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     monkeypatch.setattr(packed, "_DEFLATED_ANYWAY", 1 << 20)
@@ -238,7 +238,7 @@ def test_zeros_that_deflate_made_small_are_refused(
         load(tmp_path / "a")
 
 
-def test_members_that_lie_over_each_other_are_no_more_than_the_archive(
+def test_overlapping_members_are_bounded_by_the_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packed, "_DEFLATED_ANYWAY", 1 << 20)
@@ -254,7 +254,7 @@ def test_members_that_lie_over_each_other_are_no_more_than_the_archive(
         load(tmp_path / "a.zip")
 
 
-def test_header_without_end_is_refused(tmp_path: Path) -> None:
+def test_endless_header_is_refused(tmp_path: Path) -> None:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
         info = tarfile.TarInfo("a.txt")
@@ -265,7 +265,7 @@ def test_header_without_end_is_refused(tmp_path: Path) -> None:
         load(tmp_path / "a")
 
 
-def test_archive_that_is_cut_gives_what_is_there(tmp_path: Path) -> None:
+def test_truncated_archive_gives_its_complete_members(tmp_path: Path) -> None:
     text = os.urandom(60_000).hex()
     data = gzip.compress(tar_bytes({**FILES, "last.txt": f"HloModule x, a={text}\n"}))
     (tmp_path / "a.tar.gz").write_bytes(data[: len(data) - 20_000])
@@ -288,7 +288,7 @@ def test_damaged_archive_is_an_error_or_gives_what_is_there(
                 _ = module.hlo
 
 
-def test_encrypted_member_is_told(tmp_path: Path) -> None:
+def test_encrypted_member_is_an_error(tmp_path: Path) -> None:
     data = bytearray(zip_bytes({"a.txt": hlo()}))
     central = data.index(b"PK\1\2")
     data[6] |= 1
@@ -327,7 +327,7 @@ def test_archives_in_a_folder_are_folders_of_their_names(tmp_path: Path) -> None
     assert asides["archive"] == 1  # of what is in it nothing is counted
 
 
-def test_archive_beside_the_folder_it_was_made_from_is_not_read_again(tmp_path: Path) -> None:
+def test_archive_next_to_its_unpacked_folder_is_skipped(tmp_path: Path) -> None:
     write(tmp_path, FILES)
     (tmp_path / "dump.tar.xz").write_bytes(PACKED["tar.xz"](FILES))
     dump = load(tmp_path)
@@ -336,7 +336,7 @@ def test_archive_beside_the_folder_it_was_made_from_is_not_read_again(tmp_path: 
     assert asides["archive next to its unpacked folder"] == 1
 
 
-def test_bad_archive_in_a_folder_stops_nothing_and_archives_in_archives_are_told(
+def test_bad_archive_in_a_folder_is_counted_and_hides_no_other(
     tmp_path: Path,
 ) -> None:
     write(tmp_path, {"module_0000.jit_f.before_optimizations.txt": hlo("jit_f")})
@@ -351,7 +351,7 @@ def test_bad_archive_in_a_folder_stops_nothing_and_archives_in_archives_are_told
     assert asides["archive"] == 1
 
 
-def test_compressed_archives_of_one_folder_share_what_is_kept(
+def test_compressed_archives_of_one_folder_share_the_memory_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = {k: text for k, text in FILES.items() if k.startswith("dump/module")}

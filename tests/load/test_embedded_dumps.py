@@ -1,4 +1,4 @@
-"""Logs that hold dumps of several kinds between lines of no kind."""
+"""Logs with dumps of several kinds between other lines."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def found(path: Path) -> tuple[int, int, int]:
         ),
     }.values(),
 )
-def test_each_part_is_read_as_what_it_is(
+def test_each_part_is_read_as_its_kind(
     parts: tuple[str, ...], expected: tuple[int, int, int], tmp_path: Path
 ) -> None:
     path = tmp_path / "log.txt"
@@ -134,7 +134,7 @@ def test_buffer_text_deep_in_a_log_is_found(tmp_path: Path) -> None:
     assert (log.log.understood_lines, log.log.passed_lines) == (1, 10_002)
 
 
-def test_lines_of_a_log_are_told_apart(tmp_path: Path) -> None:
+def test_lines_of_different_texts_in_a_log_are_separated(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
     path.write_text(f"start\n{HLO}{WARNING}{HLO}end\n", "utf-8")
     first, second, log = hlo_lens.load(path).modules

@@ -1,4 +1,4 @@
-"""Files of a folder find their module and stage, whatever XLA's version and flags made of them."""
+"""Files of a folder are assigned to modules and stages, for all versions and flags of XLA."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def stages_of(path: Path) -> dict[str, list[str]]:
     return {m.name: [stage.name for stage in m.stages] for m in load(path).modules}
 
 
-def test_stages_stand_in_the_order_of_compilation(tmp_path: Path) -> None:
+def test_stages_are_in_the_order_of_compilation(tmp_path: Path) -> None:
     more = {
         "module_0000.jit_f.0012.fusion.after_x.before_pipeline-end.txt": hlo("jit_f"),
         "module_0000.jit_f.0011.copy-insertion.after_adding_special-case_copies.txt": hlo("jit_f"),
@@ -72,7 +72,9 @@ def test_stage_is_found_by_word_name_number_or_part(
         ("7", "no stage '7'"),
     ],
 )
-def test_unknown_stage_names_those_there_are(tmp_path: Path, wanted: str, message: str) -> None:
+def test_error_for_an_unknown_stage_lists_the_stages(
+    tmp_path: Path, wanted: str, message: str
+) -> None:
     write(tmp_path, STAGES)
     (module,) = load(tmp_path).modules
     with pytest.raises(HloLensError, match=message):
@@ -129,7 +131,7 @@ def test_module_names_have_dots(tmp_path: Path, name: str) -> None:
     assert load(tmp_path).modules[0].number == 7
 
 
-def test_name_that_was_too_long_is_left_out_and_joined_by_number(tmp_path: Path) -> None:
+def test_files_without_a_too_long_name_are_joined_by_number(tmp_path: Path) -> None:
     write(
         tmp_path,
         {
@@ -141,7 +143,7 @@ def test_name_that_was_too_long_is_left_out_and_joined_by_number(tmp_path: Path)
     assert roots(tmp_path) == {"module_0001.jit_long": "sine", "module_0002": "tanh"}
 
 
-def test_module_that_got_another_number_on_the_way_is_joined(tmp_path: Path) -> None:
+def test_module_renumbered_during_compilation_is_joined(tmp_path: Path) -> None:
     write(
         tmp_path,
         {
@@ -156,7 +158,7 @@ def test_module_that_got_another_number_on_the_way_is_joined(tmp_path: Path) -> 
     }
 
 
-def test_parts_that_xla_cut_out_are_no_stages(tmp_path: Path) -> None:
+def test_parts_that_xla_wrote_separately_are_no_stages(tmp_path: Path) -> None:
     write(
         tmp_path,
         {
@@ -205,7 +207,7 @@ def test_every_file_is_read_or_counted(tmp_path: Path) -> None:
     }
 
 
-def test_stage_of_a_name_that_lies_about_its_content_is_left_aside(tmp_path: Path) -> None:
+def test_stage_whose_content_is_of_another_kind_is_skipped(tmp_path: Path) -> None:
     write(
         tmp_path,
         {

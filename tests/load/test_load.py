@@ -1,4 +1,4 @@
-"""Files, folders, compressed files and standard input, and what is wrong with them."""
+"""Loading of files, folders, compressed files and standard input, and its errors."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_large_compressed_file_is_read_whole(tmp_path: Path) -> None:
     assert read_source(str(tmp_path / "a.gz")).text == text
 
 
-def test_truncated_compressed_file_gives_what_is_there(tmp_path: Path) -> None:
+def test_truncated_compressed_file_gives_its_beginning(tmp_path: Path) -> None:
     text = "HloModule m\n\nENTRY main {\n" + "".join(
         f"  p{k} = f32[{k}] parameter({k * k * 7919 % 1000})\n" for k in range(2000)
     )
@@ -227,7 +227,7 @@ def test_truncated_compressed_file_gives_what_is_there(tmp_path: Path) -> None:
     ]
 
 
-def test_damaged_compressed_file_gives_what_was_before(tmp_path: Path) -> None:
+def test_damaged_compressed_file_gives_the_text_before_the_damage(tmp_path: Path) -> None:
     lines = "".join(f"  p{k} = f32[{k * 7919 % 1009}] parameter({k})\n" for k in range(20_000))
     data = bytearray(gzip.compress(f"HloModule m\n\nENTRY main {{\n{lines}}}\n\n".encode()))
     data[len(data) // 2 : len(data) // 2 + 100] = b"\xff" * 100
@@ -334,7 +334,9 @@ def test_file_that_may_not_be_read_is_unreadable(
         (b"some words\nand more\n", "expected 'HloModule' or a computation, found no dump of XLA"),
     ],
 )
-def test_file_that_is_no_dump_says_what_it_is(tmp_path: Path, content: bytes, message: str) -> None:
+def test_error_for_other_files_names_their_kind(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(content)
     with pytest.raises(DumpSyntaxError) as caught:
@@ -425,7 +427,7 @@ def test_file_of_a_folder_that_cannot_be_read_hides_no_other(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("files", [{}, {"a.txt": "words"}, {"b/a.pb": b"\0\1\2" * 99, "c": ""}])
-def test_folder_without_dumps_says_how_to_make_them(
+def test_error_for_a_folder_without_dumps_has_the_flags(
     tmp_path: Path, files: dict[str, str | bytes]
 ) -> None:
     with pytest.raises(UnreadableError) as caught:
@@ -435,7 +437,7 @@ def test_folder_without_dumps_says_how_to_make_them(
     assert caught.value.exit_code == 3
 
 
-def test_file_finds_the_program_before_optimizations_beside_it(tmp_path: Path) -> None:
+def test_file_finds_the_text_before_optimizations_next_to_it(tmp_path: Path) -> None:
     folder = write(tmp_path, STAGES)
     (module,) = load(folder / "module_0000.jit_f.cpu_after_optimizations.txt").modules
     assert module.before is not None
@@ -486,7 +488,7 @@ def test_import_of_the_package_imports_nothing_heavy() -> None:
     assert _imported("import hlo_lens") == set()
 
 
-def test_load_of_what_is_no_hlo_imports_nothing_heavy() -> None:
+def test_loading_other_files_imports_nothing_heavy() -> None:
     code = (
         "import hlo_lens\ntry:\n    hlo_lens.load('/no/such/file')\n"
         "except hlo_lens.UnreadableError:\n    pass"
@@ -494,7 +496,7 @@ def test_load_of_what_is_no_hlo_imports_nothing_heavy() -> None:
     assert _imported(code) == set()
 
 
-def test_reading_hlo_imports_lark_only_for_what_patterns_leave(tmp_path: Path) -> None:
+def test_reading_hlo_imports_lark_only_for_lines_without_a_pattern(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text(hlo())
     code = f"import hlo_lens\nhlo_lens.load({str(path)!r}).modules[0].hlo.entry.root.shape"

@@ -1,4 +1,4 @@
-"""Protos as users have them: the same report as from text, and what is said of damaged ones."""
+"""Protos: the same report as from text, and errors for damaged ones."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_heap_traces_take_and_give_back_values_of_the_assignment(proto: Path) ->
         assert sorted(taken) == sorted(freed)
 
 
-def test_the_peak_is_said_to_come_from_the_heap_trace() -> None:
+def test_the_source_of_the_peak_is_the_heap_trace() -> None:
     (dump,) = hlo_lens.load(CPU).modules
     results = memory_results(dump, backend="cpu")
     assert results is not None
@@ -91,7 +91,9 @@ def inner(data: bytes) -> bytes:
     [("HloModuleProto", inner), ("HloProto", bytes), ("HloSnapshot", wrapped)],
     ids=["module", "proto", "snapshot"],
 )
-def test_each_kind_of_message_is_told_by_its_content(name: str, make: Any, tmp_path: Path) -> None:
+def test_each_kind_of_message_is_recognized_by_content(
+    name: str, make: Any, tmp_path: Path
+) -> None:
     data = make(unpacked(CPU))
     assert proto_message(data) == name
     assert proto_message(data[:200]) == name
@@ -116,13 +118,13 @@ def test_a_folder_of_protos_is_read_like_one_of_texts(tmp_path: Path) -> None:
     assert results.peak is not None
 
 
-def test_text_goes_before_the_proto_beside_it() -> None:
+def test_text_takes_precedence_over_the_proto_next_to_it() -> None:
     (dump,) = hlo_lens.load(TPU.parent).modules
     assert str(text_beside(TPU)) in dump.files
     assert str(TPU) not in dump.files
 
 
-def test_a_proto_that_is_cut_off_says_so(tmp_path: Path) -> None:
+def test_truncated_proto_is_an_error(tmp_path: Path) -> None:
     data = unpacked(CPU)
     file = tmp_path / "cut.hlo.pb"
     for length in (40, 1000, len(data) // 2, len(data) - 1):
@@ -131,7 +133,7 @@ def test_a_proto_that_is_cut_off_says_so(tmp_path: Path) -> None:
             hlo_lens.load(file)
 
 
-def test_damaged_protos_give_a_result_or_an_error_of_ours(tmp_path: Path) -> None:
+def test_damaged_protos_give_a_result_or_a_known_error(tmp_path: Path) -> None:
     data, chance = unpacked(CPU), random.Random(7)
     file = tmp_path / "damaged.hlo.pb"
     for _ in range(60):
@@ -154,7 +156,7 @@ def test_bytes_that_only_begin_like_a_proto_are_no_proto() -> None:
     assert proto_message(b"\x0a\x03abc\x1a") is None
 
 
-def test_a_proto_whose_parts_are_missing_says_what(tmp_path: Path) -> None:
+def test_error_for_an_incomplete_proto_names_the_missing_part(tmp_path: Path) -> None:
     message = schema.message_class("HloProto").FromString(unpacked(CPU))
     entry = message.hlo_module.computations[-1]
     entry.instructions[-1].operand_ids.append(1 << 50)
@@ -164,7 +166,7 @@ def test_a_proto_whose_parts_are_missing_says_what(tmp_path: Path) -> None:
         hlo_lens.load(file)
 
 
-def test_tuples_nested_without_end_are_refused(tmp_path: Path) -> None:
+def test_endlessly_nested_tuples_are_refused(tmp_path: Path) -> None:
     message = schema.message_class("HloProto").FromString(unpacked(CPU))
     shape = message.hlo_module.computations[-1].instructions[-1].shape
     for _ in range(150):
@@ -177,7 +179,7 @@ def test_tuples_nested_without_end_are_refused(tmp_path: Path) -> None:
         hlo_lens.load(file)
 
 
-def test_without_protobuf_the_error_says_what_to_install(
+def test_error_without_protobuf_names_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = builtins.__import__
@@ -194,7 +196,7 @@ def test_without_protobuf_the_error_says_what_to_install(
         hlo_lens.load(alone(CPU, tmp_path))
 
 
-def test_a_compressed_proto_that_is_cut_off_says_so(tmp_path: Path) -> None:
+def test_truncated_compressed_proto_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "cut.hlo.pb.gz"
     file.write_bytes(gzip.compress(unpacked(CPU))[:5000])
     with pytest.raises(DumpSyntaxError, match="damaged or cut off"):

@@ -1,4 +1,4 @@
-"""Work on many modules: in order, on several processes, whatever happens to one of them."""
+"""Functions applied to many modules by several processes, with errors and deaths of some."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_no_modules_are_no_work() -> None:
     assert map_modules(size, ()) == []
 
 
-def test_process_that_dies_takes_no_other_result_with_it(tmp_path: Path) -> None:
+def test_death_of_a_process_loses_no_other_result(tmp_path: Path) -> None:
     found = map_modules(size_or_death, many(tmp_path), processes=2)
     assert found == [None if k == 5 else k + 2 for k in range(12)]
 
@@ -110,13 +110,13 @@ def test_bad_module_hides_no_other(tmp_path: Path) -> None:
     assert "no such file" in (facts[3].problem or "")
 
 
-def test_facts_are_the_same_from_one_process_and_from_several(tmp_path: Path) -> None:
+def test_facts_do_not_depend_on_the_number_of_processes(tmp_path: Path) -> None:
     modules = many(tmp_path)
     assert facts_of(modules, processes=2) == facts_of(load(tmp_path).modules, processes=1)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
-def test_control_c_ends_all_processes_without_a_word(tmp_path: Path) -> None:
+def test_control_c_ends_all_processes_silently(tmp_path: Path) -> None:
     many(tmp_path, 20)
     reading, writing = os.pipe()
     code = (

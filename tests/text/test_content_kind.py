@@ -94,7 +94,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize(("kind", "text"), KINDS.values(), ids=KINDS)
-def test_kind_is_told_by_content(kind: DumpKind, text: str) -> None:
+def test_kind_is_recognized_by_content(kind: DumpKind, text: str) -> None:
     assert sniff(text) is kind
 
 
@@ -115,13 +115,13 @@ def test_kind_by_the_first_words_is_the_kind_by_the_whole_text(kind: DumpKind, t
     assert sniff_start(text.encode()) in (None, kind)
 
 
-def test_what_stands_first_decides() -> None:
+def test_first_dump_decides() -> None:
     hlo, ranges = KINDS["header"][1], KINDS["live range"][1]
     assert sniff(hlo + ranges) is DumpKind.HLO
     assert sniff(ranges + hlo) is DumpKind.LIVE_RANGE
 
 
-def test_every_kind_has_words_for_messages() -> None:
+def test_every_kind_has_a_distinct_name() -> None:
     assert len({kind.value for kind in DumpKind}) == len(DumpKind)
     bytes_alone = {DumpKind.ARCHIVE, DumpKind.HLO_PROTO}
     told = {kind for kind, _ in KINDS.values()} | {DumpKind.LOG} | bytes_alone

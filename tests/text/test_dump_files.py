@@ -102,7 +102,7 @@ def test_any_name_can_be_split(name: str) -> None:
     assert isinstance(split_file_name(name), DumpFileName)
 
 
-def test_samples_have_names_that_tell_all_parts() -> None:
+def test_names_of_the_samples_have_all_parts() -> None:
     names = [split_file_name(p.name) for p in corpus.SAMPLES.rglob("module_*")]
     assert names
     assert all(name.number is not None and name.stage for name in names)

@@ -1,4 +1,4 @@
-"""The table of dump kinds agrees with itself and with what it names."""
+"""The table of dump kinds is consistent, and its names exist."""
 
 from __future__ import annotations
 

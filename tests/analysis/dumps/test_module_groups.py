@@ -1,4 +1,4 @@
-"""Modules by function and process: retraces, the likely step, what differs between processes."""
+"""Modules by function and process: retraces, the likely step, differences between processes."""
 
 from __future__ import annotations
 
@@ -181,7 +181,9 @@ def test_different_programs_are_paired_by_their_shapes_before_their_order() -> N
         (("jit_step/me_17", "jit_step/me_18"), True),
     ],
 )
-def test_names_of_folders_tell_processes(folders: tuple[str, ...], are_processes: bool) -> None:
+def test_processes_are_recognized_by_folder_names(
+    folders: tuple[str, ...], are_processes: bool
+) -> None:
     found = across_processes([replace(STEP, folder=folder) for folder in folders])
     assert found.are_told is are_processes
 
@@ -213,7 +215,7 @@ ENTRY %e (p: f32[8]) -> f32[8] {
         ("f32[8]{0} add", "f32[8]{0:T(8)} add", False, False),
     ],
 )
-def test_fingerprints_tell_programs_from_names_and_metadata(
+def test_fingerprints_ignore_metadata_and_optionally_names(
     old: str, new: str, is_exact: bool, is_nameless: bool
 ) -> None:
     base, head = hlo_lens.parse_hlo(BASE), hlo_lens.parse_hlo(BASE.replace(old, new))

@@ -1,4 +1,4 @@
-"""In which pass something appears, changes or disappears."""
+"""Passes in which something appears, changes or disappears."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def tracked(folder: Path, *words: str) -> list[PassTrack]:
     return list(track(module, [subject_of(word) for word in words]))
 
 
-def test_change_is_the_work_of_the_pass_that_the_later_text_is_named_after(tmp_path: Path) -> None:
+def test_change_is_attributed_to_the_pass_in_the_later_name(tmp_path: Path) -> None:
     (found,) = tracked(tmp_path, "copy")
     assert found.counts == [0, 0, 1, 2, 1, 1, 0, 1, 0]
     assert [(c.before_count, c.after_count, c.where) for c in found.changes] == [
@@ -98,7 +98,7 @@ def test_temporaries_are_estimated_in_the_order_of_the_text(tmp_path: Path) -> N
         ("%x", "name"),
     ],
 )
-def test_word_says_what_is_tracked(word: str, kind: str) -> None:
+def test_subject_of_a_word(word: str, kind: str) -> None:
     assert subject_of(word) == Subject(word.removeprefix("%"), kind)
 
 
@@ -127,7 +127,7 @@ def test_dump_without_passes_names_the_flag() -> None:
     assert caught.value.exit_code == 3
 
 
-def test_text_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
+def test_unreadable_text_is_skipped(tmp_path: Path) -> None:
     write(tmp_path, {f"module_0000.m.{stage}.txt": text for stage, text in PASSES})
     write(
         tmp_path, {"module_0000.m.0003.inner.after_three.before_pipeline-end.txt": "HloModule m\n!"}
@@ -138,7 +138,7 @@ def test_text_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
     assert [c.stage[:4] for c in found.changes][:3] == ["0001", "0002", "0004"]
 
 
-def test_real_compile_puts_in_its_collectives_when_it_partitions() -> None:
+def test_collectives_of_a_real_compile_appear_in_partitioning() -> None:
     (module,) = modules_with_passes(load(SAMPLES / "passes" / "tpu_tp_mlp.tar.xz").modules)
     assert len(tracked_stages(module)) == 130
     reduces, alias, temp = track(module, [subject_of(w) for w in ("all-reduce", "alias", "temp")])

@@ -1,4 +1,4 @@
-"""What is wrong with XLA_FLAGS; what the flags do was tried with jaxlib 0.10.2."""
+"""Checks of XLA_FLAGS; the effects of the flags were tested with jaxlib 0.10.2."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_good_flags_are_fine(text: str) -> None:
         ),
     ],
 )
-def test_mistakes_are_told_with_their_remedy(
+def test_mistakes_are_reported_with_a_remedy(
     text: str | None, level: str, what: str, remedy: str
 ) -> None:
     found = check_flags(text)
@@ -78,7 +78,7 @@ def test_mistakes_are_told_with_their_remedy(
     assert not any(one.level == "fine" for one in found) or level == "note"
 
 
-def test_worst_is_told_first() -> None:
+def test_worst_finding_comes_first() -> None:
     levels = [level for level, _ in told("--xla_dump_to=d --xla_dump_hlo_module_re=x --xla_dump_x")]
     assert levels == ["error", "warning", "note"]
 
@@ -91,7 +91,7 @@ def test_losses_by_the_options_of_a_dump_are_found() -> None:
     assert check_debug_options("xla_cpu_x: true\n") == []
 
 
-def test_variables_beside_xla_flags_are_checked() -> None:
+def test_other_variables_are_checked() -> None:
     variables = {
         "XLA_FLAGS": GOOD,
         "LIBTPU_INIT_ARGS": "--xla_dump_to=/x",

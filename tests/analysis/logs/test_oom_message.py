@@ -1,4 +1,4 @@
-"""What would make a program fit, as arithmetic on the numbers of a message."""
+"""Missing bytes and groups to free, computed from the numbers of a message."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_missing_bytes_are_exact_where_the_numbers_are() -> None:
     ("bounds", "verdict"),
     [((200, 200), "yes"), ((99, 99), "no"), ((100, 100), "perhaps"), ((150, 150), "yes")],
 )
-def test_group_is_enough_only_if_it_is_so_for_sure(bounds: tuple[int, int], verdict: str) -> None:
+def test_group_is_enough_only_if_certain(bounds: tuple[int, int], verdict: str) -> None:
     assert MemoryShortage(missing=(100, 150), groups=()).is_enough(bounds) == verdict
 
 
@@ -75,7 +75,7 @@ def test_equal_allocations_are_one_group() -> None:
     assert verdicts == ["yes", "yes"]
 
 
-def test_padding_of_all_values_is_said_instead_of_that_of_the_listed() -> None:
+def test_padding_of_all_values_replaces_that_of_the_listed() -> None:
     part = MemoryPart(
         name="HLO temp", size=size("900B"), unpadded=size("100B"), padded=size("900B")
     )

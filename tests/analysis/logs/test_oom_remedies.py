@@ -1,4 +1,4 @@
-"""What a dump says of the message that its compile ran out of memory."""
+"""Facts from the dump of a compile on its out-of-memory message."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def said(text: str, capsys: pytest.CaptureFixture[str], path: Path) -> dict[str,
 
 
 @pytest.mark.parametrize("form", [NEW, OLD])
-def test_module_is_found_by_name_or_by_what_it_needs(
+def test_module_is_found_by_name_or_by_its_bytes(
     form: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     size = needed()
@@ -57,7 +57,7 @@ def test_module_is_found_by_name_or_by_what_it_needs(
     assert found["needed_bytes"] == size
 
 
-def test_groups_are_what_replication_donation_and_the_peak_cost(
+def test_groups_are_the_bytes_of_replication_donation_and_the_peak(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     text = NEW.format(used=mebibytes(needed()), capacity="1.00M", name="jit_wasteful_step")
@@ -96,7 +96,7 @@ def kind_of(group: dict[str, str]) -> str:
         (NEW.replace("{name}", "jit_other"), "1.00T", None, None),
     ],
 )
-def test_a_dump_of_another_compile_is_told(
+def test_dump_of_another_compile_is_reported(
     form: str,
     used: str,
     module: str | None,
@@ -110,7 +110,9 @@ def test_a_dump_of_another_compile_is_told(
     assert (found["groups"] is None) == (module is None)
 
 
-def test_text_says_it_in_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_page_has_the_facts_from_the_dump(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     log = tmp_path / "oom.txt"
     size = mebibytes(needed())
     text = NEW.format(used=size, capacity="1.00M", name="jit_wasteful_step")
@@ -124,7 +126,7 @@ def test_text_says_it_in_words(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert "not known: 0 modules of the dump may be that of the message" in capsys.readouterr().out
 
 
-def test_without_a_dump_nothing_is_said_of_one(
+def test_page_without_a_dump_has_no_facts_from_one(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     log = tmp_path / "oom.txt"

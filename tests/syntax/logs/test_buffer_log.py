@@ -1,4 +1,4 @@
-"""What XLA prints of buffers into logs, from text to model."""
+"""Buffer statistics and peak buffers in logs."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ REQUESTS = {
 
 
 @pytest.mark.parametrize(("before", "requested"), REQUESTS.values(), ids=REQUESTS)
-def test_what_was_asked_for_stands_before(before: str, requested: int | None) -> None:
+def test_requested_bytes_are_read_before_the_block(before: str, requested: int | None) -> None:
     assert parse_buffer_log(before + OOM).entries[0].requested_bytes == requested
 
 
@@ -141,7 +141,7 @@ def test_prefixes_of_a_log_are_cut() -> None:
     assert log.is_complete
 
 
-def test_lines_of_others_inside_a_block_are_gaps() -> None:
+def test_foreign_lines_inside_a_block_are_gaps() -> None:
     lines = OOM.split("\n")
     noisy = "\n".join([*lines[:4], "step 7", "loss 3", *lines[4:13], "step 8", *lines[13:]])
     log = parse_buffer_log(noisy)
@@ -156,7 +156,7 @@ def test_a_block_inside_a_string_is_read() -> None:
     assert log.entries[0].line == 2
 
 
-def test_a_truncated_block_keeps_what_is_there() -> None:
+def test_truncated_block_keeps_its_complete_lines() -> None:
     whole = parse_buffer_log(OOM).entries[0]
     for cut in range(60, len(OOM)):
         log = parse_buffer_log(OOM[:cut])

@@ -1,4 +1,4 @@
-"""Warnings of compilers in all their words, and the instructions of a dump that they speak of."""
+"""Compiler warnings in all wordings, and their instructions in a dump."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def one(text: str) -> CompilerWarning:
 
 
 @pytest.mark.parametrize("text", REMATERIALIZATIONS.values(), ids=REMATERIALIZATIONS)
-def test_full_rematerialization_is_read_in_all_words(text: str) -> None:
+def test_full_rematerialization_is_read_in_all_wordings(text: str) -> None:
     warning = one(f"x\nE0101 00:00:00.1 1 spmd_partitioner.cc:1] {text}\ny\n")
     assert warning.kind is WarningKind.FULL_REMATERIALIZATION
     assert warning.line == 2
@@ -153,7 +153,7 @@ def joined(text: str) -> list[tuple[object, ...]]:
     return [(j.module, j.stage, j.instructions, j.how, j.source) for j in joins]
 
 
-def test_warnings_are_joined_with_what_they_speak_of() -> None:
+def test_warnings_are_joined_with_their_instructions() -> None:
     first, second = joined(LOG)
     assert first == (
         "jit_reshape_across",
@@ -172,7 +172,7 @@ def test_bytes_of_the_whole_value_are_those_before_partitioning() -> None:
     assert warning_joins(parse_log(LOG).warnings, ()).joins[0].full_bytes is None
 
 
-def test_operation_that_the_dump_has_not_is_not_found() -> None:
+def test_operation_missing_in_the_dump_is_not_found() -> None:
     ((module, _, instructions, how, source),) = joined(REMATERIALIZATIONS["2024"])
     assert (module, instructions, how, source) == (None, (), "not found", "x.py:7")
 

@@ -1,4 +1,4 @@
-"""Meshes that programs print part by part: sizes, types, ids of devices."""
+"""Meshes printed in parts: sizes, types, ids of devices."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_other_dictionaries_are_no_mesh(text: str) -> None:
         (", types of (3, 4)", ()),
     ],
 )
-def test_types_of_the_axes_stand_on_the_line(words: str, types: tuple[str, ...]) -> None:
+def test_types_of_the_axes_are_read_from_the_same_line(words: str, types: tuple[str, ...]) -> None:
     mesh = one(f"mesh OrderedDict([('x', 4), ('y', 2)]){words}\n").mesh
     assert mesh is not None
     assert mesh.axis_types == types
@@ -142,7 +142,7 @@ def test_one_axis_of_devices_in_another_order() -> None:
     assert value.mesh.text == "x=4 [3,2,1,0]"
 
 
-def test_many_devices_are_told_in_part() -> None:
+def test_long_lists_of_devices_are_shortened() -> None:
     ids = " ".join(map(str, reversed(range(20))))
     value = one(f"Mesh('x': 20)\ndevices: [{ids}]\n")
     assert value.mesh is not None

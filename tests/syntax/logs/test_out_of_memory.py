@@ -1,4 +1,4 @@
-"""Messages of programs that ran out of memory, whole, cut, wrapped and among other lines."""
+"""Out-of-memory messages: complete, cut, wrapped and among other lines."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_every_wording_is_read(text: str, expected: dict[str, object]) -> None:
     assert parse_log(text, reader="grammar").compile_ooms == (message,)
 
 
-def test_one_allocation_larger_than_the_memory_tells_its_shape_and_purpose() -> None:
+def test_allocation_larger_than_the_memory_has_shape_and_purpose() -> None:
     text = (
         "x Allocation (size=4194304) would exceed memory (size=1048576) :: #allocation3 "
         "[shape = 'u8[4194304]{0}', space=smem, size = 0x400000, scoped, tag = 'prefetched "
@@ -143,7 +143,7 @@ def test_one_allocation_larger_than_the_memory_tells_its_shape_and_purpose() -> 
     assert message.capacity == size("1048576B")
 
 
-def test_allocations_without_sizes_and_numbers_are_told_apart() -> None:
+def test_allocations_without_sizes_and_numbers_are_separated() -> None:
     text = (
         "Ran out of memory in memory space vmem. It should not be possible to run out of vmem.\n\n"
         "Largest program allocations in vmem:\n\n"
@@ -175,7 +175,7 @@ PREFIXES = (
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_what_loggers_put_before_each_line_changes_nothing(prefix: str) -> None:
+def test_prefixes_of_loggers_change_nothing(prefix: str) -> None:
     log = parse_log(f"start\n{prefixed(prefix)}end\n")
     assert log.compile_ooms == parse_log(FIRST).compile_ooms
     assert log.gaps == ()
@@ -193,12 +193,12 @@ def test_message_in_a_string_of_json_is_read() -> None:
     assert log.compile_ooms[0].line == 2
 
 
-def test_message_whose_line_ends_got_lost_in_places_is_read() -> None:
+def test_message_with_missing_line_ends_is_read() -> None:
     glued = FIRST.replace("\n\nOutput size", "Output size").replace("\n\nProgram", "Program")
     assert parse_log(glued).compile_ooms == parse_log(FIRST).compile_ooms
 
 
-def test_lines_of_others_inside_are_gaps_with_their_place() -> None:
+def test_foreign_lines_inside_are_gaps_with_their_place() -> None:
     lines = FIRST.splitlines()
     place = next(k for k, line in enumerate(lines) if "Unpadded size" in line)
     lines.insert(place, "I0320 epoch 3, loss 2.5")
@@ -224,7 +224,7 @@ def test_damaged_section_is_a_gap_and_the_others_are_read() -> None:
 
 
 @pytest.mark.parametrize("cut", range(0, len(FIRST), 97))
-def test_message_cut_anywhere_gives_what_is_there_or_an_error(cut: int) -> None:
+def test_message_cut_anywhere_gives_its_beginning_or_an_error(cut: int) -> None:
     try:
         log = parse_log(FIRST[:cut])
     except hlo_lens.DumpSyntaxError:
@@ -428,7 +428,7 @@ def test_large_log_is_read_in_a_few_passes() -> None:
     assert isinstance(log.compile_ooms[0], CompileOutOfMemory)
 
 
-def test_stack_without_room_may_come_without_numbers() -> None:
+def test_stack_overflow_may_have_no_numbers() -> None:
     (message,) = parse_log(
         "RESOURCE_EXHAUSTED: Ran out of memory in memory space vmem while allocating on stack for "
         "%kernel.18 = bf16[2048,4096]{1,0:T(8,128)(2,1)} custom-call(...) ...\nnext line\n"
@@ -438,6 +438,6 @@ def test_stack_without_room_may_come_without_numbers() -> None:
     assert message.lines == 1
 
 
-def test_tensor_of_a_type_that_is_not_known_is_not_read() -> None:
+def test_tensor_of_unknown_type_is_not_read() -> None:
     with pytest.raises(DumpSyntaxError):
         parse_log("OOM when allocating tensor with shape[3] and type variant")

@@ -1,4 +1,4 @@
-"""Shardings, meshes, types and drawings that logs show as JAX prints them."""
+"""Shardings, meshes, types and drawings in logs, as JAX prints them."""
 
 from __future__ import annotations
 
@@ -188,13 +188,13 @@ def test_single_device_is_named() -> None:
         "ShapeDtypeStruct((2, 3), jnp.float32)",
     ],
 )
-def test_source_code_is_told_from_values(text: str) -> None:
+def test_source_code_is_no_value(text: str) -> None:
     with pytest.raises((CodeError, DumpSyntaxError)):
         parse_value(text)
     assert parse_log(f"x = {text}\ny: P('x',)\n").gaps == ()
 
 
-def test_spec_over_axes_that_the_mesh_has_not_has_no_sharding() -> None:
+def test_spec_with_axes_missing_in_the_mesh_has_no_sharding() -> None:
     value = one("NamedSharding(mesh=Mesh('x': 4), spec=P('z'))")
     assert value.sharding() is None
     assert one("NamedSharding(mesh=Mesh('x': 4), spec=P(UNCONSTRAINED))").sharding() is None
@@ -203,7 +203,7 @@ def test_spec_over_axes_that_the_mesh_has_not_has_no_sharding() -> None:
 # ---- logs --------------------------------------------------------------------------------------
 
 
-def test_values_are_found_anywhere_in_their_line_with_what_stands_before() -> None:
+def test_values_are_found_anywhere_in_a_line_with_the_text_before() -> None:
     log = shardings(
         "INFO a: NamedSharding(mesh=Mesh('x': 4), spec=P('x',)) and b = P(None, 'x'), "
         "then int8[16@x,8]\nmesh=Mesh('x': 4)\n"
@@ -229,7 +229,7 @@ def test_value_that_is_cut_off_is_a_gap() -> None:
     assert [gap.line for gap in log.gaps] == [2]
 
 
-def test_dumps_of_objects_are_passed_over_and_counted() -> None:
+def test_dumps_of_objects_are_skipped_and_counted() -> None:
     log = shardings(SAMPLE.read_text("utf-8"))
     assert (log.dumps, log.dump_lines) == (6, 24)
 
@@ -332,7 +332,7 @@ def test_drawing_in_colours_without_lines_is_read() -> None:
         "+---+\nnot a table\n+---+\n",
     ],
 )
-def test_what_is_no_drawing_is_passed_over(text: str) -> None:
+def test_other_boxes_are_skipped(text: str) -> None:
     assert shardings(f"P('x',)\n{text}").boxes == ()
 
 
@@ -367,7 +367,7 @@ def test_reading_boxes_is_the_inverse_of_drawing_them(case: tuple[HloSharding, S
 # ---- the trail ---------------------------------------------------------------------------------
 
 
-def test_trail_of_the_sample_is_what_its_callbacks_did() -> None:
+def test_trail_of_the_sample_has_the_calls_of_its_callbacks() -> None:
     trail = sharding_trail(shardings(SAMPLE.read_text("utf-8")))
     assert [(c.function, c.is_answer, c.times) for c in trail.calls] == [
         ("infer_sharding_from_operands", False, 4),
@@ -389,12 +389,12 @@ def test_drawings_of_the_sample_agree_with_its_shardings() -> None:
     assert all(drawing.agrees_with for drawing in drawn)
 
 
-def test_drawing_that_contradicts_the_shardings_agrees_with_none() -> None:
+def test_drawing_of_another_sharding_agrees_with_none() -> None:
     log = shardings(f"{SQUARE}s: NamedSharding(mesh=Mesh('x': 8), spec=P('x',))\n")
     assert drawn_shardings(log).drawings[0].agrees_with == ()
 
 
-def test_axis_of_size_one_changes_no_place() -> None:
+def test_axis_of_size_one_moves_no_element() -> None:
     text = (
         "f => result_sharding : NamedSharding(mesh=Mesh('x': 4, 'y': 1), spec=P('x', 'y'))\n"
         "g => result_sharding : NamedSharding(mesh=Mesh('x': 4, 'y': 1), spec=P('x', None))\n"
@@ -403,7 +403,7 @@ def test_axis_of_size_one_changes_no_place() -> None:
     assert change.places_alike is True
 
 
-def test_device_shape_that_contradicts_the_sharding_is_told() -> None:
+def test_device_shape_that_contradicts_the_sharding_is_reported() -> None:
     text = (
         "f => result_shape : ShapedArray(float32[20,16])\n"
         "f => result_sharding : NamedSharding(mesh=Mesh('x': 4), spec=P('x', None))\n"
@@ -464,7 +464,7 @@ SEEDS = corpus.SHARED / "seeds"
 
 
 @corpus.needs_corpus
-def test_seed_of_a_custom_partitioning_is_told_as_it_was() -> None:
+def test_seed_of_a_custom_partitioning_has_its_changes() -> None:
     (path,) = SEEDS.glob("000_*")
     log = parse_log(path.read_bytes(), path=str(path))
     found = log.shardings
