@@ -216,19 +216,20 @@ class _Context:
         """Return one collective with all that it means."""
         op = read.op
         instruction = op.instruction
+        name, computation = instruction.name, instruction.computation.name
         sizes = {len(group) for group in read.groups} if read.groups else set()
         group_size = next(iter(sizes)) if len(sizes) == 1 else None
         payload_bytes, element_type = self._payload(op, group_size)
         is_scattered = is_scattered_at_once(instruction)
         moved = self._moved(read, payload_bytes)
         axes = self._axes_of(read, meshes)
-        runs = self._calls.of(instruction.computation.name)
+        runs = self._calls.of(computation)
         overlap = self._overlap(op)
         origin = self._origins.of(op)
         return Collective(
-            name=instruction.name,
+            name=name,
             kind=op.kind,
-            computation=instruction.computation.name,
+            computation=computation,
             channel_id=read.channel_id,
             mode=None if read.mode is None else read.mode.value,
             groups=read.groups,
@@ -256,7 +257,7 @@ class _Context:
             is_host_transfer=read.is_host_transfer,
             crosses_slices=read.crosses_slices,
             performed_as="reduce-scatter" if is_scattered else read.slice_transfer,
-            started_by=None if op.start.name == instruction.name else op.start.name,
+            started_by=None if op.start is instruction else _other_name(op.start, name),
             ended_by=None if op.done is None else op.done.name,
             stack=origin.stack,
             near_op_name=origin.near_op_name,
@@ -311,6 +312,12 @@ class _Context:
         if not op.is_async:
             return EXPOSED
         return None if op.done is None else self._overlaps.between(op.start, op.done)
+
+
+def _other_name(instruction: HloInstruction, name: str) -> str | None:
+    """Return the name of an instruction, None if it is one that is known already."""
+    found = instruction.name
+    return None if found == name else found
 
 
 def _across_slices(kind: str, payload_bytes: int | None) -> Moved:

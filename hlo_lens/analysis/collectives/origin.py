@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.collectives.operations import CollectiveOp
     from hlo_lens.analysis.program.call_counts import CallCounts
     from hlo_lens.model.hlo.instruction import HloInstruction
-    from hlo_lens.model.hlo.metadata import OpMetadata
     from hlo_lens.model.hlo.module import HloModule
 
 _STEPS = 8
@@ -33,7 +32,7 @@ class Origin:
 
 
 class Origins:
-    """Finds the origins of a module's collectives; the text of a stack frame is made once.
+    """Finds the origins of a module's collectives; the text of each call stack is made once.
 
     Args:
         module: The module.
@@ -43,7 +42,7 @@ class Origins:
     def __init__(self, module: HloModule, calls: CallCounts) -> None:
         self._module = module
         self._calls = calls
-        self._frames: dict[int, str | None] = {}
+        self._stacks: dict[int, tuple[str, ...]] = {}
 
     def of(self, op: CollectiveOp) -> Origin:
         """Return the origin of a collective."""
@@ -60,22 +59,17 @@ class Origins:
             op_name=metadata.op_name,
             source_file=None if location is None else location.file,
             source_line=None if location is None else location.line,
-            stack=self._stack(metadata),
+            stack=self._stack(metadata.stack_frame_id or 0),
         )
 
-    def _stack(self, metadata: OpMetadata) -> tuple[str, ...]:
+    def _stack(self, frame: int) -> tuple[str, ...]:
         """Return a call stack as text, innermost first: ``file:line (function)``."""
-        tables, known = self._module.stack_frames, self._frames
-        chain = tables.chain(metadata.stack_frame_id or 0)
-        for frame in chain:
-            if frame in known:
-                continue
-            place = tables.location(frame)
-            text = None if place is None else str(place)
-            if place is not None and place.function:
-                text = f"{text} ({place.function})"
-            known[frame] = text
-        return tuple([text for frame in chain if (text := known[frame]) is not None])
+        if frame not in self._stacks:
+            places = self._module.stack_frames.stack(frame)
+            self._stacks[frame] = tuple(
+                f"{place} ({place.function})" if place.function else str(place) for place in places
+            )
+        return self._stacks[frame]
 
 
 def _near(start: HloInstruction) -> Origin:
