@@ -116,7 +116,7 @@ class ModuleAnalysis:
         """Name, size and coverage."""
         from hlo_lens.analysis.program.summary import summary
 
-        return summary(self.table, with_operands=not self._is_quick)
+        return summary(self.table, backend=self.backend, with_operands=not self._is_quick)
 
     @cached_property
     def signature(self) -> EntrySignature:

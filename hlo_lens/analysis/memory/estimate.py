@@ -38,7 +38,7 @@ from hlo_lens.analysis.memory.layout import (
     LaidValue,
     MemoryLayout,
 )
-from hlo_lens.analysis.program.summary import backend_of_text
+from hlo_lens.analysis.program.backend import backend_of_text
 from hlo_lens.analysis.program.undefined_names import undefined_names
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 

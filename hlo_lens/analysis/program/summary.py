@@ -3,12 +3,6 @@
 Coverage is the number of instructions that were read, divided by that number plus the lines that
 could not be read; a gap over many lines counts as many. An input without either has coverage 1.
 Lines of a log around the computations are counted separately.
-
-The text does not name its backend. Evidence: TPU layouts have tiles (``T(8,128)``), GPU and CPU
-instructions have backend_config keys and custom-call targets of their own. Unoptimized text has
-none of these, and small optimized CPU text may have none. Marks are searched in the header and in
-`_SAMPLES` evenly spread instructions. Source: XLA's backend_configs.proto files, and dumps of
-jaxlib 0.4.13 to 0.12.0.
 """
 
 from __future__ import annotations
@@ -18,49 +12,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.program.undefined_names import undefined_names
 from hlo_lens.analysis.result import Column, Result, Row, Unit
-from hlo_lens.model.hlo.columns import END, SHAPE
 from hlo_lens.model.hlo.query import evident_partitions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.text.errors import Gap
 
-_SAMPLES = 4096
-_TOGETHER = 256
-
 _QUICKLY_CHECKED = 20_000
 """Most instructions of a module whose operands are always looked up."""
-
-_MARKS = {
-    "tpu": (
-        "{1,0:T(",
-        "{0:T(",
-        "[]{:T(",
-        '"aliasing_operands":{',
-        '"scoped_memory_configs":[',
-        'custom_call_target="AsyncCollectiveStart"',
-        'custom_call_target="tpu_custom_call"',
-    ),
-    "gpu": (
-        '"operation_queue_id":',
-        '"fusion_backend_config":{',
-        '"collective_backend_config":{',
-        '"device_type":"DEVICE_TYPE_',
-        '"gemm_backend_config":{',
-        'custom_call_target="__cu',
-        'custom_call_target="__triton',
-    ),
-    "cpu": (
-        '"outer_dimension_partitions":[',
-        '"fusion_config":{"kind":"__',
-        'custom_call_target="__onednn',
-        'custom_call_target="__xla_cpu',
-    ),
-}
-"""Texts printed by one backend only; before mid-2023 the quotes in them were escaped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +31,7 @@ class Summary(Result):
 
     Attributes:
         name: Name in the header; empty without a header.
-        backend: ``cpu``, ``gpu``, ``tpu``, or None if the text does not show it.
+        backend: ``cpu``, ``gpu``, ``tpu``, or None if unknown.
         is_scheduled: Whether instructions are in execution order.
         num_partitions: Devices over which one replica is divided.
         evident_partitions: The same, or that of the entry's shardings if not printed; None if
@@ -127,18 +89,21 @@ class Summary(Result):
         yield "undefined", len(self.undefined)
 
 
-def summary(table: InstructionTable, *, with_operands: bool = False) -> Summary:
+def summary(
+    table: InstructionTable, *, backend: str | None, with_operands: bool = False
+) -> Summary:
     """Return the facts of a module.
 
     Args:
         table: The module's instructions.
+        backend: Its backend, None if unknown.
         with_operands: Whether to look up undefined operands in a module of any size.
     """
     module = table.module
     with_operands = with_operands or module.instruction_count <= _QUICKLY_CHECKED
     return Summary(
         name=module.name,
-        backend=backend_of_text(module, table.producers),
+        backend=backend,
         is_scheduled=module.is_scheduled,
         num_partitions=module.num_partitions,
         evident_partitions=evident_partitions(table),
@@ -173,20 +138,3 @@ def coverage(instructions: int, gap_lines: int) -> float:
 
 def _gap_lines(gaps: tuple[Gap, ...]) -> int:
     return sum(gap.lines for gap in gaps)
-
-
-def backend_of_text(module: HloModule, rows: Sequence[int]) -> str | None:
-    """Return the only backend whose marks are in the header or in some of these rows."""
-    if any(":T(" in value for value in module.header.values()):
-        return "tpu"
-    step = len(rows) // _SAMPLES + 1
-    columns = module.columns
-    sample = rows[::step]
-    found: set[str] = set()
-    for first in range(0, len(sample), _TOGETHER):
-        texts = [columns.text(row, SHAPE, END) for row in sample[first : first + _TOGETHER]]
-        whole = "\n".join(texts).replace('\\"', '"')
-        for backend, marks in _MARKS.items():
-            if backend not in found and any(mark in whole for mark in marks):
-                found.add(backend)
-    return next((backend for backend in _MARKS if backend in found), None)

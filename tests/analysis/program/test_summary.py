@@ -7,13 +7,13 @@ import pytest
 import hlo_lens
 from hlo_lens.analysis.program.summary import coverage, coverage_of, summary
 from hlo_lens.model.hlo.query import tabulate
-from tests.analysis.texts import LOOP, entry_of, table_of
+from tests.analysis.texts import LOOP, table_of
 
 
 def test_facts_are_those_of_header_and_text() -> None:
-    assert {str(row[0]): row[1] for row in summary(table_of(LOOP)).rows()} == {
+    assert {str(row[0]): row[1] for row in summary(table_of(LOOP), backend="cpu").rows()} == {
         "name": "jit_step",
-        "backend": None,
+        "backend": "cpu",
         "is_scheduled": True,
         "num_partitions": 4,
         "evident_partitions": 4,
@@ -30,32 +30,6 @@ def test_facts_are_those_of_header_and_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "backend"),
-    [
-        ("ROOT x = f32[8,128]{1,0:T(8,128)} parameter(0)", "tpu"),
-        (
-            'ROOT x = f32[8] iota(), iota_dimension=0, backend_config={"operation_queue_id":"0"}',
-            "gpu",
-        ),
-        (
-            "ROOT x = f32[8] iota(), iota_dimension=0, "
-            'backend_config="{\\"operation_queue_id\\":0}"',
-            "gpu",
-        ),
-        ('ROOT x = f32[8] custom-call(), custom_call_target="__cublas$gemm"', "gpu"),
-        (
-            "ROOT x = f32[8] iota(), iota_dimension=0, "
-            'backend_config={"outer_dimension_partitions":["2"]}',
-            "cpu",
-        ),
-        ("ROOT x = f32[8] parameter(0)", None),
-    ],
-)
-def test_backend_is_found_in_the_text(line: str, backend: str | None) -> None:
-    assert summary(entry_of(line)).backend == backend
-
-
-@pytest.mark.parametrize(
     ("instructions", "gap_lines", "share"), [(0, 0, 1), (0, 3, 0), (3, 1, 0.75), (5, 0, 1)]
 )
 def test_coverage_counts_unread_lines(instructions: int, gap_lines: int, share: float) -> None:
@@ -66,6 +40,6 @@ def test_gaps_lower_coverage() -> None:
     module = hlo_lens.parse_hlo(
         "HloModule m\nENTRY e {\n  x = f32[2 parameter(0)\n  y = f32[] iota()\n}"
     )
-    facts = summary(tabulate(module))
+    facts = summary(tabulate(module), backend=None)
     assert (facts.instructions, facts.gaps) == (1, 1)
     assert facts.coverage == coverage_of(module, module.gaps) == 1 / (1 + facts.gap_lines)
