@@ -1,6 +1,6 @@
-"""Every error that bad input can cause, and how each one is shown.
+"""Errors for bad input, and their form in messages.
 
-House form: ``file:line:column: error: message``, then the line, then carets under the place.
+Form: ``file:line:column: error: message``, then the line, then carets under the place.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from hlo_lens.text.source import Source, Span
 
 SHOWN_GAPS = 20
-"""How many gaps one error text shows; the rest is counted."""
+"""Most gaps listed in one error; the rest is counted."""
 
 _WINDOW = 96
-"""Longest excerpt of a line, in characters; a longer line is shown as a window around the place."""
+"""Most characters of an excerpt; a longer line is shortened to a window around the place."""
 
 
 class HloLensError(Exception):
@@ -37,7 +37,7 @@ class UnreadableError(HloLensError):
 
 
 class UsageError(HloLensError):
-    """What was asked for cannot be asked for."""
+    """The request is not valid."""
 
     exit_code: ClassVar[int] = 2
 
@@ -47,19 +47,19 @@ class DumpMismatchError(HloLensError):
 
 
 class MissingDumpError(HloLensError):
-    """A file is needed that is not there; the message names the XLA flag that writes it."""
+    """A required file is missing; the message names the XLA flag that writes it."""
 
     exit_code: ClassVar[int] = 3
 
 
 class MissingPackageError(HloLensError):
-    """A package is needed that is not installed; the message says how to install it."""
+    """A required package is not installed; the message says how to install it."""
 
     exit_code: ClassVar[int] = 3
 
 
 class UnknownNameError(HloLensError):
-    """A name was asked for that the module does not have; the message names the nearest ones."""
+    """The module does not have the requested name; the message lists the nearest names."""
 
     exit_code: ClassVar[int] = 2
 
@@ -71,7 +71,7 @@ class BrokenInstallError(HloLensError):
 
 
 class DumpSyntaxError(HloLensError):
-    """The text is not what its format says.
+    """The text does not have the syntax of its format.
 
     Attributes:
         message: What was expected and what was found, without place.
@@ -112,14 +112,14 @@ class DumpSyntaxError(HloLensError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """A part of the input that was not understood.
+    """A part of the input that could not be read.
 
     Attributes:
         path: Name of the file, or ``<text>``.
         line: 1-based line where it begins.
         column: 1-based column of the place that could not be read.
         message: What was expected and what was found.
-        lines: How many lines of the input the gap covers, at least 1.
+        lines: Number of lines that the gap covers, at least 1.
         excerpt: The line, or a window of it, with a caret under the place.
     """
 
@@ -145,7 +145,7 @@ class Gap:
 
     @classmethod
     def of(cls, error: DumpSyntaxError, lines: int = 1) -> Gap:
-        """Return the gap where an error was found, of so many lines."""
+        """Return the gap for an error, covering a number of lines."""
         return cls(
             path=error.path,
             line=error.line,
@@ -184,14 +184,14 @@ def show_excerpt(source: Source, span: Span) -> str:
 
 
 def _printable(text: str) -> str:
-    """Return a text with a mark for each character that a terminal would not show."""
+    """Return a text with a mark for each character that a terminal does not show."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def show_gaps(gaps: Sequence[Gap], *, shown: int = SHOWN_GAPS) -> str:
-    """Return the first gaps in house form and how many more there are."""
+    """Return the first gaps as error messages, and the number of further ones."""
     texts = [str(gap) for gap in gaps[:shown]]
     if len(gaps) > shown:
         texts.append(f"[{len(gaps) - shown} more]")

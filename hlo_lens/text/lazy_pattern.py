@@ -1,7 +1,7 @@
-"""Regular expressions that are compiled when they are first used.
+"""Regular expressions compiled on first use.
 
-The patterns of HLO text are long: to compile all of them takes 40 ms and 2 MB, and a dump as XLA
-prints it needs a third of them.
+The patterns of HLO text are long: compiling all of them takes 40 ms and 2 MB, and a normal dump
+needs a third of them.
 """
 
 from __future__ import annotations

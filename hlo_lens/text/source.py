@@ -1,8 +1,8 @@
-"""A text and places in it.
+"""Source texts, their positions, and the parts that were cut out of them.
 
-A `Source` holds the text that is parsed. Where the file had bytes that are not part of its format
-(a byte order mark, terminal colours, log prefixes, carriage returns), they are cut out and the cuts
-remembered, so that every line and column still is that of the file.
+A `Source` has the text to be parsed. Parts of the file that do not belong to its format (a byte
+order mark, terminal colours, log prefixes, carriage returns) are cut out and the cuts are recorded,
+so that all lines and columns in messages are those of the file.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ _LOG_PREFIX_HINT = re.compile(
     re.MULTILINE,
 )
 _HINT_LENGTH = 1 << 16
-"""How far `clean` looks for log prefixes; whoever finds lines he cannot read looks further."""
+"""Characters in which `clean` looks for log prefixes; readers of logs look further."""
 
 _GROWTH = 1 << 18
-"""By how many characters a text grows at least; a long one by a 32nd of its length.
+"""Least growth of a text in characters; long texts grow by a 32nd of their length.
 
-Where the interpreter copies it to grow, that is not often.
+So the interpreter seldom copies a growing text.
 """
 
 _SHIFT = 5
 """Binary logarithm of that 32."""
 
 _PIECES = 4096
-"""How many pieces of a text that is cut are held before they are joined."""
+"""Pieces of a text that are collected before they are joined."""
 
 _ASTRAL = re.compile(rb"[\xf0-\xf7][\x80-\xbf]{3}")
 
@@ -68,31 +68,31 @@ class Span:
 
 @dataclass(slots=True)
 class Cuts:
-    """Where parts of a file were cut out of its text: a log has one cut a line, so 16 bytes each.
+    """Positions where parts of a file were cut out of its text, stored in 16 bytes each.
 
     Attributes:
         offsets: Offsets in the text, ascending.
-        lengths: How many characters were cut there.
+        lengths: Number of characters cut at each.
     """
 
     offsets: array[int] = field(default_factory=lambda: array("Q"))
     lengths: array[int] = field(default_factory=lambda: array("Q"))
 
     def add(self, offset: int, length: int) -> None:
-        """Note a cut behind all others."""
+        """Add a cut after all others."""
         self.offsets.append(offset)
         self.lengths.append(length)
 
 
 @dataclass(slots=True)
 class Source:
-    r"""A text to be parsed, its name, and where parts of the file were cut out of it.
+    r"""A text to be parsed, its name, and the cuts that were made in it.
 
     Attributes:
         text: The text, with line ends as ``\n``.
         path: Name for messages.
-        cuts: Where something was cut.
-        is_cut: Whether the file is known to end too early, as a compressed file can tell.
+        cuts: Cuts in the text.
+        is_cut: Whether the file is known to end too early (compressed files show this).
     """
 
     text: str
@@ -110,7 +110,7 @@ class Source:
     def line_column(self, offset: int) -> tuple[int, int]:
         """Return the 1-based line and column of an offset, as they are in the file.
 
-        Places asked for in ascending order cost one pass over the text in all.
+        Queries in ascending order cost one pass over the text in total.
         """
         known, line = self._mark
         if offset < known:
@@ -124,7 +124,7 @@ class Source:
 
 
 def decode(data: bytes) -> str:
-    r"""Return the text of dump bytes: UTF-8 (or UTF-16 by its mark), never failing.
+    r"""Return the text of a dump's bytes: UTF-8, or UTF-16 by its mark; never fails.
 
     Bytes that are not UTF-8 become the four characters of their C escape, ``\xff``, which is what
     XLA's own printer would have written inside a string. Characters beyond the 16-bit plane become
@@ -139,10 +139,10 @@ def decode(data: bytes) -> str:
 
 
 def decode_pieces(pieces: Iterable[bytes]) -> str:
-    """Return the text of bytes that come in pieces, as `decode` does.
+    """Return the text of bytes that arrive in pieces, decoded as by `decode`.
 
-    Of ASCII, which almost all dumps are, no more is held beside the text than what it grows by: it
-    grows in place, because nothing else refers to it.
+    ASCII text, as in almost all dumps, grows in place, since nothing else refers to it: only its
+    growth needs more memory.
     """
     text = ""
     waiting = bytearray()
@@ -161,7 +161,7 @@ def decode_pieces(pieces: Iterable[bytes]) -> str:
 
 
 def clean(text: str, path: str = "<text>") -> Source:
-    r"""Return the source for a text: line ends made ``\n``, marks, colours and log prefixes cut."""
+    """Return the source of a text: LF line ends; marks, colours and log prefixes are cut."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     patterns = []
@@ -179,7 +179,7 @@ def clean(text: str, path: str = "<text>") -> Source:
 
 
 def cut_log_prefixes(source: Source) -> Source | None:
-    """Return a source without the prefixes that loggers put before each line; None without any."""
+    """Return a source without the prefixes of loggers; None if it has none."""
     if _LOG_PREFIX_HINT.search(source.text) is None:
         return None
     text, cuts = _cut(_LOG_PREFIX, source.text, source.cuts)
@@ -187,9 +187,9 @@ def cut_log_prefixes(source: Source) -> Source | None:
 
 
 def _cut(pattern: re.Pattern[str], text: str, cuts: Cuts) -> tuple[str, Cuts]:
-    """Return a text without all matches, and where they were beside earlier cuts.
+    """Return a text without all matches, and the cuts in addition to earlier ones.
 
-    Of ASCII, no more is held beside the two texts than a 32nd of one, and sixteen bytes a cut.
+    For ASCII it needs memory for both texts, a 32nd of one, and 16 bytes for each cut.
     """
     kept = ""
     chunks: list[str] = []
@@ -222,7 +222,7 @@ def _cut(pattern: re.Pattern[str], text: str, cuts: Cuts) -> tuple[str, Cuts]:
 
 
 def _merged(earlier: Cuts, later: Cuts) -> Cuts:
-    """Return earlier cuts with later ones; all offsets are those of the text after both."""
+    """Return earlier and later cuts combined; all offsets are those of the final text."""
     merged = Cuts()
     taken = index = place = 0
     for offset, length in zip(earlier.offsets, earlier.lengths, strict=True):
