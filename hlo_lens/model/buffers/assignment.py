@@ -166,7 +166,7 @@ class BufferAllocation:
 
     @property
     def line(self) -> int:
-        """1-based line of the file where it stands."""
+        """1-based line in the file."""
         return self._columns.line(self._row, NUMBER)
 
 
@@ -181,8 +181,8 @@ class BufferAssignment:
         reused_rows: Row of an allocation to the rows of those values.
         other: Row of an allocation to the words of it that are not known.
         values: The used values, where the same text holds them or they were added; or None.
-        gaps: What could not be read, in text order, used values of the same text included.
-        is_complete: Whether nothing of it is known to be missing: header and last line are
+        gaps: Parts that could not be read, in text order, used values of the same text included.
+        is_complete: Whether no part is known to be missing: header and last line are
             there, no line of it was refused, sizes sum to the printed total where there is one.
         start: Offset in the text where it begins.
     """

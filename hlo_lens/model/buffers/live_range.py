@@ -87,7 +87,7 @@ class PeakValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackTraceNode:
-    """A computation, an operation or a value in the tree of what is alive at the peak.
+    """A computation, an operation or a value in the tree of values alive at the peak.
 
     Attributes:
         name: As printed: a computation, an op_name or a key of it.
@@ -201,8 +201,8 @@ class HloLiveRange:
             so the true peak is often elsewhere. None where there is none.
         is_peak_undetermined: Whether XLA says that it could not tell (dynamic shapes).
         stack_trace_bytes: Bytes at the peak as the tree's title has them; None without a tree.
-        gaps: What could not be read, in text order.
-        is_complete: Whether nothing of it is known to be missing.
+        gaps: Parts that could not be read, in text order.
+        is_complete: Whether no part is known to be missing.
         start: Offset in the text where it begins.
     """
 

@@ -135,8 +135,8 @@ class MemoryUsageReport:
         hidden_allocations: How many of them XLA left out because they are small.
         hidden_percent: Less than this share of the total is in them; None where none are hidden.
         allocations: All allocations with what lies in them; only in that form.
-        gaps: What could not be read, in text order.
-        is_complete: Whether nothing of it is known to be missing.
+        gaps: Parts that could not be read, in text order.
+        is_complete: Whether no part is known to be missing.
         start: Offset in the text where it begins.
         path: Name of the file that it was read from.
     """

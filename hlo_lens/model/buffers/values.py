@@ -140,7 +140,7 @@ class _Value:
 
     @property
     def line(self) -> int:
-        """1-based line of the file where it stands."""
+        """1-based line in the file."""
         return self._columns.line(self._row, ID)
 
 
@@ -258,8 +258,8 @@ class BufferValues(Sequence[HloValue]):
         total_bytes: Sum of the sizes of all allocations, all memory spaces, as printed; or None.
         total_text: The same as printed for people: ``30.2KiB``.
         lists: Positions and uses of the rows that only the grammar could read.
-        gaps: What could not be read, in text order.
-        is_complete: Whether nothing of it is known to be missing.
+        gaps: Parts that could not be read, in text order.
+        is_complete: Whether no part is known to be missing.
         start: Offset in the text where it begins.
     """
 

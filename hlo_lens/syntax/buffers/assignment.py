@@ -28,7 +28,7 @@ def parse_buffer_assignment(
 ) -> BufferAssignment:
     """Return the allocations that a text prints, with the used values if it holds them too.
 
-    What could not be read is in its ``gaps``. A live range in the same text is left to
+    Unread parts are listed in its ``gaps``. A live range in the same text is left to
     `parse_live_range`. Of several assignments the first is returned, and a gap says where the
     second begins.
 

@@ -67,7 +67,7 @@ NAMES: Mapping[str, str] = {
     "OPERAND": "'operand'",
     "FROM": "'from instruction:'",
 }
-"""What users call the terminals."""
+"""Names of the terminals for users."""
 
 UNKNOWN_SHAPE = "<unknown shape>"
 FROM_INSTRUCTION = "from instruction:"
@@ -118,23 +118,23 @@ class ReadUsedValue:
 
 
 class Places:
-    """Reads the places of things from trees.
+    """Converts trees of the grammar to places in the text.
 
     Args:
-        offset: Where in the source the part begins that was parsed.
+        offset: Offset in the source of the part that was parsed.
     """
 
     def __init__(self, offset: int) -> None:
         self._offset = offset
 
     def start(self, node: object) -> int:
-        """Return where a token or a rule begins in the source."""
+        """Return the start of a token or a rule in the source."""
         if isinstance(node, Token):
             return self._offset + (node.start_pos or 0)
         return self._offset + cast("Node", node).meta.start_pos
 
     def end(self, node: object) -> int:
-        """Return where it ends."""
+        """Return the end of a token or a rule in the source."""
         if isinstance(node, Token):
             return self._offset + (node.end_pos or 0)
         return self._offset + cast("Node", node).meta.end_pos

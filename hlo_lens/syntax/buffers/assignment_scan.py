@@ -43,13 +43,13 @@ _OLD_REPORT = re.compile(r"Total bytes used: [^\n]*+\s++Allocations sorted by si
 _OTHERS = header_of_others(DumpKind.BUFFER_ASSIGNMENT, DumpKind.BUFFER_VALUES)
 
 _OWN = re.compile(r"\n(?=BufferAssignment:|Total bytes used: |Used values:|\*\*\* (?:Begin|End) )")
-"""Where, after text of another dump, a line begins that may be ours."""
+"""Line ends after which this reader resumes behind the text of another dump."""
 
 _RESUME = re.compile(
     r"\n(?=[ \t]*+(?:allocation \d|value: <|<\d++ |reused by |BufferAssignment:|Total bytes used"
     r"|Used values:|HloLiveRange |HloModule |Memory Space: |\*\*\* ))"
 )
-"""Where reading can begin anew after text that could not be read."""
+"""Line ends after which reading resumes behind unreadable text."""
 
 _LIKE = re.compile(
     r"[ \t]*+(?:(allocation[ \t]++\d)|(value[ \t]*+:)|(<[ \t]*+\d)|(Total bytes used))"

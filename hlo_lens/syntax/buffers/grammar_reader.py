@@ -18,7 +18,7 @@ from hlo_lens.text.source import Source
 GRAMMARS = (*assignment_grammar.GRAMMARS, "live_range", "buffer_dump")
 
 NAMES = {**assignment_grammar.NAMES, **live_range_grammar.NAMES}
-"""What users call the terminals."""
+"""Names of the terminals for users."""
 
 
 def read_buffer_dump(source: Source) -> tuple[BufferParts, LiveRangeParts]:
@@ -122,7 +122,7 @@ class _Lines(Transformer[Token, Any]):
         self.range_parts.open(0).is_peak_undetermined = True
 
     def stack_node(self, children: list[Token]) -> None:
-        """Add a line of the tree of what is alive at the peak."""
+        """Add a line of the tree of values alive at the peak."""
         text = self.range_parts.text
         start = text.index("\n", children[0].start_pos) + 1
         match = patterns.STACK_NODE.match(text, start)

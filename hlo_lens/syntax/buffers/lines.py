@@ -118,7 +118,7 @@ class LineScan:
         return len(self.text) if match is None else match.end()
 
     def add_gap(self, start: int, end: int, message: str, lines: int = 1) -> None:
-        """Note a gap for what stands between two offsets."""
+        """Note a gap for the text between two offsets."""
         if len(self.gaps) >= _MOST_GAPS:
             self._count_further(lines)
             return

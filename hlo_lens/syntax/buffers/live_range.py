@@ -28,7 +28,7 @@ def parse_live_range(
 ) -> HloLiveRange:
     """Return the live range that a text prints: alone, after a BufferAssignment, or in a log.
 
-    What could not be read is in its ``gaps``. Of several the first is returned, and a gap says
+    Unread parts are listed in its ``gaps``. Of several the first is returned, and a gap says
     where the second begins.
 
     Args:

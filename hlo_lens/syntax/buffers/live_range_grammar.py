@@ -31,7 +31,7 @@ NAMES: Mapping[str, str] = {
     "STACK_TRACE": "'Stack trace breakdown for peak usage:'",
     "STACK_NODE": "a line of the stack trace",
 }
-"""What users call the terminals."""
+"""Names of the terminals for users."""
 
 
 @functools.cache

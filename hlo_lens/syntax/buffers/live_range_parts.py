@@ -75,7 +75,7 @@ class LiveRangeParts(LineScan):
         return current.stack_trace_bytes is None or _is_whole_tree(current)
 
     def add_node(self, match: re.Match[str]) -> None:
-        """Add a line of the tree of what is alive at the peak."""
+        """Add a line of the tree of values alive at the peak."""
         columns = self.columns
         columns.node_depths.append(0 if match[1] is None else max(1, len(match[1]) // 4))
         columns.node_names.append(match.start(2))

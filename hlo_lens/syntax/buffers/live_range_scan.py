@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _OTHERS = header_of_others(DumpKind.LIVE_RANGE)
 _HEADER = re.compile(r"\n(?=HloLiveRange |  InstructionSequence:|\*\*\* (?:Begin|End) )")
-"""Where, after text of another dump, a line begins that may be ours."""
+"""Line ends after which this reader resumes behind the text of another dump."""
 
 _RESUME = re.compile(
     r"\n(?=[ \t]*+(?:HloLiveRange |InstructionSequence:|BufferLiveRange:|Live ranges at \d"
@@ -31,7 +31,7 @@ _RESUME = re.compile(
     r"|[│├└|+`]|BufferAssignment:|Total bytes used|Used values:|HloModule |Memory Space: |\*\*\* )"
     r"|[^\n]* bytes\)(?:\n|\Z))"
 )
-"""Where reading can begin anew after text that could not be read."""
+"""Line ends after which reading resumes behind unreadable text."""
 
 _LIKE = re.compile(
     r"[ \t]*+(?:(\d++[ \t]*+:)|([^\s:{]++[ \t]*+\{[^\n]*\}[ \t]*+:[ \t]*+\d++[ \t]*+-)"

@@ -24,7 +24,7 @@ def parse_memory_usage_report(
 ) -> MemoryUsageReport:
     """Return the report that a text prints, of either form.
 
-    What could not be read is in its ``gaps``. Of several the first is returned, and a gap says
+    Unread parts are listed in its ``gaps``. Of several the first is returned, and a gap says
     where the second begins.
 
     Args:

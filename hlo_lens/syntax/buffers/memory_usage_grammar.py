@@ -51,7 +51,7 @@ NAMES: Mapping[str, str] = {
     "SORTED": "'Allocations sorted by size:'",
     "SORTED_WITH_VALUES": "'Allocations sorted by size with their values:'",
 }
-"""What users call the terminals."""
+"""Names of the terminals for users."""
 
 
 @functools.cache

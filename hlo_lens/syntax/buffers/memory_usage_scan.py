@@ -45,7 +45,7 @@ _OTHERS = header_of_others(DumpKind.MEMORY_USAGE_REPORT, DumpKind.BUFFER_VALUES)
 _OWN = re.compile(
     r"\n(?=Memory Space: |Total bytes used: [^\n]*\n\s*Allocations sorted|\*\*\* (?:Begin|End) )"
 )
-"""Where, after text of another dump, a line begins that may be ours."""
+"""Line ends after which this reader resumes behind the text of another dump."""
 
 _LIKE_ROW = re.compile(rf"[ \t]*+(?:{patterns.HUMAN})[ \t]*+\(")
 _RESUME = re.compile(
@@ -53,7 +53,7 @@ _RESUME = re.compile(
     rf"|The rest|allocation \d|(?:{patterns.HUMAN})\(|BufferAssignment:|Used values:"
     r"|HloLiveRange |HloModule |\*\*\* ))"
 )
-"""Where reading can begin anew after text that could not be read."""
+"""Line ends after which reading resumes behind unreadable text."""
 
 _EXPECTED = "a line of a memory-usage report"
 

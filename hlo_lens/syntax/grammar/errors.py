@@ -1,4 +1,4 @@
-"""Parsing with an embedded transformer, and Lark's exceptions as ours."""
+"""Parsing with an embedded transformer, and conversion of Lark's exceptions to ours."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hlo_lens.text.source import Source
 
 SHOWN_ALTERNATIVES = 4
-"""How many alternatives one message names."""
+"""Number of alternatives that a message lists."""
 
 COMMON_NAMES = {
     "COMMA": "','",
@@ -41,7 +41,7 @@ COMMON_NAMES = {
     "BOOL": "true or false",
     "$END": "the end of the text",
 }
-"""What users call the terminals of hlo_tokens and the punctuation of every grammar."""
+"""Names for users of the terminals of hlo_tokens and of punctuation."""
 
 _FOUND = re.compile(r"-?[\w.]+|\S")
 _LONGEST_FOUND = 32
@@ -50,13 +50,13 @@ _LONGEST_FOUND = 32
 def parse_with(
     parser: Lark, source: Source, names: Mapping[str, str], *, start: str | None = None
 ) -> object:
-    """Return what a parser with an embedded transformer makes of a text.
+    """Parse a text with a parser that has an embedded transformer, and return its result.
 
     Args:
         parser: Parser from `build_parser`.
-        source: The text; places in errors are places in it.
-        names: What users call the terminals, on top of `COMMON_NAMES`.
-        start: Start rule, where the parser has several.
+        source: The text; errors have places in it.
+        names: Names of the terminals for users, in addition to `COMMON_NAMES`.
+        start: Start rule, if the parser has several.
 
     Raises:
         DumpSyntaxError: If the text is not of this form.
@@ -77,14 +77,14 @@ def syntax_error(
     offset: int = 0,
     end: int | None = None,
 ) -> DumpSyntaxError:
-    """Return Lark's exception as ours: what was expected, what was found, and where.
+    """Return the error for an exception of Lark: expected, found, and the place.
 
     Args:
-        error: What Lark raised.
-        source: Text that the places refer to.
-        names: Terminal name to the user's words; those named first are shown first.
-        offset: Where in the source the text that was parsed begins.
-        end: Where it ends; None for the end of the source.
+        error: The exception of Lark.
+        source: Text in which the error has its place.
+        names: Terminal to its name for users; the first ones are listed first.
+        offset: Offset in the source of the text that was parsed.
+        end: Offset of its end; None for the end of the source.
     """
     last = len(source.text) if end is None else end
     while last > offset and source.text[last - 1].isspace():
@@ -110,10 +110,10 @@ def _position(error: UnexpectedInput, length: int) -> int:
 
 
 def _expected(error: UnexpectedInput) -> set[str]:
-    """Return the terminals that may stand at the place of an error.
+    """Return the terminals that are allowed at the place of an error.
 
-    What Lark names itself also holds tokens that only fit elsewhere (LALR merges contexts), so each
-    one is tried. Nothing is left where the text is complete and goes on.
+    Lark's own list also has terminals of other contexts (LALR merges contexts), so each is tried.
+    None is allowed where the text is complete but continues.
     """
     parser: InteractiveParser | None = getattr(error, "interactive_parser", None)
     accepted: set[str] = parser.accepts() if parser else set()  # type: ignore[no-untyped-call]
@@ -121,7 +121,7 @@ def _expected(error: UnexpectedInput) -> set[str]:
 
 
 def _alternatives(terminals: set[str], names: Mapping[str, str]) -> str:
-    """Return the terminals in the user's words, joined by commas and "or"."""
+    """Return the names of terminals for users, joined by commas and "or"."""
     ranks = {name: rank for rank, name in enumerate((*names, *COMMON_NAMES))}
     ordered = sorted(terminals, key=lambda name: (ranks.get(name, len(ranks)), name))
     words = list(dict.fromkeys(_word(name, names) for name in ordered))
@@ -130,6 +130,6 @@ def _alternatives(terminals: set[str], names: Mapping[str, str]) -> str:
 
 
 def _word(terminal: str, names: Mapping[str, str]) -> str:
-    """Return what users call a terminal."""
+    """Return the name of a terminal for users."""
     word = names.get(terminal) or COMMON_NAMES.get(terminal)
     return word or terminal.lower().replace("_", " ")

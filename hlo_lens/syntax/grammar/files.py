@@ -1,7 +1,7 @@
 """Find the grammar files, join them and build parsers, once each.
 
-Grammars do not import one another (terminals reached through an import are renamed, and callbacks
-for them stop in silence); a parser is built from the joined text of the files it needs.
+Grammars do not import each other (imported terminals are renamed, and their callbacks are silently
+not called); a parser is built from the joined text of the files it needs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @functools.cache
 def grammar_folder() -> Traversable | Path:
-    """Return the folder of the grammars: the installed copy, else that of the checkout."""
+    """Return the folder of the grammars: the installed copy, else the one in the checkout."""
     shipped = files("hlo_lens") / "_grammars"
     if shipped.is_dir():
         return shipped
@@ -51,7 +51,7 @@ def build_parser(
     """Return an LALR parser with a contextual lexer for the joined grammar files.
 
     Args:
-        names: Grammar files without ``.lark``, in the order in which their head comments ask.
+        names: Grammar files without ``.lark``, each after the files that its head comment needs.
         start: Start rule, or several.
         transformer: Applied while parsing, so that no tree is kept.
         has_positions: Whether trees have the positions of their text.

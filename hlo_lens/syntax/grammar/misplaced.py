@@ -1,7 +1,6 @@
-"""What readers of small texts share: numbers, and the error of what is well formed but wrong.
+"""Numbers in small texts, and the error for text that is well formed but wrong.
 
-None of it needs Lark: it serves the readers by regular expressions, which leave what they do not
-take to the grammar, and the transformers of the grammars alike.
+Readers by regular expressions and transformers of the grammars both use it; it needs no Lark.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ _INT64_MAX = 2**63 - 1
 
 
 class MisplacedError(Exception):
-    """What stands there is well formed but makes no sense.
+    """A part of a text is well formed but makes no sense.
 
     Attributes:
-        message: What is wrong, in house form.
-        start: Offset in the text that is parsed.
+        message: The error message.
+        start: Offset in the parsed text.
         end: Offset after it.
     """
 
@@ -33,7 +32,7 @@ class MisplacedError(Exception):
 
     @classmethod
     def at_token(cls, token: str, message: str) -> MisplacedError:
-        """Return the error that points at a token of Lark; a plain text has no place."""
+        """Return the error at a token of Lark; a plain string counts as the start of the text."""
         start = getattr(token, "start_pos", None) or 0
         return cls(message, start, start + len(token))
 

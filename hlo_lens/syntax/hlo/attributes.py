@@ -1,8 +1,8 @@
-"""Whether attribute values are what their names promise: the scanner's side of ``attribute``.
+"""Checks of attribute values for the scanner: the counterpart of the rule ``attribute``.
 
-Patterns judge the common values; what they do not take is left to the grammar, which says where it
-is wrong. Shapes, shardings and device lists are read for good, once per distinct text. Names that
-are not listed may hold anything: XLA gains attributes every month.
+Regular expressions check the common values; an instruction with any other value goes to the
+grammar, which reports the place of an error. Shapes, shardings and device lists are parsed, once
+per distinct text. Attributes that are not listed may have any value: XLA gains some every month.
 """
 
 from __future__ import annotations
@@ -10,11 +10,20 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hlo_lens.syntax.hlo.patterns import ATTRIBUTE, COMMENTS, LOOSE, SPACE
+from hlo_lens.syntax.hlo.patterns import (
+    ATTRIBUTE,
+    COMMENTS,
+    LOOSE,
+    NESTED_CALL,
+    PARAMETER_NUMBER,
+    SPACE,
+    TYPED_OPERANDS,
+)
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.lazy_pattern import LazyPattern
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Mapping
 
     from hlo_lens.model.shapes.shape import Shape
@@ -113,7 +122,7 @@ FORMS: Mapping[str, LazyPattern] = {
     for form in [LazyPattern(pattern)]
     for name in names.split()
 }
-"""Attribute name to the pattern of its value; names that are not here are open."""
+"""Attribute name to the pattern of its value; other names may have any value."""
 
 _OTHERS = """
     sharding replica_groups metadata backend_config frontend_attributes literal
@@ -123,7 +132,7 @@ _OTHERS = """
 """
 
 KNOWN = frozenset(FORMS) | frozenset(_OTHERS.split())
-"""Attributes that XLA's instructions and headers had until August 2026; others are kept and listed.
+"""Attributes of XLA's instructions and headers until August 2026; others are listed as unknown.
 
 Source: xla/hlo/parser/hlo_parser.cc, CreateInstruction and ParseHloModule.
 """
@@ -135,7 +144,7 @@ _SIGNATURE = LazyPattern(
 )
 
 _REMEMBERED = 200
-"""Longest literal, in characters, that is remembered."""
+"""Longest literal, in characters, in the cache."""
 
 _COUNTED = 1 << 16
 """Longest literal, in characters, whose elements are counted."""
@@ -154,25 +163,25 @@ _DYNAMIC_SIZES = LazyPattern(r"\s*\([\d,\s]*\)(?=\s*\{)")
 
 
 def _fits(text: str, shape: Shape) -> bool:
-    """Whether a literal is written as one of this shape; tuples are left to the grammar."""
+    """Return whether a literal is written as one of this shape; False for tuples."""
     if "/" in text:
         text = COMMENTS.sub(" ", text)
     if _ELIDED.fullmatch(text):
         return True
     if shape.is_tuple:
         return False
-    if not shape.dimensions or "{" not in text:  # one number may stand for all elements
+    if not shape.dimensions or "{" not in text:  # one number may fill the array
         return _SCALAR.fullmatch(text) is not None
     text = _DYNAMIC_SIZES.sub("", text, count=1)
     if _ELEMENTS.fullmatch(text) is None:
         return False
     sizes = shape.dimensions
-    depth = sizes.index(0) + 1 if 0 in sizes else len(sizes)  # nothing is printed inside nothing
+    depth = sizes.index(0) + 1 if 0 in sizes else len(sizes)  # no braces inside empty ones
     return _nesting(text) == depth and _has_all(text, shape)
 
 
 def _has_all(text: str, shape: Shape) -> bool:
-    """Whether a literal has as many elements as its shape; long ones are taken at their word."""
+    """Return whether a literal has as many elements as its shape; long ones are not counted."""
     if len(text) > _COUNTED or "..." in text or None in shape.dimensions or "(" in text:
         return True
     if any(shape.dynamic_dimensions):
@@ -181,7 +190,7 @@ def _has_all(text: str, shape: Shape) -> bool:
 
 
 def _nesting(text: str) -> int:
-    """Return how deep braces are nested, -1 where they are not balanced or more than one group."""
+    """Return the nesting depth of braces; -1 if they are unbalanced or not one group."""
     depth = deepest = closed = 0
     for match in _BRACE.finditer(text):
         depth += 1 if match[0] == "{" else -1
@@ -193,17 +202,17 @@ def _nesting(text: str) -> int:
 
 
 _VARIABLE = LazyPattern(r"%[\w.-]++|(?<=channel_id=)\d++")
-"""What differs between lists of one form, and is right or wrong whatever it is."""
+"""Numbers and names that differ between attribute lists of one form and need no check."""
 
 
 class AttributeCheck:
-    """Judges shapes and attributes; remembers what was right.
+    """Checks shapes and attributes, each distinct text once.
 
     Attributes:
-        shapes: Texts of shapes that are right.
-        attributes: Texts of attribute lists that are right, without names and channels; the empty
-            one always is.
-        unknown: Names of attributes that are not known.
+        shapes: Texts of correct shapes.
+        attributes: Texts of correct attribute lists, without names and channels; the empty one
+            included.
+        unknown: Names of unknown attributes.
     """
 
     def __init__(self, reader: HloTextReader) -> None:
@@ -214,7 +223,7 @@ class AttributeCheck:
         self._literals: set[tuple[str, str]] = set()
 
     def take_unknown(self) -> tuple[str, ...]:
-        """Return the unknown names since the last call, for a module that ends."""
+        """Return the unknown names since the last call; called at the end of a module."""
         names = tuple(sorted(self.unknown))
         if names:
             self.unknown.clear()
@@ -222,8 +231,27 @@ class AttributeCheck:
             self.attributes.add("")
         return names
 
+    def instruction(self, match: re.Match[str]) -> bool:
+        """Return whether the parts of a match that patterns cannot check are correct."""
+        if not (self.shape(match[3]) and self.attribute_text(match[7])):
+            return False
+        if match[5] is not None:
+            return True
+        if match[4] == "constant":
+            return self.literal(match[3], match[6])
+        if match[4] == "parameter":
+            return PARAMETER_NUMBER.fullmatch(match[6]) is not None
+        operands = match[6]
+        if "/" in operands:
+            if operands.count("/*") != operands.count("*/"):
+                return False
+            operands = COMMENTS.sub(" ", operands)
+        return (
+            NESTED_CALL.search(operands) is None and TYPED_OPERANDS.fullmatch(operands) is not None
+        )
+
     def shape(self, text: str) -> bool:
-        """Whether a text is a shape."""
+        """Return whether a text is a shape."""
         if text in self.shapes:
             return True
         if self.shape_problem(text) is not None:
@@ -232,7 +260,7 @@ class AttributeCheck:
         return True
 
     def shape_problem(self, text: str) -> DumpSyntaxError | None:
-        """Return why a text is no shape, with its place in the text, or None."""
+        """Return the error of a text that is no shape, with its place in the text, or None."""
         try:
             self._reader.shape(text)
         except DumpSyntaxError as error:
@@ -240,7 +268,7 @@ class AttributeCheck:
         return None
 
     def attribute_text(self, text: str) -> bool:
-        """Whether all values of an attribute list are right."""
+        """Return whether all values of an attribute list are correct."""
         if text in self.attributes:
             return True
         form_of_list = _VARIABLE.sub("\0", text)
@@ -260,7 +288,7 @@ class AttributeCheck:
         return True
 
     def literal(self, shape_text: str, text: str) -> bool:
-        """Whether a literal has the nesting of its shape."""
+        """Return whether a literal has the nesting of its shape."""
         key = (shape_text, text)
         if key in self._literals:
             return True
@@ -271,7 +299,7 @@ class AttributeCheck:
         return True
 
     def value_problem(self, name: str, value: str) -> DumpSyntaxError | None:
-        """Return why a sharding or device list is wrong, or None; other values are not judged."""
+        """Return the error of a wrong sharding or device list, or None; others are not checked."""
         if name not in KNOWN:
             self.unknown.add(name)
         try:
@@ -284,7 +312,7 @@ class AttributeCheck:
         return None
 
     def signature(self, text: str) -> bool:
-        """Whether a text is ``(name: shape, ...) -> shape``; the shapes are not judged."""
+        """Return whether a text is ``(name: shape, ...) -> shape``; the shapes are not checked."""
         return _SIGNATURE.fullmatch(text) is not None
 
     def header(self, header: Mapping[str, str]) -> str | None:

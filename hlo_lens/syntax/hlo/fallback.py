@@ -1,8 +1,8 @@
-"""The grammar as the fallback of the scanner: one instruction that no pattern takes.
+"""The grammar as the fallback of the scanner, for one instruction that no pattern matches.
 
-Where such an instruction ends is not known: it is tried up to where the next one seems to begin,
-and up to where its brackets are closed. The cost is bounded, whatever the text: what is looked at
-in vain is paid from a budget of a multiple of the text.
+The end of such an instruction is unknown: it is parsed up to the apparent start of the next one,
+and up to the end of its brackets. The cost is bounded for any text: failed attempts use up a budget
+that is a multiple of the length of the text.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from hlo_lens.text.source import Source
 
 _GRAMMAR_COST = 8
-"""How many times dearer it is to parse a text in vain than to find where it ends."""
+"""Cost of a failed parse, relative to a search for the end of the instruction."""
 
 
 class HloFallback:
-    """Has the grammar read single instructions of a source.
+    """Parses single instructions of a source by the grammar.
 
     Args:
         source: The text.
-        check: Judges shapes, literals and attributes of what was read.
+        check: Checks shapes, literals and attributes of the instruction.
     """
 
     def __init__(self, source: Source, check: AttributeCheck) -> None:
@@ -39,14 +39,14 @@ class HloFallback:
         self._budget = 16 * len(source.text) + (1 << 20)
 
     def read(self, position: int, end: int) -> tuple[ReadInstruction, int]:
-        """Return the instruction at a place, and where it ends.
+        """Return the instruction at an offset, and the offset of its end.
 
         Args:
-            position: Where it begins.
-            end: Where the next line that starts something begins.
+            position: Its start.
+            end: Start of the next line that begins an instruction or the like.
 
         Raises:
-            DumpSyntaxError: Where the grammar allows none, or its meaning is wrong.
+            DumpSyntaxError: If the grammar refuses it, or a value in it is wrong.
         """
         from hlo_lens.syntax.hlo.grammar import read_instruction
 
@@ -71,12 +71,12 @@ class HloFallback:
         raise error
 
     def _stops(self, position: int, end: int) -> list[int]:
-        """Return where the instruction at a place may end: the next line start, then balance."""
+        """Return the offsets at which the instruction may end, ascending."""
         stops = {end, self._balanced_end(position)}
         return sorted(stop for stop in stops if 0 < stop - position <= GRAMMAR_LIMIT)
 
     def _balanced_end(self, position: int) -> int:
-        """Return where the brackets opened from a place on are closed at a line end, or 0."""
+        """Return the line end at which all brackets since an offset are closed, or 0."""
         if self._budget <= 0:
             return 0
         depth = 0
@@ -99,7 +99,7 @@ class HloFallback:
         return end if depth == 0 else 0
 
     def _problem(self, read: ReadInstruction) -> DumpSyntaxError | None:
-        """Return what is wrong with the meaning of an instruction that the grammar read."""
+        """Return the error of a wrong shape, literal or attribute, or None."""
         for current in with_nested(read):
             if current.shape is not None:
                 start, end = current.shape
@@ -125,7 +125,7 @@ class HloFallback:
         return DumpSyntaxError.at(self._source, place, f"expected a literal of shape {shape}")
 
     def _placed(self, problem: DumpSyntaxError, start: int, end: int) -> DumpSyntaxError:
-        """Return an error in a part of the text as one in the whole."""
+        """Return an error in a part of the text with its place in the whole text."""
         place = start + (problem.column - 1 if problem.line == 1 else 0)
         return DumpSyntaxError.at(self._source, Span(place, max(end, place + 1)), problem.message)
 

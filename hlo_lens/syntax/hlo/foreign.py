@@ -1,11 +1,10 @@
-"""Lines outside any computation that are plainly no HLO: those that a log has around a module.
+"""Foreign lines: lines of a log around a module, outside any computation.
 
-A log holds modules between lines of its own. Such a line is passed over and counted; it is no gap,
-for nothing of the module is lost with it. What might be a part of the module that is damaged stays
-a gap: a line with anything that only HLO has (names with ``%``, shapes, attributes, rows of the
-stack frame tables), and all lines after an instruction that stands in no computation, up to the
-brace: they are a body whose first line is lost. A module without any computation has no lines of
-others: all that was not read of it are gaps.
+A foreign line is skipped and counted. It is no gap, because no part of the module is lost with it.
+A line that may be a damaged part of the module is a gap: a line with a sign of HLO (names with
+``%``, shapes, attributes, rows of the stack frame tables), and all lines from an instruction
+outside any computation to the next brace (a body without its first line). In a text without any
+computation no line is foreign: all unread lines are gaps.
 """
 
 from __future__ import annotations
@@ -32,60 +31,60 @@ _SIGN = LazyPattern(
     r"|\A\s*+(?:ENTRY|ROOT)\b|\A\s*+(?i:hlomodul)|\A\s*+\d++ (?:\"|\{[a-z_]++=)"
     r"|\A\s*+(?:FileNames|FunctionNames|FileLocations|StackFrames)\s*+\Z"
 )
-"""What a line of HLO has, whole or damaged."""
+"""Signs of HLO in a line, whole or damaged."""
 
 _PROSE = LazyPattern(
     r"\s*+(?:(?!(?:ENTRY|ROOT|HloModule)\b)"
     r"(?:[A-Za-z][a-z']*+ ++[A-Za-z][a-z']*+(?=[ ,.:;!?']|\Z)(?! *+(?:[=(]|-> ))"
     r"|[A-Za-z][A-Za-z ]*+:(?=\s|\Z))|\[[A-Za-z ]++\] |[(\[]?\d[\d.]*+[)\]:] )"
 )
-"""How sentences, labels and items of lists begin, and no line of HLO."""
+"""Beginnings of sentences, labels and list items, with which no line of HLO begins."""
 
 _OTHER_IR = LazyPattern(
     r"\s*+(?:(?:%[\w:, ]++= )?\"?(?:stablehlo|mhlo|chlo|vhlo|sdy|func|arith|mpmd)\."
     r"|module @|return %|#\w++ = |#loc\b|(?:\w++:\w++\[[^\]\n]*+\] ?)++= |\{ lambda )"
 )
-"""How lines of MLIR and of JAX's own programs begin."""
+"""Beginnings of lines of MLIR and of jaxprs."""
 
 _PLAIN_LINES = LazyPattern(
     r"(?:(?!\s*+(?:(?:ENTRY|ROOT|FileNames|FunctionNames|FileLocations|StackFrames)\b"
     r"|(?i:hlomodul)))"
     r"(?![ \t]*+\d++ \")[^\n%\[={}\0]*+\n)++"
 )
-"""Lines without a character that a sign needs, many at once."""
+"""Runs of lines without a character that a sign needs."""
 
 _LOOKED_AT = 1 << 12
-"""How many characters of a line are looked at for a sign."""
+"""Characters of a line that are searched for a sign."""
 
 _INDENT = 1 << 8
-"""How far a line of others may be indented."""
+"""Largest indentation of a foreign line."""
 
 _BODY = 1 << 9
-"""How many characters after a brace are looked at for a sign."""
+"""Characters after a brace that are searched for a sign."""
 
 
 def is_foreign(line: str) -> bool:
-    """Return whether a line that stands outside any computation is plainly no HLO."""
+    """Return whether a line outside any computation is foreign."""
     if _OTHER_IR.match(line) is not None or _PROSE.match(line) is not None:
         return True
     return _SIGN.search(line) is None and "\0" not in line
 
 
 def line_is_foreign(text: str, position: int, end: int) -> bool:
-    """Return whether a line is plainly no HLO, of which a place and its end are given."""
+    """Return whether the line from an offset to its end is foreign."""
     return begins_line(text, position) and is_foreign(
         text[position : min(end, position + _LOOKED_AT)]
     )
 
 
 def begins_line(text: str, position: int) -> bool:
-    """Return whether nothing but white space stands before a place in its line."""
+    """Return whether only white space precedes an offset in its line."""
     before = text[max(0, position - _INDENT) : position].rstrip(" \t")
     return before.endswith("\n") or (not before and position < _INDENT)
 
 
 def follows_directly(text: str, position: int) -> bool:
-    """Return whether a line that starts nothing stands at a place, below one that is not blank."""
+    """Return whether a line directly below another one begins no part of a module."""
     before = text[max(0, position - _INDENT) : position].rstrip(" \t")
     first = position - (len(text[max(0, position - _INDENT) : position]) - len(before))
     return (
@@ -97,7 +96,7 @@ def follows_directly(text: str, position: int) -> bool:
 
 
 def has_body(text: str, position: int, *, named: bool) -> bool:
-    """Return whether instructions may follow on a brace; or nothing, where a name is before it."""
+    """Return whether instructions may follow a brace; a brace with a name may also be empty."""
     if not named and INSTRUCTION_LIKE.match(text, position) is None:
         return False
     close = text.find("\n}", position, position + _BODY)
@@ -106,7 +105,7 @@ def has_body(text: str, position: int, *, named: bool) -> bool:
 
 
 class ForeignLines:
-    """Tells lines of others from lines of HLO; knows which braces others have opened."""
+    """Separates foreign lines from lines of HLO; counts the open braces of foreign lines."""
 
     def __init__(self) -> None:
         self._open = 0
@@ -118,10 +117,10 @@ class ForeignLines:
 
         Args:
             text: The text.
-            position: Where the first line begins.
-            end: Where the last one ends.
-            headless: Whether the first line is an instruction in no computation: what follows it
-                directly is its own.
+            position: Start of the first line.
+            end: End of the last line.
+            headless: Whether the first line is an instruction outside any computation; lines that
+                follow it directly belong to its body.
         """
         start, kind = position, False
         while position < end:
@@ -143,7 +142,7 @@ class ForeignLines:
             yield start, position, kind
 
     def _takes(self, line: str) -> bool:
-        """Return whether a line is foreign; a brace is that closes one of a foreign line."""
+        """Return whether a line is foreign, or closes a brace of a foreign line."""
         if not is_foreign(line) or (not self._open and line.lstrip().startswith("}")):
             return False
         self._open = max(0, self._open + line.count("{") - line.count("}"))

@@ -1,4 +1,4 @@
-"""What of an HLO text could not be read: where, and what the grammar says of it."""
+"""Gaps of an HLO text: places that could not be read, with the error of the grammar."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from hlo_lens.text.source import Source
 
 GRAMMAR_LIMIT = 1 << 20
-"""Longest text, in characters, that goes to the grammar."""
+"""Longest text, in characters, that the grammar parses."""
 
 MOST_EXPLAINED = 10_000
-"""How many bad instructions of a text are explained; of the others only the place is told."""
+"""Most gaps with a message of the grammar and an excerpt; further ones have a place only."""
 
 
 _BLANK_LINES = re.compile(r"\n[ \t]*+(?:\n[ \t]*+)++")
 
 
 class HloGaps:
-    """The gaps of a module while it is read, and the lines of others outside its computations."""
+    """The gaps of a module while it is read, and the foreign lines outside its computations."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -31,10 +31,10 @@ class HloGaps:
         self._strange: list[tuple[int, int]] = []
 
     def take(self, *, has_read: bool = True) -> tuple[tuple[Gap, ...], int]:
-        """Return the gaps so far and how many lines of others were passed over; begin anew.
+        """Return the gaps and the number of foreign lines so far, and forget them.
 
         Args:
-            has_read: Whether anything was read; where nothing was, no line is one of others.
+            has_read: Whether any computation was read; if not, foreign lines count as gaps.
         """
         found, passed = self._found, self._passed
         self._found, self._passed = [], []
@@ -47,16 +47,16 @@ class HloGaps:
         return tuple(sorted(found, key=lambda gap: (gap.line, gap.column))), 0
 
     def take_strange(self) -> tuple[tuple[int, int], ...]:
-        """Return where text was no HLO so far, in text order; begin anew."""
+        """Return the spans of text that was no HLO so far, in text order, and forget them."""
         found, self._strange = tuple(self._strange), []
         return found
 
     def note_strange(self, start: int, end: int) -> None:
-        """Note where text is no HLO, whatever it is."""
+        """Note a span of text that is no HLO."""
         self._strange.append((start, end))
 
     def pass_over(self, start: int, end: int) -> None:
-        """Note lines of others."""
+        """Note a span of foreign lines."""
         self._passed.append((start, end))
 
     def add_run(self, start: int, end: int) -> None:
@@ -68,13 +68,13 @@ class HloGaps:
             self.add(start, end if first_end < 0 else first_end, message, lines)
 
     def _lines(self, start: int, end: int) -> int:
-        """Return how many lines there are; a run of blank ones, where others stood, is one."""
+        """Return the number of lines; a run of blank lines counts as one."""
         text = self._source.text[start:end].strip()
         blank = sum(run[0].count("\n") - 1 for run in _BLANK_LINES.finditer(text))
         return text.count("\n") + 1 - blank if text else 0
 
     def add(self, start: int, end: int, message: str, lines: int = 1) -> None:
-        """Note a gap for what stands between two offsets."""
+        """Note a gap for the text between two offsets."""
         if len(self._found) < MOST_EXPLAINED:
             self._found.append(Gap.at(self._source, Span(start, end), message, lines))
             return
@@ -83,7 +83,7 @@ class HloGaps:
         self._found.append(Gap(path=path, line=line, column=column, message=message, lines=lines))
 
     def add_error(self, error: DumpSyntaxError) -> None:
-        """Note a gap where the grammar found an error."""
+        """Note a gap at an error of the grammar."""
         self._found.append(Gap.of(error))
 
     def add_head(self, start: int, end: int) -> None:
@@ -98,7 +98,7 @@ class HloGaps:
         self.add(start, end, "expected a computation")
 
     def add_header(self, position: int, start: int, end: int, message: str) -> None:
-        """Note a gap for a part of the header that begins at a place."""
+        """Note a gap for a part of the header that begins at an offset."""
         if end - position <= GRAMMAR_LIMIT:
             from hlo_lens.syntax.hlo.grammar import check_header
 

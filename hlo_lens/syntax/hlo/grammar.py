@@ -1,8 +1,8 @@
 """Reading of HLO text by the grammar: the reference, and the fallback of the scanner.
 
-What is returned are places in the text, the same that the scanner notes, so that both fill the same
-columns. A tree with places takes some 80 times its text in memory, so instructions and computations
-are converted as soon as they are parsed.
+The results are places in the text, in the form of the scanner, so that both fill the same columns.
+A tree with places needs about 80 times the memory of its text, so instructions and computations are
+converted as soon as they are parsed.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ NAMES: Mapping[str, str] = {
     **DEVICE_LIST_NAMES,
     "$END": "the end",
 }
-"""What users call the terminals."""
+"""Names of the terminals for users."""
 
 
 class ReadModule(NamedTuple):
@@ -105,7 +105,7 @@ def _module_parser() -> tuple[Lark, _Conversion]:
 
 @functools.cache
 def _names() -> Mapping[str, str]:
-    """Return what users call the terminals, with those that the grammar only quotes."""
+    """Return the names of all terminals for users, those without a name in the grammar included."""
     names = dict(NAMES)
     for terminal in _parser().terminals:
         if terminal.name.endswith("_IS"):
@@ -139,7 +139,7 @@ def read_instruction(source: Source, start: int, end: int) -> ReadInstruction:
 
 
 def _placed(source: Source, error: MisplacedError) -> DumpSyntaxError:
-    """Return an error of the conversion with its place in the source."""
+    """Return an error of the conversion as one in the source."""
     return DumpSyntaxError.at(source, Span(error.start, error.end), error.message)
 
 
@@ -154,7 +154,7 @@ def check_head(source: Source, start: int, end: int) -> None:
 
 
 def read_module(source: Source, add: Callable[[ReadComputation], object]) -> ReadModule:
-    """Read the one module that a source holds by the grammar alone.
+    """Read the one module of a source by the grammar alone.
 
     Args:
         source: The text.
@@ -200,10 +200,10 @@ class _Conversion(Transformer_NonRecursive[Token, Any]):
     """Converts instructions and computations to places, inner ones first.
 
     Args:
-        offset: Where in the source the text begins that was parsed.
+        offset: Offset in the source of the text that was parsed.
 
     Attributes:
-        add: Called with each computation, of which nothing else is kept.
+        add: Called with each computation, which is not kept otherwise.
     """
 
     def __init__(self, offset: int) -> None:
@@ -212,7 +212,7 @@ class _Conversion(Transformer_NonRecursive[Token, Any]):
         self.add: Callable[[ReadComputation], object] | None = None
 
     def _span(self, node: _Node | Token) -> tuple[int, int]:
-        """Return where a token or rule stands in the source."""
+        """Return the span of a token or rule in the source."""
         if isinstance(node, Token):
             return self._offset + (node.start_pos or 0), self._offset + (node.end_pos or 0)
         return self._offset + node.meta.start_pos, self._offset + node.meta.end_pos
@@ -241,7 +241,7 @@ class _Conversion(Transformer_NonRecursive[Token, Any]):
         )
 
     def computation(self, children: list[_Node | Token | None]) -> None:
-        """Hand on a computation that stands on its own."""
+        """Pass a computation of the module to `add`."""
         entry, name, signature, body, *attributes = children
         start = next(self._span(child)[0] for child in children if child is not None)
         end = self._span(cast("_Node", body))[1]
@@ -258,7 +258,7 @@ class _Conversion(Transformer_NonRecursive[Token, Any]):
             self.add(read)
 
     def instruction(self, children: list[_Node | Token | None]) -> ReadInstruction:
-        """Return an instruction with all that is written inside it."""
+        """Return an instruction with its nested calls and the bodies printed in its attributes."""
         root, name, right = children
         shape, call, *attributes = _children(cast("_Node", right))
         read = self._call(cast("_Node", call), shape)
@@ -276,7 +276,7 @@ class _Conversion(Transformer_NonRecursive[Token, Any]):
         return read
 
     def named_value(self, node: _Node) -> tuple[str, int, int]:
-        """Return the name of an attribute and where its value stands."""
+        """Return the name of an attribute, and start and end of its value."""
         name = cast("Token", node.children[0])
         start, _ = self._span(cast("_Node", node.children[1]))
         return str(name)[:-1], start, self._span(node)[1]
@@ -311,7 +311,7 @@ class _Conversion(Transformer_NonRecursive[Token, Any]):
             )
 
     def _call(self, node: _Node, shape: object) -> ReadInstruction:
-        """Return a call with its nested calls, however deep they are nested."""
+        """Return a call with its nested calls, without recursion."""
         top = self._one_call(node, shape)
         stack = [(node, top)]
         while stack:

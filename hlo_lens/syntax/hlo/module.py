@@ -1,7 +1,7 @@
 """HLO module text to HloModule: by the scanner, or by the grammar alone.
 
-The scanner goes through the text once and asks the grammar about what it does not take: see
-`hlo_lens.syntax.hlo.scan`. The grammar alone is its reference: slower, and strict.
+The scanner makes one pass over the text and asks the grammar about instructions that it does not
+match: see `hlo_lens.syntax.hlo.scan`. The grammar alone is its reference: slower, and strict.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def parse_hlo(
 ) -> HloModule:
     """Return the module that a text prints.
 
-    What could not be read is in the module's ``gaps``. A text of several modules gives the first,
-    and a gap that says where the second begins; `hlo_lens.load` reads them all.
+    Unread parts are listed in the module's ``gaps``. Of several modules the first is returned, with
+    a gap at the start of the second; `hlo_lens.load` reads them all.
 
     Args:
         text: HLO text as XLA dumps or prints it.
@@ -43,8 +43,8 @@ def parse_hlo(
             the text must hold one module and nothing else, and its first error is raised.
 
     Raises:
-        DumpSyntaxError: If nothing could be read, or, when strict or by the grammar, at the first
-            gap.
+        DumpSyntaxError: If nothing could be read, or, if strict or by the grammar, at the first
+        gap.
     """
     if isinstance(text, Source):
         source = text
@@ -70,10 +70,10 @@ def parse_hlo_modules(
 
     Args:
         source: The text.
-        progress: Called now and then with the offset reached.
+        progress: Called at times with the offset reached.
 
     Raises:
-        DumpSyntaxError: If there is no computation and no header in the whole text.
+        DumpSyntaxError: If the text has no computation and no header.
     """
     scan = HloScan(source, progress)
     scan.run()
@@ -93,7 +93,7 @@ def parse_hlo_modules(
 
 
 def _parse_with_grammar(source: Source) -> HloModule:
-    """Return the one module of a source as the grammar alone reads it.
+    """Return the one module of a source, read by the grammar alone.
 
     Raises:
         DumpSyntaxError: At the first place that the grammar does not allow.
@@ -113,7 +113,7 @@ def _parse_with_grammar(source: Source) -> HloModule:
 
 
 def _mark_cut(module: HloModule, source: Source) -> None:
-    """Note that the file that a module is in ends too early, if the text does not show it."""
+    """Note that the file of a module is cut off, if the text does not show it."""
     if not module.is_truncated:
         end = len(source.text)
         message = "expected more of the compressed file, found its end: it is cut off"
@@ -122,7 +122,7 @@ def _mark_cut(module: HloModule, source: Source) -> None:
 
 
 def unread_module(path: str, error: DumpSyntaxError | None = None) -> HloModule:
-    """Return a module without anything in it, for a file of which nothing could be read."""
+    """Return an empty module, for a file that could not be read."""
     gaps = () if error is None else (Gap.of(error),)
     columns = InstructionColumns(Source("", path))
     return HloModule(name="", columns=columns, reader=HloTextReader(), gaps=gaps)

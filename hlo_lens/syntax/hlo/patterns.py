@@ -1,8 +1,8 @@
 r"""The compiled regular expressions of the scanner: the fast shadow of ``hlo_module.lark``.
 
-Every repetition is possessive (``*+``): a text that does not match is left after one pass over it,
-whatever it holds. Two families: *line* patterns for what XLA's printer writes (one instruction a
-line), *loose* ones for any white space and comments between tokens.
+Every repetition is possessive (``*+``): a text that does not match costs one pass, whatever it is.
+Two families: *line* patterns for the layout of XLA's printer (one instruction a line), *loose* ones
+for any white space and comments between tokens.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ import re
 from hlo_lens.text.lazy_pattern import LazyPattern
 
 NAME = r"(?:%(?=[\w.-])|(?=[A-Za-z_]))([\w.-]++)"
-"""A name; the group leaves the ``%`` out."""
+"""A name; the group is the name without ``%``."""
 
 _DEFINED = r"(?:%(?=[\w.-])|(?=[A-Za-z_][\w.-]*+(?!=)))([\w.-]++)"
-"""A name before ``=``; without ``%`` the two must not touch, or they are an attribute."""
+"""A name before ``=``; without ``%``, a space must follow it, or it is an attribute."""
 
 _NEXT = r"(?:%[\w.-]++|[A-Za-z_][\w.-]*+(?!=))"
 _ANY = r"%?+[\w.-]++"
 """The same without a group, and for places where a number is a name too."""
 
 COMMENT = r"/\*[^*]{0,4096}+(?:\*(?!/)[^*]{0,4096}+){0,256}+\*/"
-"""A comment; its length has a bound, or every ``/*`` that nothing closes would cost the rest."""
+"""A comment of bounded length, or each unclosed ``/*`` would cost a pass over the rest."""
 
 COMMENT_OR_REST = r"/\*[^*]*+(?:\*(?!/)[^*]*+)*+(?:\*/|\Z)"
-"""A comment of any length; one that nothing closes runs to the end."""
+"""A comment of any length; an unclosed one extends to the end."""
 
 SPACE = rf"(?:[ \t\f\n]++|{COMMENT}|//[^\n]*+(?=\n|\Z))*+"
 """White space and comments, in loose patterns."""
 
 _DEPTH = 8
-"""Nesting that the patterns follow; deeper text goes to the grammar."""
+"""Deepest nesting that the patterns match; deeper text goes to the grammar."""
 
 
 def _nested(opening: str, closing: str, inner: str, depth: int) -> str:
-    """Return a pattern for a bracket pair that holds `inner` and itself, `depth` levels deep."""
+    """Return a pattern for a bracket pair around `inner` and itself, `depth` levels deep."""
     pattern = rf"{opening}(?:{inner})*+{closing}"
     for _ in range(depth - 1):
         pattern = rf"{opening}(?:{inner}|{pattern})*+{closing}"
@@ -46,7 +46,7 @@ class Family:
     r"""The patterns of one family.
 
     Args:
-        newline: What a token may not run over: ``\n`` in line patterns, nothing in loose ones.
+        newline: Character that no token may contain: ``\n`` in line patterns, none in loose ones.
     """
 
     def __init__(self, newline: str) -> None:
@@ -62,7 +62,7 @@ class Family:
             rf"[a-z]\w*+{space}\[[\d,<=?\s]*+\](?:{space}\{{(?=\s*+[\d:])[^{{}}{out}]*+\}})?+"
         )
         self.shape = rf"(?:b{self.parens}|{self.array}|{self.parens})"
-        # A top-level comma ends a value, but for the one comma that mesh replica groups hold.
+        # A top-level comma ends a value, except for the one comma of replica groups by mesh.
         self.value = (
             rf"(?:[^,\s\"'{{}}()\[\]\0]++|{self.string}|{self.braces}|{self.parens}|{self.brackets}"
             rf"|{self.quoted}|,[ ]device_ids=(?=\()|[ ](?=\{{))++"
@@ -86,7 +86,7 @@ LINE_INSTRUCTION = LazyPattern(
     rf"\((?:{_OPERANDS}\)|((?:[^()\n\0]++|{LINE.parens})*+)\))"
     rf"((?:, {_GENERIC}{LINE.value})*+)((?:, (?:{_METADATA}|{_CONFIG}))*+)[ ]*+(?:\n|\Z)"
 )
-"""One printed instruction with its line end.
+"""A printed instruction with its line end.
 
 Groups: ROOT, name, shape, opcode, operands that are names, other operands (a literal, operands with
 shapes), attributes before ``metadata`` and ``backend_config``, those two.
@@ -110,10 +110,10 @@ _TYPED_OPERAND = rf"(?:{_OPERAND_SHAPE}{SPACE}(?:{_NAMED_OPERAND})?+|{_NAMED_OPE
 TYPED_OPERANDS = LazyPattern(
     rf"[,\s]*+(?:{SPACE}{_TYPED_OPERAND}(?:,[,\s]*+{SPACE}{_TYPED_OPERAND})*+)?+[,\s]*+"
 )
-"""Operands with shapes. XLA's parser takes commas in excess, but none too few."""
+"""Operands with shapes. XLA's parser allows extra commas, but no missing ones."""
 
 PARAMETER_NUMBER = LazyPattern(rf"{SPACE}(?:\d++{SPACE})?+")
-"""What stands between the parentheses of a parameter."""
+"""The text between the parentheses of a parameter."""
 
 NESTED_CALL = LazyPattern(r"(?<![A-Za-z0-9_.%-])(?!b\()(?!nan\()[a-z][a-z0-9_-]*+\s*+\(")
 """An instruction written inside an operand list."""
@@ -143,13 +143,13 @@ HEADER = LazyPattern(
     rf"HloModule(?![\w.-])(?:[ \t]|{COMMENT})*+(?:(?!ENTRY\b){NAME}:?+)?+"
     rf"((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={_BEFORE_VALUE}{LOOSE.value})*+)"
 )
-"""A header. A value that is missing is not taken from the next line, where the body begins."""
+"""A header. A missing value is not taken from the next line, where the body begins."""
 
 HEADER_START = LazyPattern(r"HloModule(?![\w.-])")
 HEADER_INSIDE = LazyPattern(
     r"(?<![\w.\"'\\-])HloModule [A-Za-z_][\w.-]*+(?:, [a-z_]++=|,?[ \t]*+$)", re.MULTILINE
 )
-"""A header that a log prints after other words on its line."""
+"""A header after other words of a log on its line."""
 
 NEXT_HEADER = LazyPattern(r"^[ \t]*+HloModule[ ,]", re.MULTILINE)
 
@@ -163,17 +163,17 @@ LINE_START = LazyPattern(
     rf"|ENTRY[ \t][^\n]*\{{[ \t]*+$|{_ANY}[ \t]++(?:\([^\n]*)?\{{[ \t]*+$)",
     re.MULTILINE,
 )
-"""A line where reading can begin anew after text that could not be read."""
+"""A line at which reading resumes after unreadable text."""
 
 LENIENT_COMPUTATION = LazyPattern(
     rf"(ENTRY\b[ \t]*+)?+(?:{NAME})?+(?=[ \t:({{])[^\n]*?()\{{[ \t]*+(?:\n|\Z)"
 )
-"""A line that means to begin a computation, whatever is wrong with it. Groups as above."""
+"""A line that looks like the start of a computation, errors included. Groups as above."""
 
 INLINE_START = LazyPattern(
     rf"(?<=[ \t])(?:ROOT[ \t]++)?+{_ANY}[ \t]++=[ \t]++(?:{LINE.shape}[ \t]++)?+[a-z][a-z0-9_-]*+\("
 )
-"""The same inside a line, for modules that stand on one."""
+"""The same inside a line, for modules printed on one line."""
 
 KEYWORD = LazyPattern(rf"(?:ROOT|ENTRY)\b{SPACE}(?!ROOT\b|ENTRY\b)")
 INSTRUCTION_LIKE = LazyPattern(rf"{SPACE}(?:ROOT\b{SPACE})?+{_ANY}{SPACE}=")
@@ -184,7 +184,7 @@ COMPUTATION_LIKE = LazyPattern(
 BRACKET = LazyPattern(
     rf'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|{COMMENT_OR_REST}|[(\[{{}})\]]|\n', re.DOTALL
 )
-"""What decides where a text that is printed over several lines ends."""
+"""Brackets, strings, comments and line ends: the end of text over several lines depends on them."""
 
 LOOSE_PROGRAM_SHAPE = LazyPattern(
     rf"\{{{SPACE}\(({SPACE}(?:{LOOSE.shape}{SPACE},?+{SPACE})*+)\){SPACE}->{SPACE}({LOOSE.shape}){SPACE}\}}"

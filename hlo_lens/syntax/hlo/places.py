@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class ReadOperand:
-    """An operand: a name, or the instruction that stands in its place."""
+    """An operand: a name, or an instruction nested in its place."""
 
     name: str = ""
     index: tuple[int, ...] = ()
@@ -17,7 +17,7 @@ class ReadOperand:
 
 @dataclass(slots=True)
 class ReadInstruction:
-    """Places of the parts of one instruction, as offsets in the text that was read.
+    """Places of the parts of one instruction, as offsets in the source.
 
     Attributes:
         name: Start and end of the name without ``%``; None for a nested instruction.
@@ -45,7 +45,7 @@ class ReadInstruction:
 
 @dataclass(slots=True)
 class ReadComputation:
-    """Places of a computation; ``signature`` and ``attributes`` as start and end."""
+    """Places of a computation; ``signature`` and ``attributes`` are start and end."""
 
     is_entry: bool
     name: str

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class HloTextReader:
     """Reads parts of HLO text; implements `hlo_lens.model.text_reader.HloReader`.
 
-    `parse_shape`, `parse_sharding` and `parse_device_list` remember what they parsed, for all
-    readers of a process. A very long shape is remembered here, as long as its module lives.
+    `parse_shape`, `parse_sharding` and `parse_device_list` have the one cache of a process. Only
+    very long shapes are cached here, as long as the module lives.
     """
 
     def __init__(self) -> None:

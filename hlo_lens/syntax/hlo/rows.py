@@ -1,4 +1,4 @@
-"""Instructions of an HLO text as rows of places: those that patterns and the grammar read."""
+"""Instructions of an HLO text as rows of places, filled by the scanner and by the grammar."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from hlo_lens.text.source import Source
 
 _LARGEST_OFFSET = (1 << 32) - 1
-"""Longest text whose places fit into columns of 32 bits."""
+"""Longest text whose offsets fit into 32 bits."""
 
 
 def new_module(source: Source, reader: HloReader, name: str, start: int) -> HloModule:
-    """Return a module of a source without anything in it."""
+    """Return an empty module of a source."""
     columns, computations = InstructionColumns(source), ComputationColumns()
     if len(source.text) > _LARGEST_OFFSET:
         columns.spans, computations.spans = array("Q"), array("Q")
@@ -38,7 +38,7 @@ def new_module(source: Source, reader: HloReader, name: str, start: int) -> HloM
 
 
 def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return name to value, of a repeated name the first value."""
+    """Return name to value; of a repeated name, the first value."""
     found: dict[str, str] = {}
     for name, value in pairs:
         found.setdefault(name, value)
@@ -100,7 +100,7 @@ class HloRows:
         return name
 
     def take(self, first: int) -> Sequence[int]:
-        """Return the rows from one on without those of computations printed in between."""
+        """Return the rows from `first` on, without those of computations printed in between."""
         rows = range(first, len(self.columns))
         if not self._foreign:
             return rows
@@ -113,7 +113,7 @@ class HloRows:
         return "_" if self._inline == 1 else f"_.{self._inline - 1}"
 
     def add_read(self, read: ReadInstruction) -> None:
-        """Add the rows of an instruction that the grammar read, its inner computations first."""
+        """Add the rows of an instruction of the grammar, after those of its inner computations."""
         bodies = iter(read.bodies)
         called = tuple(
             self.add_read_computation(next(bodies), is_inline=True) if name is None else name

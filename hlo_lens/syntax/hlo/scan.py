@@ -1,9 +1,9 @@
 """The scanner: one pass over an HLO text, anchored.
 
-At each place it tries the pattern of a printed instruction line, then a loose one, then the grammar
-on that one instruction; what none of them takes is a gap. Instructions become rows of places; their
-meaning is read on demand. The cost of a gap is bounded: text is looked at again only a fixed number
-of times.
+At each offset it tries the pattern of a printed instruction line, then a loose one, then the
+grammar on that one instruction; text that none of them matches is a gap. Instructions become rows
+of places; their parts are parsed on demand. The cost of a gap is bounded: text is read again only a
+fixed number of times.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _FIRST_LETTERS = "HFS"
 
 
 class HloScan:
-    """One pass over a source. Holds the module that is being filled and the gaps so far.
+    """One pass over a source: the module that is being filled, and the gaps so far.
 
     Attributes:
         source: The text.
         modules: Modules found so far.
         gaps: Gaps of the module that is being filled.
-        is_strange: Whether anything in it was no HLO.
+        is_strange: Whether any part of it was no HLO.
     """
 
     def __init__(self, source: Source, progress: Callable[[int], None] | None) -> None:
@@ -80,7 +80,7 @@ class HloScan:
         self._end_module()
 
     def _unit(self, position: int) -> int:
-        """Read what stands between computations and return where it ends."""
+        """Read one item between computations and return its end."""
         text = self.text
         if text[position] in _FIRST_LETTERS:
             if patterns.HEADER_START.match(text, position):
@@ -106,7 +106,7 @@ class HloScan:
         return self._outside(position)
 
     def _is_head(self, match: re.Match[str]) -> bool:
-        """Whether a name and a brace begin a computation, or lines of others."""
+        """Return whether a name and a brace begin a computation, not a foreign line."""
         if match[1] is not None or match[3] is not None or "%" in match[0]:
             return True
         return has_body(self.text, match.end(), named=match[2] is not None)
@@ -138,7 +138,7 @@ class HloScan:
         return self._rows
 
     def _check_entry(self, module: HloModule) -> None:
-        """Note that the entry is lost: the header tells its parameters, and nothing has them."""
+        """Note that the entry is missing: no computation has the parameters of the header."""
         layout = module.header.get("entry_computation_layout")
         if layout is None or self._has_entry or module.is_truncated or not module.computations:
             return
@@ -191,12 +191,12 @@ class HloScan:
             self.gaps.add(start, end, "expected (name: shape, ...) -> shape")
 
     def _body(self, position: int, computation: ComputationParts, rows: HloRows) -> int:
-        """Read instructions up to the closing brace and return where the text goes on."""
+        """Read instructions up to the closing brace and return the offset after it."""
         text, columns = self.text, rows.columns
         extend, roots = columns.spans.extend, columns.roots
         match_line = patterns.LINE_INSTRUCTION.match
         shapes, attributes = self._check.shapes, self._check.attributes
-        accepts = self._accepts
+        accepts = self._check.instruction
         row = len(columns)
         rooted = False
         while True:
@@ -252,34 +252,13 @@ class HloScan:
                 rooted = True
             row = len(columns)
 
-    def _accepts(self, match: re.Match[str]) -> bool:
-        """Whether the parts of an instruction that patterns cannot judge are right."""
-        check = self._check
-        if not (check.shape(match[3]) and check.attribute_text(match[7])):
-            return False
-        if match[5] is not None:
-            return True
-        if match[4] == "constant":
-            return check.literal(match[3], match[6])
-        if match[4] == "parameter":
-            return patterns.PARAMETER_NUMBER.fullmatch(match[6]) is not None
-        operands = match[6]
-        if "/" in operands:
-            if operands.count("/*") != operands.count("*/"):
-                return False
-            operands = patterns.COMMENTS.sub(" ", operands)
-        return (
-            patterns.NESTED_CALL.search(operands) is None
-            and patterns.TYPED_OPERANDS.fullmatch(operands) is not None
-        )
-
     def _irregular(
         self, position: int, computation: ComputationParts, rows: HloRows
     ) -> tuple[int, bool]:
-        """Read what is no printed instruction line.
+        """Read an item of a body that is no printed instruction line.
 
         Returns:
-            Where the text goes on, and whether the computation ends there.
+            The offset after it, and whether the computation ends there.
         """
         text = self.text
         match = patterns.LINE_CLOSE.match(text, position)
@@ -298,7 +277,7 @@ class HloScan:
                 self._progress(match.end())
             return match.end(), True
         line = patterns.LINE_INSTRUCTION.match(text, start) if start > position else None
-        if line is not None and self._accepts(line):
+        if line is not None and self._check.instruction(line):
             rows.add_match(line, attributes_end=line.end(8))
             return line.end(), False
         if self._begins_computation(start):
@@ -329,13 +308,13 @@ class HloScan:
         )
 
     def _unit_in_body(self, position: int, rows: HloRows) -> int:
-        """Read one instruction that is not printed on one plain line, or note a gap."""
+        """Read one instruction that is not on one line as XLA prints it, or note a gap."""
         text = self.text
         if not patterns.INSTRUCTION_LIKE.match(text, position, position + LONG_LINE):
             return self._junk(position)
         end = self._units.unit_end(position)
         match = patterns.LOOSE_INSTRUCTION.match(text, position, end)
-        if match is not None and self._accepts(match):
+        if match is not None and self._check.instruction(match):
             rows.add_match(match, attributes_end=match.end(7))
             return match.end()
         if self._failed >= MOST_EXPLAINED:
@@ -351,7 +330,7 @@ class HloScan:
         return stop
 
     def _stray_instructions(self, position: int) -> int:
-        """Read instructions that stand outside any computation, as XLA prints a single one."""
+        """Read instructions outside any computation, as XLA prints a single one."""
         if self._rows is not None and self._rows.module.computations:
             return self._outside(position, headless=True)
         rows = self._rows or self._begin_module("", position)
@@ -367,7 +346,7 @@ class HloScan:
         return position
 
     def _junk(self, position: int) -> int:
-        """Note a gap for text inside a computation that is no HLO; return where reading goes on."""
+        """Note a gap for text inside a computation that is no HLO; return its end."""
         end = self._units.unit_end(position)
         text = self.text[position:end].rstrip()
         self.gaps.note_strange(position, end)
@@ -377,20 +356,20 @@ class HloScan:
         return end
 
     def _is_cut_head(self, end: int) -> bool:
-        """Whether a line that ends there may be the entry's first, cut off."""
+        """Return whether a line may be the first line of the entry, cut off."""
         is_last = end == len(self.text) and not self.text.endswith("\n")
         return is_last and self._rows is not None and not self._has_entry
 
     def _outside(self, position: int, *, headless: bool = False) -> int:
-        """Read what stands outside any computation: lines of others are passed over.
+        """Read text outside any computation: skip foreign lines, note gaps for others.
 
         Args:
-            position: Where it begins.
-            headless: Whether a row of a table stands there, or an instruction whose computation's
-                first line is lost.
+            position: Its start.
+            headless: Whether it begins with a row of a table, or with an instruction whose
+                computation has lost its first line.
 
         Returns:
-            Where reading can begin anew.
+            The offset at which reading resumes.
         """
         end = self._units.unit_end(position)
         header = patterns.HEADER_INSIDE.search(self.text, position + 1, end)

@@ -1,6 +1,6 @@
 """The stack frame tables of a module: FileNames, FunctionNames, FileLocations, StackFrames.
 
-XLA's own reader takes entries by position and ignores the number in front; so does this one.
+Entries are counted by position, and their printed numbers ignored, as in XLA's own parser.
 Source: xla/hlo/ir/hlo_module.cc, PrintStackFrameIndex; hlo_parser.cc, ParseStackFramesList.
 """
 
@@ -68,13 +68,13 @@ def _fields(row: re.Match[str]) -> dict[str, int]:
 
 
 def file_location(fields: Mapping[str, int]) -> FileLocation:
-    """Return the location of a record; fields that it does not know are dropped."""
+    """Return the location of a record; unknown fields are dropped."""
     known = FileLocation.__slots__
     return FileLocation(**{name: value for name, value in fields.items() if name in known})
 
 
 def stack_frame(fields: Mapping[str, int]) -> StackFrame:
-    """Return the frame of a record; the parent is printed plus one, so 0 and 1 both mean none."""
+    """Return the frame of a record; XLA prints the parent plus one, so 0 and 1 both mean none."""
     return StackFrame(
         file_location_id=fields.get("file_location_id", 0),
         parent_frame_id=max(0, fields.get("parent_frame_id", 0) - 1),

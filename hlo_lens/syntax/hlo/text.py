@@ -1,6 +1,6 @@
-"""Small parts of HLO text: strings, operand lists, attribute lists, metadata, aliasing.
+"""Parsers of small parts of HLO text: strings, operands, attributes, metadata, aliasing.
 
-Each function takes the text of one part that the scanner or the grammar has accepted.
+The argument of each function is a part that the scanner or the grammar has accepted.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _INTEGERS = frozenset(
     {"source_line", "source_end_line", "source_column", "source_end_column", "stack_frame_id"}
 )
 _LONGEST = 20
-"""Digits of the largest number of 64 bits, and one."""
+"""Digits of the largest 64-bit number, plus one."""
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _STRINGS = frozenset({"op_type", "op_name", "source_file", "scheduling_name", "deduplicated_name"})
 
 
 def unescape(text: str) -> str:
-    """Return a C-escaped text as it was: octal and hexadecimal bytes are joined as UTF-8."""
+    """Return a C-escaped text unescaped: octal and hexadecimal bytes are decoded as UTF-8."""
     if "\\" not in text:
         return text
     return _ESCAPE.sub(_unescaped, text)
@@ -69,7 +69,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def parse_string(text: str) -> str:
-    """Return a quoted string without quotes and escapes; any other text as it is."""
+    """Return a quoted string without quotes and escapes; any other text unchanged."""
     if len(text) > 1 and text[0] in "\"'" and text[-1] == text[0]:
         return unescape(text[1:-1])
     return text
@@ -77,7 +77,7 @@ def parse_string(text: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def parse_operands(text: str) -> tuple[HloOperand, ...]:
-    """Return the operands of a list, in order. Shapes in front of the names are kept as text."""
+    """Return the operands of a list, in order; printed shapes are kept as text."""
     if "/" in text:
         text = COMMENTS.sub("", text)
     if "[" not in text and "(" not in text:
@@ -103,7 +103,7 @@ def parse_attributes(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def parse_attribute(text: str, name: str) -> str | None:
-    """Return the first value of one name in an attribute list, without reading what follows it."""
+    """Return the first value of a name in an attribute list; the rest is not parsed."""
     for match in ATTRIBUTE.finditer(text):
         if match[1] == name:
             return match[2]
@@ -111,14 +111,14 @@ def parse_attribute(text: str, name: str) -> str | None:
 
 
 def parse_names(text: str) -> tuple[str, ...]:
-    """Return the names in ``{%a, %b}`` or ``%a``, without ``%``; tuple indices are left out."""
+    """Return the names in ``{%a, %b}`` or ``%a``, without ``%`` and tuple indices."""
     if text.startswith(("{", "%")) or "/" in text:
         text = COMMENTS.sub("", text)
     return tuple(_LIST_NAME.findall(_HIDDEN_INDEX.sub("", text) if "#" in text else text))
 
 
 def parse_frontend_attributes(text: str) -> Mapping[str, str]:
-    """Return keys and values, unquoted. Dumps before 2025 hold quotes that are not escaped."""
+    """Return keys and values, unquoted; quotes in dumps before 2025 are not escaped."""
     inner = text.strip()[1:-1]
     found: dict[str, str] = {}
     position = 0
@@ -137,7 +137,7 @@ def parse_frontend_attributes(text: str) -> Mapping[str, str]:
 
 
 def parse_metadata_string(text: str, name: str) -> str | None:
-    """Return one field of a ``metadata={...}`` value that is text, as `parse_metadata` has it."""
+    """Return a text field of a ``metadata={...}`` value, as `parse_metadata` does."""
     found = None
     for match in _METADATA_FIELD.finditer(text):
         if match[1] == name:
@@ -147,7 +147,7 @@ def parse_metadata_string(text: str, name: str) -> str | None:
 
 @functools.lru_cache(maxsize=1024)
 def parse_metadata(text: str) -> OpMetadata:
-    """Return what a ``metadata={...}`` value says; fields that it does not know are kept."""
+    """Return the fields of a ``metadata={...}`` value, unknown ones included."""
     known: dict[str, Any] = {}
     other: dict[str, str] = {}
     for match in _METADATA_FIELD.finditer(text):
@@ -169,7 +169,7 @@ def parse_aliasing(text: str) -> tuple[InputOutputAlias, ...]:
             output_index=_index(m[1]),
             parameter_number=int(m[2]),
             parameter_index=_index(m[3]),
-            kind="must-alias" if m[4] == "must-alias" else "may-alias",  # one text for all
+            kind="must-alias" if m[4] == "must-alias" else "may-alias",  # one string for all
         )
         for m in _ALIAS.finditer(text)
     )

@@ -1,4 +1,4 @@
-"""Where in an HLO text the things end that a scanner goes over: blanks, lines, instructions."""
+"""Ends of blanks, lines and instructions in an HLO text, for the scanner."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LONG_LINE = 1 << 14
 
 
 class HloUnits:
-    """Finds ends in a text; what it looked for is remembered, for lines of many megabytes."""
+    """Finds ends in a text; remembers the last line end, for lines of many megabytes."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -17,7 +17,7 @@ class HloUnits:
         self._last_comment: int | None = None
 
     def blank(self, position: int) -> int:
-        """Return where white space and comments end that begin at a place."""
+        """Return the end of the white space and comments at an offset."""
         text = self.text
         while True:
             match = patterns.BLANK.match(text, position)
@@ -28,16 +28,16 @@ class HloUnits:
                 self._last_comment = text.rfind("*/")
             if self._last_comment < position + 2:
                 return position
-            position = text.index("*/", position + 2) + 2  # longer than the patterns follow
+            position = text.index("*/", position + 2) + 2  # longer than the patterns allow
 
     def unit_end(self, position: int) -> int:
-        """Return where reading can begin anew after a place: the next line that starts something.
+        """Return the offset at which reading resumes: the next line that begins an item.
 
-        On a line that is longer than lines of one instruction are, also inside the line.
+        On a line that is too long for one instruction, also an offset inside the line.
         """
         text = self.text
         keyword = patterns.KEYWORD.match(text, position)
-        if keyword is not None:  # which may stand on a line of its own
+        if keyword is not None:  # which may be on a line of its own
             position = keyword.end()
         line_end = self.line_end(position)
         if line_end - position > LONG_LINE:
@@ -50,7 +50,7 @@ class HloUnits:
         return len(text) if match is None else match.start()
 
     def line_end(self, position: int) -> int:
-        """Return where the line of an offset ends; remembered, for lines of many megabytes."""
+        """Return the end of the line of an offset; the last line is remembered."""
         start, end = self._line
         if not start <= position <= end:
             found = self.text.find("\n", position)

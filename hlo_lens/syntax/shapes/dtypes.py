@@ -1,4 +1,4 @@
-"""Element types in numpy's words to XLA's."""
+"""Names of numpy's element types to the names of XLA's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _PREFIXES = {"bfloat": "bf", "float": "f", "uint": "u", "int": "s", "complex": "
 
 
 def element_type(dtype: str) -> str | None:
-    """Return XLA's name for one of numpy's or ml_dtypes': ``f32`` for float32; None if unknown.
+    """Return XLA's name of a type of numpy or ml_dtypes: ``f32`` for float32; None if unknown.
 
     >>> element_type("float8_e4m3fn"), element_type("int4"), element_type("jax.numpy.bool")
     ('f8e4m3fn', 's4', 'pred')

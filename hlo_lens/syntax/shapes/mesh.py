@@ -1,4 +1,4 @@
-"""What shardings and replica groups share: meshes, axes, iota, lists of ids."""
+"""Parts that shardings and replica groups share: meshes, axes, iota, lists of ids."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from hlo_lens.model.shapes.tile_assignment import TileAssignment
 from hlo_lens.syntax.grammar.misplaced import MisplacedError, whole_number
 
 MAX_DEVICES = 1 << 20
-"""More devices than this are taken for a broken text: their ids could not be listed."""
+"""Most devices of a mesh or tiling; larger ones are refused, as their ids cannot be listed."""
 
 NUMBERS = r"\d{1,9}(?:,\d{1,9})*+"
-"""Numbers of a size that devices have, as XLA prints a list of them."""
+"""A list of numbers of devices as XLA prints it."""
 
 IOTA = rf"\[({NUMBERS})\](?:T\(({NUMBERS})\))?+"
 """An iota after its ``<=``. Groups: view, permutation."""
 
 _AXIS_REF = r"'[^'\\\n]*+'(?::\(\d{1,9}\)\d{1,9})?+"
 AXIS_REFS = rf"{_AXIS_REF}(?:, ?{_AXIS_REF})*+"
-"""Axes of a mesh, and parts of axes, as XLA prints a list of them."""
+"""A list of mesh axes or parts of axes as XLA prints it."""
 
 _MESH_AXIS = r"'[^'\\\n]*+'=\d{1,9}"
 MESH = (
@@ -38,7 +38,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 class Sizes(NamedTuple):
-    """Numbers, and the token of the first, for messages."""
+    """Numbers, and the token at which errors are reported."""
 
     token: str
     values: tuple[int, ...]
@@ -81,7 +81,7 @@ def printed_sizes(text: str) -> Sizes:
 
 
 def printed_iota(view: str, order: str | None) -> Iota:
-    """Return an iota by the groups of `IOTA`; its permutation must be one."""
+    """Return an iota by the groups of `IOTA`; raises MisplacedError for a wrong permutation."""
     found = None if order is None else printed_sizes(order)
     if found is not None and sorted(found.values) != list(range(len(found.values))):
         message = f"expected a permutation of 0 to {len(found.values) - 1}"
@@ -121,7 +121,7 @@ def axis_name(token: str) -> str:
 
 
 def device_array(at: str, dimensions: tuple[int, ...], ids: Iota | Sizes) -> TileAssignment:
-    """Return the array of these dimensions; the number of ids must fit."""
+    """Return the array of devices; raises MisplacedError if the number of ids does not match."""
     if isinstance(ids, Sizes):
         tiles = TileAssignment(dimensions=dimensions, device_ids=ids.values)
         place, count = ids.token, len(ids.values)
@@ -139,7 +139,7 @@ def device_array(at: str, dimensions: tuple[int, ...], ids: Iota | Sizes) -> Til
 
 
 def _iota(dimensions: tuple[int, ...], iota: Iota) -> TileAssignment:
-    """Return an iota; a view without permutation is left out, as it has no effect."""
+    """Return an iota; a view without permutation has no effect and is dropped."""
     view, order = iota
     if order is None:
         return TileAssignment(dimensions=dimensions)
@@ -152,12 +152,12 @@ def _iota(dimensions: tuple[int, ...], iota: Iota) -> TileAssignment:
 
 
 def resolved(mesh: Mesh, axes: list[Axis]) -> tuple[AxisRef, ...]:
-    """Return axes of a mesh; a number stands for the axis at that place, as XLA has it."""
+    """Return axes looked up in their mesh; a number means the axis at that position, as in XLA."""
     return tuple(_resolved(mesh, axis) for axis in axes)
 
 
 def _resolved(mesh: Mesh, axis: Axis) -> AxisRef:
-    """Return one axis of a mesh."""
+    """Return one axis looked up in its mesh."""
     token, name, pre_size, size = axis
     names = mesh.axis_names
     if name not in names:

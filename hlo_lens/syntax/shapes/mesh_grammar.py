@@ -1,4 +1,4 @@
-"""Rules of the grammars that shardings and replica groups share: meshes, axes, iota, ids."""
+"""Grammar rules that shardings and replica groups share: meshes, axes, iota, ids."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MESH_NAMES = {
     "LESSTHAN": "'<'",
     "MORETHAN": "'>'",
 }
-"""What users call these terminals."""
+"""Names of these terminals for users."""
 
 
 @v_args(inline=True)

@@ -1,8 +1,8 @@
 """Text of ``replica_groups`` and ``source_target_pairs`` to objects of the model.
 
-The grammar is the definition (`parse_device_list_with_grammar`). `parse_device_list` gives the same
-result faster for what XLA prints most; the rest is left to the grammar, which also places the
-errors. It is loaded when it is first needed.
+The grammar is the definition (`parse_device_list_with_grammar`). `parse_device_list` reads the
+forms that XLA prints most by regular expressions, with the same result; all other texts go to the
+grammar, which also finds the places of errors. It is loaded when it is first needed.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _MESH = re.compile(rf"{MESH} \{{((?:{AXIS_REFS})?+)\}}")
 
 @functools.lru_cache(maxsize=1 << 12)
 def parse_device_list(text: str) -> CollectiveDeviceList:
-    """Return the device list that a ``replica_groups`` value prints; the same text is read once.
+    """Return the device list of a ``replica_groups`` value; each distinct text is parsed once.
 
     Raises:
-        DumpSyntaxError: If it is none; line and column are those within the text.
+        DumpSyntaxError: If it is malformed; line and column are those within the text.
     """
     try:
         found = _printed(text)
@@ -60,7 +60,7 @@ def parse_device_list(text: str) -> CollectiveDeviceList:
 
 
 def _printed(text: str) -> CollectiveDeviceList | None:
-    """Return device groups as XLA prints most; None where it takes the grammar to tell."""
+    """Return the device list of a common form; None where only the grammar can decide."""
     if _LISTS.fullmatch(text) is not None:
         groups = (group.split(",") if group else () for group in _LIST.findall(text, 1))
         return ReplicaGroups(groups=tuple(tuple(map(int, group)) for group in groups))

@@ -1,4 +1,4 @@
-"""Text of ``replica_groups`` by the grammar: the definition, and where errors get their places."""
+"""Text of ``replica_groups`` by the grammar: the definition, with the places of errors."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from hlo_lens.syntax.shapes.mesh import Axis, Iota, Sizes
 
 DEVICE_LIST_NAMES = {"REPLICA_OPEN": "'['", **MESH_NAMES}
-"""What users call the terminals of replica_groups.lark."""
+"""Names of the terminals of replica_groups.lark for users."""
 
 
 def parse_device_list_with_grammar(text: str) -> CollectiveDeviceList:
-    """Return the same as `parse_device_list`, by the grammar alone; nothing is remembered."""
+    """Return the result of `parse_device_list` by the grammar alone, without a cache."""
     return cast("CollectiveDeviceList", parse_with(_parser(), Source(text), DEVICE_LIST_NAMES))
 
 

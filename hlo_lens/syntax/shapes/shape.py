@@ -1,9 +1,9 @@
 """Text of a shape to `Shape`.
 
-The grammar is the definition (`parse_shape_with_grammar`). `parse_shape` gives the same result
-faster: a tuple is cut into its leaves by one regular expression, each distinct leaf is read once,
-and an array as XLA prints most is read by another. What these do not understand is left to the
-grammar, which also places the errors; it is loaded when it is first needed.
+The grammar is the definition (`parse_shape_with_grammar`). `parse_shape` has the same result,
+faster: one regular expression cuts a tuple into its leaves, another reads an array in its common
+form, and each distinct leaf is parsed once. All other texts go to the grammar, which also finds the
+places of errors; it is loaded when it is first needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hlo_lens.model.shapes.tiling import Tile
 from hlo_lens.text.errors import DumpSyntaxError
 
 REMEMBERED_LENGTH = 1 << 16
-"""Texts longer than this are not remembered: a tuple of a million elements has 20 MB of text."""
+"""Longest text, in characters, in the cache: a tuple of a million elements has 20 MB."""
 
 _LEAF = r"[a-z][a-z0-9]*\[[^\[\]{}()]*\](?:\{(?=[\d:])[^{}]*\})?"
 _PIECE = re.compile(rf"\s*(?:/\*[^*]*\*/\s*)*((?:{_LEAF}|b\({_LEAF}\)|\)),?|[\s\S])")
@@ -33,10 +33,10 @@ _ARRAY = re.compile(
 
 
 def parse_shape(text: str) -> Shape:
-    """Return the shape that a text prints; the same text is read once.
+    """Return the shape that a text prints; each distinct text is parsed once.
 
     Raises:
-        DumpSyntaxError: If it is no shape; line and column are those within the text.
+        DumpSyntaxError: If it is malformed; line and column are those within the text.
     """
     return remembered_shape(text) if len(text) <= REMEMBERED_LENGTH else _parse(text)
 
@@ -48,7 +48,7 @@ def remembered_shape(text: str) -> Shape:
 
 
 def _parse(text: str) -> Shape:
-    """Return the shape of a text: by patterns where they take it, else by the grammar."""
+    """Return the shape of a text: by regular expressions if they match, else by the grammar."""
     shape = _array(text)
     if shape is None and "(" in text:
         shape = _cut_tuple(text.strip())
@@ -60,7 +60,7 @@ def _parse(text: str) -> Shape:
 
 
 def _array(text: str) -> Shape | None:
-    """Return the shape of an array as XLA prints most; None where it takes the grammar to tell."""
+    """Return the shape of an array in its common form; None where only the grammar can decide."""
     match = _ARRAY.fullmatch(text)
     if match is None:
         return None
@@ -90,12 +90,12 @@ def _array(text: str) -> Shape | None:
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    """Return the numbers of a list without spaces; none for an empty text."""
+    """Return the numbers of a list without spaces; empty for an empty text."""
     return tuple(map(int, text.split(","))) if text else ()
 
 
 def _cut_tuple(text: str) -> Shape | None:
-    """Return the shape of a tuple text; None where it takes the grammar to tell."""
+    """Return the shape of a tuple text; None where only the grammar can decide."""
     if not text.startswith("("):
         return None
     stack: list[list[Shape]] = [[]]
@@ -125,7 +125,7 @@ _CLOSINGS = frozenset({")", "),"})
 
 
 def _leaf(text: str) -> Shape | None:
-    """Return the shape of a leaf; None if it is none, for the grammar to say where and why."""
+    """Return the shape of a leaf; None if it is malformed."""
     if "[" not in text:
         return None
     try:

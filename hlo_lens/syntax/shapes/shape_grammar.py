@@ -1,4 +1,4 @@
-"""Text of a shape to `Shape` by the grammar: the definition, and where errors get their places."""
+"""Text of a shape to `Shape` by the grammar: the definition, with the places of errors."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ SHAPE_NAMES = {
     "LAYOUT_TYPE": "a primitive type",
     "LAYOUT_COMBINE": "'*'",
 }
-"""What users call the terminals of shape.lark."""
+"""Names of the terminals of shape.lark for users."""
 
 _PARENTHESIS = re.compile(r"([\w#*)]?)\(|\)")
 
 
 def parse_shape_with_grammar(text: str) -> Shape:
-    """Return the same as `parse_shape`, by the grammar alone; nothing is remembered."""
+    """Return the result of `parse_shape` by the grammar alone, without a cache."""
     source = Source(text)
     _check_nesting(source)
     return cast("Shape", parse_with(_parser(), source, SHAPE_NAMES))
@@ -58,7 +58,7 @@ class ShapeTransformer(Transformer[Any, Shape]):
     """Rules of shape.lark to objects of the model; meant to be embedded in a parser."""
 
     def shape_array(self, element_type: Token, dimensions: _Sizes, layout: _Placed) -> Shape:
-        """Return an array; its layout must order just its dimensions."""
+        """Return an array; raises MisplacedError if its layout is not of its dimensions."""
         found = _checked_layout(layout, len(dimensions))
         return Shape(
             element_type=str(element_type),
@@ -82,11 +82,11 @@ class ShapeTransformer(Transformer[Any, Shape]):
         )
 
     def shape_dimensions(self, *sizes: tuple[int | None, bool] | None) -> _Sizes:
-        """Return sizes, and whether each is dynamic."""
+        """Return sizes, each with whether it is dynamic."""
         return present(sizes)
 
     def shape_size(self, size: Token) -> tuple[int | None, bool]:
-        """Return a size that is fixed."""
+        """Return a static size."""
         return whole_number(size), False
 
     def shape_bound(self, _: Token, size: Token) -> tuple[int | None, bool]:
@@ -108,7 +108,7 @@ class ShapeTransformer(Transformer[Any, Shape]):
         return tuple(map(whole_number, present(dimensions)))
 
     def layout_properties(self, *properties: tuple[str, Any]) -> dict[str, Any]:
-        """Return field names and values of a Layout; the first of two equal properties counts."""
+        """Return field names and values of a Layout; of a repeated property, the first."""
         found: dict[str, Any] = {}
         others = tuple(value for name, value in properties if name == "other_properties")
         for name, value in properties:
@@ -160,7 +160,7 @@ class ShapeTransformer(Transformer[Any, Shape]):
         return SplitConfig(dimension=whole_number(dimension), split_indices=numbers)
 
     def layout_physical_shape(self, key: Token, shape: Shape) -> tuple[str, Any]:
-        """Return ``P(shape)``; a physical shape has none of its own."""
+        """Return ``P(shape)``; raises MisplacedError if that has a physical shape, too."""
         if shape.layout is not None and shape.layout.physical_shape is not None:
             raise MisplacedError.at_token(key, "a physical shape cannot have a physical shape")
         return "physical_shape", shape
@@ -170,7 +170,7 @@ class ShapeTransformer(Transformer[Any, Shape]):
         return "dynamic_shape_metadata_prefix_bytes", whole_number(size)
 
     def layout_other(self, text: Token) -> tuple[str, Any]:
-        """Return a property that is not known here."""
+        """Return an unknown property."""
         return "other_properties", str(text)
 
 
@@ -179,7 +179,7 @@ _Placed = tuple["Token", Layout] | None
 
 
 def _checked_layout(placed: _Placed, rank: int) -> Layout | None:
-    """Return the layout of an array, None if it says nothing; it must order all dimensions."""
+    """Return the layout of an array, None for the default; raises MisplacedError if it is wrong."""
     if placed is None:
         return None
     brace, layout = placed
@@ -200,7 +200,7 @@ def _parser() -> Lark:
 
 
 def _check_nesting(source: Source) -> None:
-    """Raise DumpSyntaxError where tuples are nested too deep."""
+    """Raise DumpSyntaxError if tuples are nested too deep."""
     if source.text.count("(") <= MAX_NESTING:
         return
     opened: list[bool] = []

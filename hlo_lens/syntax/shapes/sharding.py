@@ -1,8 +1,8 @@
 """Text of a sharding, in any spelling, to `HloSharding`.
 
-The grammar is the definition (`parse_sharding_with_grammar`). `parse_sharding` gives the same
-result faster for what XLA prints most; the rest is left to the grammar, which also places the
-errors. It is loaded when it is first needed.
+The grammar is the definition (`parse_sharding_with_grammar`). `parse_sharding` reads the forms that
+XLA prints most by regular expressions, with the same result; all other texts go to the grammar,
+which also finds the places of errors. It is loaded when it is first needed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NAMED = re.compile(
     rf"\{{{MESH}, \[((?:{_DIMENSION}(?:, ?{_DIMENSION})*+)?+)\]"
     rf"((?:, (?:replicated|unreduced|manual)=\{{{AXIS_REFS}\}})*+)\}}"
 )
-"""V3. Groups: those of the mesh; dimensions; axes that divide no dimension."""
+"""V3. Groups: those of `MESH`; dimensions; axes that divide no dimension."""
 
 _PRINTED_DIMENSION = re.compile(r"\{([^{}]*+)\}")
 _PRINTED_FIELD = re.compile(r"(\w++)=\{([^{}]*+)\}")
@@ -53,10 +53,10 @@ _ELEMENTS = re.compile(_ELEMENT)
 
 @functools.lru_cache(maxsize=1 << 14)
 def parse_sharding(text: str) -> HloSharding:
-    """Return the sharding that a text prints; the same text is read once.
+    """Return the sharding that a text prints; each distinct text is parsed once.
 
     Raises:
-        DumpSyntaxError: If it is none; line and column are those within the text.
+        DumpSyntaxError: If it is malformed; line and column are those within the text.
     """
     try:
         found = _printed(text)
@@ -70,7 +70,7 @@ def parse_sharding(text: str) -> HloSharding:
 
 
 def _printed(text: str) -> HloSharding | None:
-    """Return a sharding as XLA prints most; None where it takes the grammar to tell."""
+    """Return a sharding of a common form; None where only the grammar can decide."""
     match = _TUPLE.fullmatch(text)
     if match is None:
         return _single(text)

@@ -1,4 +1,4 @@
-"""Text of a sharding to `HloSharding` by the grammar: the definition, and the places of errors."""
+"""Text of a sharding to `HloSharding` by the grammar: the definition, with places of errors."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ SHARDING_NAMES = {
     "SHARDING_OPEN_DIM": "'?'",
     **MESH_NAMES,
 }
-"""What users call the terminals of sharding.lark."""
+"""Names of the terminals of sharding.lark for users."""
 
 _REDUCTION = re.compile(r'op_type="sdy::reduction_op" op_name="(\w+)"')
 
 _Part: TypeAlias = tuple[str, Any]
-"""Which part of a sharding, and its value."""
+"""Name and value of a part of a sharding."""
 
 
 def parse_sharding_with_grammar(text: str) -> HloSharding:
-    """Return the same as `parse_sharding`, by the grammar alone; nothing is remembered."""
+    """Return the result of `parse_sharding` by the grammar alone, without a cache."""
     source = Source(text)
     sharding = cast("HloSharding", parse_with(_parser(), source, SHARDING_NAMES))
     return dataclasses.replace(sharding, text=text.strip())
@@ -61,8 +61,8 @@ def parse_sharding_with_grammar(text: str) -> HloSharding:
 class ShardingTransformer(MeshTransformer):
     """Rules of sharding.lark to objects of the model.
 
-    A sharding inside a tuple gets its text as XLA prints it, which may differ in white space from
-    how it is written.
+    The text of a sharding inside a tuple is the one that XLA prints; its white space may differ
+    from the source.
     """
 
     def sharding_tuple(self, *elements: HloSharding | None) -> HloSharding:
@@ -70,7 +70,7 @@ class ShardingTransformer(MeshTransformer):
         return HloSharding(kind=ShardingKind.TUPLE, elements=tuple(present(elements)))
 
     def sharding_tiled(self, brace: Token, *parts: _Part) -> HloSharding:
-        """Return a sharding in V1 or V2 form; each part may be there once."""
+        """Return a sharding in V1 or V2 form; raises MisplacedError if a part occurs twice."""
         found = _unique(brace, parts)
         extra = _extras(found)
         kind: ShardingKind | None = found.pop("kind", None)
@@ -157,12 +157,12 @@ class ShardingTransformer(MeshTransformer):
         return axes, len(axes) < len(items)
 
     def sharding_axes(self, key: Token, reduction: Token | None, axes: list[Axis] | None) -> _Part:
-        """Return axes that do not divide, and how partial results along them are combined."""
+        """Return axes that divide no dimension, and the reduction of partial results along them."""
         return key[:-1], (None if reduction is None else str(reduction), axes)
 
 
 def _unique(brace: Token, parts: tuple[_Part, ...] | list[_Part]) -> dict[str, Any]:
-    """Return the parts by name; none may be there twice."""
+    """Return the parts by name; raises MisplacedError if one occurs twice."""
     found = dict(parts)
     if len(found) != len(parts):
         raise MisplacedError.at_token(brace, "a part of the sharding is there twice")
@@ -170,7 +170,7 @@ def _unique(brace: Token, parts: tuple[_Part, ...] | list[_Part]) -> dict[str, A
 
 
 def _extras(found: dict[str, Any]) -> dict[str, Any]:
-    """Take out of the parts what has no effect on where data is."""
+    """Remove and return the parts that have no effect on where data is."""
     names = {"shard_group", "metadata"} & found.keys()
     extra: dict[str, Any] = {name: found.pop(name) for name in names}
     match = _REDUCTION.search(extra.get("metadata", ""))
