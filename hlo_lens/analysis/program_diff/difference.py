@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.program_diff.computation_roles import Roles
-from hlo_lens.analysis.program_diff.edit_groups import EditGroup, Folding
+from hlo_lens.analysis.program_diff.edit_groups import EditGroup, EditGrouping
 from hlo_lens.analysis.program_diff.edits import Added, Change, Changed, Edit, Moved, Removed
 from hlo_lens.analysis.program_diff.find_edits import find_edits
 from hlo_lens.analysis.program_diff.graph_building import program_graph
@@ -180,7 +180,7 @@ def program_diff(base: HloModule, head: HloModule, *, heed: Collection[Noise] = 
         left_out_base=edits.left_out[0],
         left_out_head=edits.left_out[1],
         edits=tuple(placed.edit for placed in edits.edits),
-        groups=Folding(*graphs, roles).groups(edits.edits, edits.unmatched),
+        groups=EditGrouping(*graphs, roles).groups(edits.edits, edits.unmatched),
         module_changes=(*module_changes(*graphs, found), *edits.module_noise),
         ignored={kind: edits.ignored[kind] for kind in Noise if edits.ignored[kind]},
         matched=Partners(base, head, edits.pairs),

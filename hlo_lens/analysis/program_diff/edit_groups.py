@@ -99,7 +99,7 @@ class _Group:
     head_names: list[str] = field(default_factory=list)
 
 
-class Folding:
+class EditGrouping:
     """Collector of edits into groups.
 
     Args:

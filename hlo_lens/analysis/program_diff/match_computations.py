@@ -8,19 +8,19 @@ from hlo_lens.analysis.program_diff.equal_keys import Key, Keys, by_key, by_keys
 from hlo_lens.analysis.program_diff.match_keys import (
     TRIVIAL,
     Accepts,
-    bare,
     collective_alone,
     collective_and_path,
     general_path,
     label_and_path,
-    number,
     opcode_and_path,
+    parameter_key,
     path_alone,
     same_label,
     same_opcode,
-    use,
+    user_key,
+    without_path,
 )
-from hlo_lens.analysis.program_diff.unmatched import Left
+from hlo_lens.analysis.program_diff.unmatched import Unmatched
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -63,7 +63,7 @@ class NodeMatcher:
         if self._match_whole(mine, yours):
             return
         self._trim(self.base.nodes[mine], self.head.nodes[yours])
-        left = Left(
+        left = Unmatched(
             (self.base, self.head), (mine, yours), (self.result.head_of, self.result.base_of)
         )
         up, down = (self._mine.up, self._yours.up), (self._mine.down, self._yours.down)
@@ -82,7 +82,7 @@ class NodeMatcher:
         self._replaced(left)
         self._fresh.clear()
 
-    def _by_path(self, left: Left) -> None:
+    def _by_path(self, left: Unmatched) -> None:
         """Match the rest by label and operation path, then by opcode and path."""
         for key, accepts in ((label_and_path, same_label), (opcode_and_path, same_opcode)):
             for mode in ("unique", "any", "equal"):
@@ -93,9 +93,13 @@ class NodeMatcher:
                     mine, yours = self._beside(0, mine), self._beside(1, yours)
                 self._match_left(left, mine, yours, mode)
                 self._spread(left, accepts)
-        self._match_left(left, number(self.base), number(self.head), "unique")
-        self._match_left(left, bare(self.base, "label"), bare(self.head, "label"), "unique")
-        self._match_left(left, bare(self.base, "opcode"), bare(self.head, "opcode"), "unique")
+        self._match_left(left, parameter_key(self.base), parameter_key(self.head), "unique")
+        self._match_left(
+            left, without_path(self.base, "label"), without_path(self.head, "label"), "unique"
+        )
+        self._match_left(
+            left, without_path(self.base, "opcode"), without_path(self.head, "opcode"), "unique"
+        )
 
     def _match_whole(self, mine: int, yours: int) -> bool:
         """Match two equal computations node by node, unless some node is matched."""
@@ -113,12 +117,12 @@ class NodeMatcher:
         result.whole.add(mine)
         return True
 
-    def _match_once(self, left: Left, keys: Keys) -> None:
+    def _match_once(self, left: Unmatched, keys: Keys) -> None:
         """Match nodes with equal numbers that are unique on both sides."""
         if left:
             self._match_all(left, singles(left.nodes(0), left.nodes(1), keys))
 
-    def _match_equal(self, left: Left, up: Keys, down: Keys) -> bool:
+    def _match_equal(self, left: Unmatched, up: Keys, down: Keys) -> bool:
         """Match nodes with equal fingerprints up and down; return whether there are any."""
         if not left:
             return False
@@ -130,12 +134,12 @@ class NodeMatcher:
         self._match_all(left, pairs)
         return bool(pairs)
 
-    def _match_left(self, left: Left, mine: Key, yours: Key, mode: str) -> None:
+    def _match_left(self, left: Unmatched, mine: Key, yours: Key, mode: str) -> None:
         """Match nodes with equal keys; None is no key."""
         if left:
             self._match_all(left, by_key(left.nodes(0), left.nodes(1), mine, yours, mode))
 
-    def _match_all(self, left: Left, pairs: Sequence[tuple[int, int]]) -> None:
+    def _match_all(self, left: Unmatched, pairs: Sequence[tuple[int, int]]) -> None:
         head_of, base_of = self.result.head_of, self.result.base_of
         for a, b in pairs:
             head_of[a] = b
@@ -164,7 +168,7 @@ class NodeMatcher:
 
     # ---- neighbourhood -------------------------------------------------------------------------
 
-    def _spread(self, left: Left, accepts: Accepts) -> None:
+    def _spread(self, left: Unmatched, accepts: Accepts) -> None:
         """Match neighbours of matched nodes: operands at one place, users of one kind."""
         if not left or left.spread.get(accepts) == self._matched:
             self._fresh.clear()
@@ -197,7 +201,7 @@ class NodeMatcher:
                 if key is not None and key == accepts(self.head, y):
                     self.match(x, y)
 
-    def _spread_to_users(self, left: Left, mine: int, yours: int, accepts: Accepts) -> None:
+    def _spread_to_users(self, left: Unmatched, mine: int, yours: int, accepts: Accepts) -> None:
         head_of, base_of = self.result.head_of, self.result.base_of
         my_users = [u for u in left.users(0).get(mine, ()) if head_of[u] < 0]
         if not my_users:
@@ -205,10 +209,10 @@ class NodeMatcher:
         your_users = [u for u in left.users(1).get(yours, ()) if base_of[u] < 0]
 
         def mine_key(user: int) -> Hashable:
-            return use(self.base, user, mine, accepts)
+            return user_key(self.base, user, mine, accepts)
 
         def yours_key(user: int) -> Hashable:
-            return use(self.head, user, yours, accepts)
+            return user_key(self.head, user, yours, accepts)
 
         for x, y in by_key(my_users, your_users, mine_key, yours_key, "unique"):
             self.match(x, y)
@@ -231,7 +235,7 @@ class NodeMatcher:
 
     # ---- another opcode in one place -----------------------------------------------------------
 
-    def _replaced(self, left: Left) -> None:
+    def _replaced(self, left: Unmatched) -> None:
         """Match nodes that replaced another: same operands or users, or same path."""
         if not left:
             return
@@ -246,7 +250,7 @@ class NodeMatcher:
         self._match_left(left, path_alone(self.base), path_alone(self.head), "unique")
         self._match_left(left, general_path(self.base), general_path(self.head), "unique")
 
-    def _place_key(self, left: Left, side: int) -> Key:
+    def _place_key(self, left: Unmatched, side: int) -> Key:
         """Return a key of the position of a node: its matched operands and users.
 
         The result of a computation has the end as its user.

@@ -39,7 +39,7 @@ def same_opcode(graph: ProgramGraph, node: int) -> Hashable:
     return graph.opcode(node), graph.hint(node)
 
 
-def use(graph: ProgramGraph, user: int, node: int, accepts: Accepts) -> Hashable:
+def user_key(graph: ProgramGraph, user: int, node: int, accepts: Accepts) -> Hashable:
     """Return a key of a user of a node: its own key, and the operand number of the node."""
     key = accepts(graph, user)
     operands = graph.operands[user]
@@ -59,7 +59,7 @@ def opcode_and_path(graph: ProgramGraph) -> Key:
     return lambda node: (graph.opcode(node), graph.hint(node)) if graph.hint(node) else None
 
 
-def bare(graph: ProgramGraph, by: str) -> Key:
+def without_path(graph: ProgramGraph, by: str) -> Key:
     """Return a key without the operation path; by opcode and sizes only for nodes without path."""
 
     def key(node: int) -> Hashable:
@@ -91,7 +91,7 @@ def general_path(graph: ProgramGraph) -> Key:
     return key
 
 
-def number(graph: ProgramGraph) -> Key:
+def parameter_key(graph: ProgramGraph) -> Key:
     """Return a key of parameters: their number."""
 
     def key(node: int) -> Hashable:

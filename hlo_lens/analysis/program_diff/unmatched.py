@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.program_diff.match_keys import Accepts
 
 
-class Left:
+class Unmatched:
     """Unmatched nodes of two computations.
 
     Args:

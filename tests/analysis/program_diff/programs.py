@@ -29,7 +29,7 @@ def parsed(text: str) -> HloModule:
     return module
 
 
-def told(base: str, head: str) -> list[str]:
+def changes_between(base: str, head: str) -> list[str]:
     """Return the changes between two texts, those of the module last.
 
     The mirrored comparison must find as many, and digests of the two differ if there are any.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.program_diff.programs import told
+from tests.analysis.program_diff.programs import changes_between
 
 TEXT = """HloModule m
 
@@ -36,10 +36,10 @@ def text(channels: str) -> str:
 
 @pytest.mark.parametrize("channels", ["77557755", "22112211"])
 def test_renumbered_channels_are_no_change(channels: str) -> None:
-    assert told(text("11221122"), text(channels)) == []
+    assert changes_between(text("11221122"), text(channels)) == []
 
 
 @pytest.mark.parametrize("channels", ["22111122", "11112222", "11223344"])
 def test_sends_and_recvs_with_other_counterparts_are_changed(channels: str) -> None:
-    found = told(text("11221122"), text(channels))
+    found = changes_between(text("11221122"), text(channels))
     assert {change.split()[0] for change in found} == {"channel_id"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.program_diff.programs import told
+from tests.analysis.program_diff.programs import changes_between
 
 TEXT = """HloModule m
 
@@ -42,20 +42,20 @@ def text(thread: str, *, is_said: bool = False) -> str:
     ],
 )
 def test_another_thread_is_one_change(before: str, after: str, change: str) -> None:
-    assert told(text(before), text(after)) == ([change] if change else [])
+    assert changes_between(text(before), text(after)) == ([change] if change else [])
 
 
 def test_change_of_thread_is_reported_at_the_caller_that_names_it() -> None:
     before, after = text("host", is_said=True), text("sparsecore", is_said=True)
-    assert told(before, after) == ['async_execution_thread "host" -> "sparsecore"']
+    assert changes_between(before, after) == ['async_execution_thread "host" -> "sparsecore"']
 
 
 def test_threads_that_only_the_caller_prints_are_no_change() -> None:
     before = text("host", is_said=True)
-    assert told(before, before.replace(', execution_thread="host"', "")) == []
+    assert changes_between(before, before.replace(', execution_thread="host"', "")) == []
 
 
 def test_other_attributes_of_a_computation_are_compared() -> None:
-    assert told(text(""), text("").replace("}\n\nf", "}, made_up=7\n\nf")) == [
+    assert changes_between(text(""), text("").replace("}\n\nf", "}, made_up=7\n\nf")) == [
         "made_up (none) -> 7"
     ]

@@ -8,7 +8,7 @@ import pytest
 
 from hlo_lens.analysis.program_diff.difference import program_diff
 from hlo_lens.syntax.hlo.module import parse_hlo
-from tests.analysis.program_diff.programs import told
+from tests.analysis.program_diff.programs import changes_between
 
 CALL = """HloModule m
 
@@ -31,12 +31,19 @@ ENTRY main {
 )
 def test_each_character_of_an_opaque_config_counts(before: str, after: str) -> None:
     base, head = (CALL.replace("CONFIG", f'backend_config="{c}"') for c in (before, after))
-    assert told(base, head) == [f"backend_config {before} -> {after or '(none)'}"]
-    assert told(base, base) == []
+    assert changes_between(base, head) == [f"backend_config {before} -> {after or '(none)'}"]
+    assert changes_between(base, base) == []
 
 
 def test_an_empty_config_is_not_none() -> None:
-    assert len(told(CALL.replace("CONFIG", 'backend_config=""'), CALL.replace(", CONFIG", ""))) == 1
+    assert (
+        len(
+            changes_between(
+                CALL.replace("CONFIG", 'backend_config=""'), CALL.replace(", CONFIG", "")
+            )
+        )
+        == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,7 +56,7 @@ def test_an_empty_config_is_not_none() -> None:
 )
 def test_a_config_may_be_written_in_other_ways(before: str, after: str) -> None:
     base, head = (CALL.replace("CONFIG", f"backend_config={c}") for c in (before, after))
-    assert told(base, head) == []
+    assert changes_between(base, head) == []
 
 
 @pytest.mark.parametrize(
@@ -62,7 +69,7 @@ def test_a_config_may_be_written_in_other_ways(before: str, after: str) -> None:
 )
 def test_values_with_equal_text_are_compared_in_context(before: str, after: str) -> None:
     base, head = (CALL.replace("CONFIG", f"backend_config={c}") for c in (before, after))
-    (change,) = told(base, head)
+    (change,) = changes_between(base, head)
     assert change.replace(" ", "") == f"backend_config{before}->{after}"
 
 
@@ -74,7 +81,7 @@ GROUPED = CALL.replace("CONFIG", "sharding={replicated shard_as 1}")
 )
 def test_a_constraint_to_be_sharded_like_others_counts(after: str) -> None:
     head = GROUPED.replace("replicated shard_as 1", after)
-    assert told(GROUPED, head) == [f"sharding {{replicated shard_as 1}} -> {{{after}}}"]
+    assert changes_between(GROUPED, head) == [f"sharding {{replicated shard_as 1}} -> {{{after}}}"]
 
 
 LITERALS = """HloModule m
@@ -112,8 +119,8 @@ ENTRY main {
 def test_layouts_in_attributes_count_if_both_texts_print_layouts() -> None:
     reprinted = re.sub(r"(\[8,4\])\{\d,\d\}", r"\1", SHAPES)
     assert program_diff(parse_hlo(SHAPES), parse_hlo(reprinted)).identical
-    assert told(SHAPES, SHAPES.replace("e=f32[8,4]{0,1}", "e=f32[8,4]{1,0}")) == [
+    assert changes_between(SHAPES, SHAPES.replace("e=f32[8,4]{0,1}", "e=f32[8,4]{1,0}")) == [
         "outfeed_shape f32[8,4]{0,1} -> f32[8,4]{1,0}"
     ]
-    assert len(told(SHAPES, SHAPES.replace("={f32[8,4]{0,1}", "={f32[8,4]{1,0}"))) == 1
-    assert len(told(SHAPES, SHAPES.replace("={f32[8,4]", "={f32[4,8]"))) == 1
+    assert len(changes_between(SHAPES, SHAPES.replace("={f32[8,4]{0,1}", "={f32[8,4]{1,0}"))) == 1
+    assert len(changes_between(SHAPES, SHAPES.replace("={f32[8,4]", "={f32[4,8]"))) == 1

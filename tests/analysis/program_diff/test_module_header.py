@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.program_diff.programs import told
+from tests.analysis.program_diff.programs import changes_between
 
 TEXT = """HloModule m, HEADERentry_computation_layout={(f32[8,4]{1,0})->f32[8,4]{1,0}}
 
@@ -36,25 +36,25 @@ def test_layouts_that_the_header_alone_has_are_compared(
     what, _, last = change.rpartition(" -> ")
     name = what.rpartition(" ")[0]
     changes = [f"entry_computation_layout {what} -> {name} {last}"]
-    assert told(text(), text().replace(before, after, 1)) == changes
+    assert changes_between(text(), text().replace(before, after, 1)) == changes
 
 
 def test_a_layout_that_the_header_repeats_is_one_change() -> None:
     head = text().replace("{(f32[8,4]{1,0})", "{(f32[8,4]{0,1})", 1)
     head = head.replace("%a = f32[8,4]{1,0}", "%a = f32[8,4]{0,1}")
-    assert told(text(), head) == ["layout {1,0} -> {0,1}"]
+    assert changes_between(text(), head) == ["layout {1,0} -> {0,1}"]
 
 
 def test_parameter_that_took_the_layout_of_the_header_is_one_change() -> None:
     base = text().replace("{(f32[8,4]{1,0})", "{(f32[8,4]{0,1})", 1)
     head = base.replace("%a = f32[8,4]{1,0}", "%a = f32[8,4]{0,1}")
-    assert told(base, head) == ["layout {1,0} -> {0,1}"]
+    assert changes_between(base, head) == ["layout {1,0} -> {0,1}"]
 
 
 def test_header_without_layout_has_that_of_the_entry() -> None:
     silent = text().replace("entry_computation_layout={(f32[8,4]{1,0})->f32[8,4]{1,0}}", "a=b")
     base = text("a=b")
-    assert told(base, silent) == []
+    assert changes_between(base, silent) == []
 
 
 # ---- other values ------------------------------------------------------------------------------
@@ -80,18 +80,18 @@ def test_header_without_layout_has_that_of_the_entry() -> None:
     ],
 )
 def test_each_value_is_compared_by_its_name(before: str, after: str, change: str) -> None:
-    assert told(text(before), text(after)) == ([change] if change else [])
+    assert changes_between(text(before), text(after)) == ([change] if change else [])
 
 
 def test_list_follows_the_parameters_if_their_number_changed() -> None:
     lists = [
         f"allow_spmd_sharding_propagation_to_parameters={{{v}}}" for v in ("true", "true,true")
     ]
-    assert told(text(lists[0]), text(lists[1])) == [
+    assert changes_between(text(lists[0]), text(lists[1])) == [
         "allow_spmd_sharding_propagation_to_parameters {true} -> {true,true}"
     ]
     one_more = text(lists[1]).replace("  ROOT", "  %b = f32[8,4]{1,0} parameter(1)\n  ROOT")
-    assert told(text(lists[0]), one_more) == []
+    assert changes_between(text(lists[0]), one_more) == []
 
 
 @pytest.mark.parametrize(
@@ -106,14 +106,14 @@ def test_values_that_cannot_be_read_are_compared_as_written(before: str, after: 
     name, value = before.split("=")
     other = after.split("=")[1]
     squeezed = [part.replace(" ", "") for part in (value, other)]
-    assert told(text(before), text(after)) == [f"{name} {squeezed[0]} -> {squeezed[1]}"]
-    assert told(text(before), text(before)) == []
+    assert changes_between(text(before), text(after)) == [f"{name} {squeezed[0]} -> {squeezed[1]}"]
+    assert changes_between(text(before), text(before)) == []
 
 
 def test_a_gap_in_one_header_does_not_change_the_values_that_both_have() -> None:
     donor = "buffer_donor={ (0, {}) }"
     head = text(f"input_output_alias={{ {{}}: (0, {{}}, may }}, {donor}")
-    assert told(text(donor), head) == ["input_output_alias (none) -> {{}:(0,{},may}"]
+    assert changes_between(text(donor), head) == ["input_output_alias (none) -> {{}:(0,{},may}"]
 
 
 # ---- donations ---------------------------------------------------------------------------------
@@ -125,18 +125,18 @@ LINE = "  %a = f32[8,4]{1,0} parameter(0)\n"
 def test_a_donation_of_a_parameter_whose_line_one_text_lacks_is_no_change() -> None:
     base = text(ALIAS)
     for one, other in ((base, base.replace(LINE, "")), (base.replace(LINE, ""), base)):
-        assert not any("alias" in change for change in told(one, other))
+        assert not any("alias" in change for change in changes_between(one, other))
 
 
 def test_donations_of_parameters_without_lines_are_compared_by_number() -> None:
     base, head = text(ALIAS).replace(LINE, ""), text().replace(LINE, "")
-    assert told(base, head) == ["input_output_alias parameter 0 in output {} -> (none)"]
+    assert changes_between(base, head) == ["input_output_alias parameter 0 in output {} -> (none)"]
 
 
 def test_removed_parameter_has_lost_no_donation() -> None:
     donor = text("buffer_donor={ (1, {}) }")
     base = donor.replace(LINE, f"{LINE}  %b = f32[2] parameter(1)\n")
-    assert told(base, text()) == []
+    assert changes_between(base, text()) == []
 
 
 # ---- computations that the entry does not run --------------------------------------------------
@@ -151,6 +151,8 @@ DEAD = """%dead (p: f32[]) -> f32[] {
 
 def test_computations_that_the_entry_does_not_run_count() -> None:
     base = text().replace("ENTRY", f"{DEAD}ENTRY")
-    assert told(base, base.replace("sine", "cosine")) == ["opcode sine -> cosine"]
-    assert told(base, text()) == []  # its two instructions are removed
-    assert told(base, base.replace("ENTRY", DEAD.replace("dead", "copy") + "ENTRY")) == []
+    assert changes_between(base, base.replace("sine", "cosine")) == ["opcode sine -> cosine"]
+    assert changes_between(base, text()) == []  # its two instructions are removed
+    assert (
+        changes_between(base, base.replace("ENTRY", DEAD.replace("dead", "copy") + "ENTRY")) == []
+    )

@@ -20,7 +20,7 @@ def between(before: str, after: str) -> ProgramDiff:
     return program_diff(parsed(f"{HEAD}{before}\n}}\n"), parsed(f"{HEAD}{after}\n}}\n"))
 
 
-def told(before: str, after: str) -> list[str]:
+def changes_between(before: str, after: str) -> list[str]:
     """Return the changes, which must be the same in the mirrored comparison."""
     forth, back = between(before, after), between(after, before)
     assert forth.changed == back.changed == len(forth.edits) == len(back.edits)
@@ -57,7 +57,7 @@ TWICE = '  ROOT r = f32[8] custom-call(a, a), custom_call_target="f"'
 def test_removed_operand_is_reported_beside_changed_ones(
     before: str, operands: str, fewer: str, change: str
 ) -> None:
-    assert told(before, before.replace(operands, fewer)) == [change]
+    assert changes_between(before, before.replace(operands, fewer)) == [change]
 
 
 def test_new_elements_of_a_tuple_are_reported_once() -> None:

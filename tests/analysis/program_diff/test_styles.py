@@ -10,7 +10,7 @@ import pytest
 from hlo_lens.analysis.program_diff.difference import program_diff
 from hlo_lens.analysis.program_diff.noise import Noise
 from hlo_lens.syntax.hlo.module import parse_hlo
-from tests.analysis.program_diff.programs import told
+from tests.analysis.program_diff.programs import changes_between
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,7 @@ def test_first_part_of_a_kind_in_two_texts_of_one_style_is_found(style: str, par
     controls, config = (part if part == one else "" for one in (CONTROLS, CONFIG))
     base, head = printed(filled("", "")), printed(filled(controls, config))
     name = "tmp_1" if style == "canonical" else "x"
-    assert told(base, head) == [CHANGES[part].replace("NAME", name)]
+    assert changes_between(base, head) == [CHANGES[part].replace("NAME", name)]
 
 
 @pytest.mark.parametrize(
