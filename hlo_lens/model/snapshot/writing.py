@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot, Snapshot
-    from hlo_lens.model.snapshot.rows import EntryFact, SpacePeak
+    from hlo_lens.model.snapshot.rows import EntryFact
 
 SCHEMA_VERSION = 2
 KIND = "snapshot"
@@ -83,10 +83,6 @@ def _module_object(module: ModuleSnapshot) -> dict[str, object]:
         **_entry_tables(module.entries),
         "annotations": _table(AnnotationFact, module.annotations, is_sorted=True),
     }
-
-
-def _peak_object(peak: SpacePeak) -> dict[str, object]:
-    return {**dict(_fields(peak)), "groups": _table(AliveGroup, peak.groups)}
 
 
 def _fields(value: DataclassInstance) -> Iterator[tuple[str, object]]:

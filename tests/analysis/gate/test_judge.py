@@ -86,7 +86,7 @@ UNDECIDED = [
     ("a change without baseline", TEMP, GOOD, None, "there is no --baseline"),
     ("a null", "memory.peak.bytes>9", _with("memory", peak=None), GOOD, "is not known"),
     ("no memory", TEMP, _facts(memory=None), GOOD, "memory is not known"),
-    ("a wrong path", "memory.tmp>1", GOOD, GOOD, "is not in the report"),
+    ("a wrong path", "memory.tmp>1", GOOD, GOOD, "no figure is called memory.tmp"),
     ("a null before", "replica_count>+1", GOOD, _facts(replica_count=None), "in the baseline:"),
     ("cut buffer texts", TEMP, _with("memory", is_complete=False), GOOD, "are not complete"),
     ("cut ones before", TEMP, GOOD, _with("memory", is_complete=False), "base are not complete"),

@@ -84,14 +84,14 @@ def test_a_path_leads_to_a_number(path: str, value: int) -> None:
     ("path", "reason"),
     [
         ("flops", "flops is not known"),
-        ("memory.tmp_bytes", "memory.tmp_bytes is not in the report; there is temp_bytes"),
+        ("memory.tmp_bytes", "no figure is called memory.tmp_bytes; there is temp_bytes"),
         (
             "memory.spaces[SMEM].total_bytes",
             "no row of memory.spaces is called 'SMEM'; there is HBM",
         ),
         ("memory.peak.bytes.x", "memory.peak.bytes has no parts"),
         ("backend", "backend is no number"),
-        ("largest_instructions.rows", "largest_instructions is not in the report"),
+        ("largest_instructions.rows", "no figure is called largest_instructions"),
         ("coverage.gaps", "coverage is not known"),
         ("collectives.wire_bytes_per_device", "is not known"),
         ("collectives.dynamic.all-reduce", "is not known"),
