@@ -1,4 +1,4 @@
-"""All results known of one module: each pass runs once, when its result is first asked for.
+"""All results known of one module: each pass runs once, when its result is first used.
 
 Passes are imported with their first use, so that a command imports only those whose results it
 prints.
@@ -41,7 +41,7 @@ KIND_AND_AXIS = "kind and axis"
 """Grouping of collectives where the user names none."""
 
 MOST_ESTIMATED = 50_000
-"""Instructions of the largest module whose memory is estimated beside other results.
+"""Instructions of the largest module whose memory is estimated together with other results.
 
 An estimate takes about 12 us per instruction: half a second for so many.
 """
@@ -65,8 +65,8 @@ class ModuleAnalysis:
         dump: The module and its texts.
         mesh: Mesh that the user names; None for the one that the texts name.
         limits_estimate: Whether memory of modules with more than `MOST_ESTIMATED` instructions is
-            not estimated, because nobody asked for memory alone.
-        is_quick: Whether to skip what a first page does without: undefined operand names in large
+            not estimated.
+        is_quick: Whether to skip results that a first page omits: undefined operand names in large
             modules, and the text from before optimizations of a program of one device.
     """
 

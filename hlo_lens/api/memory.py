@@ -44,7 +44,7 @@ def memory(program: Program, *, module: str | None = None) -> MemoryResults:
     known = analysis_of(program, module)
     if known.memory is None:
         message = (
-            f"{known.dump.title}: memory is not known: no buffer assignment beside the text, and "
+            f"{known.dump.title}: memory is not known: no buffer assignment next to the text, and "
             "no schedule in it (is_scheduled=true)"
         )
         raise MissingDumpError(message)

@@ -31,7 +31,7 @@ def passes_report(
     """Return the report on the pass after which each subject appears or disappears.
 
     Args:
-        modules: Modules, of which those with texts of passes are read.
+        modules: Modules; those without texts of passes are left out.
         words: Subjects: a kind of collective, an opcode, ``temp``, ``alias``, or the name of an
             instruction.
         progress: Called with texts done and texts in all, for each module.

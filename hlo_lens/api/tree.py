@@ -121,7 +121,7 @@ def _module_tree(known: ModuleAnalysis, measure: str | None) -> tuple[CallTree, 
         return memory_call_tree(known.memory.peak), (ESTIMATE,) if is_estimate else ()
     if measure == "memory":
         message = (
-            f"{known.dump.title}: memory not known: no buffer assignment and live ranges beside "
+            f"{known.dump.title}: memory not known: no buffer assignment and live ranges next to "
             "this text, and no schedule in it; try --measure count"
         )
         raise UsageError(message)

@@ -1,21 +1,21 @@
-"""Exit codes, which scripts rely on. Errors carry theirs: `HloLensError.exit_code`."""
+"""Exit codes, which scripts rely on. Those of errors are `HloLensError.exit_code`."""
 
 from __future__ import annotations
 
 DONE = 0
-"""The command did what was asked."""
+"""The command succeeded."""
 
 RULE_FAILED = 1
 """A rule of ``check`` failed, or ``diff --exit-code`` found changes."""
 
 USAGE = 2
-"""Options or arguments that make no sense."""
+"""Invalid options or arguments."""
 
 UNREADABLE = 3
 """Input missing or unreadable."""
 
 UNPARSABLE = 4
-"""Input that cannot be parsed, or too little of it; or texts that do not belong together."""
+"""Input that cannot be parsed, or not enough of it; texts of different compiles."""
 
 INTERNAL = 70
 """A bug in hlo-lens."""
@@ -24,5 +24,5 @@ INTERRUPTED = 130
 """Control-C, as shells count it: 128 + SIGINT."""
 
 BROKEN_PIPE = 141
-"""The reader of our output has gone, as shells count it: 128 + SIGPIPE. No success: a ``check``
-whose verdict nobody read must not pass."""
+"""The reader of the output closed it, as shells count it: 128 + SIGPIPE. Not 0, because a
+``check`` whose verdict was not read must not pass."""

@@ -52,13 +52,13 @@ class Reading:
     stage: str | None = None
 
     def read(self, path: str, progress: Progress | None = None) -> tuple[ModuleDump, ...]:
-        """Return the modules of a path that are asked for, at the stage asked for."""
+        """Return the selected modules of a path, at the selected stage."""
         from hlo_lens.api.modules import read_dump
 
         return self.select(read_dump(path, progress=progress).modules)
 
     def select(self, modules: Sequence[ModuleDump]) -> tuple[ModuleDump, ...]:
-        """Return the modules asked for, at the stage asked for.
+        """Return the selected modules, at the selected stage.
 
         Raises:
             UnknownNameError: If there are none.
@@ -110,7 +110,9 @@ class Reading:
     def _judge_share(self, name: str, coverage: float) -> None:
         share = 100 * coverage
         if share < self.min_coverage:
-            message = f"{name}: {share:.4g}% understood, asked for {self.min_coverage}%"
+            message = (
+                f"{name}: {share:.4g}% understood, less than {self.min_coverage}% (--min-coverage)"
+            )
             raise HloLensError(message)
 
 

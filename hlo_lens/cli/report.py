@@ -37,8 +37,8 @@ def report(path: str, log_path: str | None, reading: Reading, output: Output) ->
     """Summarize a compiled program: size, interface, memory, communication, largest values.
 
     PATH is a file, a folder or archive of dumps, compressed or not, or - for standard input.
-    After partitioning, the figures are those of one device. Loop bodies count once unless a column
-    says otherwise.
+    After partitioning, the figures are those of one device. Loop bodies count once, except in
+    columns of one run.
     """
     from hlo_lens.api.modules import read_log
     from hlo_lens.api.report import report_modules

@@ -37,7 +37,7 @@ Example:
 
 
 def _view_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Add the options about what is shown; the command gets them as ``view``."""
+    """Add the options of the view; the command gets them as ``view``."""
 
     @click.option("--by", type=click.Choice(_BY), help="Show one table alone.")
     @click.option(

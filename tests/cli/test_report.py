@@ -133,7 +133,9 @@ def test_coverage_below_the_minimum_is_refused(broken: str) -> None:
     assert _run(broken, "--min-coverage", "94")[0] == 0
     code, _, err = _run(broken, "--min-coverage", "95")
     assert code == exit_codes.UNPARSABLE
-    assert err.endswith("hlo-lens: error: jit_step: 94.44% understood, asked for 95.0%\n")
+    assert err.endswith(
+        "hlo-lens: error: jit_step: 94.44% understood, less than 95.0% (--min-coverage)\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""All results known of one call tree: each pass runs once, when its result is first asked for."""
+"""All results known of one call tree: each pass runs once, when its result is first used."""
 
 from __future__ import annotations
 

@@ -140,8 +140,8 @@ _READERS = "scanner and grammar"
 
 _COLUMNS = (
     Column("level", Unit.NONE, "error, warning, note or fine"),
-    Column("what", Unit.NONE, "what it is"),
-    Column("remedy", Unit.NONE, "what to do"),
+    Column("what", Unit.NONE, "the finding"),
+    Column("remedy", Unit.NONE, "recommended action"),
 )
 
 

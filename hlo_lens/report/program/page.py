@@ -242,7 +242,7 @@ def _memory_facts(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:
 def _memory_notes(analysis: ModuleAnalysis) -> Iterator[str]:
     """Yield the note on memory that cannot be estimated."""
     if not analysis.module.is_scheduled:
-        yield "memory not known: no buffer assignment beside this text, and no schedule in it"
+        yield "memory not known: no buffer assignment next to this text, and no schedule in it"
 
 
 def _notes(analysis: ModuleAnalysis) -> Iterator[str]:

@@ -27,9 +27,9 @@ class Annotation:
 
     Attributes:
         level: ``error``, ``warning`` or ``notice``.
-        title: What it is about, in a few words.
-        message: What is said.
-        source: ``file:line`` as in the dump; None where nothing tells.
+        title: Subject, in a few words.
+        message: The message.
+        source: ``file:line`` as in the dump; None if unknown.
     """
 
     level: str

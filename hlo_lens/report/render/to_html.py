@@ -19,7 +19,7 @@ _WIDEST = 80
 
 
 def render_html(report: Report, out: TextIO, options: RenderOptions) -> None:
-    """Write sections, facts and tables of at most `DEFAULT_ROWS` rows or as asked."""
+    """Write sections, facts and tables cut at `DEFAULT_ROWS` or the option."""
     rows = DEFAULT_ROWS if options.rows is None else options.rows
     for section in report.sections:
         out.write("\n".join(_section(section, rows)) + "\n")

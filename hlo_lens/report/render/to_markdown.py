@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def render_markdown(report: Report, out: TextIO, options: RenderOptions) -> None:
-    """Write headings, facts as a list, and tables of at most `DEFAULT_ROWS` rows or as asked."""
+    """Write headings, facts as a list, and tables cut at `DEFAULT_ROWS` or the option."""
     if report.most_characters is not None:
         from hlo_lens.report.render.to_comment import comment_text
 

@@ -38,7 +38,7 @@ _BOLD, _DIM, _PLAIN = "bold", "dim", ""
 
 
 def render_text(report: Report, out: TextIO, options: RenderOptions) -> None:
-    """Write facts and tables; tables have `DEFAULT_ROWS` rows, or as many as asked."""
+    """Write facts and tables; tables are cut at `DEFAULT_ROWS` or the option."""
     width = options.width or shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
     width = max(_NARROWEST, width)
     rows = DEFAULT_ROWS if options.rows is None else options.rows
