@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.model.hlo.query import InstructionTable, tabulate
+from hlo_lens.text.dump_kinds import TEXT_FLAGS
 from hlo_lens.text.errors import MissingDumpError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.mesh import Mesh
 
-NO_HLO = "no HLO text; XLA writes it with --xla_dump_to=DIR --xla_dump_hlo_as_text"
+NO_HLO = f"no HLO text; XLA writes it with {TEXT_FLAGS}"
 
 KIND_AND_AXIS = "kind and axis"
 """Grouping of collectives where the user names none."""

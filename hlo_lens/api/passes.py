@@ -10,6 +10,7 @@ from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.load.workers import map_modules
 from hlo_lens.report.program.passes import passes_page
 from hlo_lens.report.render.envelope import report_of_pages
+from hlo_lens.text.dump_kinds import TEXT_FLAGS
 from hlo_lens.text.errors import MissingDumpError, UnknownNameError
 from hlo_lens.text.units import listed
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from hlo_lens.report.render.table import Report
 
 _NAMES_SHOWN = 8
-_FLAG = "--xla_dump_to=DIR --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=.*"
+_FLAG = f"{TEXT_FLAGS} --xla_dump_hlo_pass_re=.*"
 
 
 def passes_report(

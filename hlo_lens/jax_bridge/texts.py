@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hlo_lens.model.dump import BufferTexts, Lazy
+from hlo_lens.text.dump_kinds import TEXT_FLAGS
 from hlo_lens.text.errors import DumpSyntaxError, MissingDumpError, MissingPackageError
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def compiled_module(program: CompiledProgram) -> tuple[HloModule, int]:
     except FAILURES as error:
         message = (
             f"this executable does not return its text ({_first_line(error)}); compile with "
-            'XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text" and read the folder'
+            f'XLA_FLAGS="{TEXT_FLAGS}" and read the folder'
         )
         raise MissingDumpError(message) from error
     if not text:

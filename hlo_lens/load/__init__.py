@@ -13,7 +13,7 @@ from hlo_lens.load.sibling_files import SiblingFiles
 from hlo_lens.load.stored import STDIN, DiskFile, MemoryFile, read_source
 from hlo_lens.model.dump import Dump, ModuleDump
 from hlo_lens.text.content_kind import archive_form
-from hlo_lens.text.dump_kinds import DumpKind
+from hlo_lens.text.dump_kinds import TEXT_FLAGS, DumpKind
 from hlo_lens.text.errors import UnreadableError
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _nothing_in(path: str, left: LeftAsides) -> EmptyDumpError:
         there += f" (such as {archive}; archives in archives, and those without dumps, are skipped)"
     message = (
         f"{path}: no HLO text in it; {there}; "
-        'run the program with XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text", '
+        f'run the program with XLA_FLAGS="{TEXT_FLAGS}", '
         f"or run hlo-lens doctor {path}"
     )
     return EmptyDumpError(message, asides)

@@ -69,6 +69,8 @@ class KindRow:
 
 
 AS_TEXT = "--xla_dump_hlo_as_text"
+TEXT_FLAGS = f"--xla_dump_to=DIR {AS_TEXT}"
+"""Flags that write the texts of all modules into a folder."""
 
 _SHAPE = r"(?:\(|b\(|[a-z][a-z0-9]*\[)"
 

@@ -212,7 +212,7 @@ def empty_findings(asides: Sequence[LeftAside], *, exists: bool) -> list[Finding
     binary = kinds.get(DumpKind.BINARY.value)
     if binary is not None:
         what = f"it holds {binary.count} binary files: protos, without text?"
-        found.append(Finding(ERROR, what, "add --xla_dump_hlo_as_text"))
+        found.append(Finding(ERROR, what, f"add {AS_TEXT}"))
     if DumpKind.MLIR.value in kinds:
         what = (
             "it holds MLIR and no HLO: no module matched --xla_dump_hlo_module_re, or the compile "

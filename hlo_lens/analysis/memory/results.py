@@ -11,6 +11,7 @@ from hlo_lens.analysis.memory.peak import PeakMemory, peak_memory
 from hlo_lens.analysis.memory.statement import MemoryStatement, is_integer_scalar, memory_statement
 from hlo_lens.model.hlo.columns import OPCODE, OPCODE_END
 from hlo_lens.model.hlo.query import rows_named, tabulate, unknown_names
+from hlo_lens.text.dump_kinds import ROW_OF, TEXT_FLAGS, DumpKind
 from hlo_lens.text.errors import DumpMismatchError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -355,9 +356,9 @@ def _is_exact(dump: ModuleDump) -> bool:
 
 
 _WRITERS = (
-    ("HLO text", "--xla_dump_to=DIR --xla_dump_hlo_as_text"),
-    ("buffer assignment", "--xla_dump_to=DIR --xla_dump_hlo_as_text"),
-    ("live ranges", "--xla_dump_buffer_assignment_analysis=true (the default)"),
+    ("HLO text", TEXT_FLAGS),
+    ("buffer assignment", TEXT_FLAGS),
+    ("live ranges", f"{ROW_OF[DumpKind.LIVE_RANGE].flag} (the default)"),
 )
 
 

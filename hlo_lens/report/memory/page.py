@@ -20,6 +20,7 @@ from hlo_lens.report.memory.tables import (
 )
 from hlo_lens.report.render.envelope import ModulePage, module_head
 from hlo_lens.report.render.table import Section, Table
+from hlo_lens.text.dump_kinds import TEXT_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -140,7 +141,6 @@ def _no_memory(dump: ModuleDump) -> tuple[str, ...]:
     if module is not None and not module.is_scheduled:
         return (
             "memory not known: there is no buffer assignment with this text, and the module is "
-            "not scheduled, so that nothing can be estimated; XLA writes both with "
-            "--xla_dump_to=DIR --xla_dump_hlo_as_text",
+            f"not scheduled, so that nothing can be estimated; XLA writes both with {TEXT_FLAGS}",
         )
     return ("memory not known: there is no buffer assignment with this text",)

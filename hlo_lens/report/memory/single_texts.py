@@ -8,6 +8,7 @@ from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.logs.page import gap_notes
 from hlo_lens.report.logs.tables import table_of
 from hlo_lens.report.render.table import Section
+from hlo_lens.text.dump_kinds import TEXT_FLAGS
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _live_range_section(name: str, ranges: HloLiveRange) -> Section:
         notes=(
             *gap_notes(ranges.gaps, ranges.is_complete),
             "with the buffer assignment of the same compile, hlo-lens finds the true "
-            "peak; XLA writes it with --xla_dump_to=DIR --xla_dump_hlo_as_text",
+            f"peak; XLA writes it with {TEXT_FLAGS}",
         ),
     )
 
