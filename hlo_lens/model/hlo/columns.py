@@ -79,6 +79,14 @@ class InstructionColumns:
             return overlay.name
         return self.text(row, NAME, NAME_END)
 
+    def names(self, rows: Sequence[int]) -> Iterator[str]:
+        """Yield the names of some rows, without ``%``."""
+        if self.overlays or not isinstance(rows, range):
+            return map(self.name, rows)
+        spans = self.spans[rows.start * STRIDE : rows.stop * STRIDE]
+        places = map(slice, spans[NAME::STRIDE], spans[NAME_END::STRIDE])
+        return map(self.source.text.__getitem__, places)
+
     def root_among(self, rows: Sequence[int], default: int) -> int:
         """Return the last row marked ROOT of some ascending rows, or a default."""
         place = bisect.bisect_right(self.roots, default)

@@ -159,13 +159,14 @@ class HloComputation:
 
     def _name_index(self) -> NameIndex | dict[str, int]:
         """Return a new index of the rows by name, and remember it: that of few rows for a while."""
-        rows, columns = self.rows, self._columns
+        rows, columns, all_columns = self.rows, self._columns, self.module.columns
         if len(rows) > _FEW_ROWS:
-            index = columns.name_indexes[self._place] = NameIndex(rows, self.module.columns.name)
+            index = NameIndex(rows, all_columns.name, all_columns.names(rows))
+            columns.name_indexes[self._place] = index
             return index
         if len(columns.small_indexes) >= _SMALL_INDEXES:
             columns.small_indexes.clear()
-        small = dict(zip(map(self.module.columns.name, rows), rows, strict=True))
+        small = dict(zip(all_columns.names(rows), rows, strict=True))
         columns.small_indexes[self._place] = small
         return small
 

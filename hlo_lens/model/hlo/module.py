@@ -166,7 +166,8 @@ class HloModule:
     @functools.cached_property
     def _places_by_name(self) -> NameIndex:
         computations = self.computations
-        return NameIndex(range(len(computations)), lambda place: computations[place].name)
+        names = (computation.name for computation in computations)
+        return NameIndex(range(len(computations)), lambda place: computations[place].name, names)
 
     def computation(self, name: str) -> HloComputation | None:
         """Return the computation of a name (with or without ``%``), or None."""

@@ -6,7 +6,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 
 class NameIndex:
@@ -18,17 +18,24 @@ class NameIndex:
     Args:
         numbers: The numbers.
         name_of: Returns the name of a number.
+        names: The names of the numbers, if they are at hand.
     """
 
     __slots__ = ("_name_of", "_slots")
 
-    def __init__(self, numbers: Sequence[int], name_of: Callable[[int], str]) -> None:
+    def __init__(
+        self,
+        numbers: Sequence[int],
+        name_of: Callable[[int], str],
+        names: Iterable[str] | None = None,
+    ) -> None:
         self._name_of = name_of
         size = 1 << (2 * len(numbers)).bit_length()
         self._slots = array("Q" if numbers and max(numbers) >= _WIDE else "I", [0]) * size
         slots, last = self._slots, size - 1
-        for number in numbers:  # `_slot` in place: indexes have up to a million names
-            name = name_of(number)
+        if names is None:
+            names = map(name_of, numbers)
+        for number, name in zip(numbers, names, strict=True):  # `_slot` in place, for speed
             slot = hash(name) & last
             while (found := slots[slot]) and name_of(found - 1) != name:
                 slot = (slot + 1) & last

@@ -10,8 +10,6 @@ from itertools import accumulate, islice, repeat
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.columns import (
-    NAME,
-    NAME_END,
     NOTHING,
     OPERANDS,
     OPERANDS_END,
@@ -144,12 +142,8 @@ def _are_in_order(module: HloModule) -> bool:
 
 def rows_by_name(computation: HloComputation) -> dict[str, int]:
     """Return the row of each name in a computation."""
-    rows, columns = computation.rows, computation.module.columns
-    if columns.overlays or not isinstance(rows, range):
-        return dict(zip(map(columns.name, rows), rows, strict=True))
-    spans = columns.spans[rows.start * STRIDE : rows.stop * STRIDE]
-    places = map(slice, spans[NAME::STRIDE], spans[NAME_END::STRIDE])
-    return dict(zip(map(columns.source.text.__getitem__, places), rows, strict=True))
+    rows = computation.rows
+    return dict(zip(computation.module.columns.names(rows), rows, strict=True))
 
 
 class _OperandNames:
