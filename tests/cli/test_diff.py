@@ -7,16 +7,13 @@ import json
 import re
 import shutil
 import tarfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from hlo_lens.cli import main
 from tests.corpus import SAMPLES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PAIRS = SAMPLES / "pairs"
 BASE = str(PAIRS / "tpu" / "base.tar.xz")
@@ -288,10 +285,8 @@ def test_annotations_are_kept_out_of_json() -> None:
 def test_saving_twice_gives_the_same_bytes(tmp_path: Path, saved: str) -> None:
     again = str(tmp_path / "again.json")
     _run("save", BASE, "-o", again)
-    from pathlib import Path as Files
-
-    assert Files(saved).read_bytes() == Files(again).read_bytes()
-    assert _run("save", BASE)[1] == Files(saved).read_text()
+    assert Path(saved).read_bytes() == Path(again).read_bytes()
+    assert _run("save", BASE)[1] == Path(saved).read_text()
 
 
 BUDGET = """
@@ -380,10 +375,17 @@ def test_a_missing_budget_is_3() -> None:
     assert _run("check", BASE, "--budget", "/nowhere.toml")[0] == 3
 
 
-def test_a_newer_snapshot_is_4(tmp_path: Path, saved: str) -> None:
-    from pathlib import Path as Files
+def test_a_rule_on_a_figure_that_an_old_snapshot_lacks_is_4() -> None:
+    old = str(Path(__file__).parents[1] / "model" / "snapshot" / "schema_1.json")
+    head = str(SAMPLES / "pairs" / "gpu" / "base.tar.xz")
+    code, _, err = _run("check", head, "--baseline", old, "--fail-on", "flops>+0")
+    assert code == 4
+    assert "save it again" in err
+    assert _run("check", head, "--baseline", old)[0] == 0
 
-    text = Files(saved).read_text().replace('"schema_version": 2', '"schema_version": 3', 1)
+
+def test_a_newer_snapshot_is_4(tmp_path: Path, saved: str) -> None:
+    text = Path(saved).read_text().replace('"schema_version": 2', '"schema_version": 3', 1)
     newer = tmp_path / "newer.json"
     newer.write_text(text)
     code, _, err = _run("check", BASE, "--baseline", str(newer))

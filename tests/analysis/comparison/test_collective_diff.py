@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.collective_diff import CollectiveDiff, collective_diff
-from tests.api.facts import collective, module
+from tests.snapshots import collective, module
 
 if TYPE_CHECKING:
     from hlo_lens.model.snapshot.rows import CollectiveFact

@@ -9,7 +9,7 @@ from hlo_lens.analysis.comparison.delta import Delta
 from hlo_lens.analysis.comparison.memory_diff import memory_diff
 from hlo_lens.analysis.comparison.peak_diff import FREE, NO_HEAP, PeakDiff, peak_diff
 from hlo_lens.model.snapshot.facts import SpaceFacts
-from tests.api.facts import FACTS, MEMORY, group, module, peak
+from tests.snapshots import FACTS, MEMORY, group, module, peak
 
 if TYPE_CHECKING:
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot

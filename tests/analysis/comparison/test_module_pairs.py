@@ -10,7 +10,7 @@ from hlo_lens.analysis.comparison.module_pairs import (
     SIGNATURE_DIFFERS,
     pair_modules,
 )
-from tests.api.facts import FACTS, MEMORY, module
+from tests.snapshots import FACTS, MEMORY, module
 
 ASSIGNED = dataclasses.replace(FACTS, memory=MEMORY)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.comparison.annotation_diff import ONE_SIDE, OTHER_SYSTEM
 from hlo_lens.analysis.comparison.sharding_diff import sharding_diff
 from hlo_lens.model.snapshot.rows import AnnotationFact
-from tests.api.facts import entry, module
+from tests.snapshots import entry, module
 
 if TYPE_CHECKING:
     from hlo_lens.model.snapshot.rows import EntryFact

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hlo_lens.analysis.comparison.sharding_diff import EntryRow
 from hlo_lens.analysis.result import Column, Unit
-from tests.api.facts import entry
+from tests.snapshots import entry
 
 COLUMNS = [
     Column(name, Unit.NONE, "")

@@ -7,7 +7,7 @@ import pytest
 from hlo_lens.analysis.comparison.module_diff import module_diff
 from hlo_lens.analysis.gate.contributors import contributors
 from hlo_lens.analysis.gate.metric import Metric
-from tests.api.facts import collective, group, module, peak
+from tests.snapshots import collective, group, module, peak
 
 
 def _listed(path: str, *, has_base: bool = False) -> list[tuple[str, int | None]]:

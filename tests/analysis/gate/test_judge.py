@@ -12,7 +12,7 @@ from hlo_lens.analysis.gate.budget import read_budget
 from hlo_lens.analysis.gate.judge import NO_CHANGE_JUDGED, Candidate, Judgement, Sides, judge
 from hlo_lens.analysis.gate.rules import default_rules, short_rule
 from hlo_lens.model.snapshot.facts import CollectivesFacts, ModuleFacts
-from tests.api.facts import FACTS, MEMORY, module
+from tests.snapshots import FACTS, MEMORY, module
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.gate.rules import Rule

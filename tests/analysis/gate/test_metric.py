@@ -9,7 +9,7 @@ import pytest
 from hlo_lens.analysis.gate.metric import Metric
 from hlo_lens.model.snapshot.facts import CollectivesFacts, MeshFacts, ModuleFacts, SpaceFacts
 from hlo_lens.text.errors import UsageError
-from tests.api.facts import COLLECTIVE, ENTRY, MEMORY, module
+from tests.snapshots import COLLECTIVE, ENTRY, MEMORY, module
 
 ROW = dataclasses.replace(
     COLLECTIVE,

@@ -1,28 +1,23 @@
-"""What a snapshot keeps, and how it is read back."""
+"""Snapshot files that are damaged, of older schemas, or formatted by others."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
 import hlo_lens
-from hlo_lens.analysis.comparison.portable_sources import portable_path
 from hlo_lens.api.sides import snapshot
 from hlo_lens.api.snapshot_files import read_snapshot_file
-from hlo_lens.model.snapshot.reading import read_snapshot
 from hlo_lens.model.snapshot.writing import snapshot_text
 from hlo_lens.text.errors import DumpSyntaxError
 from tests.corpus import SAMPLES
 
 BASE = SAMPLES / "pairs" / "tpu" / "base.tar.xz"
-SCHEMA_1 = Path(__file__).parent / "data" / "snapshot_schema_1.json"
+SCHEMA_1 = Path(__file__).parent / "schema_1.json"
 """``hlo-lens save sample_dumps/pairs/gpu/base.tar.xz``, written by commit 9f2baae."""
-
-TRANSFORMER = SAMPLES / "gpu" / "fsdp_transformer"
 
 
 def _text(path: Path) -> str:
@@ -33,41 +28,6 @@ def _saved(tmp_path: Path, text: str) -> str:
     file = tmp_path / "base.json"
     file.write_text(text, "utf-8")
     return str(file)
-
-
-def test_two_saves_are_equal_byte_for_byte_wherever_the_dump_lies(tmp_path: Path) -> None:
-    other = tmp_path / "elsewhere" / "dump"
-    shutil.copytree(TRANSFORMER, other)
-    assert _text(TRANSFORMER) == _text(other)
-
-
-def test_it_is_small_and_has_no_paths_of_the_machine_and_no_hlo_text() -> None:
-    text = _text(TRANSFORMER)
-    assert len(text) < 40_000
-    assert text.isascii()
-    assert str(SAMPLES) not in text
-    assert "HloModule" not in text
-    assert "fusion.1" not in text
-
-
-def test_a_snapshot_compares_as_its_dump_does(tmp_path: Path) -> None:
-    file = _saved(tmp_path, _text(BASE))
-    edit = SAMPLES / "pairs" / "tpu" / "f32_upcast.tar.xz"
-    (with_dump,) = hlo_lens.diff(BASE, edit).modules
-    (with_file,) = hlo_lens.diff(file, edit).modules
-    assert with_file.memory == with_dump.memory
-    assert with_file.collectives == with_dump.collectives
-    assert with_file.shardings == with_dump.shardings
-    assert with_file.donations == with_dump.donations
-    assert with_file.is_program_equal is False
-
-
-def test_a_snapshot_against_its_own_dump_is_no_change(tmp_path: Path) -> None:
-    for path in (BASE, TRANSFORMER):
-        file = _saved(tmp_path, _text(path))
-        assert hlo_lens.diff(file, path).identical
-        assert hlo_lens.diff(path, file).identical
-        assert hlo_lens.diff(file, file).identical
 
 
 def test_a_compressed_snapshot_is_read(tmp_path: Path) -> None:
@@ -81,13 +41,7 @@ def test_a_snapshot_formatted_by_others_is_read(tmp_path: Path) -> None:
     assert hlo_lens.diff(_saved(tmp_path, text), BASE).identical
 
 
-def test_what_is_read_is_written_again() -> None:
-    text = _text(TRANSFORMER)
-    read = read_snapshot(json.loads(text), "x")
-    assert snapshot_text(read, tool_version="1") == text
-
-
-def test_a_snapshot_of_schema_1_compares_as_one_of_today() -> None:
+def test_a_snapshot_of_schema_1_compares_like_a_new_one() -> None:
     pair = SAMPLES / "pairs" / "gpu"
     assert hlo_lens.diff(SCHEMA_1, pair / "base.tar.xz").identical
     (old,) = hlo_lens.diff(SCHEMA_1, pair / "f32_upcast.tar.xz").modules
@@ -174,22 +128,6 @@ def test_a_snapshot_without_its_parameters_is_refused(tmp_path: Path) -> None:
         read_snapshot_file(_saved(tmp_path, json.dumps(data)))
 
 
-def test_thousands_of_parameters_take_a_line_of_their_own_facts_each() -> None:
-    lines = ["HloModule jit_f", "", "ENTRY main {"]
-    lines += [
-        f"  p{n} = f32[256,1024]{{1,0}} parameter({n}), "
-        f"sharding={{devices=[4,2]<=[8]}}, metadata={{op_name=\"params['block_{n}']['w']\"}}"
-        for n in range(2000)
-    ]
-    names = ", ".join(f"p{n}" for n in range(2000))
-    shapes = ", ".join(["f32[256,1024]{1,0}"] * 2000)
-    lines += [f"  ROOT t = ({shapes}) tuple({names})", "}"]
-    kept = snapshot("\n".join(lines) + "\n")
-    assert len(snapshot_text(kept, tool_version="1")) < 2000 * 90
-    read = read_snapshot(json.loads(snapshot_text(kept, tool_version="1")), "x")
-    assert read.modules[0].entries == kept.modules[0].entries
-
-
 def test_a_number_without_end_is_refused(tmp_path: Path) -> None:
     text = _text(BASE)
     for number in ("1e999", "9" * 5000):
@@ -202,17 +140,3 @@ def test_a_number_without_end_is_refused(tmp_path: Path) -> None:
 def test_a_cut_snapshot_is_refused_with_its_place(tmp_path: Path) -> None:
     with pytest.raises(DumpSyntaxError, match=r"base\.json:\d+:\d+: error: this begins like JSON"):
         hlo_lens.diff(_saved(tmp_path, _text(BASE)[:2000]), BASE)
-
-
-@pytest.mark.parametrize(
-    ("path", "short"),
-    [
-        ("/home/me/project/train.py", "project/train.py"),
-        ("/v/lib/python3.11/site-packages/flax/linen/linear.py", "flax/linen/linear.py"),
-        ("C:\\work\\project\\train.py", "project/train.py"),
-        ("src/a/b/train.py", "src/a/b/train.py"),
-        ("<stdin>", "<stdin>"),
-    ],
-)
-def test_source_files_are_named_alike_on_every_machine(path: str, short: str) -> None:
-    assert portable_path(path) == short
