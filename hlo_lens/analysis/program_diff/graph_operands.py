@@ -108,7 +108,8 @@ class GraphOperands:
         """Add the nodes and views of some rows of a computation."""
         graph, node_of = self._graph, self.node_of
         first = len(graph.operands)
-        graph.operands.extend(operands[row] for row in rows if node_of[row] >= 0)
+        own = [operands[row] for row in rows if node_of[row] >= 0]
+        graph.operands += own
         nodes = range(first, len(graph.operands))
         graph.nodes.append(nodes)
         graph.owner.extend(repeat(position, len(nodes)))
@@ -119,9 +120,9 @@ class GraphOperands:
         self.views.append(range(start, len(graph.views)))
         root, index = self._behind(computation.root_row, ()) if rows else (NOTHING, ())
         graph.roots.append((root, index))
-        own = graph.operands[first:]
         relative = [node - first if node >= 0 else NOTHING for taken in own for node in taken]
-        indices = tuple((n - first, graph.indices[n]) for n in nodes if n in graph.indices)
+        indexed = [node for node in nodes if node in graph.indices] if graph.indices else ()
+        indices = tuple((node - first, graph.indices[node]) for node in indexed)
         root = root - first if root >= 0 else NOTHING
         self.links.append((numbers_key(map(len, own)), numbers_key(relative), indices, root, index))
 
