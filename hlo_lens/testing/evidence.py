@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
-from hlo_lens.analysis.memory.makers import op_name_of
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.modules import modules_of
 from hlo_lens.text.errors import UsageError
@@ -227,7 +226,7 @@ def memory_lines(known: ModuleAnalysis, space: SpaceFacts) -> list[str]:
     lines = []
     for value in peak.live:
         maker = peak.makers.get(value.value)
-        place = None if maker is None else maker.source_location
-        words = [value.value, value.category, str(place or ""), op_name_of(maker) or ""]
+        origin = () if maker is None else (maker.source, maker.op_name)
+        words = [value.value, value.category, *origin]
         lines.append("  ".join([f"{format_bytes(value.size_bytes):>10}", *filter(None, words)]))
     return lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -55,7 +56,7 @@ PASSES = (
     opcodes,
     sharding_forms,
     source_bytes,
-    summary,
+    partial(summary, backend="cpu"),
 )
 
 

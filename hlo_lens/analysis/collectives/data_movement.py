@@ -164,8 +164,6 @@ def _copy(
     instruction: HloInstruction, direction: str, size_bytes: int | None, calls: CallCounts
 ) -> HostCopy:
     runs = calls.of(instruction.computation.name)
-    metadata = instruction.metadata
-    place = instruction.source_location
     return HostCopy(
         name=instruction.name,
         direction=direction,
@@ -173,8 +171,8 @@ def _copy(
         dynamic_count=runs.times,
         loop_path=runs.loop_path,
         is_async=_is_async(instruction, calls),
-        op_name=None if metadata is None else metadata.op_name,
-        source=None if place is None else str(place),
+        op_name=instruction.op_name,
+        source=instruction.source,
     )
 
 

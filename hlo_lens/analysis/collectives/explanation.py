@@ -78,16 +78,14 @@ class Why(Result):
         for role, listed in (("producer", self.producers), ("consumer", self.consumers)):
             for near in listed:
                 instruction = near.instruction
-                metadata = instruction.metadata
-                place = instruction.source_location
                 yield (
                     role,
                     instruction.name,
                     instruction.opcode,
                     plain_shape(instruction),
                     _sharding_text(instruction, self.shardings),
-                    None if metadata is None else metadata.op_name,
-                    None if place is None else str(place),
+                    instruction.op_name,
+                    instruction.source,
                     near.loops,
                 )
 
@@ -230,8 +228,7 @@ def _made_by(
 
 def _parameter(instruction: HloInstruction, shardings: Mapping[int, ShardedValue]) -> str:
     number = instruction.parameter_number
-    metadata = instruction.metadata
-    name = f" {metadata.op_name}" if metadata is not None and metadata.op_name else ""
+    name = f" {instruction.op_name}" if instruction.op_name else ""
     text = f"parameter {number}{name} {plain_shape(instruction) or ''}".rstrip()
     said = _sharding_text(instruction, shardings)
     return f"{text}, {said}" if said else text
@@ -239,8 +236,7 @@ def _parameter(instruction: HloInstruction, shardings: Mapping[int, ShardedValue
 
 def _named(instruction: HloInstruction) -> str:
     """Return an instruction with what it is, and its path."""
-    metadata = instruction.metadata
-    path = "" if metadata is None or not metadata.op_name else metadata.op_name.rpartition("/")[2]
+    path = (instruction.op_name or "").rpartition("/")[2]
     return f"{instruction.name}{f' ({path})' if path else ''}"
 
 

@@ -212,8 +212,6 @@ class _Levels:
     ) -> LoopLevel:
         runs = self._calls.of(computation.name)
         trip = self._trip(instruction)
-        metadata = None if instruction is None else instruction.metadata
-        place = None if instruction is None else instruction.source_location
         return LoopLevel(
             depth=depth,
             kind=kind,
@@ -227,8 +225,8 @@ class _Levels:
             is_at_most=runs.is_at_most,
             instructions=len(computation.rows),
             collectives=tuple(self._collectives.get(computation.name, ())),
-            op_name=None if metadata is None else metadata.op_name,
-            source=None if place is None else str(place),
+            op_name=None if instruction is None else instruction.op_name,
+            source=None if instruction is None else instruction.source,
         )
 
     def _trip(self, instruction: HloInstruction | None) -> TripCount | None:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.portable_sources import portable_source
-from hlo_lens.analysis.memory.makers import instructions_by_name, makers_of, op_name_of
+from hlo_lens.analysis.memory.makers import instructions_by_name, makers_of
 from hlo_lens.analysis.memory.occupancy import owned_bytes
 from hlo_lens.analysis.memory.peak import LiveValue, peak_memory
 from hlo_lens.model.snapshot.rows import AliveGroup, SpacePeak
@@ -57,7 +57,7 @@ def _peak(memory: MemoryResults, space: SpaceFacts) -> SpacePeak:
         name=space.name,
         is_peak=True,
         bytes=peak.total_bytes,
-        op_name=op_name_of(at),
+        op_name=None if at is None else at.op_name,
         source=_place(at),
         opcode=None if at is None else at.opcode,
         groups=_groups(
@@ -105,7 +105,8 @@ def _groups(parts: Sequence[_Part]) -> tuple[AliveGroup, ...]:
     for category, shape, size, maker in parts:
         origin = _named(maker)
         opcode = None if maker is None else maker.opcode
-        key = (category, op_name_of(origin), _place(origin), opcode, _LAYOUT.sub("", shape))
+        op_name = None if origin is None else origin.op_name
+        key = (category, op_name, _place(origin), opcode, _LAYOUT.sub("", shape))
         values[key] += 1
         sizes[key] += size
     order = sorted(sizes, key=lambda key: (-sizes[key], tuple(part or "" for part in key)))
@@ -125,14 +126,14 @@ def _groups(parts: Sequence[_Part]) -> tuple[AliveGroup, ...]:
 
 def _named(maker: HloInstruction | None) -> HloInstruction | None:
     """Return the maker; for a fusion without metadata its last instruction that has some."""
-    if maker is None or maker.opcode != "fusion" or op_name_of(maker) is not None:
+    if maker is None or maker.opcode != "fusion" or maker.op_name is not None:
         return maker
     module = maker.computation.module
     for name in maker.called_computations:
         computation = module.computation(name)
         inside = [] if computation is None else list(computation.instructions)
         for instruction in reversed(inside[-_LOOKED_AT:]):
-            if op_name_of(instruction) is not None and instruction.opcode != "parameter":
+            if instruction.op_name is not None and instruction.opcode != "parameter":
                 return instruction
     return maker
 

@@ -12,7 +12,6 @@ from hlo_lens.analysis.comparison.portable_sources import (
     portable_source,
     split_source,
 )
-from hlo_lens.analysis.memory.makers import op_name_of
 from hlo_lens.model.snapshot.rows import AnnotationFact, CollectiveFact, EntryFact
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def _loop_labels(found: Collectives, module: HloModule) -> dict[str, str]:
     for trip in found.trips.loops:
         computation = module.computation(trip.computation)
         loop = None if computation is None else computation.instruction(trip.loop)
-        path = op_name_of(loop) or "while"
+        path = (None if loop is None else loop.op_name) or "while"
         times = UNKNOWN_TIMES if trip.trip_count is None else f"x{trip.trip_count}"
         labels.setdefault(trip.loop, f"{path} {times}")
     return labels

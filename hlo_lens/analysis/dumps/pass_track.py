@@ -135,8 +135,7 @@ def _named(module: HloModule, name: str) -> Measure:
     items = [f"{one.opcode} {one.shape_text} in {one.computation.name}" for one in there]
     if module.computation(name) is not None:
         items.append("computation")
-    metadata = there[0].metadata if there else None
-    return Measure(len(items), tuple(items), op_name=None if metadata is None else metadata.op_name)
+    return Measure(len(items), tuple(items), op_name=there[0].op_name if there else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -157,11 +157,10 @@ def _peak_groups(peak: PeakMemory) -> Iterator[MemoryGroup]:
     for value in peak.live:
         maker = peak.makers.get(value.value)
         opcode = None if maker is None else maker.opcode
-        op_name = None if maker is None or maker.metadata is None else maker.metadata.op_name
+        op_name = None if maker is None else maker.op_name
         found.setdefault((value.category, opcode, value.shape, op_name), []).append(value)
     for (category, opcode, shape, op_name), same in found.items():
         maker = peak.makers.get(same[0].value)
-        place = None if maker is None else maker.source_location
         paddings = [_padding(value) for value in same]
         known = sum(padding for padding in paddings if padding is not None)
         yield MemoryGroup(
@@ -171,7 +170,7 @@ def _peak_groups(peak: PeakMemory) -> Iterator[MemoryGroup]:
             size=_exactly(sum(value.owned_bytes for value in same)),
             padding=None if None in paddings else _exactly(known),
             op_name=op_name,
-            source=None if place is None else str(place),
+            source=None if maker is None else maker.source,
         )
 
 

@@ -172,7 +172,7 @@ def _instruction_join(
 def _with(
     join: WarningJoin, module: str, stage: str, found: Sequence[HloInstruction], how: str
 ) -> WarningJoin:
-    sources = {str(place) for one in found if (place := one.source_location) is not None}
+    sources = {place for one in found if (place := one.source) is not None}
     sizes = {one.shape.size_bytes for one in found if one.shape} if stage == "before" else set()
     return WarningJoin(
         warning=join.warning,
@@ -195,7 +195,7 @@ def _candidates(
         return _by_name(module, printed)
     if op_name not in module.columns.source.text:
         return (), ""
-    same = [one for one in _instructions(module) if _op_name(one) == op_name]
+    same = [one for one in _instructions(module) if one.op_name == op_name]
     exact = [one for one in same if one.name == printed.name and one.opcode == printed.opcode]
     if exact and _is_same_shape(exact[0], printed.shape):
         return exact, "name and operation"
@@ -226,11 +226,6 @@ def _by_name(
 
 def _instructions(module: HloModule) -> Iterator[HloInstruction]:
     return (one for computation in module.computations for one in computation.instructions)
-
-
-def _op_name(instruction: HloInstruction) -> str | None:
-    metadata = instruction.metadata
-    return None if metadata is None else metadata.op_name
 
 
 def _is_same_shape(instruction: HloInstruction, shape: Shape | None) -> bool:

@@ -12,7 +12,6 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.memory.makers import op_name_of
 from hlo_lens.analysis.result import Column, Result, Unit
 
 if TYPE_CHECKING:
@@ -99,14 +98,13 @@ def _by_opcode(value: LiveValue, maker: HloInstruction | None) -> str:
 def _by_op(value: LiveValue, maker: HloInstruction | None) -> str:
     if value.category == "argument":
         return PARAMETERS
-    return op_name_of(maker) or UNATTRIBUTED
+    return (None if maker is None else maker.op_name) or UNATTRIBUTED
 
 
 def _by_source(value: LiveValue, maker: HloInstruction | None) -> str:
     if value.category == "argument":
         return PARAMETERS
-    place = None if maker is None else maker.source_location
-    return UNATTRIBUTED if place is None else str(place)
+    return (None if maker is None else maker.source) or UNATTRIBUTED
 
 
 def _by_stack(value: LiveValue, maker: HloInstruction | None) -> str:
@@ -124,7 +122,7 @@ def _by_stack(value: LiveValue, maker: HloInstruction | None) -> str:
 def _by_param(value: LiveValue, maker: HloInstruction | None) -> str:
     if value.parameter_number is None:
         return "[not an argument]"
-    name = op_name_of(maker) if maker is not None and maker.opcode == "parameter" else None
+    name = maker.op_name if maker is not None and maker.opcode == "parameter" else None
     return f"{value.parameter_number}: {name}" if name else str(value.parameter_number)
 
 

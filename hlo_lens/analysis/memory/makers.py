@@ -22,12 +22,6 @@ _STEPS = 64
 """Steps by which a carried value is followed back to its maker, at most."""
 
 
-def op_name_of(maker: HloInstruction | None) -> str | None:
-    """Return the operation path of an instruction, or None."""
-    metadata = None if maker is None else maker.metadata
-    return metadata.op_name if metadata is not None and metadata.op_name else None
-
-
 def makers_of(module: HloModule | None, values: Iterable[str]) -> dict[str, HloInstruction]:
     """Return the instruction that made each value, for values whose instruction the module has.
 

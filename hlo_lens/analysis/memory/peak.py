@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
-from hlo_lens.analysis.memory.makers import makers_of, op_name_of
+from hlo_lens.analysis.memory.makers import makers_of
 from hlo_lens.analysis.memory.occupancy import owned_bytes
 from hlo_lens.analysis.result import Column, Result, Unit
 
@@ -104,15 +104,14 @@ class PeakMemory(Result):
         """Yield the values, largest first."""
         for value in self.live:
             maker = self.makers.get(value.value)
-            place = None if maker is None else maker.source_location
             yield (
                 value.value,
                 value.size_bytes,
                 value.category,
-                None if place is None else str(place),
+                None if maker is None else maker.source,
                 None if maker is None else maker.opcode,
                 value.shape,
-                op_name_of(maker),
+                None if maker is None else maker.op_name,
                 value.start,
                 value.end,
                 value.offset,

@@ -100,13 +100,11 @@ def _shape_text(instruction: HloInstruction) -> str | None:
 
 def _describe(instruction: HloInstruction) -> Row:
     """Return the cells after the size."""
-    metadata = instruction.metadata
-    location = instruction.source_location
     return (
         instruction.name,
         instruction.opcode,
         _shape_text(instruction),
-        None if location is None else str(location),
-        None if metadata is None else metadata.op_name,
+        instruction.source,
+        instruction.op_name,
         instruction.computation.name,
     )

@@ -170,7 +170,5 @@ def _parameter_names(graph: ProgramGraph, numbers: Mapping[int, int]) -> dict[in
     """Return the name of each parameter by number: the framework's, else the number."""
     found = {}
     for number, node in numbers.items():
-        metadata = graph.instruction(node).metadata
-        name = "" if metadata is None or not metadata.op_name else f" {metadata.op_name}"
-        found[number] = f"parameter {number}{name}"
+        found[number] = f"parameter {number} {graph.instruction(node).op_name or ''}".rstrip()
     return found

@@ -157,8 +157,8 @@ def _bodies(table: InstructionTable) -> Iterator[Annotation]:
             sharding=None,
             spec=None,
             manual_axes=None if call is None else _axes_of_call(call),
-            source=None if call is None else _source(call),
-            op_name=None if call is None or call.metadata is None else call.metadata.op_name,
+            source=None if call is None else call.source,
+            op_name=None if call is None else call.op_name,
         )
 
 
@@ -202,7 +202,6 @@ class _Reader:
         attributes = instruction.frontend_attributes
         printed = instruction.attribute("sharding")
         text = next((attributes[key] for key in _VALUES if key in attributes), None)
-        metadata = instruction.metadata
         return Annotation(
             annotation=name,
             instruction=instruction.name,
@@ -211,8 +210,8 @@ class _Reader:
             sharding=printed or text or attributes.get(name),
             spec=self._shardy_spec(text) or self._spec(printed, instruction),
             manual_axes=_manual_axes(instruction),
-            source=_source(instruction),
-            op_name=None if metadata is None else metadata.op_name,
+            source=instruction.source,
+            op_name=instruction.op_name,
         )
 
     def _shardy_spec(self, text: str | None) -> str | None:
@@ -253,8 +252,3 @@ def _shape_text(instruction: HloInstruction) -> str | None:
     except DumpSyntaxError:
         return None
     return None if shape is None else shape.to_text(layout=False)
-
-
-def _source(instruction: HloInstruction) -> str | None:
-    place = instruction.source_location
-    return None if place is None else str(place)

@@ -135,13 +135,13 @@ def _instruction_values(instruction: Any) -> Iterator[tuple[str, str | int | flo
     if instruction.shape_text:
         yield "hlo_shape", instruction.shape_text
     try:
-        metadata, place = instruction.metadata, instruction.source_location
+        op_name, place = instruction.op_name, instruction.source
     except DumpSyntaxError:  # listed as a gap of the module
         return
-    if metadata is not None and metadata.op_name:
-        yield "op_name", metadata.op_name
+    if op_name is not None:
+        yield "op_name", op_name
     if place is not None:
-        yield "source", str(place)
+        yield "source", place
 
 
 def _xml(text: str) -> str:

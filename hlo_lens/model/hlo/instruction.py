@@ -290,6 +290,18 @@ class HloInstruction:
         return self.computation.module.reader.frontend_attributes(value) if value else {}
 
     @property
+    def op_name(self) -> str | None:
+        """Operation path in the metadata; None if not printed."""
+        metadata = self.metadata
+        return None if metadata is None else metadata.op_name or None
+
+    @property
+    def source(self) -> str | None:
+        """Innermost place in the user's program as ``file:line``; None if unknown."""
+        place = self.source_location
+        return None if place is None else str(place)
+
+    @property
     def source_location(self) -> SourceLocation | None:
         """Innermost place in the user's program in the metadata, or None."""
         metadata = self.metadata
