@@ -138,17 +138,18 @@ def _producers(
     parts = [opcode_traits(opcode).produced for opcode in opcodes.different]
     producers = array("I")
     produced: list[int | None] = []
-    known: dict[tuple[Produced, int], int | None] = {}
+    is_view = [part is Produced.NONE for part in parts]
+    known: dict[tuple[int, int], int | None] = {}
     for computation in computations:
         is_entry = computation.is_entry
         for row in computation.rows:
-            part = parts[numbers[row]]
-            if part is Produced.NONE and not (is_entry and opcodes[row] == "parameter"):
+            number = numbers[row]
+            if is_view[number] and not (is_entry and opcodes[row] == "parameter"):
                 continue
             producers.append(row)
-            key = (part, shape_numbers[row])
+            key = (number, shape_numbers[row])
             if key not in known:
-                text = shapes[row]
+                part, text = parts[number], shapes[row]
                 is_whole = part in (Produced.ALL, Produced.NONE)
                 known[key] = sizes[text] if is_whole else sizes.element(text, part.value - 1)
             produced.append(known[key])
