@@ -1,3 +1,6 @@
-"""Version of hlo-lens; pyproject.toml reads it from here."""
+"""Versions of hlo-lens and of its JSON; pyproject.toml reads the former from here."""
 
 __version__ = "0.1.0"
+
+SCHEMA_VERSION = 2
+"""Version of JSON reports and snapshots: goes up when a key is renamed or changes its meaning."""

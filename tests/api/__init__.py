@@ -1,1 +1,1 @@
-"""Tests of what compares and judges compiles."""
+"""Tests of hlo_lens.api."""

@@ -1,4 +1,4 @@
-"""Texts made by hand, compared as users do: spellings, renumbered parameters, retraces."""
+"""Diffs of texts made by hand: spellings, renumbered parameters, retraces."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_donation_is_known_by_the_name_of_its_parameter() -> None:
     assert rows(_donating("nba", {"0": "a"})) == [("lost", "b")]
 
 
-def test_a_retrace_of_one_side_alone_leaves_the_equal_programs_a_pair(tmp_path: Path) -> None:
+def test_a_retrace_on_one_side_leaves_the_equal_programs_paired(tmp_path: Path) -> None:
     for side, bodies in (("base", ("negate", "abs")), ("head", ("abs",))):
         (tmp_path / side).mkdir()
         for number, opcode in enumerate(bodies):

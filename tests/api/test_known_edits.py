@@ -1,4 +1,4 @@
-"""Each known edit of one program is found and named, on dumps for CPU, TPU and GPU."""
+"""Diffs of one program and known edits of it, on dumps for CPU, TPU and GPU."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_rows_sum_to_the_difference_of_the_peaks(backend: str, edit: str) -> Non
 
 @every_backend
 @pytest.mark.parametrize("edit", EDITS)
-def test_the_way_back_is_the_mirror(backend: str, edit: str) -> None:
+def test_a_diff_mirrors_its_reverse(backend: str, edit: str) -> None:
     (there,) = _diff(backend, edit).modules
     (back,) = diff(_dump(backend, edit), _dump(backend, "base")).modules
     assert there.memory is not None

@@ -1,4 +1,4 @@
-"""What only the files beside a dump tell: for which TPU it was compiled."""
+"""Target and toolchain from the files next to a dump."""
 
 from __future__ import annotations
 

@@ -19,8 +19,9 @@ from hlo_lens.model.snapshot.rows import (
     EntryFact,
     SpacePeak,
 )
-from hlo_lens.model.snapshot.writing import APART, ENTRY_TABLES, KIND, LAYOUT, SCHEMA_VERSION
+from hlo_lens.model.snapshot.writing import APART, ENTRY_TABLES, KIND, LAYOUT
 from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.version import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

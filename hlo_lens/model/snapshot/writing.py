@@ -13,6 +13,7 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.snapshot.rows import AliveGroup, AnnotationFact, CollectiveFact
+from hlo_lens.text.version import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot, Snapshot
     from hlo_lens.model.snapshot.rows import EntryFact
 
-SCHEMA_VERSION = 2
 KIND = "snapshot"
 
 Table = dict[str, object]

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.module_analysis import NO_HLO
 from hlo_lens.report.render.table import Objects, Report, Section
-from hlo_lens.text.version import __version__
+from hlo_lens.text.version import SCHEMA_VERSION, __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from hlo_lens.model.dump import ModuleDump
-
-SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

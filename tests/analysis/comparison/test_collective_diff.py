@@ -1,4 +1,4 @@
-"""What changed in the collectives of a program."""
+"""Changes of the collectives of a program."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_equal_additions_are_one_row_with_their_number() -> None:
     assert _rows([collective()], [collective(), added, added]) == [("added", 2, "all-gather", "")]
 
 
-def test_a_collective_that_moves_into_a_loop_says_how_often_it_runs() -> None:
+def test_a_collective_moved_into_a_loop_has_its_trip_count() -> None:
     inside = collective(loops=(LOOP,), dynamic_count=48, op_name="jit(f)/while/body/psum")
     diff = _diff([collective()], [inside])
     (row,) = diff.changed
@@ -44,7 +44,7 @@ def test_a_collective_that_moves_into_a_loop_says_how_often_it_runs() -> None:
     assert diff.dynamic_counts["all-reduce"].to_dict() == {"base": 1, "head": 48, "delta": 47}
 
 
-def test_out_of_a_loop_is_the_mirror_and_no_annotation() -> None:
+def test_a_move_out_of_a_loop_mirrors_a_move_into_it() -> None:
     inside = collective(loops=(LOOP,), dynamic_count=48)
     (row,) = _diff([inside], [collective()]).changed
     assert (row.change, row.is_worse) == ("moved", False)
@@ -57,7 +57,7 @@ def test_another_trip_count_is_no_move() -> None:
     assert _rows([base], [head]) == [("changed", 1, "all-reduce", "times 2 -> 4")]
 
 
-def test_exposed_that_was_hidden_is_said() -> None:
+def test_a_newly_exposed_collective_is_a_change() -> None:
     rows = _rows([collective(is_exposed=False)], [collective(is_exposed=True)])
     assert rows == [("changed", 1, "all-reduce", "exposed, was hidden")]
 

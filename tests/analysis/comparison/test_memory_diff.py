@@ -54,13 +54,13 @@ def test_lines_of_one_operation_are_matched_in_their_order() -> None:
     assert not peak_diff(peak(*base), peak(*head)).changed
 
 
-def test_another_element_type_of_one_operation_stands_in_one_row() -> None:
+def test_another_element_type_of_one_operation_is_one_row() -> None:
     head = group(shape="f32[64,32768]", size_bytes=8 << 20)
     rows = _rows(peak_diff(peak(group()), peak(head)))
     assert rows == [("grown", 4 << 20, "bf16[64,32768] -> f32[64,32768]")]
 
 
-def test_a_space_of_one_side_alone_is_compared_with_nothing() -> None:
+def test_a_space_of_one_side_is_compared_with_an_empty_one() -> None:
     assert _rows(peak_diff(None, peak(group()))) == [("new", 4 << 20, "bf16[64,32768]")]
     assert _rows(peak_diff(peak(group()), None)) == [("gone", -(4 << 20), "bf16[64,32768]")]
 
@@ -71,7 +71,7 @@ def test_the_peak_moves_with_the_operation_not_with_its_line() -> None:
     assert peak_diff(base, dataclasses.replace(base, op_name="jit(f)/mul")).has_moved
 
 
-def test_what_is_allocated_beside_the_peak_is_told_with_it() -> None:
+def test_rows_include_other_allocated_bytes() -> None:
     rest = {FREE: Delta(base=5, head=2), NO_HEAP: Delta(base=1, head=1)}
     diff = peak_diff(peak(group()), peak(group(size_bytes=5 << 20)), rest=rest)
     assert [row[1:7] for row in diff.rows()] == [
@@ -84,7 +84,7 @@ def test_what_is_allocated_beside_the_peak_is_told_with_it() -> None:
     assert diff.delta_bytes == 1 << 20
 
 
-def test_a_peak_against_all_that_is_allocated_is_said_to_be_unexplained() -> None:
+def test_a_peak_and_a_sum_of_allocations_are_not_attributed() -> None:
     base, head = _module("buffer-assignment", 10), _module("buffer-assignment", 12)
     whole = dataclasses.replace(peak(group()), is_peak=False)
     diff = memory_diff(base, dataclasses.replace(head, peaks=(whole,)))
@@ -112,7 +112,7 @@ def test_an_estimate_is_not_compared_with_an_assignment_unless_forced() -> None:
     assert forced.metrics["total_bytes"].delta == 2
 
 
-def test_what_is_not_known_has_no_difference() -> None:
+def test_unknown_figures_have_no_difference() -> None:
     diff = memory_diff(module(), _module("estimate", 12))
     assert diff is not None
     assert diff.metrics["total_bytes"].to_dict() == {"base": None, "head": 12, "delta": None}

@@ -1,4 +1,4 @@
-"""Which module of one dump is which of another."""
+"""Pairs of the modules of two dumps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_retraces_of_one_name_are_paired_by_signature_and_others_listed() -> Non
     assert (pairs.removed, pairs.added) == ((1,), (0,))
 
 
-def test_a_name_that_stands_once_on_each_side_is_paired_and_said() -> None:
+def test_a_name_that_occurs_once_on_each_side_is_paired_with_a_note() -> None:
     base = [module(signature="8"), module("jit_g")]
     head = [module("jit_g"), module(signature="32")]
     assert pair_modules(base, head).pairs == ((0, 1, SIGNATURE_DIFFERS), (1, 0, ""))
@@ -47,12 +47,12 @@ def test_another_retrace_makes_no_pair_of_the_wrong_signature() -> None:
     assert (pairs.pairs, pairs.removed, pairs.added) == ((), (0,), (0, 1))
 
 
-def test_equal_programs_find_one_another_among_modules_of_one_signature() -> None:
+def test_equal_programs_are_paired_among_modules_of_one_signature() -> None:
     base = [module(fingerprint="x"), module(fingerprint="y")]
     assert [p[:2] for p in pair_modules(base, base[::-1]).pairs] == [(0, 1), (1, 0)]
 
 
-def test_copies_of_a_program_are_paired_where_their_memory_is_known_alike() -> None:
+def test_copies_of_a_program_are_paired_by_the_source_of_their_memory() -> None:
     known = module(fingerprint="x", facts=ASSIGNED)
     pairs = pair_modules([module(fingerprint="x"), known], [known, module(fingerprint="x")])
     assert (pairs.pairs, pairs.base_copies, pairs.head_copies) == (((1, 0, ""),), (0,), (1,))
@@ -60,20 +60,20 @@ def test_copies_of_a_program_are_paired_where_their_memory_is_known_alike() -> N
     assert (pairs.pairs, pairs.head_copies) == (((0, 0, ""),), (1,))
 
 
-def test_modules_of_one_signature_that_nothing_tells_apart_are_paired_in_order_and_said() -> None:
+def test_indistinguishable_modules_are_paired_in_order_with_a_note() -> None:
     base = [module(fingerprint="x"), module(fingerprint="y")]
     head = [module(fingerprint="p"), module(fingerprint="q")]
     note = IN_ORDER.format(count=2)
     assert pair_modules(base, head).pairs == ((0, 0, note), (1, 1, note))
 
 
-def test_of_different_numbers_of_one_signature_none_is_guessed() -> None:
+def test_different_numbers_of_modules_of_one_signature_are_not_paired() -> None:
     base = [module(fingerprint="x"), module(fingerprint="y")]
     pairs = pair_modules(base, [module(fingerprint="p"), module("jit_g")])
     assert (pairs.pairs, pairs.removed, pairs.added) == ((), (0, 1), (0, 1))
 
 
-def test_a_program_that_stands_twice_is_compared_once_where_its_memory_is_known_best() -> None:
+def test_the_copy_of_a_program_with_the_best_known_memory_is_compared() -> None:
     base = [module(fingerprint="x")]
     head = [module(fingerprint="y"), module(fingerprint="y", facts=ASSIGNED)]
     pairs = pair_modules(base, head)
@@ -85,7 +85,7 @@ def test_two_single_modules_are_a_pair_whatever_their_names() -> None:
     assert pair_modules([module("jit_a")], [module("jit_b")]).pairs == ((0, 0, ONLY_ONES),)
 
 
-def test_one_program_that_needs_other_memory_is_no_copy() -> None:
+def test_equal_programs_with_different_memory_are_no_copies() -> None:
     small, large = (
         module(fingerprint="x", facts=dataclasses.replace(FACTS, memory=memory))
         for memory in (MEMORY, dataclasses.replace(MEMORY, total_bytes=400))

@@ -52,13 +52,13 @@ def _fields(fact: EntryFact) -> dict[str, object]:
     return {name: getattr(fact, name) for name in fact.__dataclass_fields__}
 
 
-def test_a_sharding_that_one_side_does_not_tell_is_unknown_not_changed() -> None:
+def test_a_sharding_known_on_one_side_is_unknown_not_changed() -> None:
     found = sharding_diff(module(entries=(entry(),)), module(entries=(entry(sharding=None),)))
     assert found is not None
     assert (found.row_count, found.unknown) == (0, 1)
 
 
-def test_shapes_tell_a_change_where_no_sharding_does() -> None:
+def test_shapes_show_a_change_without_shardings() -> None:
     base = entry(sharding=None)
     assert _rows([base], [entry(sharding=None, device_shape="f32[8,16]")])[0][0] == "resharded"
 
@@ -100,7 +100,7 @@ def test_equal_changes_of_annotations_are_one_row() -> None:
     assert mirrored.problem == OTHER_SYSTEM.format("head", "base")
 
 
-def test_annotations_of_one_side_alone_are_said_not_to_be_compared() -> None:
+def test_annotations_of_one_side_are_not_compared() -> None:
     none, some = module(annotations=None), module(annotations=(ANNOTATION,))
     for base, head, told in ((some, none, "base"), (none, some, "head")):
         found = sharding_diff(base, head)

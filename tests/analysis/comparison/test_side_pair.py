@@ -12,7 +12,7 @@ COLUMNS = [
 ]
 
 
-def test_columns_are_of_the_pair_of_a_side_or_of_the_newer_item() -> None:
+def test_columns_are_fields_of_the_pair_of_a_side_or_of_the_newer_item() -> None:
     pair = EntryRow(base=entry(number=1), head=entry(number=2, kind="output"), change="reshaped")
     assert pair.row(COLUMNS) == ("reshaped", "output", 1, 2, 0, None)
 

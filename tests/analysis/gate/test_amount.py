@@ -22,11 +22,11 @@ from hlo_lens.text.errors import UsageError
         (2.5, 2.5),
     ],
 )
-def test_an_amount_is_what_it_says(text: object, number: float) -> None:
+def test_amounts_are_parsed_to_bytes_fractions_and_numbers(text: object, number: float) -> None:
     assert float(Amount.parse(text).number) == number
 
 
 @pytest.mark.parametrize("text", ["", "GiB", "1 2", "1x", "-", "nan", True, None, float("nan"), []])
-def test_what_is_no_amount_is_refused(text: object) -> None:
+def test_other_texts_are_refused_as_amounts(text: object) -> None:
     with pytest.raises(UsageError, match="not an amount"):
         Amount.parse(text)

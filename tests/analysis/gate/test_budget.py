@@ -40,7 +40,9 @@ informational = true
         ("2%", "no-change", [">+2%", "<-2%"]),
     ],
 )
-def test_thresholds_say_which_way_is_worse(threshold: str, direction: str, said: list[str]) -> None:
+def test_a_threshold_has_conditions_for_its_direction(
+    threshold: str, direction: str, said: list[str]
+) -> None:
     text = f'''[[budget]]
 metric = "memory.temp_bytes"
 threshold = "{threshold}"
@@ -77,7 +79,7 @@ def test_the_default_minimum_in_bytes_is_not_applied_to_counts() -> None:
     ("direction", "worse", "better"),
     [("lower-is-better", 103, 50), ("higher-is-better", 97, 200), ("no-change", 97, 102)],
 )
-def test_direction_says_which_way_is_worse(direction: str, worse: int, better: int) -> None:
+def test_direction_decides_which_change_fails(direction: str, worse: int, better: int) -> None:
     text = f'[[budget]]\nmetric = "opcodes.add"\nthreshold = "2%"\ndirection = "{direction}"'
     (rule,) = read_budget(text, "b.toml")
     assert any(condition.holds(100, worse) for condition in rule.fails)

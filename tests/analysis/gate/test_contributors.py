@@ -40,6 +40,6 @@ def test_a_value_is_attributed_to_the_collectives_that_it_counts(
     assert [name for name, _ in _listed(path)] == names
 
 
-def test_a_change_is_attributed_to_what_became_more() -> None:
+def test_a_change_is_attributed_to_increases() -> None:
     assert _listed("collectives.static.*", has_base=True) == [("c", 1536)]
     assert _listed("memory.peak.bytes", has_base=True) == [("a", 9000)]

@@ -56,14 +56,14 @@ def _status(judgement: Judgement) -> tuple[str, str]:
     return verdict.status, verdict.reason
 
 
-def test_what_does_not_grow_passes() -> None:
+def test_an_equal_value_passes() -> None:
     judgement = _judge(TEMP, GOOD, GOOD)
     assert _status(judgement) == ("pass", "")
     assert not judgement.is_failed
     assert not judgement.is_undecided
 
 
-def test_what_grows_beyond_the_threshold_fails() -> None:
+def test_growth_beyond_the_threshold_fails() -> None:
     judgement = _judge(TEMP, _with("memory", temp_bytes=103), GOOD)
     assert _status(judgement) == ("fail", ">+2%")
     assert judgement.is_failed
@@ -130,7 +130,7 @@ UNDECIDED = [
     [case[1:] for case in UNDECIDED],
     ids=[case[0] for case in UNDECIDED],
 )
-def test_what_nobody_can_decide_is_no_pass(
+def test_rules_that_cannot_be_decided_do_not_pass(
     rule: str,
     head: ModuleFacts,
     base: ModuleFacts | None,
@@ -143,7 +143,7 @@ def test_what_nobody_can_decide_is_no_pass(
     assert judgement.is_undecided
 
 
-def test_a_gap_in_the_hlo_text_does_not_touch_what_xla_assigned() -> None:
+def test_a_gap_in_the_hlo_text_does_not_affect_assigned_memory() -> None:
     assert _status(_judge("memory.temp_bytes>999", _with("coverage", gaps=1)))[0] == "pass"
     estimated = dataclasses.replace(ESTIMATED, coverage=_with("coverage", gaps=1).coverage)
     assert _status(_judge("memory.temp_bytes>999", estimated))[0] == "undecided"
@@ -154,7 +154,7 @@ def test_gaps_themselves_can_be_counted() -> None:
 
 
 @pytest.mark.parametrize("base", [_facts(backend="gpu"), _with("memory", source="estimate")])
-def test_what_cannot_be_compared_can_be_forced(base: ModuleFacts) -> None:
+def test_force_compares_sides_that_cannot_be_compared(base: ModuleFacts) -> None:
     assert _status(_judge(TEMP, GOOD, base, force=True))[0] == "pass"
 
 
@@ -163,18 +163,18 @@ def test_an_exact_space_is_decided_where_temp_is_not() -> None:
     assert _status(_judge("memory.spaces[HBM].temp_bytes>+2%", head, GOOD))[0] == "pass"
 
 
-def test_a_pattern_that_no_module_matches_is_no_pass() -> None:
+def test_a_pattern_without_matching_module_does_not_pass() -> None:
     status, reason = _status(_judge("jit_g:memory.temp_bytes>999", GOOD))
     assert (status, reason) == ("undecided", "no module matches 'jit_g'; there is jit_f")
 
 
-def test_a_module_that_the_baseline_does_not_have_is_no_pass() -> None:
+def test_a_module_missing_in_the_baseline_does_not_pass() -> None:
     candidate = Candidate(head=module(facts=GOOD))
     judgement = judge([short_rule(TEMP)], Sides(candidates=[candidate], has_baseline=True))
     assert _status(judgement)[1] == "the baseline has no module of this name and signature"
 
 
-def test_a_module_that_only_the_baseline_has_is_no_pass() -> None:
+def test_a_module_missing_in_the_head_does_not_pass() -> None:
     judgement = _judge(TEMP, GOOD, GOOD, gone=("jit_g",))
     assert _status(judgement) == ("undecided", "only the baseline has this module")
     assert _judge("memory.temp_bytes>999", GOOD, GOOD, gone=("jit_g",)).is_undecided is False
@@ -191,7 +191,7 @@ def test_an_informational_rule_neither_fails_nor_hinders() -> None:
     assert (judgement.is_failed, judgement.is_undecided) == (False, False)
 
 
-def test_rules_that_nobody_wrote_pass_over_what_neither_side_knows_of_one_program() -> None:
+def test_default_rules_skip_figures_unknown_on_both_sides_of_one_program() -> None:
     unknown = _with("collectives", dynamic={"all-gather": None}, wire_bytes_per_device=None)
     verdicts = [
         _judge(rule, unknown, unknown, same=True).verdicts[0].status for rule in default_rules()
@@ -201,18 +201,18 @@ def test_rules_that_nobody_wrote_pass_over_what_neither_side_knows_of_one_progra
     assert judgement.is_undecided  # nothing was decided at all
 
 
-def test_what_neither_side_knows_of_a_program_that_changed_is_no_pass() -> None:
+def test_figures_unknown_on_both_sides_of_a_changed_program_do_not_pass() -> None:
     unknown = _facts(memory=None)
     status, reason = _status(_judge(default_rules()[0], unknown, unknown))
     assert (status, reason[:24]) == ("undecided", "not known on either side")
 
 
-def test_a_limit_alone_says_that_its_threshold_was_not_judged() -> None:
+def test_a_verdict_without_baseline_says_that_only_the_limit_was_judged() -> None:
     (rule,) = read_budget('[[budget]]\nmetric = "memory.temp_bytes"\nmax = 999\nthreshold = 0', "b")
     assert _status(_judge(rule, GOOD)) == ("pass", NO_CHANGE_JUDGED)
 
 
-def test_a_change_that_is_too_small_to_fail_says_so() -> None:
+def test_a_verdict_names_the_minimum_that_spared_a_change() -> None:
     budget = '[[budget]]\nmetric = "memory.temp_bytes"\nthreshold = "2%"\nmin_change = "9B"'
     (rule,) = read_budget(budget, "b")
     assert _status(_judge(rule, _with("memory", temp_bytes=108), GOOD)) == (
@@ -223,7 +223,7 @@ def test_a_change_that_is_too_small_to_fail_says_so() -> None:
     assert _status(_judge(rule, _with("memory", temp_bytes=101), GOOD)) == ("pass", "")
 
 
-def test_a_place_means_one_module_of_the_report() -> None:
+def test_a_place_chooses_one_module() -> None:
     grown = _with("memory", temp_bytes=500)
     sides = Sides(
         candidates=[
@@ -246,7 +246,7 @@ def _apart(base: ModuleSnapshot, head: ModuleSnapshot) -> tuple[str, str]:
     return _status(judge([rule], Sides(candidates=[candidate], has_baseline=True)))
 
 
-def test_a_module_of_another_name_and_signature_is_no_partner_for_a_pass() -> None:
+def test_modules_of_another_name_and_signature_do_not_pass() -> None:
     base = module("jit_f", signature="8", facts=GOOD)
     assert _apart(base, module("jit_g", signature="16", facts=GOOD))[0] == "undecided"
     assert _apart(base, module("jit_g", signature=None, facts=GOOD))[0] == "undecided"
@@ -254,10 +254,10 @@ def test_a_module_of_another_name_and_signature_is_no_partner_for_a_pass() -> No
     assert _apart(base, module("jit_f", signature="16", facts=GOOD))[0] == "pass"
 
 
-def test_an_estimate_is_not_compared_where_memory_is_not_asked_for_either() -> None:
+def test_an_estimate_is_not_compared_even_if_the_diff_leaves_memory_out() -> None:
     assert "is an estimate" in _apart(module(facts=GOOD), module(facts=ESTIMATED))[1]
 
 
-def test_rules_that_nobody_wrote_do_not_pass_over_what_is_not_known_any_more() -> None:
+def test_default_rules_do_not_skip_figures_unknown_in_the_head_alone() -> None:
     unknown = _with("collectives", wire_bytes_per_device=None)
     assert _status(_judge(default_rules()[3], unknown, GOOD))[0] == "undecided"

@@ -104,7 +104,7 @@ def test_a_path_leads_to_a_number(path: str, value: int) -> None:
         ("memory.spaces[name=HMB].total_bytes", "no row of memory.spaces has name=HMB"),
     ],
 )
-def test_what_is_not_known_is_no_number(path: str, reason: str) -> None:
+def test_unknown_figures_and_wrong_paths_have_no_value(path: str, reason: str) -> None:
     found = Metric.parse(path).value(FACTS)
     assert found.number is None
     if reason != "dynamic_count":
@@ -130,7 +130,7 @@ def test_an_axis_chooses_collectives(path: str, axis: str, value: int) -> None:
     assert Metric.parse(path, axis=axis).value(FACTS).number == value
 
 
-def test_an_axis_that_the_mesh_does_not_have_is_no_zero() -> None:
+def test_an_axis_missing_in_the_mesh_has_no_value() -> None:
     found = Metric.parse("collectives.all-gather.count", axis="dta").value(FACTS)
     assert (found.number, found.reason) == (
         None,
@@ -139,7 +139,7 @@ def test_an_axis_that_the_mesh_does_not_have_is_no_zero() -> None:
 
 
 @pytest.mark.parametrize("mesh", [MESH, None])
-def test_without_collectives_an_axis_is_looked_up_where_the_mesh_is_known(
+def test_without_collectives_an_axis_is_looked_up_in_a_known_mesh(
     mesh: MeshFacts | None,
 ) -> None:
     none = CollectivesFacts(static={}, dynamic={}, wire_bytes_per_device=0, mesh=mesh)
@@ -150,12 +150,12 @@ def test_without_collectives_an_axis_is_looked_up_where_the_mesh_is_known(
 
 
 @pytest.mark.parametrize("path", ["collectives.all-gathr.count", "collectives.rows[kind=gather]"])
-def test_with_an_axis_too_a_mistake_counts_nothing(path: str) -> None:
+def test_wrong_paths_have_no_value_with_an_axis_either(path: str) -> None:
     assert Metric.parse(path, axis="data").value(FACTS).number is None
 
 
 @pytest.mark.parametrize("path", ["memory.hbm.total", "memory.spaces[HBM].total_bytes"])
-def test_hbm_is_the_default_space_where_none_is_called_so(path: str) -> None:
+def test_hbm_is_the_default_space_if_none_has_that_name(path: str) -> None:
     host = SpaceFacts(color=1, name="host", total_bytes=7)
     spaces = (SpaceFacts(color=0, name="memory", total_bytes=60), host)
     memory = dataclasses.replace(MEMORY, spaces=spaces)
@@ -164,7 +164,7 @@ def test_hbm_is_the_default_space_where_none_is_called_so(path: str) -> None:
     assert Metric.parse(path).value(ModuleFacts(memory=memory)).number is None
 
 
-def test_unknown_axes_are_no_zero() -> None:
+def test_unknown_axes_have_no_value() -> None:
     known = FACTS.collectives
     assert known is not None
     found = dataclasses.replace(known, rows=(dataclasses.replace(ROW, axes=None),), mesh=None)
@@ -188,11 +188,11 @@ def test_a_new_field_of_the_facts_is_reachable_without_further_code() -> None:
 
 
 @pytest.mark.parametrize("text", ["", ".", "a..b", "a.", "a[", "a]b", "[0]"])
-def test_what_is_no_path_is_refused(text: str) -> None:
+def test_texts_that_are_no_paths_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
         Metric.parse(text)
 
 
-def test_an_axis_goes_with_collectives_only() -> None:
+def test_an_axis_applies_to_collectives_only() -> None:
     with pytest.raises(UsageError, match="axis applies to"):
         Metric.parse("memory.temp_bytes", axis="data")

@@ -44,6 +44,6 @@ def test_a_short_rule_may_name_modules() -> None:
     ["", "memory", "memory.temp_bytes", ">1", "memory.temp_bytes>", "memory.temp_bytes>2%",
      "memory.temp_bytes>+x", "opcodes.add>1KiB", "memory.temp_bytes=>1", "(:memory.a>1"],
 )  # fmt: skip
-def test_what_is_no_rule_is_refused(text: str) -> None:
+def test_texts_that_are_no_rules_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
         short_rule(text)

@@ -128,7 +128,7 @@ def test_a_snapshot_without_its_parameters_is_refused(tmp_path: Path) -> None:
         read_snapshot_file(_saved(tmp_path, json.dumps(data)))
 
 
-def test_a_number_without_end_is_refused(tmp_path: Path) -> None:
+def test_infinite_and_endless_numbers_are_refused(tmp_path: Path) -> None:
     text = _text(BASE)
     for number in ("1e999", "9" * 5000):
         with pytest.raises(DumpSyntaxError, match="the snapshot is damaged"):

@@ -43,7 +43,7 @@ def test_equal_programs_say_no_change_and_have_no_tables() -> None:
     assert program_diff_json(found)["identical"] is True
 
 
-def test_equal_programs_whose_texts_ls_takes_for_different_have_a_note() -> None:
+def test_equal_programs_with_different_texts_have_a_note() -> None:
     line = "  r = f32[8] all-reduce(a), channel_id=1, replica_groups={}, to_apply=main\n"
     base = BASE.replace("  k = ", line + "  k = ")
     renumbered = program_diff(parsed(base), parsed(base.replace("channel_id=1", "channel_id=7")))
@@ -52,7 +52,7 @@ def test_equal_programs_whose_texts_ls_takes_for_different_have_a_note() -> None
     assert text_note(program_diff(parsed(BASE), parsed(HEAD))) is None
 
 
-def test_tables_tell_the_module_then_the_instructions() -> None:
+def test_tables_are_of_the_module_then_of_the_instructions() -> None:
     found = program_diff(parsed(BASE), parsed(HEAD))
     module, program = program_diff_tables(found)
     assert list(module.read_rows()) == [

@@ -7,13 +7,13 @@ from functools import partial
 import hlo_lens
 from hlo_lens.model.dump import ModuleDump
 from hlo_lens.report.render.envelope import (
-    SCHEMA_VERSION,
     ModulePage,
     page_without_hlo,
     report_of_pages,
 )
 from hlo_lens.report.render.table import Section
 from hlo_lens.text.dump_kinds import DumpKind
+from hlo_lens.text.version import SCHEMA_VERSION
 
 
 def test_report_has_version_kind_and_pages_in_order() -> None:
