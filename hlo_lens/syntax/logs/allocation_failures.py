@@ -22,7 +22,7 @@ from hlo_lens.model.logs.out_of_memory import (
 )
 from hlo_lens.model.text_reader import reader
 from hlo_lens.syntax.buffers.lines import Node, find_all, grammar_tree, optional_token, tokens
-from hlo_lens.syntax.logs.log_text import LEAD, MOST_INTERRUPTED, line_end, line_range, span_gap
+from hlo_lens.syntax.logs.log_text import LEAD, MOST_INTERRUPTED, Found, line_end, span_gap
 from hlo_lens.syntax.logs.oom_values import exact_size, sizes_of
 from hlo_lens.syntax.logs.out_of_memory import NAMES, SIZE, parser
 from hlo_lens.syntax.shapes.dtypes import element_type
@@ -64,8 +64,8 @@ _BEFORE = 200
 """Characters before a failure in which the purpose of the memory is looked for."""
 
 
-def read_failure(source: Source, place: int) -> tuple[FailedAllocation, int] | None:
-    """Return the failed allocation at an offset, and its end; None if it is none."""
+def read_failure(source: Source, place: int) -> Found[FailedAllocation] | None:
+    """Return the failed allocation at an offset; None if it is none."""
     text = source.text
     start = place
     if text.startswith(("ut ", "ailed "), place):
@@ -79,11 +79,10 @@ def read_failure(source: Source, place: int) -> tuple[FailedAllocation, int] | N
     if tree is None or (tree.data == "tensor_failed" and _tensor_size(tree) is None):
         return None
     purpose = _PURPOSE.search(text, max(0, start - _BEFORE), start)
-    line, lines = line_range(source, start, match.end())
-    return _failure(tree, purpose, line, lines), match.end()
+    return Found(_failure(tree, purpose), start, match.end())
 
 
-def _failure(tree: Node, purpose: re.Match[str] | None, line: int, lines: int) -> FailedAllocation:
+def _failure(tree: Node, purpose: re.Match[str] | None) -> FailedAllocation:
     sizes = sizes_of(tree)
     numbers = tokens(tree, "NATURAL")
     kind = tree.data
@@ -111,8 +110,6 @@ def _failure(tree: Node, purpose: re.Match[str] | None, line: int, lines: int) -
         program=program or None,
         purpose="" if purpose is None else purpose[1] or purpose[2],
         is_fatal="is not a failure" not in rest,
-        line=line,
-        lines=lines,
     )
 
 
@@ -129,8 +126,8 @@ def _tensor_size(tree: Node) -> HumanSize | None:
     return None if size is None else exact_size(str(size))
 
 
-def read_limit(source: Source, place: int) -> tuple[RematerializationLimit, int] | None:
-    """Return the limit of rematerialization at an offset, and its end; None if it is none."""
+def read_limit(source: Source, place: int) -> Found[RematerializationLimit] | None:
+    """Return the limit of rematerialization at an offset; None if it is none."""
     match = _LIMIT.match(source.text, place)
     tree = None if match is None else _tree("rematerialization_limit", match[0])
     if match is None or tree is None:
@@ -141,15 +138,9 @@ def read_limit(source: Source, place: int) -> tuple[RematerializationLimit, int]
             found.append(HumanSize(str(child)))
         elif not isinstance(child, Token):
             found[-1] = exact_size(str(optional_token(child, "NATURAL")))
-    line, lines = line_range(source, place, match.end())
-    limit = RematerializationLimit(
-        wanted=found[0],
-        reached=found[1],
-        original=found[2] if len(found) > 2 else None,
-        line=line,
-        lines=lines,
-    )
-    return limit, match.end()
+    original = found[2] if len(found) > 2 else None
+    limit = RematerializationLimit(wanted=found[0], reached=found[1], original=original)
+    return Found(limit, place, match.end())
 
 
 def _tree(rule: str, text: str) -> Node | None:
@@ -244,8 +235,8 @@ def _bin(found: Mapping[str, str | None]) -> AllocatorBin:
     )
 
 
-def read_allocator(source: Source, place: int) -> tuple[AllocatorState, int, list[Gap]] | None:
-    """Return the allocator state that begins on the line of an offset, its end and its gaps."""
+def read_allocator(source: Source, place: int) -> Found[AllocatorState] | None:
+    """Return the allocator state that begins on the line of an offset; None if there is none."""
     text, state, gaps = source.text, _State(), list[Gap]()
     start = text.rfind("\n", 0, place) + 1
     position = end = place
@@ -269,11 +260,10 @@ def read_allocator(source: Source, place: int) -> tuple[AllocatorState, int, lis
         position = following
     if not (state.bins or state.used or state.stats):
         return None
-    line, lines = line_range(source, start, end)
-    return _done(state, line, lines, is_complete=not gaps), end, gaps
+    return Found(_done(state, is_complete=not gaps), start, end, gaps)
 
 
-def _done(state: _State, line: int, lines: int, *, is_complete: bool) -> AllocatorState:
+def _done(state: _State, *, is_complete: bool) -> AllocatorState:
     names = {name for name, _ in state.stats}
     return AllocatorState(
         name=state.name,
@@ -283,8 +273,6 @@ def _done(state: _State, line: int, lines: int, *, is_complete: bool) -> Allocat
         chunks_in_use=state.total,
         pool_bytes=state.pool,
         stats=tuple(state.stats),
-        line=line,
-        lines=lines,
         is_complete=is_complete and state.total is not None and bool(names & set(_LAST_STATS)),
     )
 
@@ -324,7 +312,7 @@ def parse_state_with_grammar(source: Source) -> AllocatorState:
     for stats in find_all(tree, "stats"):
         for node in find_all(stats, "stat"):
             state.stats.append((str(optional_token(node, "STAT_NAME")), _numbers(node)[0]))
-    return _done(state, 1, 1, is_complete=True)
+    return _done(state, is_complete=True)
 
 
 def _numbers(node: Node) -> list[int]:

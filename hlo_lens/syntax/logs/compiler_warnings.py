@@ -16,8 +16,8 @@ from hlo_lens.syntax.buffers.lines import Node, grammar_tree, optional_token, to
 from hlo_lens.syntax.grammar.files import build_parser
 from hlo_lens.syntax.logs.jax_items import CodeError
 from hlo_lens.syntax.logs.jax_values import parse_value
-from hlo_lens.syntax.logs.log_text import line_end, line_range, read_metadata, span_gap
-from hlo_lens.text.errors import DumpSyntaxError, Gap
+from hlo_lens.syntax.logs.log_text import Found, line_end, read_metadata, span_gap
+from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source
 
 if TYPE_CHECKING:
@@ -73,65 +73,57 @@ def parser() -> Lark:
     return build_parser(*GRAMMARS, start=[*STARTS], has_placeholders=False)
 
 
-def read_warning(
-    source: Source, place: int, word: str
-) -> tuple[CompilerWarning | None, int, list[Gap]]:
-    """Return the warning at an offset, its end and its gaps."""
-    read = _READERS[word]
+def read_warning(source: Source, place: int) -> Found[CompilerWarning] | None:
+    """Return the warning at an offset; None if it is none."""
+    read = next(read for word, read in _READERS.items() if source.text.startswith(word, place))
     try:
-        found = read(source, place)
+        return read(source, place)
     except DumpSyntaxError as error:
         end = line_end(source.text, place)
-        return None, end, [span_gap(source, place, min(end, place + 80), error.message)]
-    return (None, place + 1, []) if found is None else (*found, [])
+        gap = span_gap(source, place, min(end, place + 80), error.message)
+        return Found(None, place, end, [gap])
 
 
 def _tree(rule: str, text: str) -> Node:
     return grammar_tree(parser(), NAMES, Source(text), rule, 0, len(text))
 
 
-def _rematerialization(source: Source, place: int) -> tuple[CompilerWarning, int] | None:
+def _rematerialization(source: Source, place: int) -> Found[CompilerWarning] | None:
     match = _REMATERIALIZATION.match(source.text, place)
     if match is None:
         return None
     tree = _tree("full_rematerialization", match[0].rstrip())
     before, after = tokens(tree, "SHARDING")
-    line, lines = line_range(source, place, match.end())
     warning = CompilerWarning(
         kind=WarningKind.FULL_REMATERIALIZATION,
         instruction=printed_instruction(str(optional_token(tree, "INSTRUCTION"))),
         from_sharding=_sharding(before),
         to_sharding=_sharding(after),
-        line=line,
-        lines=lines,
     )
-    return warning, match.end()
+    return Found(warning, place, match.end())
 
 
-def _donation(source: Source, place: int) -> tuple[CompilerWarning, int] | None:
+def _donation(source: Source, place: int) -> Found[CompilerWarning] | None:
     """Return the warning; skip the line of JAX's source code that Python prints below it."""
     match = _DONATION.match(source.text, place)
     if match is None or _SOURCE_LINE.match(source.text, place) is not None:
         return None
     tree = _tree("unused_donation", match[0].rstrip())
-    line, lines = line_range(source, place, match.end())
     types = tuple(_inner(text) for text in tokens(tree, "TYPE"))
     warning = CompilerWarning(
         kind=WarningKind.UNUSED_DONATION,
         donated=types,
         donated_shapes=tuple(_type_shape(text) for text in types),
         reason=(match["reason"] or "").strip(),
-        line=line,
-        lines=lines,
     )
-    return warning, match.end()
+    return Found(warning, place, match.end())
 
 
 def _inner(text: str) -> str:
     return text.partition("(")[2].removesuffix(")") if text.endswith(")") else text
 
 
-def _slow_compile(source: Source, place: int) -> tuple[CompilerWarning, int] | None:
+def _slow_compile(source: Source, place: int) -> Found[CompilerWarning] | None:
     before = _MODULE_BEFORE.search(source.text, max(0, place - _BEFORE), place)
     start = place if before is None else before.start()
     match = _SLOW.match(source.text, start)
@@ -140,39 +132,33 @@ def _slow_compile(source: Source, place: int) -> tuple[CompilerWarning, int] | N
     tree = _tree("slow_compile", match[0])
     module = optional_token(tree, "MODULE")
     took = _TOOK.search(source.text, max(0, start - _BEFORE), start)
-    line, lines = line_range(source, start, match.end())
     warning = CompilerWarning(
         kind=WarningKind.SLOW_COMPILE,
         module=None if module is None else str(module),
         platform=str(optional_token(tree, "PLATFORM") or "").strip(),
         duration_seconds=None if took is None else seconds(took["took"]),
         is_finished=took is not None,
-        line=line,
-        lines=lines,
     )
-    return warning, match.end()
+    return Found(warning, start, match.end())
 
 
-def _constant_folding(source: Source, place: int) -> tuple[CompilerWarning, int] | None:
+def _constant_folding(source: Source, place: int) -> Found[CompilerWarning] | None:
     match = _FOLDING.match(source.text, place)
     if match is None:
         return None
     tree = _tree("constant_folding", match[0].rstrip())
     took = _TOOK.search(source.text, max(0, place - _BEFORE), place)
-    line, lines = line_range(source, place, match.end())
     (limit,) = tokens(tree, "DURATION")
     warning = CompilerWarning(
         kind=WarningKind.CONSTANT_FOLDING,
         instruction=printed_instruction(str(optional_token(tree, "HLO"))),
         duration_seconds=seconds(limit if took is None else took["took"]),
         is_finished=took is not None,
-        line=line,
-        lines=lines,
     )
-    return warning, match.end()
+    return Found(warning, place, match.end())
 
 
-_READERS: Mapping[str, Callable[[Source, int], tuple[CompilerWarning, int] | None]] = {
+_READERS: Mapping[str, Callable[[Source, int], Found[CompilerWarning] | None]] = {
     "Involuntary full rematerialization": _rematerialization,
     "Some donated buffers were not usable:": _donation,
     "Very slow compile?": _slow_compile,

@@ -15,8 +15,8 @@ from hlo_lens.syntax.logs.allocation_failures import (
 )
 from hlo_lens.syntax.logs.buffer_log import parse_buffer_log
 from hlo_lens.syntax.logs.compiler_warnings import read_warning
-from hlo_lens.syntax.logs.log_text import find_anchors
-from hlo_lens.syntax.logs.out_of_memory import find_start, parse_oom_with_grammar, read_compile_oom
+from hlo_lens.syntax.logs.log_text import Found, find_anchors, line_range
+from hlo_lens.syntax.logs.out_of_memory import parse_oom_with_grammar, read_compile_oom
 from hlo_lens.syntax.logs.sharding_log import read_shardings
 from hlo_lens.text import log_words
 from hlo_lens.text.errors import DumpSyntaxError, Gap
@@ -25,12 +25,12 @@ from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hlo_lens.model.logs.buffer_log import BufferLog
-    from hlo_lens.model.logs.compiler_warnings import CompilerWarning
-    from hlo_lens.model.logs.jax_values import ShardingLog
-    from hlo_lens.model.logs.out_of_memory import AllocatorState, CompileOutOfMemory
+    from _typeshed import DataclassInstance
 
-T = TypeVar("T")
+    from hlo_lens.model.logs.buffer_log import BufferLog
+    from hlo_lens.model.logs.jax_values import ShardingLog
+
+T = TypeVar("T", bound="DataclassInstance")
 
 
 def parse_log(
@@ -92,11 +92,11 @@ class _Scan:
 
     def log(self) -> LogText:
         """Return all messages."""
-        ooms = self._all(log_words.OUT_OF_MEMORY, self._compile_oom)
-        failures = self._all(log_words.FAILED_ALLOCATION, self._without_gaps(read_failure))
-        states = self._all(log_words.ALLOCATOR_STATE, self._allocator)
-        limits = self._all(log_words.REMATERIALIZATION_LIMIT, self._without_gaps(read_limit))
-        warnings = self._warnings()
+        ooms = self._all(log_words.OUT_OF_MEMORY, read_compile_oom)
+        failures = self._all(log_words.FAILED_ALLOCATION, read_failure)
+        states = self._all(log_words.ALLOCATOR_STATE, read_allocator)
+        limits = self._all(log_words.REMATERIALIZATION_LIMIT, read_limit)
+        warnings = self._all(log_words.WARNINGS, read_warning)
         buffers = self._buffers()
         shardings = self._shardings()
         text = self.source.text
@@ -104,64 +104,34 @@ class _Scan:
         return LogText(
             path=self.source.path,
             lines=lines,
-            compile_ooms=tuple(ooms),
-            failures=tuple(failures),
-            allocators=tuple(states),
-            limits=tuple(limits),
-            warnings=tuple(warnings),
+            compile_ooms=ooms,
+            failures=failures,
+            allocators=states,
+            limits=limits,
+            warnings=warnings,
             shardings=shardings,
             buffers=buffers,
             understood_lines=max(0, self._covered() - sum(gap.lines for gap in self.gaps)),
             gaps=tuple(sorted(self.gaps, key=lambda gap: (gap.line, gap.column))),
         )
 
-    def _all(self, words: Sequence[str], read: Callable[[int], tuple[T, int] | None]) -> list[T]:
+    def _all(
+        self, words: Sequence[str], read: Callable[[Source, int], Found[T] | None]
+    ) -> tuple[T, ...]:
         """Return the messages that a reader finds at the places of some words, without overlaps."""
-        found: list[T] = []
+        messages: list[T] = []
         end = -1
         for place, _ in find_anchors(self.source.text, words):
-            if place < end:
+            found = read(self.source, place) if place >= end else None
+            if found is None:
                 continue
-            result = read(place)
-            if result is not None:
-                found.append(result[0])
-                end = result[1]
+            end = found.end
+            self.gaps += found.gaps
+            if found.value is not None:
+                line, lines = line_range(self.source, found.start, end)
+                messages.append(replace(found.value, line=line, lines=lines))
                 self.spans.append((place, end))
-        return found
-
-    def _without_gaps(
-        self, read: Callable[[Source, int], tuple[T, int] | None]
-    ) -> Callable[[int], tuple[T, int] | None]:
-        return lambda place: read(self.source, place)
-
-    def _compile_oom(self, place: int) -> tuple[CompileOutOfMemory, int] | None:
-        start = find_start(self.source.text, place)
-        result = None if start is None else read_compile_oom(self.source, start)
-        return self._with_gaps(result)
-
-    def _allocator(self, place: int) -> tuple[AllocatorState, int] | None:
-        return self._with_gaps(read_allocator(self.source, place))
-
-    def _with_gaps(self, result: tuple[T, int, list[Gap]] | None) -> tuple[T, int] | None:
-        if result is None:
-            return None
-        value, end, gaps = result
-        self.gaps += gaps
-        return value, end
-
-    def _warnings(self) -> list[CompilerWarning]:
-        """Return the compiler warnings."""
-        found: list[CompilerWarning] = []
-        done = -1
-        for place, word in find_anchors(self.source.text, log_words.WARNINGS):
-            if place < done:
-                continue
-            warning, done, gaps = read_warning(self.source, place, word)
-            self.gaps += gaps
-            if warning is not None:
-                found.append(warning)
-                self.spans.append((place, done))
-        return found
+        return tuple(messages)
 
     def _buffers(self) -> BufferLog | None:
         """Return the buffer statistics; None if there are none."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from hlo_lens.syntax.hlo.text import parse_metadata, unescape
 from hlo_lens.text.errors import DumpSyntaxError, Gap
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from hlo_lens.model.hlo.metadata import OpMetadata
+
+T = TypeVar("T")
 
 MOST_INTERRUPTED = 3
 """Most foreign lines between two lines of a block."""
@@ -195,6 +197,23 @@ def line_end(text: str, position: int) -> int:
     """Return the offset of the end of a line, without its line end."""
     end = text.find("\n", position)
     return len(text) if end < 0 else end
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[T]):
+    """A message that a reader found.
+
+    Attributes:
+        value: The message; None if the grammar refused it, which is then a gap.
+        start: Offset of its start.
+        end: Offset of its end.
+        gaps: Parts that could not be read.
+    """
+
+    value: T | None
+    start: int
+    end: int
+    gaps: Sequence[Gap] = ()
 
 
 def line_range(source: Source, start: int, end: int) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from lark import Lark, Tree
 from hlo_lens.model.logs.out_of_memory import CompileOutOfMemory, ProgramAllocation
 from hlo_lens.syntax.buffers.lines import Node, find_all, grammar_tree
 from hlo_lens.syntax.grammar.files import build_parser
-from hlo_lens.syntax.logs.log_text import Block, cut_block, line_range
+from hlo_lens.syntax.logs.log_text import Block, Found, cut_block
 from hlo_lens.syntax.logs.oom_values import SECTION_READERS, read_allocation, sentence_fields
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source
@@ -23,7 +23,6 @@ from hlo_lens.text.source import Source
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hlo_lens.text.errors import Gap
 
 GRAMMARS = ("hlo_tokens", "out_of_memory")
 
@@ -110,17 +109,13 @@ _SECTION = re.compile(
 _SECTIONS = ("hbm_usage", "output_size", "requirement", "largest", "allocation", "rule")
 
 
-def find_start(text: str, place: int) -> int | None:
-    """Return the start of the message around an offset; None if there is none."""
-    start = text.rfind("Allocation (size=", max(0, place - 64), place)
-    start = place if start < 0 or not text.startswith("would exceed", place) else start
-    return start if text.startswith(("Ran", "TPU", "Allocation"), start) else None
-
-
-def read_compile_oom(
-    source: Source, start: int
-) -> tuple[CompileOutOfMemory, int, list[Gap]] | None:
-    """Return the message at an offset, its end and its gaps; None if there is none."""
+def read_compile_oom(source: Source, place: int) -> Found[CompileOutOfMemory] | None:
+    """Return the message around an offset; None if there is none."""
+    start = source.text.rfind("Allocation (size=", max(0, place - 64), place)
+    if start < 0 or not source.text.startswith("would exceed", place):
+        start = place
+    if not source.text.startswith(("Ran", "TPU", "Allocation"), start):
+        return None
     block = cut_block(source, start, _Order(), wraps=_wraps, stops=_stops)
     _unglue(block)
     text = "\n".join(block.lines)
@@ -132,8 +127,7 @@ def read_compile_oom(
     reader.sentence(match[0])
     if "would exceed" not in match[0]:
         reader.sections(taken)
-    line, lines = line_range(source, start, block.end)
-    return reader.done(line, lines), block.end, block.gaps
+    return Found(reader.done(), start, block.end, block.gaps)
 
 
 class _Order:
@@ -230,14 +224,12 @@ class _Reader:
         at_end = self.block.end >= len(log) and not log.endswith("\n")
         return at_end and not text.rstrip().endswith("=====")
 
-    def done(self, line: int, lines: int) -> CompileOutOfMemory:
+    def done(self) -> CompileOutOfMemory:
         """Return the message."""
         fields = {"memory_space": "", **self.fields}
         return CompileOutOfMemory(
             **fields,  # type: ignore[arg-type] # fields by name, of the types that it has
             allocations=tuple(self.allocations),
-            line=line,
-            lines=lines,
             is_complete=self.is_complete,
         )
 
