@@ -1,4 +1,4 @@
-"""Which devices exchange data with one another, given what the ids of a collective count.
+"""Groups of devices that exchange data, from the ids of a collective and their meaning.
 
 A device has a flattened id: replica * number of partitions + partition.
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 MOST_IDS = 1 << 20
-"""How many ids are expanded; ten times as many as the largest machine has devices."""
+"""Most ids that are expanded; ten times the devices of the largest machine."""
 
 
 def device_groups(
     listed: Groups, mode: CollectiveOpGroupMode, replicas: int, partitions: int | None
 ) -> Groups | None:
-    """Return groups of flattened ids; None where they depend on a number that is not known.
+    """Return groups of flattened ids; None if they depend on an unknown number.
 
-    None, too, where they would hold more than `MOST_IDS`.
+    None, too, for more than `MOST_IDS` ids.
 
     Args:
-        listed: Groups as printed; none stands for one group of all ids.
-        mode: What the printed ids count.
+        listed: Groups as printed; an empty list means one group of all ids.
+        mode: Meaning of the printed ids.
         replicas: Number of replicas.
-        partitions: Number of partitions, None if not known.
+        partitions: Number of partitions; None if unknown.
 
     >>> device_groups(((0,),), CollectiveOpGroupMode.CROSS_REPLICA_AND_PARTITION, 1, 4)
     ((0, 1, 2, 3),)
@@ -63,7 +63,7 @@ def device_groups(
 
 
 def _of_partitions(listed: Groups, replicas: int, partitions: int | None) -> Groups | None:
-    """Return groups of partition ids as those of each replica."""
+    """Return groups of partition ids as flattened ids, for each replica."""
     if partitions is None:
         return listed if replicas == 1 else None
     return tuple(
@@ -74,10 +74,10 @@ def _of_partitions(listed: Groups, replicas: int, partitions: int | None) -> Gro
 
 
 def connected_devices(pairs: Groups) -> Groups:
-    """Return the devices that transfers connect, directly or through others.
+    """Return groups of devices that transfers connect, directly or through other devices.
 
-    Each group is in ascending order, and so are the groups. A device that only sends to itself is
-    a group of one.
+    Groups and their members are in ascending order. A device that only sends to itself is a group
+    of one.
 
     Args:
         pairs: Source and target of each transfer.
@@ -96,7 +96,7 @@ def connected_devices(pairs: Groups) -> Groups:
 
 
 def _end(leads_to: dict[int, int], device: int) -> int:
-    """Return the device that stands for a device's group; ways to it are shortened."""
+    """Return the representative of a device's group, and shorten the paths to it (union-find)."""
     while (following := leads_to.setdefault(device, device)) != device:
         leads_to[device] = device = leads_to.setdefault(following, following)
     return device

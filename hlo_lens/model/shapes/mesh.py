@@ -14,11 +14,11 @@ from hlo_lens.model.shapes.tile_assignment import TileAssignment
 from hlo_lens.text.errors import UnknownNameError, UsageError
 
 MOST_DEVICES = 1 << 20
-"""A mesh that a user names has no more devices; nor has a sharding that is read."""
+"""Most devices of a mesh or of a sharding."""
 
 
 class HasMeshShape(Protocol):
-    """A mesh of another library, such as ``jax.sharding.Mesh``: sizes by axis name, major first."""
+    """A mesh of another library, as ``jax.sharding.Mesh``: sizes by axis name, major first."""
 
     @property
     def shape(self) -> Mapping[str, int]:
@@ -30,11 +30,11 @@ class HasMeshShape(Protocol):
 class AxisRef:
     """A mesh axis, or the part of it that ``'x':(pre_size)size`` names.
 
-    A sub-axis views the axis as ``[pre_size, size, rest]`` and is the middle of it.
+    A sub-axis is the middle dimension of the axis viewed as ``[pre_size, size, rest]``.
 
     Attributes:
         axis: Name of the axis.
-        pre_size: Size of what comes before the part; None for the whole axis.
+        pre_size: Size of the more major part of the axis; None for the whole axis.
         size: Size of the part; None for the whole axis.
     """
 
@@ -80,10 +80,10 @@ class Mesh:
 
     @classmethod
     def from_sizes_text(cls, text: str) -> Mesh:
-        """Return the mesh that a user wrote as ``data=2,model=4``, most major axis first.
+        """Return the mesh written as ``data=2,model=4``, most major axis first.
 
         Raises:
-            UsageError: If it is none.
+            UsageError: If it is malformed.
         """
         sizes: dict[str, int] = {}
         for part in text.split(","):
@@ -104,7 +104,7 @@ class Mesh:
 
     @property
     def size(self) -> int:
-        """Number of devices; 0 for ``mesh[]``, which names none."""
+        """Number of devices; 0 for ``mesh[]``."""
         if self.axis_names:
             return math.prod(self.axis_sizes)
         return 1 if self.device_assignment else 0
@@ -116,7 +116,7 @@ class Mesh:
 
     @property
     def assignment(self) -> TileAssignment:
-        """The device ids, in whatever form they are printed."""
+        """The device ids, as a list or an iota."""
         return self.device_assignment or TileAssignment(dimensions=self.axis_sizes)
 
     @property
@@ -139,11 +139,12 @@ class Mesh:
         return axis.size
 
     def split(self, axes: Sequence[AxisRef]) -> AxisSplit:
-        """Return the axes cut into parts so that each given one is made of whole parts.
+        """Return the axes split into parts so that each given axis consists of whole parts.
 
         Raises:
             UnknownNameError: If the mesh has no such axis.
-            UsageError: If two of the axes overlap, or cut an axis so that sizes do not divide.
+            UsageError: If two of the axes overlap, or split an axis into sizes that do not divide
+            it.
         """
         cuts = {
             name: {1, size} for name, size in zip(self.axis_names, self.axis_sizes, strict=True)
@@ -168,7 +169,7 @@ class Mesh:
     def _assigned(
         self, axes: Sequence[AxisRef], parts: list[int], first: Mapping[tuple[str, int], int]
     ) -> AxisSplit:
-        """Return which parts belong to which axis; no part may belong to two."""
+        """Return the parts of each axis; raises UsageError if two axes share a part."""
         taken: dict[int, AxisRef] = {}
         groups: list[tuple[int, ...]] = []
         for axis in axes:
@@ -197,17 +198,17 @@ class Mesh:
 
 
 MeshLike: TypeAlias = Mesh | Mapping[str, int] | HasMeshShape
-"""What is taken for a mesh: ours, sizes by axis name, or an object whose ``shape`` is that."""
+"""A mesh: ours, sizes by axis name, or an object whose ``shape`` is such a mapping."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AxisSplit:
-    """A mesh whose axes are cut into parts.
+    """A mesh whose axes are split into parts.
 
     Attributes:
         sizes: Size of each part, in mesh order.
-        groups: For each axis asked for, the numbers of its parts.
-        rest: Numbers of the parts that belong to none of them.
+        groups: For each given axis, the numbers of its parts.
+        rest: Numbers of the other parts.
     """
 
     sizes: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Shardings by mesh axes (V3), and the devices that they stand for.
+"""Shardings by mesh axes (V3), and the devices that they name.
 
 Sources: xla/hlo/ir/named_sharding.cc, xla/hlo/ir/hlo_sharding.cc (V3ToV2Sharding), as of August
 2026.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ShardingKind(enum.Enum):
-    """What a sharding, or the devices that share a tile, do."""
+    """Kind of a sharding, or of a subgroup of devices that share a tile."""
 
     REPLICATED = "replicated"
     MAXIMAL = "maximal"
@@ -33,7 +33,7 @@ class ShardingKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DimensionSharding:
-    """Mesh axes that divide one dimension.
+    """Mesh axes that divide a dimension.
 
     Attributes:
         axes: Axes, most major first.
@@ -51,9 +51,9 @@ class Tiles(NamedTuple):
     """A sharding as an array of devices.
 
     Attributes:
-        kind: Whether it is tiled; else what it does.
+        kind: Tiled, or the kind of an undivided value.
         tiles: The devices of a tiled sharding: tiles, then subgroups.
-        subgroup_types: What the devices that share a tile do, for each trailing dimension.
+        subgroup_types: Kind of each trailing dimension: devices that share a tile.
     """
 
     kind: ShardingKind
@@ -69,9 +69,9 @@ class NamedSharding:
         mesh: The mesh.
         dim_shardings: One for each dimension; missing ones at the end are not divided.
         replicated_axes: Axes that must not be used.
-        unreduced_axes: Axes along which partial results are still to be summed.
-        manual_axes: Axes along which the program already works on its own part.
-        reduction: How results along unreduced axes are combined, if printed: ``max``.
+        unreduced_axes: Axes along which partial results are not summed yet.
+        manual_axes: Axes along which the program works on its own part.
+        reduction: Reduction along unreduced axes, if printed: ``max``.
     """
 
     mesh: Mesh
@@ -112,7 +112,7 @@ class NamedSharding:
         return Tiles(ShardingKind.TILED, tiles, tuple(kind for kind, _ in subgroups))
 
     def _kind_on_one_device(self) -> ShardingKind:
-        """Return the kind where every axis has size 1, so that sizes do not tell it."""
+        """Return the kind if every axis has size 1, so that it does not follow from sizes."""
         if bool(self.manual_axes) == bool(self.unreduced_axes):
             return ShardingKind.REPLICATED
         return ShardingKind.MANUAL if self.manual_axes else ShardingKind.UNREDUCED
@@ -132,7 +132,7 @@ class NamedSharding:
 
 
 _SUBGROUP_ORDER = (ShardingKind.MANUAL, ShardingKind.UNREDUCED, ShardingKind.REPLICATED)
-"""In which order XLA puts the devices that share a tile."""
+"""Order of the subgroups in XLA's device array."""
 
 
 def spec_of_dimensions(dims: Sequence[DimensionSharding]) -> PartitionSpec | None:

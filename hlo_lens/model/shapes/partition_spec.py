@@ -1,7 +1,7 @@
-"""From an array of devices back to mesh axes.
+"""Partition specs: mesh axes recovered from an array of devices.
 
 Source: jax/_src/sharding_impls.py (parse_flatten_op_sharding, unflatten_array) of jax 0.10.2; the
-steps and the order in which they try are the same, so that the answers are.
+steps and their order are the same, so that the results are.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ PartitionSpec: TypeAlias = tuple[str | tuple[str, ...] | None, ...]
 def partition_spec(
     mesh: Mesh, tile_counts: Sequence[int], tiles: TileAssignment
 ) -> PartitionSpec | None:
-    """Return the mesh axes that divide each dimension; None if no axes give these devices.
+    """Return the mesh axes that divide each dimension; None if no axes match these devices.
 
     Args:
         mesh: The mesh.
-        tile_counts: Into how many tiles each dimension is divided.
-        tiles: Devices of the tiles; further dimensions of it are not looked at.
+        tile_counts: Number of tiles of each dimension.
+        tiles: Devices of the tiles; further dimensions are ignored.
     """
     order = _axis_order(mesh, tiles)
     if order is None:
@@ -61,12 +61,12 @@ _SPEC_NAME = re.compile(r"""(?<![\w.'"])([A-Za-z_][\w.]*)(?![\w.'"])""")
 
 
 def read_partition_spec(text: str) -> PartitionSpec:
-    """Return the partition spec that a user wrote: ``x,None``, ``('x','y'),None``, ``P('x')``.
+    """Return the partition spec of a text: ``x,None``, ``('x','y'),None``, ``P('x')``.
 
-    Quotes may be left out, and so may ``P`` and its parentheses.
+    Quotes are optional, and so are ``P`` and its parentheses.
 
     Raises:
-        UsageError: If it is none.
+        UsageError: If it is malformed.
 
     >>> read_partition_spec("(x,y),None"), read_partition_spec("P('x')"), read_partition_spec("")
     ((('x', 'y'), None), ('x',), ())
@@ -97,7 +97,7 @@ def _without_call(text: str) -> str:
 
 
 def _taken(count: int, axes: Iterator[tuple[str, int]]) -> tuple[str, ...] | None:
-    """Return the next axes that together divide into so many tiles; None if they do not."""
+    """Return the next axes whose sizes multiply to a number of tiles; None if they do not."""
     names = []
     while count > 1:
         name, size = next(axes, ("", 0))

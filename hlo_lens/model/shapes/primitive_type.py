@@ -27,7 +27,7 @@ class PrimitiveType:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes one element takes where the layout does not pack it."""
+        """Bytes of one element where the layout does not pack it."""
         return self.storage_bits // 8
 
 
@@ -57,9 +57,9 @@ PRIMITIVE_TYPES = _known_types()
 
 
 def primitive_type(name: str) -> PrimitiveType | None:
-    """Return the primitive type of a name; None where its width is neither known nor in the name.
+    """Return the primitive type of a name; None if its width is neither known nor in the name.
 
-    A type that XLA added later is taken to be as wide as the first number of its name says:
+    The width of a type that XLA added later is the first number of its name:
     ``s128`` has 128 bits, ``f8e9m9`` has 8.
     """
     known = PRIMITIVE_TYPES.get(name)

@@ -1,6 +1,6 @@
-"""Which devices take part in a collective together, in all printed forms.
+"""Replica groups: the devices of each group of a collective, in all printed forms.
 
-What the ids count (replicas, partitions, or both) is told by `collective_op_group_mode`.
+`collective_op_group_mode` has the meaning of the ids: replicas, partitions, or both.
 
 Sources: xla/hlo/ir/replica_group.cc (flattened_replica_groups), collective_op_group_mode.cc,
 xla/service/collective_ops_utils.cc (GetCollectiveOpGroupMode), as of August 2026.
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.tile_assignment import TileAssignment
 
 Groups: TypeAlias = tuple[tuple[int, ...], ...]
-"""Ids of each group; the order inside a group is the order of ranks."""
+"""Ids of each group, in rank order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaGroups:
-    """Groups as a list of lists (V1): ``{{0,1},{2,3}}``; without groups, all take part together.
+    """Groups as a list of lists (V1): ``{{0,1},{2,3}}``; an empty list means one group of all.
 
     Attributes:
         groups: The ids of each group.
@@ -35,12 +35,12 @@ class ReplicaGroups:
 
     @property
     def num_groups(self) -> int:
-        """Number of groups printed; 0 for ``{}``, which stands for one group of everybody."""
+        """Number of printed groups; 0 for ``{}``, which means one group of all."""
         return len(self.groups)
 
     @property
     def group_size(self) -> int | None:
-        """Number of ids in each group; None if groups differ, or none is printed."""
+        """Number of ids in each group; None if groups differ in size, or none is printed."""
         sizes = {len(group) for group in self.groups}
         return sizes.pop() if len(sizes) == 1 else None
 
@@ -88,7 +88,7 @@ class MeshAxesReplicaGroupList:
 
     Attributes:
         mesh: The mesh.
-        axes: Axes along which the groups lie, in rank order.
+        axes: Axes along which the devices of a group differ, in rank order.
     """
 
     mesh: Mesh
@@ -123,14 +123,14 @@ CollectiveDeviceList: TypeAlias = ReplicaGroups | IotaReplicaGroupList | MeshAxe
 
 
 class CollectiveOpGroupMode(enum.Enum):
-    """What the ids in ``replica_groups`` count, and who joins the devices they name."""
+    """Meaning of the ids in ``replica_groups``, and the devices that join the named ones."""
 
     CROSS_REPLICA = "cross_replica"
-    """Replica ids; each group meets once in every partition."""
+    """Replica ids; each group exists once in every partition."""
     CROSS_PARTITION = "cross_partition"
-    """Partition ids; each group meets once in every replica."""
+    """Partition ids; each group exists once in every replica."""
     CROSS_REPLICA_AND_PARTITION = "cross_replica_and_partition"
-    """Replica ids; every partition of the named replicas joins one group."""
+    """Replica ids; all partitions of the named replicas are in one group."""
     FLATTENED_ID = "flattened_id"
     """Flattened ids: replica * number of partitions + partition."""
 
@@ -146,10 +146,10 @@ def collective_op_group_mode(
     """Return how a collective forms its groups.
 
     Args:
-        opcode: As written; ``-start`` and ``-done`` are looked through.
+        opcode: As written; ``-start`` and ``-done`` are ignored.
         channel_id: None where the attribute is absent.
-        use_global_device_ids: None where the attribute is absent; without meaning for collectives
-            that cannot have it, such as ``all-to-all``.
+        use_global_device_ids: None where the attribute is absent; ignored for collectives that
+            cannot have it, such as ``all-to-all``.
 
     Raises:
         DumpMismatchError: If global device ids are used without a channel.
@@ -173,7 +173,7 @@ def expand_replica_groups(text: str) -> Groups:
     """Return the ids of each group of a ``replica_groups`` value in any printed form.
 
     Raises:
-        DumpSyntaxError: If it is none.
+        DumpSyntaxError: If it is malformed.
 
     >>> import hlo_lens
     >>> hlo_lens.expand_replica_groups("[2,4]<=[4,2]T(1,0)")

@@ -25,12 +25,12 @@ ShapeIndex: TypeAlias = tuple[int, ...]
 """Path from a shape to one of its parts: tuple positions, outermost first; ``()`` is the whole."""
 
 MAX_NESTING = 200
-"""How deep tuples may be nested; XLA's own parser has such a limit too."""
+"""Deepest nesting of tuples; XLA's own parser has a limit, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How an array lies in memory.
+    """Layout of an array in memory.
 
     Attributes:
         minor_to_major: Dimensions, fastest varying first.
@@ -44,7 +44,7 @@ class Layout:
         physical_shape: ``P(shape)`` of a sparse array.
         dynamic_shape_metadata_prefix_bytes: ``M(n)``.
         dim_level_types: ``D(...)`` as printed from 2022 to 2025, for example ``("D", "C+")``.
-        other_properties: Properties that are not known here, as written.
+        other_properties: Unknown properties, as written.
     """
 
     minor_to_major: tuple[int, ...] = ()
@@ -66,7 +66,7 @@ class Layout:
         return f"{{{order}:{properties}}}" if properties else f"{{{order}}}"
 
     def _properties(self) -> str:
-        """Return what follows the colon, in the order in which XLA prints it."""
+        """Return the properties after the colon, in XLA's order."""
         alignment = self.tail_padding_alignment_in_elements
         parts = (
             ("D", f"({','.join(self.dim_level_types)})" if self.dim_level_types else ""),
@@ -85,7 +85,7 @@ class Layout:
 
 
 def _in_parentheses(value: object) -> str:
-    """Return a value in parentheses; nothing for None."""
+    """Return a value in parentheses; empty for None."""
     return "" if value is None else f"({value})"
 
 
@@ -93,17 +93,17 @@ def _in_parentheses(value: object) -> str:
 class Shape:
     """Type of a value: an array, a buffer, a tuple, a token or an opaque handle.
 
-    Two shapes are equal if they have the same content, layout included. Nothing here recurses, so
-    that deep and wide tuples cost no stack.
+    Two shapes are equal if they have the same content, layout included. No method is recursive, so
+    that deep tuples need no stack.
 
     Attributes:
         element_type: Primitive type as printed (``f32``, ``token``, ``opaque``), or ``tuple``.
         dimensions: Sizes, most major first; None for ``?``, the bound for ``<=N``.
         dynamic_dimensions: For each dimension, whether its size is known only at run time.
-        layout: None where none is printed.
+        layout: None if none is printed.
         is_tuple: Whether this is a tuple, be it empty.
         tuple_shapes: Element shapes of a tuple.
-        is_buffer: Whether it is printed ``b(...)``: a buffer that is written in place.
+        is_buffer: Whether it is printed as ``b(...)``: a buffer that is written in place.
     """
 
     element_type: str = "tuple"
@@ -163,7 +163,7 @@ class Shape:
     def to_text(self, *, layout: bool = True) -> str:
         """Return the shape as XLA prints it, with or without layouts.
 
-        A tuple has ``/*index=N*/`` before each fifth element, as XLA has it since 2021.
+        A tuple has ``/*index=N*/`` before each fifth element, as in XLA since 2021.
         """
         if not self.is_tuple:
             return _leaf_text(self, layout=layout)
@@ -204,7 +204,7 @@ class Shape:
 
     @property
     def memory_space(self) -> int:
-        """Memory space of the layout; 0 (the default one) where none is printed."""
+        """Memory space of the layout; 0 (the default) if none is printed."""
         return self.layout.memory_space if self.layout else 0
 
     @property
@@ -227,14 +227,14 @@ class Shape:
 
     @property
     def padded_size_bytes(self) -> int | None:
-        """Like `size_bytes`, with what the first tile, ``L(n)`` and splits add or take away.
+        """Like `size_bytes`, with the padding of the first tile and ``L(n)``, and with splits.
 
         Source: ShapeUtil::ArraySize. An array without tiles is not padded.
         """
         return self._sum(_padded_size_bytes)
 
     def tuple_table_bytes(self, pointer_size: int) -> int:
-        """Return the bytes of this tuple's own pointer table; 0 where it is no tuple."""
+        """Return the bytes of this tuple's own pointer table; 0 if it is no tuple."""
         return pointer_size * len(self.tuple_shapes)
 
     def leaves(self) -> Iterator[tuple[ShapeIndex, Shape]]:
@@ -276,7 +276,7 @@ class Shape:
                 stack[-1][1].append(done)
 
     def subshape(self, index: ShapeIndex) -> Shape:
-        """Return the part at an index; raises UnknownNameError where there is none."""
+        """Return the part at an index; raises UnknownNameError if there is none."""
         shape = self
         for position in index:
             if not 0 <= position < len(shape.tuple_shapes):
@@ -287,7 +287,7 @@ class Shape:
         return shape
 
     def _nodes(self) -> Iterator[Shape]:
-        """Yield this shape and all its parts, in no particular order that users see."""
+        """Yield this shape and all its parts, in any order."""
         stack = [self]
         while stack:
             shape = stack.pop()
@@ -297,7 +297,7 @@ class Shape:
     def _sum(self, measure: Callable[[Shape], int | None]) -> int | None:
         """Return the sum of a measure over the leaves; None if any is unknown.
 
-        Shapes read from one text share equal leaves, which are measured once.
+        Leaves that are the same object are measured once.
         """
         if not self.is_tuple:
             return measure(self)
@@ -337,7 +337,7 @@ class ProgramShape:
 
 
 def _own(shape: Shape) -> tuple[object, ...]:
-    """Return what makes a node what it is, without the elements of a tuple."""
+    """Return the content of a shape without the elements of a tuple."""
     flags = (shape.is_tuple, shape.is_buffer, len(shape.tuple_shapes))
     return (shape.element_type, shape.dimensions, shape.dynamic_dimensions, shape.layout, flags)
 
@@ -368,7 +368,7 @@ def _size_bytes(shape: Shape) -> int | None:
 
 
 def _bytes_of(shape: Shape, count: int) -> int | None:
-    """Return the bytes of so many elements of a leaf's type, packed where its layout packs."""
+    """Return the bytes of `count` elements of a leaf's type, packed if its layout packs."""
     if shape.is_token or shape.is_opaque:
         return 0
     packed_bits = shape.layout.element_size_in_bits if shape.layout else 0

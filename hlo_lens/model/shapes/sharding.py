@@ -1,8 +1,8 @@
-"""How a value is divided among devices.
+"""HloSharding: division of a value among devices.
 
-A sharding is printed in one of three spellings: V1 lists the devices of each tile, V2 gives them as
-an iota, V3 names mesh axes. `HloSharding` keeps the spelling (`text`, `form`) and answers all
-questions by meaning: which device holds which tile.
+A sharding is printed in one of three forms: V1 lists the devices of each tile, V2 has them as an
+iota, V3 names mesh axes. `HloSharding` keeps the printed form (`text`, `form`); its methods go by
+meaning: the tile of each device.
 
 A device id is a position in the module's device assignment, not the id of a piece of hardware.
 
@@ -42,7 +42,7 @@ _Meaning: TypeAlias = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardGroup:
-    """Values that must be sharded as one another: ``shard_as 1``, ``shard_like 1``.
+    """Group of values that must have the same sharding: ``shard_as 1``, ``shard_like 1``.
 
     Attributes:
         keyword: ``shard_as`` or ``shard_like``.
@@ -58,18 +58,18 @@ class ShardGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HloSharding:
-    """A sharding as printed, with what it means.
+    """A sharding as printed, with its meaning.
 
     Attributes:
-        kind: What it does; a tiling that divides nothing is what its devices do with the one tile.
-        tile_assignment: Array of devices, for V1 and V2 (and for V3 computed): one dimension for
+        kind: Its kind; of a tiling that divides nothing, the kind of its subgroup.
+        tile_assignment: Array of devices, printed in V1 and V2, computed for V3: one dimension for
             each of the value's, then one for each of `subgroup_types`.
-        subgroup_types: What the devices that share a tile do, for each trailing dimension.
+        subgroup_types: Kind of each trailing dimension: devices that share a tile.
         device: The one device of a maximal sharding.
         named: The mesh axes of a V3 sharding.
         elements: For a tuple: one sharding for each leaf, depth first.
         shard_group: ``shard_as`` or ``shard_like``; no effect on where data is.
-        reduction: How partial results are to be combined (``sum``, ``max``, ``min``) if printed.
+        reduction: Reduction of partial results (``sum``, ``max``, ``min``), if printed.
         metadata: Text of the metadata inside, without its outer braces.
         text: The sharding as printed; inside a tuple, as XLA would print it without metadata.
     """
@@ -126,12 +126,12 @@ class HloSharding:
     def from_partition_spec(
         cls, mesh: MeshLike, spec: PartitionSpec, *, rank: int | None = None
     ) -> HloSharding:
-        """Return what JAX makes of a partition spec, in V2 form.
+        """Return the sharding of a partition spec as JAX makes it, in V2 form.
 
         Args:
             mesh: A `Mesh`, sizes by axis name, or a ``jax.sharding.Mesh``.
             spec: For each dimension None, an axis name, or several, most major first.
-            rank: Number of dimensions of the value, where the spec has fewer.
+            rank: Number of dimensions of the value, if the spec has fewer.
 
         Raises:
             UnknownNameError: If an axis is not in the mesh.
@@ -144,7 +144,7 @@ class HloSharding:
 
     @property
     def form(self) -> str:
-        """The spelling: the kind's name, ``v1-list``, ``v2-iota``, ``v3-named`` or ``tuple``."""
+        """Printed form: the kind's name, ``v1-list``, ``v2-iota``, ``v3-named`` or ``tuple``."""
         if self.named is not None:
             return "v3-named"
         if self.tile_assignment is not None:
@@ -153,14 +153,14 @@ class HloSharding:
 
     @property
     def is_replicated(self) -> bool:
-        """Whether every device holds everything; a tuple: whether that holds for each element."""
+        """Whether every device holds the whole value; of a tuple, of each element."""
         if self.kind is ShardingKind.TUPLE:
             return all(element.is_replicated for element in self.elements)
         return self.kind is ShardingKind.REPLICATED
 
     @property
     def num_devices(self) -> int | None:
-        """Number of devices it names; None where it names none, as ``{replicated}``.
+        """Number of devices that it names; None if it names none, as ``{replicated}``.
 
         For a tuple: the largest number of any element.
         """
@@ -174,14 +174,14 @@ class HloSharding:
 
     @property
     def tile_counts(self) -> tuple[int, ...]:
-        """Into how many tiles each dimension is divided; empty where nothing is."""
+        """Number of tiles of each dimension; empty if nothing is divided."""
         if self.tile_assignment is None:
             return ()
         dimensions = self.tile_assignment.dimensions
         return dimensions[: len(dimensions) - len(self.subgroup_types)]
 
     def devices(self) -> tuple[int, ...]:
-        """Return the device ids, row-major over tiles and subgroups; empty where none are named."""
+        """Return the device ids, row-major over tiles and subgroups; empty if none are named."""
         if self.device is not None:
             return (self.device,)
         if self.tile_assignment is not None:
@@ -189,10 +189,13 @@ class HloSharding:
         return self.named.mesh.device_ids if self.named else ()
 
     def tile_of(self, device: int) -> tuple[int, ...]:
-        """Return the tile that a device holds: for each dimension, which of its tiles.
+        """Return the tile of a device: for each dimension, the number of the tile.
 
-        Empty where nothing is divided. Raises UnknownNameError for a device that holds nothing,
-        UsageError for a tuple: ask its elements.
+        Empty if nothing is divided.
+
+        Raises:
+            UnknownNameError: If the device holds no part.
+            UsageError: If it is a tuple, whose elements have tiles of their own.
         """
         if self.kind is ShardingKind.TUPLE:
             message = "a tuple sharding has no tiles; ask its elements"
@@ -213,10 +216,10 @@ class HloSharding:
     @overload
     def shard_shape(self, shape: Sequence[int]) -> tuple[int, ...]: ...
     def shard_shape(self, shape: Shape | Sequence[int]) -> Shape | tuple[int, ...]:
-        """Return the shape of one device's part: each dimension divided, rounded up.
+        """Return the shape of one device's part: each dimension divided and rounded up.
 
-        The last devices may own less of it, or nothing. A sharding that is no tuple holds for every
-        leaf of a tuple shape. Source: HloSharding::TileShape.
+        The parts of the last devices may be smaller in fact, or empty. A sharding that is no tuple
+        applies to every leaf of a tuple shape. Source: HloSharding::TileShape.
 
         Args:
             shape: A shape, or the sizes of an array; the result is of the same type.
@@ -250,16 +253,15 @@ class HloSharding:
         return tuple(size or 0 for size in _tile_sizes(self, sizes, tuple(sizes)))
 
     def replication_factor(self, num_devices: int | None = None) -> int | None:
-        """Return how many devices hold each element.
+        """Return the number of devices that hold each element.
 
         Args:
             num_devices: Devices of the program, for a sharding that names none.
 
         Returns:
             1 for a value on one device; None for a tuple, an unknown sharding, a replicated one on
-            an unknown number of devices, and one that is manual all over: what the devices of a
-            manual program hold is its own affair. Manual and unreduced subgroups hold parts of
-            their own.
+            an unknown number of devices, and a fully manual one, whose copies depend on the
+            program. Manual and unreduced subgroups hold different parts.
         """
         if self.kind is ShardingKind.MAXIMAL:
             return 1
@@ -274,11 +276,11 @@ class HloSharding:
         return math.prod(size for kind, size in kinds if kind is ShardingKind.REPLICATED)
 
     def equivalent(self, other: HloSharding) -> bool:
-        """Return whether both mean the same, in whatever spelling.
+        """Return whether two shardings have the same meaning, in any form.
 
-        They do if each device holds the same tile and does the same with it. Tilings are compared
-        by their expanded devices; order among devices that replicate a tile does not count, nor do
-        dimensions at the end that are not divided, metadata, and shard groups.
+        They have if each device holds the same tile in a subgroup of the same kind. Tilings are
+        compared by their expanded devices. Not compared are the order of devices that replicate a
+        tile, undivided dimensions at the end, metadata, and shard groups.
         """
         mine, yours = self.elements, other.elements
         if self.kind is ShardingKind.TUPLE and other.kind is ShardingKind.TUPLE:
@@ -306,14 +308,13 @@ class HloSharding:
         For each dimension None, an axis name, or a tuple of names, most major first; dimensions at
         the end that are not divided are left out. Axes of subgroups are not part of it.
 
-        A sharding that names axes of this very mesh (or of its own, if no mesh is given) is read
-        off; any other goes as in jax's parse_flatten_op_sharding: the axis order that generates the
-        devices is recovered, and each dimension takes axes until it is divided enough. Axes of size
-        1 are then lost, and the first of two equally good answers is taken.
+        If the sharding names axes of this mesh (or of its own, if no mesh is given), these are
+        returned. Otherwise the axes are recovered as in jax's parse_flatten_op_sharding: the axis
+        order that generates the devices, then axes for each dimension until it is divided enough.
+        Axes of size 1 are lost, and of two possible results the first is returned.
 
-        None stands for: manual, unknown, unreduced, a tuple (ask its elements), a maximal sharding
-        on several devices, sub-axes, devices in an order that no axes give, and subgroups of more
-        than one kind.
+        None for: manual, unknown, unreduced, a tuple, a maximal sharding on several devices,
+        sub-axes, devices in an order of no axes, and subgroups of more than one kind.
         """
         own = self.named.mesh if self.named else None
         given = own if mesh is None else Mesh.of(mesh)
@@ -335,9 +336,9 @@ class HloSharding:
         return self.text
 
     def meaning(self) -> _Meaning:
-        """Return what two shardings of one meaning have in common, and no others.
+        """Return a value that is equal for two shardings exactly if they have the same meaning.
 
-        Of a tuple it says nothing: ask its elements.
+        Not for a tuple, whose elements have meanings of their own.
         """
         tiles = self.tile_assignment
         reduction = self.reduction or "sum"
@@ -369,7 +370,7 @@ def _tile_sizes(
 
 
 def _printed(sharding: HloSharding) -> str:
-    """Return a sharding as XLA prints it, without metadata but for the reduction."""
+    """Return a sharding as XLA prints it, without metadata except the reduction."""
     if sharding.kind is ShardingKind.TUPLE:
         return f"{{{''.join(_tuple_parts(sharding.elements))}}}"
     if sharding.named is not None:
@@ -391,7 +392,7 @@ def _printed(sharding: HloSharding) -> str:
 
 
 def _tuple_parts(elements: Sequence[HloSharding]) -> Iterator[str]:
-    """Yield the printed elements of a tuple and what stands between them."""
+    """Yield the printed elements of a tuple and the separators between them."""
     for position, element in enumerate(elements):
         if position:
             yield ", " if position % 5 else f", /*index={position}*/"

@@ -1,13 +1,12 @@
-"""What Shardy's attributes say: meshes, and shardings by mesh axes.
+"""Shardy attributes: meshes, and shardings by mesh axes.
 
-JAX hands programs to XLA with shardings as Shardy attributes in ``frontend_attributes``; the
-partitioner takes them away, so that only texts from before it have them. A Shardy sharding says
-the same as a V3 sharding, in other quotes and with a mesh by name, so it is written as one and read
-as one.
+JAX passes shardings to XLA as Shardy attributes in ``frontend_attributes``; the partitioner removes
+them, so only texts before it have them. A Shardy sharding is a V3 sharding with other quotes and a
+mesh by name, so it is rewritten as one and parsed as one.
 
 Sources: xla/service/spmd/shardy/constants.h (the keys); printer and parser of shardy/dialect/sdy/ir
 (parsers.cc, printers.cc: ``#sdy.mesh``, ``#sdy.sharding``, ``#sdy.sharding_per_value``), as of
-August 2026. The priority of a dimension (``{"x"}p1``) steers propagation alone and is dropped.
+August 2026. The priority of a dimension (``{"x"}p1``) only affects propagation and is dropped.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ MANUAL_BODIES = (
     "xla.sdy.manual_computation_body",
     "xla.sdy.inlinable_manual_computation_body",
 )
-"""How the names of shard_map bodies begin; shapes in them are those of one device."""
+"""Prefixes of the names of shard_map bodies; shapes in them are those of one device."""
 
 _BODY = r"<\[(?P<axes>[^\]]*)\](?:\s*,\s*device_ids\s*=\s*\[(?P<ids>[^\]]*)\])?>"
 _MESH = re.compile(rf"@?\"?(?P<name>[\w.$-]+)\"?\s*=\s*#sdy\.mesh{_BODY}")
@@ -50,7 +49,7 @@ _NAME = re.compile(r'"([^"]*)"')
 
 
 def shardy_meshes(text: str) -> dict[str, Mesh]:
-    """Return the meshes of an ``xla.sdy.meshes`` value by name, but those that have no devices.
+    """Return the meshes of an ``xla.sdy.meshes`` value by name, without those of no devices.
 
     >>> str(shardy_meshes('{mesh = #sdy.mesh<["data"=2, "model"=4]>}')["mesh"])
     "mesh['data'=2,'model'=4]"
@@ -63,9 +62,8 @@ def shardy_shardings(text: str, meshes: Meshes) -> tuple[HloSharding | None, ...
     """Return the shardings of ``#sdy.sharding<...>``, or of each in ``sharding_per_value``.
 
     Args:
-        text: Value of one of the attributes that hold shardings.
-        meshes: By the names that the text uses; a sharding on another mesh, or one that cannot be
-            read, is None.
+        text: Value of an attribute with shardings.
+        meshes: Meshes by name; a sharding on another mesh, or a malformed one, is None.
 
     >>> shardy_shardings('#sdy.sharding<@m, [{"x"}, {}]>', {"m": Mesh.of({"x": 4})})[0].text
     "{mesh['x'=4], [{'x'}, {}]}"
@@ -83,12 +81,12 @@ def shardy_axes(text: str) -> tuple[str, ...]:
 
 
 def _plain(text: str) -> str:
-    """Return a value without what printing inside a string added to its quotes."""
+    """Return a value with its quotes unescaped."""
     return text.replace("\\22", '"').replace('\\"', '"')
 
 
 def _mesh(match: re.Match[str]) -> Mesh | None:
-    """Return a mesh; None for one of no devices, or of more than there can be."""
+    """Return a mesh; None for one without devices, or with too many."""
     sizes = {name: int(size) for name, size in _AXIS.findall(match["axes"])}
     ids = [int(number) for number in re.findall(r"\d+", match["ids"] or "")]
     if not sizes:
@@ -105,7 +103,7 @@ def _mesh(match: re.Match[str]) -> Mesh | None:
 
 
 def _sharding(mesh: Mesh, rest: str) -> HloSharding | None:
-    """Return a sharding on a mesh; None where its axes are not those of the mesh."""
+    """Return a sharding on a mesh; None if its axes are not those of the mesh."""
     if not mesh.axis_names and not mesh.is_maximal:
         return None
     dims = _PRIORITY.sub("", rest).replace('"', "'")

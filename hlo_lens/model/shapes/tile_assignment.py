@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 Axis: TypeAlias = tuple[int, int]
-"""Size and stride: so many steps of so much in the device ids."""
+"""Size and stride: number and width of steps in the device ids."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class TileAssignment:
 
     @property
     def is_iota(self) -> bool:
-        """Whether it is printed as an iota, not as a list."""
+        """Whether it is an iota, not a list."""
         return self.device_ids is None
 
     def devices(self) -> tuple[int, ...]:
@@ -80,7 +80,7 @@ class TileAssignment:
     ) -> TileAssignment:
         """Return the array viewed as `parts`, transposed to `order`, viewed as `dimensions`.
 
-        An iota stays one where that can be written as an iota.
+        The result is an iota if it can be written as one.
         """
         shape = tuple(dimensions)
         if self.device_ids is None:
@@ -96,7 +96,7 @@ class TileAssignment:
         return TileAssignment(dimensions=shape, device_ids=tuple(ids[place] for place in places))
 
     def as_iota(self) -> TileAssignment | None:
-        """Return the same array as an iota in its normal form; None where it is not one."""
+        """Return the same array as an iota in its normal form; None if it is not one."""
         if self.device_ids is None:
             return self.canonical()
         loops = nested_loops(self.device_ids)
@@ -107,11 +107,10 @@ class TileAssignment:
         return TileAssignment(dimensions=self.dimensions, device_ids=self.devices())
 
     def axes_of_dimensions(self) -> list[list[Axis]] | None:
-        """Return for each dimension the steps in the device ids that it goes through.
+        """Return for each dimension the sizes and strides of its steps in the device ids.
 
-        They are sizes and strides, outermost first; a dimension of size 1 has none. None where the
-        array is no iota, or where a step would be shared by two dimensions so that sizes do not
-        divide.
+        Outermost first; a dimension of size 1 has none. None if the array is no iota, or if sizes
+        do not divide, so that two dimensions would share a step.
         """
         loops = nested_loops(self.devices())
         return None if loops is None else _refined(loops[::-1], self.dimensions)
@@ -129,7 +128,7 @@ class TileAssignment:
         return f"[{dimensions}]<=[{view}]{f'T({perm})' if perm else ''}"
 
     def _axes(self) -> list[Axis]:
-        """Return sizes and strides whose nested loops give the ids of an iota."""
+        """Return sizes and strides of the nested loops that generate the ids of an iota."""
         view = self.reshape_dims or (self.size,)
         steps = _strides(view)
         return [(view[axis], steps[axis]) for axis in self.transpose_perm or range(len(view))]
@@ -144,7 +143,7 @@ def _strides(sizes: Sequence[int]) -> list[int]:
 
 
 def nested_loops(devices: Sequence[int]) -> list[Axis] | None:
-    """Return sizes and strides whose nested loops give the devices, innermost first, or None."""
+    """Return sizes and strides of loops that generate the devices, innermost first, or None."""
     if not devices or devices[0] != 0:
         return None
     loops: list[Axis] = []
@@ -167,7 +166,7 @@ def nested_loops(devices: Sequence[int]) -> list[Axis] | None:
 
 
 def _expanded(axes: Iterable[Axis]) -> tuple[int, ...]:
-    """Return the numbers that nested loops over sizes and strides give, outermost first."""
+    """Return the numbers that nested loops over sizes and strides generate, outermost first."""
     numbers = [0]
     for size, stride in axes:
         steps = range(0, size * stride, stride)
@@ -176,7 +175,7 @@ def _expanded(axes: Iterable[Axis]) -> tuple[int, ...]:
 
 
 def _runs(parts: Sequence[int], order: Sequence[int]) -> dict[int, int]:
-    """Return the parts that keep their neighbours, joined: first part to size, in new order."""
+    """Return runs of parts that stay neighbours: first part to joined size, in new order."""
     runs: dict[int, int] = {}
     real = [part for part in range(len(parts)) if parts[part] != 1]
     following = dict(itertools.pairwise(real))
@@ -194,7 +193,7 @@ def _runs(parts: Sequence[int], order: Sequence[int]) -> dict[int, int]:
 
 
 def _refined(axes: Sequence[Axis], parts: Sequence[int]) -> list[list[Axis]] | None:
-    """Return the axes split so that each part has whole ones; None if sizes do not divide."""
+    """Return the axes split so that each part has whole axes; None if sizes do not divide."""
     left = [axis for axis in reversed(axes) if axis[0] != 1]
     result: list[list[Axis]] = []
     for part in parts:
@@ -217,7 +216,7 @@ def _refined(axes: Sequence[Axis], parts: Sequence[int]) -> list[list[Axis]] | N
 
 
 def _iota(dimensions: tuple[int, ...], axes: Iterable[Axis]) -> TileAssignment:
-    """Return the iota of these axes, with neighbours joined where they are one axis."""
+    """Return the iota of these axes, with neighbours joined if they form one axis."""
     joined: list[Axis] = []
     for size, stride in axes:
         if size == 1:

@@ -1,4 +1,4 @@
-"""Numbers by which two shardings of one meaning are known to be equal, whatever their spelling."""
+"""Numbers of tiles and subgroups by device, equal for shardings of one meaning."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def tiles_by_device(
     Args:
         tiles: The devices.
         rank: Number of its dimensions that divide the value; the others are subgroups.
-        subgroup_types: What the devices of each subgroup do.
+        subgroup_types: Kind of each subgroup.
     """
     weights = _weights(tiles.dimensions, rank, subgroup_types)
     if not any(any(row) for row in weights):
@@ -38,9 +38,9 @@ def tiles_by_device(
 def _weights(
     dimensions: Sequence[int], rank: int, subgroup_types: Sequence[ShardingKind]
 ) -> list[list[int]]:
-    """Return, for each number that tells devices apart, how it follows from a tile index.
+    """Return the weights by which each number of a device follows from its tile index.
 
-    One number for each divided dimension, and one for each kind of subgroup but the replicated.
+    One number for each divided dimension, and one for each kind of subgroup except replicated.
     """
     divided = [dimension for dimension in range(rank) if dimensions[dimension] > 1]
     rows = [[int(other == this) for other in range(len(dimensions))] for this in divided]
@@ -56,7 +56,7 @@ def _weights(
 
 
 def divided_counts(counts: tuple[int, ...]) -> tuple[int, ...]:
-    """Return tile counts without those at the end that divide nothing."""
+    """Return tile counts without trailing ones."""
     end = len(counts)
     while end and counts[end - 1] == 1:
         end -= 1

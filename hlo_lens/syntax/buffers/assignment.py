@@ -1,6 +1,6 @@
 """Text of a BufferAssignment, and of its used values, to the model.
 
-Read by the scanner, or by the grammar alone, which is its reference.
+The scanner reads it, or the grammar alone, which is the reference of the scanner.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ def parse_buffer_assignment(
     path: str = "<text>",
     reader: ReaderName = "scanner",
 ) -> BufferAssignment:
-    """Return the allocations that a text prints, with the used values if it holds them too.
+    """Return the allocations of a text, with its used values if it has any.
 
-    Unread parts are listed in its ``gaps``. A live range in the same text is left to
-    `parse_live_range`. Of several assignments the first is returned, and a gap says where the
-    second begins.
+    Unread parts are listed in its ``gaps``. A live range in the same text is skipped:
+    `parse_live_range` reads it. Of several assignments the first is returned, with a gap at the
+    start of the second.
 
     Args:
-        text: A ``-buffer-assignment.txt`` dump of any year, or a log that holds one.
+        text: A ``-buffer-assignment.txt`` dump of any year, or a log with one in it.
         strict: Raise at the first gap.
         path: Name of the text for messages; a source has its own.
         reader: ``grammar`` reads by the grammar alone and raises at the first error.
 
     Raises:
-        DumpSyntaxError: If it holds no allocations, or, when strict, at the first gap.
+        DumpSyntaxError: If it has no allocations, or, if strict, at the first gap.
     """
     scan = _read(source_of(text, path), reader)
     if not scan.assignments:
@@ -59,7 +59,7 @@ def parse_buffer_values(
     path: str = "<text>",
     reader: ReaderName = "scanner",
 ) -> BufferValues:
-    """Return the used values that a text prints: alone, or after the allocations.
+    """Return the used values of a text: alone, or after the allocations.
 
     Args:
         text: A ``-buffer-assignment-values.txt`` dump, or a ``-buffer-assignment.txt`` of the
@@ -69,7 +69,7 @@ def parse_buffer_values(
         reader: ``grammar`` reads by the grammar alone and raises at the first error.
 
     Raises:
-        DumpSyntaxError: If it holds none, or, when strict, at the first gap.
+        DumpSyntaxError: If it has none, or, if strict, at the first gap.
     """
     scan = _read(source_of(text, path), reader)
     if not scan.values:
@@ -92,5 +92,5 @@ def _read(source: Source, reader: ReaderName) -> BufferParts:
 
 
 def scan_buffers(source: Source) -> BufferScan:
-    """Return a finished scan: all assignments and lists of used values that a source holds."""
+    """Return a finished scan: all assignments and lists of used values of a source."""
     return scan_source(source, BufferScan)

@@ -1,6 +1,6 @@
-"""Reading of buffer assignments and used values by the grammar: the reference of the scanner.
+"""Lines of buffer assignments and used values by the grammar.
 
-What is returned are places in the text, the same that the scanner notes.
+The results are places in the text, in the form of the scanner.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def parser() -> Lark:
 
 @dataclass(slots=True)
 class ReadAllocation:
-    """An allocation line: its cells, all but that of the first value, and unknown words."""
+    """An allocation line: its cells, except that of the first value, and its unknown words."""
 
     cells: list[int]
     other: tuple[str, ...]
@@ -140,14 +140,14 @@ class Places:
         return self._offset + cast("Node", node).meta.end_pos
 
     def value_id(self, node: Node) -> tuple[int, int, int, int]:
-        """Return the cells that all values begin with."""
+        """Return the first cells of a value."""
         number, name, index, _, _ = node.children
         name_end = self.end(name)
         index_end = self.end(index) if isinstance(index, Tree) else name_end
         return self.start(number), self.start(name), name_end, index_end
 
     def allocation(self, node: Node) -> ReadAllocation:
-        """Return what an allocation line says; of a repeated item the first counts."""
+        """Return an allocation line; of a repeated item, the first counts."""
         cells = [0] * ALLOCATION_STRIDE
         numbers = [c for c in node.children if isinstance(c, Token) and c.type in _SIZES]
         cells[NUMBER], cells[SIZE] = (self.start(token) for token in numbers)
@@ -193,7 +193,7 @@ class Places:
         return (*self.value_id(next(find_all(node, "value_id"))), color)
 
     def used_value(self, node: Node) -> ReadUsedValue:
-        """Return what a used value says."""
+        """Return a used value."""
         first = self.value_id(next(find_all(node, "value_id")))
         positions = next(find_all(node, "positions"))
         uses = next(find_all(node, "uses"))
@@ -212,7 +212,7 @@ class Places:
         )
 
     def _list(self, node: Node) -> tuple[int, int]:
-        """Return where a list stands; an empty one has no place of its own."""
+        """Return start and end of a list; 0 and 0 for an empty one."""
         if node.meta.empty:
             return 0, 0
         return self.start(node), self.end(node)
@@ -233,7 +233,7 @@ def _use(node: Node) -> HloUse:
 
 
 def _index(node: object) -> ShapeIndex:
-    """Return an index; absent is the empty one."""
+    """Return an index; empty if it is absent."""
     if node is None:
         return ()
     numbers = (c for c in cast("Node", node).children if isinstance(c, Token))

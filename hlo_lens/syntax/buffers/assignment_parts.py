@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class BufferParts(LineScan):
-    """The assignments and the lists of used values of a source, and the one being filled.
+    """The assignments and lists of used values of a source, one of them being filled.
 
     Attributes:
         assignments: Assignments found so far.
@@ -46,7 +46,7 @@ class BufferParts(LineScan):
         self._first_gap = 0
 
     def begin_assignment(self, start: int, *, has_header: bool = False) -> BufferAssignment:
-        """End the part before and begin an assignment."""
+        """End the previous part and begin an assignment."""
         self.end_part()
         self.has_header = has_header
         self.part = self.owner = BufferAssignment(
@@ -59,7 +59,7 @@ class BufferParts(LineScan):
         return self.part
 
     def begin_values(self, start: int) -> BufferValues:
-        """End the part before and begin used values, which belong to the assignment before."""
+        """End the previous part and begin used values; they belong to the previous assignment."""
         self.end_part()
         self.has_header = False
         self.part = BufferValues(
@@ -73,7 +73,7 @@ class BufferParts(LineScan):
         return self.part
 
     def end_part(self) -> None:
-        """Give the part its gaps, and judge whether it is complete."""
+        """End the part: set its gaps, and whether it is complete."""
         part, self.part = self.part, None
         if part is None:
             return
@@ -85,7 +85,7 @@ class BufferParts(LineScan):
         if isinstance(part, BufferAssignment):
             rows = len(part.columns)
             if rows and not part.value_rows(rows - 1) and part.allocations[-1].size:
-                part.is_complete = False  # only what has no size holds no value
+                part.is_complete = False  # an allocation without values has size 0
         elif self.owner is not None:
             owner = self.owner
             owner.gaps = (*owner.gaps, *gaps)
@@ -97,7 +97,7 @@ class BufferParts(LineScan):
             owner.is_complete = owner.is_complete and part.is_complete
 
     def add_allocation(self, cells: list[int], other: tuple[str, ...] = ()) -> None:
-        """Add an allocation, all cells of which are known but that of its first value."""
+        """Add an allocation; the cell of its first value is filled here."""
         part = self.part
         if not isinstance(part, BufferAssignment):
             part = self.begin_assignment(cells[NUMBER])
@@ -134,13 +134,13 @@ class BufferParts(LineScan):
         part.total_bytes, part.total_text = total, text
 
     def add_total_tree(self, tree: Node, start: int) -> None:
-        """Begin a list of used values with the total that the grammar read."""
+        """Begin a list of used values with the total, as the grammar read it."""
         number, text = optional_token(tree, "NATURAL"), optional_token(tree, "HUMAN_SIZE")
         if number is not None and text is not None:
             self.add_total(int(number), str(text), start)
 
     def add_used(self, read: ReadUsedValue) -> None:
-        """Add a used value that the grammar read."""
+        """Add a used value of the grammar."""
         part = self.part
         if not isinstance(part, BufferValues):
             part = self.begin_values(read.cells[0] - 1)
@@ -148,4 +148,4 @@ class BufferParts(LineScan):
         part.columns.cells.extend(read.cells)
 
 
-_OUTSIDE = "a value that stands in no allocation"
+_OUTSIDE = "a value outside any allocation"

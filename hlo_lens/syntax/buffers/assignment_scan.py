@@ -1,7 +1,7 @@
 """The scanner of buffer assignments and used values: one pass over the lines of a text.
 
-One text may hold the allocations alone, the used values alone (since April 2026 they are in a file
-of their own), or both with the live range after them (before); a log may hold several of each.
+A text has the allocations alone, the used values alone (since April 2026 they have a file of their
+own), or both followed by the live range (before); a log may have several of each.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _RESUME = re.compile(
 _LIKE = re.compile(
     r"[ \t]*+(?:(allocation[ \t]++\d)|(value[ \t]*+:)|(<[ \t]*+\d)|(Total bytes used))"
 )
-"""What a line is meant to be: allocation, value in an allocation, used value, total."""
+"""Apparent kind of a line: allocation, value in an allocation, used value, total."""
 
 _TORN = re.compile(r"[ \t]*+(?:positions:|uses(?::| are)|from instruction:)")
-"""A part of a used value whose first line is lost."""
+"""A line of a used value without its first line."""
 
 _OF_OTHER_COLOR = re.compile(r"> *+\( *+color")
 
@@ -65,7 +65,7 @@ _BLOCK_END = re.compile(
     r"\n(?=<\d|allocation \d|[ \t]*+(?:\n|\Z)|BufferAssignment:|HloLiveRange |\*\*\* )"
     r"|(?<=.)(?=<\d++ [^<>\n]++>\n positions:)"
 )
-"""Where a used value that is not printed plainly ends."""
+"""End of a used value that is not in XLA's layout."""
 
 EXPECTED = "'BufferAssignment:', an allocation or a value"
 
@@ -85,7 +85,7 @@ class BufferScan(BufferParts):
     # ---- lines ---------------------------------------------------------------------------------
 
     def _unit(self, position: int) -> int:
-        """Read lines from one on that is not blank, and return where the text goes on."""
+        """Read lines from one that is not blank, and return the offset after them."""
         end = self._printed(position)
         if end == position:
             end = self._irregular(position)
@@ -94,7 +94,7 @@ class BufferScan(BufferParts):
         return end
 
     def _printed(self, position: int) -> int:
-        """Read lines as XLA prints them, up to the first other line."""
+        """Read lines in XLA's layout, up to the first other line; return the offset after them."""
         start = -1
         while start != position:
             start = position
@@ -104,7 +104,7 @@ class BufferScan(BufferParts):
         return position
 
     def _allocations(self, position: int) -> int:
-        """Read allocations with their values; return where they end."""
+        """Read allocations with their values; return the offset after them."""
         part = self.part
         if not isinstance(part, BufferAssignment):
             return position
@@ -140,7 +140,7 @@ class BufferScan(BufferParts):
             position = end
 
     def _cells(self, regs: tuple[tuple[int, int], ...], values: int) -> tuple[int, ...] | None:
-        """Return the cells of an allocation line; None if a shape in it is none."""
+        """Return the cells of an allocation line; None if a shape in it is malformed."""
         (
             _,
             (number, _),
@@ -178,7 +178,7 @@ class BufferScan(BufferParts):
         )
 
     def _allocation_of_items(self, position: int) -> int:
-        """Read an allocation line with words that are new, or in another order."""
+        """Read an allocation line with unknown words, or in another order."""
         match = patterns.ALLOCATION_OF_ITEMS.match(self.text, position)
         if match is None:
             return position
@@ -189,7 +189,7 @@ class BufferScan(BufferParts):
         return match.end()
 
     def _used_values(self, position: int) -> int:
-        """Read used values as XLA prints them; return where they end, or the position."""
+        """Read used values in XLA's layout; return the offset after them."""
         text, match_value = self.text, patterns.USED_VALUE.match
         part = self.part
         while (match := match_value(text, position)) is not None:
@@ -216,15 +216,15 @@ class BufferScan(BufferParts):
         return position
 
     def _next_id(self, start: int, end: int) -> int:
-        """Return where the next value begins on the line of this one's instruction.
+        """Return the start of the next value on the line of this one's instruction.
 
-        XLA of mid-2024 (jaxlib 0.4.30 to 0.4.35) ends that line only after the next value's id.
+        XLA of mid-2024 (jaxlib 0.4.30 to 0.4.35) prints the next value's id on the same line.
         """
         place = self.text.rfind("<", start, end)
         return end if patterns.VALUE_ID.fullmatch(self.text, max(0, place), end) is None else place
 
     def _irregular(self, position: int) -> int:
-        """Read a header, or a line that is not as XLA prints it."""
+        """Read a header, or a line that is not in XLA's layout."""
         text = self.text
         if (match := _ASSIGNMENT.match(text, position)) is not None:
             self.begin_assignment(position, has_header=True)
@@ -252,7 +252,7 @@ class BufferScan(BufferParts):
         return self.skip_junk(position, _RESUME, EXPECTED)
 
     def _others(self, position: int) -> int:
-        """Leave a dump of another kind to its reader; return where it ends."""
+        """Skip a dump of another kind; return its end."""
         is_frame = self.text.startswith("***", position)
         if is_frame:
             self.end_part()
@@ -263,7 +263,7 @@ class BufferScan(BufferParts):
     # ---- the grammar ---------------------------------------------------------------------------
 
     def _by_grammar(self, kind: int, position: int) -> int:
-        """Have the grammar read what is not printed plainly; return where it ends."""
+        """Read a line or block that is not in XLA's layout by the grammar; return its end."""
         readers: Sequence[tuple[str, Callable[[Node, int, int], None]]] = (
             ("allocation_line", self._read_allocation),
             ("assigned_value", self._read_assigned),
@@ -308,7 +308,7 @@ class BufferScan(BufferParts):
         self.add_total_tree(tree, position)
 
     def _bad_shape(self, cells: Sequence[int]) -> DumpSyntaxError | None:
-        """Return what is wrong with the shapes of an allocation line, or None."""
+        """Return the error of a malformed shape in an allocation line, or None."""
         start, end = cells[PARAMETER_SHAPE], cells[PARAMETER_SHAPE_END]
         if start and self.text[start:end] != UNKNOWN_SHAPE:
             problem = self._shape_problem(start, end)
@@ -318,7 +318,7 @@ class BufferScan(BufferParts):
         return self._shape_problem(start, end) if start else None
 
     def _shape_problem(self, start: int, end: int) -> DumpSyntaxError | None:
-        """Return why what stands between two offsets is no shape, placed in the whole text."""
+        """Return the error of a malformed shape between two offsets, or None."""
         problem = self._shapes.problem(self.text[start:end])
         if problem is None:
             return None

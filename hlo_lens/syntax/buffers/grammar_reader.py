@@ -57,7 +57,7 @@ class _Lines(Transformer[Token, Any]):
         self.begin(Source(""))
 
     def begin(self, source: Source) -> tuple[BufferParts, LiveRangeParts]:
-        """Begin with a text, and return what will be filled."""
+        """Begin with a new text, and return the parts that will be filled."""
         self.buffer_parts = BufferParts(source)
         self.range_parts = LiveRangeParts(source)
         return self.buffer_parts, self.range_parts

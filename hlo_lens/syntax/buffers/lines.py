@@ -1,8 +1,8 @@
-"""What the readers of all buffer-side texts share: going through lines, the grammar's help, gaps.
+"""Base of the scanners of buffer-side texts: lines, the grammar as fallback, gaps.
 
-A scanner takes the lines that XLA prints. A line that looks like one of the dump but is written
-otherwise goes to the grammar; a line that neither takes is a gap. Text of other dumps that stands
-in the same file is no gap: other readers take it.
+A scanner matches lines in XLA's layout. A line of the dump in another layout goes to the grammar; a
+line that the grammar refuses is a gap. Text of other dumps in the same file is no gap, as it has
+readers of its own.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 Node = Tree[Token]
 
 GRAMMAR_LIMIT = 1 << 20
-"""Longest line or block, in characters, that goes to the grammar."""
+"""Longest line or block, in characters, that the grammar parses."""
 
 _MOST_ASKED = 4096
-"""How often the grammar is asked about what it then refuses, in one text."""
+"""Most failed parses by the grammar in one text."""
 
 _MOST_GAPS = 4096
-"""How many gaps are kept apart; further ones are counted in the last."""
+"""Most separate gaps; further ones are counted in the last."""
 
 _INDENTATION = re.compile(r"[ \t]*+")
 BLANK = re.compile(r"(?:[ \t]*+\n)++|[ \t]++\Z")
@@ -68,7 +68,7 @@ NAMES: Mapping[str, str] = {
     "PHI": "'(phi)'",
     "OTHER": "a word",
 }
-"""What users call the terminals of the buffer grammars, on top of those that all share."""
+"""Names for users of the terminals of the buffer grammars."""
 
 _Scan = TypeVar("_Scan", bound="LineScan")
 _Found = TypeVar(
@@ -77,10 +77,10 @@ _Found = TypeVar(
 
 
 class LineScan:
-    """One pass over the lines of a source. Holds the gaps so far.
+    """One pass over the lines of a source, with the gaps so far.
 
     Attributes:
-        junk: How many runs of lines were not of the dump at all.
+        junk: Number of runs of lines that were not of the dump.
         is_damaged: Whether a line of the dump itself was refused, or the last one is cut off.
     """
 
@@ -100,20 +100,20 @@ class LineScan:
             position = self._unit(position) if blank is None else blank.end()
 
     def _unit(self, position: int) -> int:
-        """Read what stands at the start of a line that is not blank; return where it ends."""
+        """Read from the start of a line that is not blank; return the offset after it."""
         raise NotImplementedError
 
     def line_end(self, position: int) -> int:
-        """Return where the line of an offset ends, its line end left out."""
+        """Return the end of the line of an offset, without its line end."""
         end = self.text.find("\n", position)
         return len(self.text) if end < 0 else end
 
     def next_line(self, position: int) -> int:
-        """Return where the line after that of an offset begins."""
+        """Return the start of the line after that of an offset."""
         return min(len(self.text), self.line_end(position) + 1)
 
     def next_match(self, position: int, pattern: re.Pattern[str]) -> int:
-        """Return where the next line begins that a pattern finds (with the line end before it)."""
+        """Return the end of the next match of a pattern that begins with a line end."""
         match = pattern.search(self.text, self.line_end(position))
         return len(self.text) if match is None else match.end()
 
@@ -126,7 +126,7 @@ class LineScan:
         self.gaps.append(Gap.at(self.source, span, message, lines))
 
     def add_error(self, error: DumpSyntaxError, lines: int = 1) -> None:
-        """Note a gap where the grammar, or a check of what it read, found an error."""
+        """Note a gap at an error of the grammar or of a check."""
         self.is_damaged = True
         if len(self.gaps) >= _MOST_GAPS:
             self._count_further(lines)
@@ -137,13 +137,13 @@ class LineScan:
         self.gaps[-1] = replace(self.gaps[-1], lines=self.gaps[-1].lines + lines)
 
     def refuse(self, position: int, end: int, message: str) -> None:
-        """Note a gap for lines of the dump that make no sense where they stand."""
+        """Note a gap for lines of the dump that make no sense at their place."""
         self.is_damaged = True
         lines = self.text.count("\n", position, max(position, end - 1)) + 1
         self.add_gap(self._first_word(position), self.line_end(position), message, lines)
 
     def skip_junk(self, position: int, resume: re.Pattern[str], expected: str) -> int:
-        """Note a gap for text that is not of the dump; return where reading can begin anew."""
+        """Note a gap for text that is not of the dump; return the offset after it."""
         end = self.next_match(position, resume)
         lines = self.text[position:end].rstrip().count("\n") + 1
         self.junk += 1
@@ -154,14 +154,14 @@ class LineScan:
         return end
 
     def _first_word(self, position: int) -> int:
-        """Return where the text of a line begins after its indentation."""
+        """Return the start of a line after its indentation."""
         match = _INDENTATION.match(self.text, position)
         return position if match is None else match.end()
 
     def ask(
         self, parser: Lark, names: Mapping[str, str], rule: str, start: int, end: int
     ) -> Node | None:
-        """Return what the grammar reads between two offsets; None, with a gap noted, if nothing."""
+        """Return the tree of the text between two offsets; None, with a gap, if it is refused."""
         lines = self.text.count("\n", start, max(start, end - 1)) + 1
         if end - start > GRAMMAR_LIMIT or self._asked >= _MOST_ASKED:
             self.is_damaged = True
@@ -179,7 +179,7 @@ class LineScan:
 def grammar_tree(
     parser: Lark, names: Mapping[str, str], source: Source, rule: str, start: int, end: int
 ) -> Node:
-    """Return the tree of what stands between two offsets; places in it count from `start`.
+    """Return the tree of the text between two offsets; its offsets count from `start`.
 
     Raises:
         DumpSyntaxError: At the first place that the grammar does not allow.
@@ -206,10 +206,10 @@ def tokens(node: Node, kind: str) -> list[str]:
 
 
 def source_of(text: str | bytes | Source, path: str) -> Source:
-    """Return the source of a text or of the bytes of a file; a source as it is.
+    """Return the source of a text or of the bytes of a file; a source unchanged.
 
-    The branches of a stack-trace tree become ``|``, ``+``, `` ` `` and ``-``, each character one:
-    a single one of them would make Python keep the whole text in twice the memory.
+    The branches of a stack-trace tree become ``|``, ``+``, `` ` `` and ``-``: a single character
+    that is not ASCII doubles the memory of the text in Python.
     """
     if isinstance(text, Source):
         return text
@@ -225,7 +225,7 @@ _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _ASCII = bytes(range(128))
 _BRANCHES = {"│": "|", "├": "+", "└": "`", "─": "-"}
 _DEEPEST_BRANCH = 4096
-"""How many bytes before a branch its line may have begun."""
+"""Longest distance, in bytes, of a branch from the start of its line."""
 
 _BEFORE_BRANCH = re.compile(rb"(?:[ ]|\xe2\x94[\x80\x82\x94\x9c])*+")
 _CHARACTER = re.compile(
@@ -234,12 +234,12 @@ _CHARACTER = re.compile(
 
 
 def _is_mostly_foreign(data: bytes) -> bool:
-    """Whether so much is no ASCII that it is not decoded character by character."""
+    """Return whether too much is not ASCII to decode it character by character."""
     return len(data.translate(None, _ASCII)) * 8 > len(data)
 
 
 def _decode_other(error: UnicodeError) -> tuple[str, int]:
-    """Decode one character that is no ASCII; a branch of a tree becomes ASCII."""
+    """Decode one character that is not ASCII; a branch of a tree becomes ASCII."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     data, start = error.object, error.start
@@ -258,7 +258,7 @@ codecs.register_error(_HANDLER, _decode_other)
 
 
 def scan_source(source: Source, make: Callable[[Source], _Scan]) -> _Scan:
-    """Return a finished scan; where lines were junk, one without the prefixes of a log."""
+    """Return a finished scan; if lines were junk, one without the prefixes of a log."""
     scan = make(source)
     scan.run()
     if scan.junk and not source.cuts.offsets and (cut := cut_log_prefixes(source)) is not None:
@@ -268,7 +268,7 @@ def scan_source(source: Source, make: Callable[[Source], _Scan]) -> _Scan:
 
 
 def nothing_found(scan: LineScan, expected: str) -> DumpSyntaxError:
-    """Return the error of a text that holds nothing of the dump."""
+    """Return the error for a text without the dump."""
     if scan.gaps:
         return scan.gaps[0].as_error()
     message = f"expected {expected}, found nothing"
@@ -278,7 +278,7 @@ def nothing_found(scan: LineScan, expected: str) -> DumpSyntaxError:
 def first_found(
     scan: LineScan, found: Sequence[_Found], second: str, *, strict: bool, width: int = 1
 ) -> _Found:
-    """Return the first dump of a scan; a second one is a gap of so many characters.
+    """Return the first dump of a scan; the start of a second one is a gap of `width` characters.
 
     Raises:
         DumpSyntaxError: When strict, at the first gap.

@@ -1,7 +1,7 @@
 """Text of an HloLiveRange to the model: by the scanner, or by the grammar alone.
 
-The dump may stand alone (since April 2026), after the allocations and used values of its module
-(before), or in a log.
+The dump has a file of its own (since April 2026), follows the allocations and used values of its
+module (before), or is part of a log.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def parse_live_range(
     path: str = "<text>",
     reader: ReaderName = "scanner",
 ) -> HloLiveRange:
-    """Return the live range that a text prints: alone, after a BufferAssignment, or in a log.
+    """Return the live range of a text: alone, after a BufferAssignment, or in a log.
 
-    Unread parts are listed in its ``gaps``. Of several the first is returned, and a gap says
-    where the second begins.
+    Unread parts are listed in its ``gaps``. Of several the first is returned, with a gap
+    at the start of the second.
 
     Args:
         text: A ``-live-range.txt`` dump, or a ``-buffer-assignment.txt`` of before April 2026.
@@ -38,7 +38,7 @@ def parse_live_range(
         reader: ``grammar`` reads by the grammar alone and raises at the first error.
 
     Raises:
-        DumpSyntaxError: If it holds no live range, or, when strict, at the first gap.
+        DumpSyntaxError: If it has no live range, or, if strict, at the first gap.
     """
     source = source_of(text, path)
     scan: LiveRangeParts
@@ -54,5 +54,5 @@ def parse_live_range(
 
 
 def scan_live_ranges(source: Source) -> LiveRangeScan:
-    """Return a finished scan: all live ranges that a source holds."""
+    """Return a finished scan: all live ranges of a source."""
     return scan_source(source, LiveRangeScan)

@@ -1,4 +1,4 @@
-"""The parser of live ranges, and what users call its terminals."""
+"""The parser of lines of live ranges, and the names of its terminals for users."""
 
 from __future__ import annotations
 

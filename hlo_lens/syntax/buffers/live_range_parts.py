@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LiveRangeParts(LineScan):
-    """The live ranges of a source, and the one being filled.
+    """The live ranges of a source, one of them being filled.
 
     Attributes:
         found: Live ranges so far.
@@ -35,7 +35,7 @@ class LiveRangeParts(LineScan):
         self._first_gap = 0
 
     def begin(self, start: int) -> HloLiveRange:
-        """End the live range before and begin a new one."""
+        """End the previous live range and begin a new one."""
         self.end()
         self.columns = LiveRangeColumns(self.source)
         self.sections = set()
@@ -48,7 +48,7 @@ class LiveRangeParts(LineScan):
         return self.current or self.begin(position)
 
     def end(self) -> None:
-        """End the live range: give it its gaps, and judge whether it is complete."""
+        """End the live range: set its gaps, and whether it is complete."""
         current, self.current = self.current, None
         if current is None:
             return
@@ -60,7 +60,7 @@ class LiveRangeParts(LineScan):
         self.is_damaged = False
 
     def _is_whole(self, current: HloLiveRange) -> bool:
-        """Whether all is there that the parts of a live range say of one another."""
+        """Return whether the parts of a live range agree on its length and sizes."""
         columns = current.columns
         if current.schedule_end_time != len(columns.scheduled_times):
             return False
@@ -83,20 +83,20 @@ class LiveRangeParts(LineScan):
         columns.node_numbers.extend(spaced_number(match[group]) for group in (3, 4, 5))
 
     def add_scheduled(self, tree: Node, offset: int) -> None:
-        """Add an instruction of the schedule that the grammar read."""
+        """Add an instruction of the schedule, read by the grammar."""
         time, name = cast("list[Token]", tree.children)
         self.columns.scheduled_times.append(int(time))
         self.columns.scheduled_names.append(offset + (name.start_pos or 0))
 
     def add_range(self, tree: Node, offset: int) -> None:
-        """Add the live range of a value that the grammar read."""
+        """Add the live range of a value, read by the grammar."""
         name, _, start, end = cast("list[Token]", tree.children)
         self.columns.range_names.append(offset + (name.start_pos or 0))
         self.columns.starts.append(int(start))
         self.columns.ends.append(int(end))
 
     def add_peak(self, tree: Node, offset: int) -> None:
-        """Add a value alive at the peak that the grammar read."""
+        """Add a value alive at the peak, read by the grammar."""
         name = cast("Token", tree.children[0])
         index = cast("Node | None", tree.children[1])
         end = name.end_pos if index is None else index.meta.end_pos
@@ -109,7 +109,7 @@ class LiveRangeParts(LineScan):
 
 
 def _is_whole_tree(current: HloLiveRange) -> bool:
-    """Whether the tree goes down to its last line: nothing remains there."""
+    """Return whether the tree is complete: no bytes remain after its last line."""
     columns = current.columns
     if not columns.node_depths:
         return not current.stack_trace_bytes
@@ -117,5 +117,5 @@ def _is_whole_tree(current: HloLiveRange) -> bool:
 
 
 def spaced_number(text: str | None) -> int:
-    """Return a number with a space between thousands; UNKNOWN for none."""
+    """Return a number with spaces between thousands; UNKNOWN for None."""
     return UNKNOWN if text is None else int(text.replace(" ", ""))

@@ -1,6 +1,6 @@
 """The scanner of live ranges: one pass over the lines of a text.
 
-The schedule and the ranges are cut many lines at once.
+The schedule and the ranges are matched many lines at once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LIKE = re.compile(
     r"|([^\s:]++[ \t]*+:[ \t]*+\d++[ \t]++bytes)|(Live ranges at)|(Stack trace breakdown)"
     r"|(HloLiveRange|BufferLiveRange|InstructionSequence)(?=[ :]))"
 )
-"""What a line is meant to be."""
+"""Apparent kind of a line."""
 
 _EXPECTED = "a line of an HloLiveRange"
 
@@ -54,7 +54,7 @@ class LiveRangeScan(LiveRangeParts):
     # ---- lines ---------------------------------------------------------------------------------
 
     def _unit(self, position: int) -> int:
-        """Read lines from one on that is not blank, and return where the text goes on."""
+        """Read lines from one that is not blank, and return the offset after them."""
         end = self._many(position)
         if end == position:
             end = self._peak_line(position)
@@ -64,12 +64,12 @@ class LiveRangeScan(LiveRangeParts):
             end = self._irregular(position)
         if end == len(self.text) and self.text[-1] != "\n":
             current = self.current
-            # The line that says that there is none has no line end.
+            # The line of a range that is not available has no line end.
             self.is_damaged = self.is_damaged or current is None or current.is_available
         return end
 
     def _many(self, position: int) -> int:
-        """Read lines of the schedule or of ranges, many at once; return where they end."""
+        """Read lines of the schedule or of ranges, many at once; return the offset after them."""
         text = self.text
         while (match := patterns.SCHEDULED.match(text, position)) is not None:
             self.open(position)
@@ -99,7 +99,7 @@ class LiveRangeScan(LiveRangeParts):
         self.columns.ends.extend([int(last) for _, _, last in bounds])
 
     def _peak_line(self, position: int) -> int:
-        """Read values alive at the peak, or lines of the tree; return where they end."""
+        """Read values alive at the peak, or lines of the tree; return the offset after them."""
         text, columns = self.text, self.columns
         while (match := patterns.PEAK_VALUE.match(text, position)) is not None:
             self.open(position)
@@ -116,7 +116,7 @@ class LiveRangeScan(LiveRangeParts):
         return position
 
     def _section(self, position: int) -> int:
-        """Read a title; return where it ends, or the position if there is none."""
+        """Read a title; return the offset after it, or the position if there is none."""
         text = self.text
         if (match := patterns.LIVE_RANGE.match(text, position)) is not None:
             self.begin(position).schedule_end_time = int(match[1])
@@ -136,7 +136,7 @@ class LiveRangeScan(LiveRangeParts):
         return position if match is None else match.end()
 
     def _irregular(self, position: int) -> int:
-        """Read a line that is not as XLA prints it, or leave text to other readers."""
+        """Read a line that is not in XLA's layout, or skip the text of another dump."""
         text = self.text
         if _OTHERS.match(text, position):
             self.end()
@@ -153,7 +153,7 @@ class LiveRangeScan(LiveRangeParts):
     # ---- the grammar ---------------------------------------------------------------------------
 
     def _by_grammar(self, kind: int, position: int, end: int) -> None:
-        """Have the grammar read a line that is not printed plainly."""
+        """Read a line that is not in XLA's layout by the grammar."""
         readers: tuple[tuple[str, Callable[[Node, int], None]], ...] = (
             ("scheduled", self.add_scheduled),
             ("buffer_live_range", self.add_range),

@@ -22,10 +22,10 @@ def parse_memory_usage_report(
     path: str = "<text>",
     reader: ReaderName = "scanner",
 ) -> MemoryUsageReport:
-    """Return the report that a text prints, of either form.
+    """Return the report of a text, in either form.
 
-    Unread parts are listed in its ``gaps``. Of several the first is returned, and a gap says
-    where the second begins.
+    Unread parts are listed in its ``gaps``. Of several the first is returned, with a gap
+    at the start of the second.
 
     Args:
         text: A ``-memory-usage-report.txt`` dump.
@@ -34,7 +34,7 @@ def parse_memory_usage_report(
         reader: ``grammar`` reads by the grammar alone and raises at the first error.
 
     Raises:
-        DumpSyntaxError: If it holds no report, or, when strict, at the first gap.
+        DumpSyntaxError: If it has no report, or, if strict, at the first gap.
     """
     source = source_of(text, path)
     if uses_grammar(reader):
@@ -46,5 +46,5 @@ def parse_memory_usage_report(
 
 
 def scan_memory_usage_reports(source: Source) -> ReportScan:
-    """Return a finished scan: all reports that a source holds."""
+    """Return a finished scan: all reports of a source."""
     return scan_source(source, ReportScan)

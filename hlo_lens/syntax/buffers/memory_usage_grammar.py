@@ -65,13 +65,13 @@ def parser() -> Lark:
 
 
 def percent_of(text: str) -> int | None:
-    """Return a share in percent; None for nan, which a total of 0 gives."""
+    """Return a share in percent; None for nan, the share of a total of 0."""
     match = re.search(r"\d+", text)
     return None if match is None else int(match[0])
 
 
 def row_of(node: Node, text: str) -> ReportRow:
-    """Return what a row of a table says."""
+    """Return a row of a table."""
     total, percent, size, offset, count, *shapes = node.children
     return ReportRow(
         cumulative_size=HumanSize(str(total)),
@@ -94,7 +94,7 @@ def _shapes_of(nodes: Sequence[object], text: str) -> Iterator[CountedShape]:
 
 
 def hidden_of(node: Node, rule: str) -> tuple[int, int] | None:
-    """Return how many rows are hidden, and below which share."""
+    """Return the number of hidden rows, and the share below which rows are hidden."""
     for rest in find_all(node, rule):
         numbers = [int(c) for c in rest.children if isinstance(c, Token) and c.type == "NATURAL"]
         return numbers[0], numbers[1]
@@ -102,7 +102,7 @@ def hidden_of(node: Node, rule: str) -> tuple[int, int] | None:
 
 
 def allocation_row_of(tree: Node, source: Source, offset: int) -> AllocationRow:
-    """Return what a row of the list of allocations says."""
+    """Return a row of the list of allocations."""
     total, percent, remaining, allocation = tree.children
     read = Places(offset).allocation(cast("Node", allocation))
     return AllocationRow(
@@ -114,7 +114,7 @@ def allocation_row_of(tree: Node, source: Source, offset: int) -> AllocationRow:
 
 
 def read_report(source: Source) -> MemoryUsageReport:
-    """Return the report of a source as the grammar alone reads it.
+    """Return the report of a source, read by the grammar alone.
 
     Raises:
         DumpSyntaxError: At the first place that the grammar does not allow.

@@ -46,9 +46,9 @@ class TableDraft:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the last row ends the sum, or XLA says that it left out the rest.
+        """Whether the last row has the total, or the rest is counted as hidden.
 
-        An allocation that holds no value has a table without rows.
+        An allocation without values has a table without rows.
         """
         if self.hidden is not None or not self.rows:
             return True
@@ -90,7 +90,7 @@ class ReportDraft:
 
     @property
     def tables(self) -> list[TableDraft] | None:
-        """Where a table belongs that begins now; None where none can."""
+        """The list to which a new table belongs; None where no table can begin."""
         if self.with_values:
             return self.usages[-1][1] if self.usages else None
         return self.spaces[-1].tables if self.spaces else None
@@ -116,7 +116,7 @@ class ReportDraft:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all is there that its parts say of one another."""
+        """Whether the parts of the report agree on its totals and counts."""
         tables = [t for space in self.spaces for t in space.tables]
         tables += [t for _, found in self.usages for t in found]
         if not all(table.is_whole for table in tables):
@@ -133,7 +133,7 @@ _HUMAN = re.compile(patterns.HUMAN)
 
 
 def report_allocation(source: Source, read: ReadAllocation) -> ReportAllocation:
-    """Return an allocation whose places are known."""
+    """Return the allocation of an allocation line."""
     columns = BufferColumns(source, ALLOCATION_STRIDE, array("q", read.cells))
     assignment = BufferAssignment(
         columns=columns,

@@ -59,7 +59,7 @@ _EXPECTED = "a line of a memory-usage report"
 
 
 class ReportScan(LineScan):
-    """One pass over a source. Holds the report that is being filled.
+    """One pass over a source, with the report that is being filled.
 
     Attributes:
         found: Reports so far.
@@ -151,12 +151,12 @@ class ReportScan(LineScan):
         return match.end()
 
     def _table(self) -> TableDraft | None:
-        """Return the table that rows belong to; None where none has begun."""
+        """Return the table to which rows belong; None if none has begun."""
         tables = None if self._draft is None else self._draft.tables
         return tables[-1] if tables else None
 
     def _counted_shapes(self, text: str) -> tuple[CountedShape, ...] | None:
-        """Return the shapes of a row; None where one of them is none."""
+        """Return the shapes of a row; None if one is malformed."""
         found: list[CountedShape] = []
         position = 0
         text = text.rstrip()
@@ -217,7 +217,7 @@ class ReportScan(LineScan):
         return match.end()
 
     def _irregular(self, position: int) -> int:
-        """Read a line that is not as XLA prints it, or leave text to other readers."""
+        """Read a line that is not in XLA's layout, or skip the text of another dump."""
         text = self.text
         if _OTHERS.match(text, position) or text.startswith("Used values:", position):
             self._end()
@@ -230,7 +230,7 @@ class ReportScan(LineScan):
         table = self._table()
         is_allocation = "allocation" in text[position:end]
         if table is None and not is_allocation:
-            self.refuse(position, end, "a row that stands in no table")
+            self.refuse(position, end, "a row outside any table")
             return end
         rule = "allocation_row" if is_allocation else "row"
         tree = self.ask(parser(), NAMES, rule, position, end)

@@ -1,4 +1,4 @@
-"""What parts of buffer-side lines say: shapes, items of allocations, lists of used values."""
+"""Parts of buffer-side lines: shapes, items of allocations, lists of used values."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from hlo_lens.syntax.shapes.shape import parse_shape
 from hlo_lens.text.errors import DumpSyntaxError
 
 _JUDGED = 1 << 20
-"""Longest shape, in characters, that is read to see whether it is one; longer ones need balance."""
+"""Longest shape, in characters, that is parsed; of longer ones only the brackets are checked."""
 
 _REMEMBERED = 1 << 16
-"""Longest shape that is remembered beside the last one."""
+"""Longest shape, in characters, in the cache, except for the last one."""
 
 _MOST_WRONG = 256
-"""How many texts that are no shapes are remembered."""
+"""Most malformed shapes in the cache."""
 
 _BALANCED = re.compile(LINE.shape)
 
@@ -62,10 +62,10 @@ class ListReader:
 
 
 class ShapeCheck:
-    """Judges shapes and remembers which were right.
+    """Checks shapes, each distinct text once.
 
     Attributes:
-        right: Texts of shapes that are right.
+        right: Texts of correct shapes.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class ShapeCheck:
         self._long = ""
 
     def problem(self, text: str) -> DumpSyntaxError | None:
-        """Return why a text is no shape, with its place in the text, or None."""
+        """Return the error of a malformed shape, with its place in the text, or None."""
         if text in self.right or text == self._long:
             return None
         if text in self._wrong:
@@ -96,7 +96,7 @@ class ShapeCheck:
 
 
 def read_items(text: str, match: re.Match[str]) -> ReadAllocation | None:
-    """Return what an allocation line of any words says; None where only the grammar may judge.
+    """Return an allocation line with any items; None where only the grammar can decide.
 
     Args:
         text: The whole text.
@@ -117,7 +117,7 @@ def read_items(text: str, match: re.Match[str]) -> ReadAllocation | None:
 
 
 def _note_item(match: re.Match[str], cells: list[int]) -> None:
-    """Note the places of an item of an allocation line; of a repeated one the first counts."""
+    """Note the places of an item of an allocation line; of a repeated one, the first counts."""
     for group, column in _ITEM_COLUMNS:
         if match.start(group) >= 0:
             cells[column] = cells[column] or match.start(group)

@@ -1,7 +1,7 @@
 r"""The compiled regular expressions of the buffer-side scanners: shadows of the buffer grammars.
 
-Every repetition is possessive (``*+``): a text that does not match is left after one pass over it.
-Numbers have at most 18 digits here, so that all fit into 64 bits; longer ones go to the grammar.
+Every repetition is possessive (``*+``): a text that does not match costs one pass. Numbers have at
+most 18 digits, so that all fit into 64 bits; longer ones go to the grammar.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ALLOCATION_OF_ITEMS = re.compile(
     rf"allocation ({NUMBER}): (?:(?:0x[0-9a-fA-F]++|\(nil\)), )?+size ({NUMBER})"
     rf"((?:, {_ITEM})*+):{END}"
 )
-"""The same with any words in any order. Groups: number, size, the rest with its leading comma."""
+"""The same with any items in any order. Groups: number, size, items with a leading comma."""
 
 ITEM = re.compile(rf", ({_ITEM})")
 
@@ -61,7 +61,7 @@ ITEM_OF_GRAMMAR = re.compile(
     r"(?:color\s+\d+|page\s+-?\d+|constant|thread-local|maybe-live-out|preallocated-temp)\s*\Z"
     r"|parameter\s+\d|shape \||output shape is \|"
 )
-"""What only the grammar may judge if it is no known item."""
+"""Items that only the grammar can decide on if `KNOWN_ITEM` does not match."""
 
 REUSED = re.compile(rf" reused by buffers of a different color:{END}")
 REUSED_VALUE = re.compile(rf"  value: {_ID} \(color=({SMALL})\){END}")
@@ -84,7 +84,7 @@ USE = re.compile(rf"({NAME})\s*+,\s*+operand\s++({SMALL})(?:\s*+({INDEX}))?+")
 _LINES = 2048
 SCHEDULED = re.compile(rf"(?:    {SMALL}:{NAME}\n){{1,{_LINES}}}+")
 BUFFER_LIVE_RANGE = re.compile(rf"(?:    {NAME}{INDEX}:{SMALL}-{SMALL}\n){{1,{_LINES}}}+")
-"""Many lines at once; they are cut apart afterwards."""
+"""Many lines at once, which are split afterwards."""
 
 PEAK_VALUE = re.compile(
     rf"    ({NAME}(?:{INDEX})?+): ({NUMBER}) bytes(?: \(cumulative: ({NUMBER}) bytes\))?+{END}"
@@ -100,7 +100,7 @@ UNDETERMINED = re.compile(rf"  Peak memory could not be determined[^\n]*+{END}")
 _SPACED = r"(?:\d{4,18}+|\d{1,3}+(?: \d{3}){0,5}+)"
 _BAR = "[│|]"
 _BRANCH = "[├└+`][─-]{2}"
-"""As printed, and as `buffer_lines.source_of` writes it."""
+"""As printed, and as `lines.source_of` writes it."""
 
 STACK_TRACE = re.compile(rf"  Stack trace breakdown for peak usage: ({_SPACED}) bytes{END}")
 STACK_NODE = re.compile(
@@ -140,23 +140,23 @@ REPORT_ROW = re.compile(
 """Groups: sum, percent, size, offset, number of values, shapes."""
 
 ALLOCATION_ROW = re.compile(rf" *+({HUMAN}){_PERCENT}; *+({HUMAN}); (?=allocation )")
-"""What stands before the allocation. Groups: sum, percent, what remains."""
+"""The text before the allocation. Groups: sum, percent, remaining bytes."""
 
 REST = re.compile(
     rf"[ \t]*+The rest ({NUMBER}) (values|allocations) are less than ({SMALL})% of the total size"
     rf" and not shown\.{END}"
 )
-"""Groups: how many, of what, percent."""
+"""Groups: number of rows, kind of rows, percent."""
 
 LOG_HEADER = re.compile(r"(BufferAssignment OOM Debugging\.)|BufferAssignment stats:|Peak buffers:")
-"""Where a block begins in a log. Group: title of an out-of-memory report."""
+"""Start of a block in a log. Group: title of an out-of-memory report."""
 
 STAT = re.compile(
     r"[ \t]*+((?:parameter|constant|maybe_live_out|preallocated temp|total) allocation"
     rf"|(?:preallocated temp|total) fragmentation):[ \t]*+({HUMAN})"
     rf"(?:[ \t]*+\(\s*+({SMALL}\.\d{{1,9}}+|-?nan|-?inf)%\))?+{END}"
 )
-"""Groups: what, size, percent."""
+"""Groups: name, size, percent."""
 
 PEAK_FIELD = re.compile(
     r"[ \t]*+(?:(Buffer)[ \t]++(\d{1,9}+):|(Size):[ \t]*+(\S++)|(Operator):[ \t]*+([^\n]*+)"
@@ -169,7 +169,7 @@ REQUESTED = re.compile(
     r"[Oo]ut of memory (?:while trying to allocate|allocating) (\d{1,18}+) bytes"
     r"|[Ff]ailed to allocate request for \S++ \((\d{1,18}+)B\)"
 )
-"""What could not be allocated, in the line before the block."""
+"""The request that failed, in the line before the block."""
 
 ESCAPED_BLOCK = re.compile(r"BufferAssignment (?:OOM Debugging\.|stats:)\\n[^\n]*")
 """A block inside a string of JSON or Python, on one line."""

@@ -1,8 +1,8 @@
 """Protos of XLA (``.hlo.pb``) as the texts that XLA would print of them.
 
-What is read is a HloModuleProto, a HloProto (a module with its buffer assignment and heap traces)
-or a HloSnapshot (a HloProto with its arguments). Protos become text, and the text is read like
-any other: one model, one set of passes, and what is wrong with a proto has a place to point at.
+A proto is a HloModuleProto, a HloProto (a module with its buffer assignment and heap traces) or a
+HloSnapshot (a HloProto with its arguments). It is printed as text, and the text is read like any
+other: one model, one set of passes, and errors with a line and a column.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtoTexts:
-    """What a proto says, as text.
+    """A proto as text.
 
     Attributes:
         message: Name of the message.
         hlo: HLO text.
-        assignment: Text of the buffer assignment; None where the proto has none.
+        assignment: Text of the buffer assignment; None if the proto has none.
         traces: Heap traces of it.
     """
 
@@ -38,7 +38,7 @@ def read_proto(data: bytes, path: str = "<proto>") -> ProtoTexts:
     """Return the texts of a proto.
 
     Raises:
-        DumpSyntaxError: If it is none of ours, or is damaged.
+        DumpSyntaxError: If it is no proto of these kinds, or is damaged.
         MissingPackageError: If the protobuf package is not installed.
     """
     name = proto_message(data)
@@ -53,12 +53,12 @@ def read_proto(data: bytes, path: str = "<proto>") -> ProtoTexts:
 
 
 def assignment_texts(module: bytes, assignment: bytes, name: str) -> ProtoTexts:
-    """Return the texts of a module and of its buffer assignment, which are apart.
+    """Return the texts of a module and of its buffer assignment, given as separate protos.
 
     Args:
         module: A HloModuleProto.
         assignment: A BufferAssignmentProto, or a HloProto that has one.
-        name: Which of the two.
+        name: Message of `assignment`: BufferAssignmentProto or HloProto.
 
     Raises:
         DumpSyntaxError: If they are damaged, or not of one compile.
@@ -71,7 +71,7 @@ def assignment_texts(module: bytes, assignment: bytes, name: str) -> ProtoTexts:
 
 
 def _decoded(name: str, data: bytes, path: str) -> Any:
-    """Return a message; raises DumpSyntaxError where the bytes are none."""
+    """Return a decoded message; raises DumpSyntaxError if the bytes are damaged."""
     from hlo_lens.syntax.proto.schema import message_class
 
     message = message_class(name)()
@@ -86,7 +86,7 @@ def _decoded(name: str, data: bytes, path: str) -> Any:
 
 
 def texts_of(name: str, module: Any, assignment: Any, path: str) -> ProtoTexts:
-    """Return the texts of messages that have been decoded; raises DumpSyntaxError.
+    """Return the texts of decoded messages; raises DumpSyntaxError.
 
     Args:
         name: Name of the outer message.

@@ -31,7 +31,7 @@ def _escaped(byte: int) -> str:
 
 
 def frontend_text(pairs: Iterable[Any]) -> str:
-    """Return frontend attributes, sorted; a value that is an object stands as it is."""
+    """Return frontend attributes, sorted; a value that is an object is not quoted."""
     listed = sorted((words(pair.key), pair.value) for pair in pairs)
     texts = (f"{key}={_frontend_value(value)}" for key, value in listed)
     return f"{{{','.join(texts)}}}"
@@ -45,7 +45,7 @@ _BRACES_AND_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
 
 
 def _is_object(value: bytes) -> bool:
-    """Return whether a value is in braces that begin and end with it."""
+    """Return whether a value is one pair of braces."""
     if value[:1] != b"{" or value[-1:] != b"}":
         return False
     depth = 0
@@ -62,7 +62,7 @@ def index_text(index: Iterable[int]) -> str:
 
 
 def aliasing_text(entries: Iterable[Any]) -> str:
-    """Return which operands the results of a call share memory with."""
+    """Return the operands whose memory the results of a call share."""
     texts = (
         f"{index_text(entry.output_shape_index)}: "
         f"({entry.operand_index}, {index_text(entry.operand_shape_index)})"
@@ -72,13 +72,13 @@ def aliasing_text(entries: Iterable[Any]) -> str:
 
 
 def statistics_text(found: Any) -> str:
-    """Return the statistics that viewers show."""
+    """Return the statistics for viewers."""
     listed = (f"{words(one.stat_name)}={one.stat_val:g}" for one in found.statistics)
     return f"{{visualizing_index={found.stat_index_to_visualize},{','.join(listed)}}}"
 
 
 def accuracy_text(accuracy: Any) -> str:
-    """Return how exact a result must be; empty where nothing is said."""
+    """Return the required accuracy of a result; empty for the default."""
     if accuracy.HasField("tolerance"):
         found = accuracy.tolerance
         return f"{{tolerance={{atol={found.atol:g},rtol={found.rtol:g},ulps={found.ulps}}}}}"

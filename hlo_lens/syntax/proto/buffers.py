@@ -1,7 +1,7 @@
 """BufferAssignmentProto to the text that XLA prints of it, and to its heap traces.
 
-A proto has of each value its place, but not whether it is a phi, nor where else it is: the used
-values with positions and uses are in texts alone. Mirrors xla/service/buffer_assignment.cc
+A proto has the place of each value, but no phis and no other positions: used values with positions
+and uses are in texts only. Mirrors xla/service/buffer_assignment.cc
 (BufferAllocation::ToString), as of August 2026.
 """
 
@@ -23,7 +23,7 @@ class BufferPrinter:
 
     Args:
         assignment: A BufferAssignmentProto.
-        module: The HloModuleProto that it is of.
+        module: Its HloModuleProto.
     """
 
     def __init__(self, assignment: Any, module: Any) -> None:
@@ -41,7 +41,7 @@ class BufferPrinter:
         self._parameters, self._root = _entry(module)
 
     def text(self) -> str:
-        """Return the text; raises ValueError where it names what is not there."""
+        """Return the text; raises ValueError if a value or instruction is missing."""
         lines = ["BufferAssignment:"]
         root_buffer = self._root_buffer()
         for allocation in self._assignment.buffer_allocations:
@@ -86,7 +86,7 @@ class BufferPrinter:
         return found
 
     def _name(self, buffer: Any) -> str:
-        """Return a value's name as live ranges have it, always with its index."""
+        """Return a value's name as in live ranges, always with its index."""
         instruction = self._defined_by(buffer)
         return f"{words(instruction.name)}{numbers(buffer.defined_at.shape_index)}"
 
@@ -103,7 +103,7 @@ class BufferPrinter:
         )
 
     def _root_buffer(self) -> int | None:
-        """Return the value that is the entry's whole result, where the proto tells."""
+        """Return the value that is the entry's whole result; None if the proto has none."""
         if self._root is None:
             return None
         for buffer in self._assignment.logical_buffers:
@@ -162,7 +162,7 @@ def _is_parameter(instruction: Any) -> bool:
 
 
 def _part(shape: Any, index: Any) -> Any:
-    """Return a part of a shape; raises ValueError where it has no such part."""
+    """Return a part of a shape; raises ValueError if there is no such part."""
     for place in index:
         if not 0 <= place < len(shape.tuple_shapes):
             message = f"a value at index {numbers(index)} of a shape that has no such part"

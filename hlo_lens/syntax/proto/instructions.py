@@ -1,8 +1,8 @@
-"""Instructions of protos, as XLA prints them: the attributes of each opcode, then those of all.
+"""Instructions of protos, as XLA prints them: attributes of the opcode, then general ones.
 
 Mirrors xla/hlo/ir/hlo_instruction.cc (PrintExtraAttributes, PrintWithCanonicalNameMap), as of
-August 2026. Async instructions are printed as dumps have them since 2024, with the computation that
-they call.
+August 2026. Async instructions are printed as in dumps since 2024, with the computation that they
+call.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class InstructionPrinter:
     # ---- attributes of single opcodes ----------------------------------------------------------
 
     def _own(self, instruction: Any) -> Iterator[Attribute]:
-        """Yield the attributes of an instruction's own class."""
+        """Yield the attributes of the instruction's class."""
         opcode = words(instruction.opcode)
         if opcode in DIMENSIONS_FIRST:
             yield "dimensions", numbers(instruction.dimensions)
@@ -125,7 +125,7 @@ class InstructionPrinter:
             yield "branch_computations", f"{{{', '.join(called)}}}"
 
     def _predicates(self) -> set[int]:
-        """Return the instructions whose result is one pred."""
+        """Return the ids of the instructions whose result is a pred."""
         return {
             instruction.id
             for computation in self.parts.names.computations.values()

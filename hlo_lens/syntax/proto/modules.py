@@ -1,8 +1,8 @@
-"""HloModuleProto to the text that XLA prints of it.
+"""HloModuleProto to the text that XLA would print.
 
-Not in a proto, so not in this text: ``num_partitions`` and ``replica_count`` but for what a device
-assignment tells, and what may be propagated to parameters. XLA's text of 2026 leaves out
-get-tuple-element instructions; this one has them.
+The text lacks what a proto lacks: ``num_partitions`` and ``replica_count``, unless it has a device
+assignment, and propagation to parameters. XLA's text of 2026 has no get-tuple-element instructions;
+this text has them.
 
 Mirrors xla/hlo/ir/hlo_module.cc and hlo_computation.cc (Print), as of August 2026.
 """
@@ -25,7 +25,7 @@ def module_text(module: Any) -> str:
     """Return the HLO text of a HloModuleProto.
 
     Raises:
-        ValueError: If it names what it does not have.
+        ValueError: If it refers to a missing computation or instruction.
     """
     printer = InstructionPrinter(module)
     parts = [f"HloModule {words(module.name)}"]
@@ -85,7 +85,7 @@ def _tables(index: Any) -> list[str]:
     for number, place in enumerate(index.file_locations, 1):
         cells = " ".join(f"{name}={getattr(place, name)}" for name in names)
         lines.append(f"{number} {{{cells}}}")
-    lines += ["", "StackFrames"]  # whose parents XLA prints one too high
+    lines += ["", "StackFrames"]  # XLA prints parents plus one
     for number, frame in enumerate(index.stack_frames, 1):
         cells = (
             f"file_location_id={frame.file_location_id} parent_frame_id={frame.parent_frame_id + 1}"
@@ -95,9 +95,9 @@ def _tables(index: Any) -> list[str]:
 
 
 def _printed_computations(module: Any) -> Iterator[Any]:
-    """Yield the computations in the order of the text: each behind all that it calls.
+    """Yield the computations in the order of the text: each after all that it calls.
 
-    Source: HloModule::MakeComputationPostOrder, which goes through instructions by their age.
+    Source: HloModule::MakeComputationPostOrder, which visits instructions by their id.
     """
     by_id = {computation.id: computation for computation in module.computations}
     calls = {number: list(_calls(computation)) for number, computation in by_id.items()}
@@ -126,7 +126,7 @@ def _calls(computation: Any) -> Iterator[int]:
 def _computation(
     module: Any, computation: Any, schedule: Sequence[int], printer: InstructionPrinter
 ) -> Iterator[str]:
-    """Yield the lines of a computation, in the order of execution where there is one."""
+    """Yield the lines of a computation, in the order of the schedule if there is one."""
     instructions = list(computation.instructions)
     if schedule:
         by_id = {instruction.id: instruction for instruction in instructions}

@@ -49,7 +49,7 @@ DIMENSIONS_FIRST = {
     "get-dimension-size",
     "set-dimension-size",
 }
-"""Opcodes that print their dimensions first; collectives do after the groups."""
+"""Opcodes that print their dimensions first; collectives print them after the groups."""
 
 
 def _iota(_: PartPrinter, one: Any) -> Iterator[Attribute]:
@@ -136,7 +136,7 @@ def _custom_call(printer: PartPrinter, one: Any) -> Iterator[Attribute]:
 
 
 def _flags(*names: str) -> Printer:
-    """Return a printer of booleans that are printed where they are true."""
+    """Return a printer of booleans that are printed only if true."""
 
     def printer(_: PartPrinter, one: Any) -> Iterator[Attribute]:
         for name in names:
@@ -267,4 +267,4 @@ OPCODE_PRINTERS: Mapping[str, Sequence[Printer]] = {
     "infeed": (_feeds,),
     "outfeed": (_feeds,),
 }
-"""Opcode, of async ones without ``-start``, to what prints its own attributes, in XLA's order."""
+"""Opcode (without ``-start``) to the printers of its own attributes, in XLA's order."""

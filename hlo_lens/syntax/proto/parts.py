@@ -26,7 +26,7 @@ class Names:
         self.payloads: Sequence[bytes] = module.payloads
 
     def computation(self, number: int) -> str:
-        """Return the name of a computation; raises ValueError where there is none."""
+        """Return the name of a computation; raises ValueError if there is none."""
         found = self.computations.get(number)
         if found is None:
             message = f"computation {number} is called, but it is not there"
@@ -34,7 +34,7 @@ class Names:
         return words(found.name)
 
     def instruction(self, number: int) -> str:
-        """Return the name of an instruction; raises ValueError where there is none."""
+        """Return the name of an instruction; raises ValueError if there is none."""
         found = self.instructions.get(number)
         if found is None:
             message = f"instruction {number} is an operand, but it is not there"
@@ -42,7 +42,7 @@ class Names:
         return found
 
     def payload(self, message: Any) -> bytes:
-        """Return the bytes of a payload, its own or those of the module's table."""
+        """Return the bytes of a payload, from the message or from the module's table."""
         if message.value:
             return bytes(message.value)
         return self.payloads[message.id - 1] if 0 < message.id <= len(self.payloads) else b""
@@ -70,7 +70,7 @@ class PartPrinter:
         return self._shardings[key]
 
     def metadata(self, metadata: Any) -> str:
-        """Return an OpMetadata, without braces; empty where it says nothing that is printed."""
+        """Return an OpMetadata, without braces; empty if no field of it is printed."""
         key = metadata.SerializeToString(deterministic=True)
         if key not in self._metadata:
             self._metadata[key] = self._metadata_text(metadata)
@@ -96,7 +96,7 @@ class PartPrinter:
         return " ".join(parts)
 
     def config(self, data: bytes) -> str:
-        """Return a backend config: as it is where it is an object, else in quotes."""
+        """Return a backend config: unchanged if it is an object, else in quotes."""
         if data not in self._configs:
             is_object = data[:1] == b"{" and data.rstrip()[-1:] == b"}"
             self._configs[data] = words(data) if is_object else quoted(data)

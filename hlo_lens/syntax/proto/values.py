@@ -31,7 +31,7 @@ MOST_PRINTED = 10
 """Elements of the largest array constant that XLA prints (unless large constants are asked for)."""
 
 DEEPEST = 200
-"""How deep tuples may be nested; deeper ones are not read from text either."""
+"""Deepest nesting of tuples; the reader of text has the same limit."""
 
 
 def words(data: bytes) -> str:
@@ -51,9 +51,9 @@ def with_counts(texts: Sequence[str], separator: str = ", ") -> str:
 
 
 class ShapePrinter:
-    """Prints shapes; one that is met again is printed once.
+    """Prints shapes, each distinct one once.
 
-    Raises ValueError where a shape cannot be one.
+    Raises ValueError for a malformed shape.
     """
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ def _layout_text(layout: Any) -> str:
 
 
 def literal_text(literal: Any) -> str:
-    """Return what stands between the parentheses of a constant."""
+    """Return the text between the parentheses of a constant."""
     shape = literal.shape
     if shape.element_type == _TUPLE:
         return "{...}"
@@ -167,7 +167,7 @@ _BYTES = {"s8": "<i1", "u8": "<u1", "s16": "<i2", "u16": "<u2"}
 
 
 def _cells(literal: Any, *, is_scalar: bool) -> Iterator[str]:
-    """Yield the elements of an array of XLA's, as it prints them; none for what is not known."""
+    """Yield the elements of a literal as XLA prints them; none for an unknown type."""
     name = TYPE_NAMES.get(literal.shape.element_type, "")
     if name == "pred":
         words_of = ("false", "true") if is_scalar else ("0", "1")
@@ -192,7 +192,7 @@ def _cells(literal: Any, *, is_scalar: bool) -> Iterator[str]:
 
 
 def _small_integers(data: bytes, name: str) -> Iterator[int]:
-    """Yield integers of less than eight bits, each of which has a byte of its own."""
+    """Yield integers of less than eight bits, each stored in a byte."""
     width = int(name[1:])
     for byte in data:
         value = byte & ((1 << width) - 1)
@@ -210,12 +210,12 @@ def _short_floats(data: bytes, name: str) -> Iterator[str]:
 
 _BF16_DIGITS = (4, 4)
 _DIGITS = {np.float16: (5, 5), np.float32: (6, 9), np.float64: (15, 17)}
-"""Decimal digits that a type always keeps, and those that tell all its numbers apart; of short
+"""Decimal digits that a type always keeps, and those that distinguish all its numbers; of short
 types XLA always prints the latter."""
 
 
 def _float_text(value: Any) -> str:
-    """Return a float as XLA writes it: with few digits if they read back the same, else with all.
+    """Return a float as XLA prints it: with few digits if they are exact, else with all.
 
     Source: RoundTripFpToString of xla/util.cc.
     """
@@ -346,7 +346,7 @@ def _named_text(named: Any, metadata: Callable[[Any], str]) -> str:
 
 
 def _whole_kind(named: Any) -> str:
-    """Return the one word for what all devices do with a value that is not divided; else empty."""
+    """Return the kind of a sharding that divides nothing, in one word; empty for others."""
     if named.dim_shardings or named.replicated_axes:
         return ""
     count = len(named.mesh.axes)
@@ -358,7 +358,7 @@ def _whole_kind(named: Any) -> str:
 
 
 def groups_text(instruction: Any) -> str:
-    """Return the device groups of a collective, in the form that its proto has."""
+    """Return the device groups of a collective, in the form of its proto."""
     if instruction.HasField("mesh_axes_replica_group_list"):
         groups = instruction.mesh_axes_replica_group_list
         return f"{_mesh_text(groups.mesh)} {{{_axes_text(groups.axes, groups.mesh, ',')}}}"

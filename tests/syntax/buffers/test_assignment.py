@@ -436,7 +436,7 @@ ERRORS = {
         f"expected a number, found '{'9' * 29}...'",
     ),
     "no shape": ("allocation 0: size 1:\n value: <0 a @0> (size=4,offset=0): ?", 3, 37, "a shape"),
-    "stray value": (" value: <0 a @0> (size=4,offset=0): f32[]", 2, 2, "stands in no allocation"),
+    "stray value": (" value: <0 a @0> (size=4,offset=0): f32[]", 2, 2, "outside any allocation"),
     "junk": ("allocations are here", 2, 1, "expected 'BufferAssignment:', an allocation or a"),
     "use": (
         "<0 a @0>\n positions:\n  a\n uses:\n  b, oper 1\n from instruction: x",
