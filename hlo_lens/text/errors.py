@@ -21,10 +21,10 @@ _WINDOW = 96
 
 
 class HloLensError(Exception):
-    """Base of all errors caused by the input or by how the tool is used.
+    """Base of all errors caused by the input or by the use of the tool.
 
     Attributes:
-        exit_code: What the command line returns for it: 3 unreadable, 4 not parsable, 2 usage.
+        exit_code: Exit code of commands: 2 usage, 3 unreadable, 4 not parsable.
     """
 
     exit_code: ClassVar[int] = 4
@@ -43,7 +43,7 @@ class UsageError(HloLensError):
 
 
 class DumpMismatchError(HloLensError):
-    """Two texts, or two numbers, that should agree do not."""
+    """Two texts or numbers disagree."""
 
 
 class MissingDumpError(HloLensError):
@@ -74,7 +74,7 @@ class DumpSyntaxError(HloLensError):
     """The text does not have the syntax of its format.
 
     Attributes:
-        message: What was expected and what was found, without place.
+        message: Expected and found text, without the place.
         path: Name of the file, or ``<text>``.
         line: 1-based line.
         column: 1-based column, counted in characters of that line.

@@ -102,7 +102,7 @@ class Source:
     _mark: tuple[int, int] = (0, 1)
 
     def line_bounds(self, offset: int) -> tuple[int, int]:
-        """Return start and end offset of the line that holds an offset, without its line end."""
+        """Return start and end of the line of an offset, without its line end."""
         start = self.text.rfind("\n", 0, offset) + 1
         end = self.text.find("\n", offset)
         return start, len(self.text) if end < 0 else end

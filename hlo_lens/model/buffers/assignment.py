@@ -1,6 +1,6 @@
-"""BufferAssignment: the allocations of a module, and the values that lie in them.
+"""BufferAssignment: the allocations of a module, and the values in them.
 
-Allocations are light views over columns: where their parts stand in the text. Sizes are bytes.
+Allocations are light views over columns of places in the text. Sizes are bytes.
 Source of the names: xla/service/buffer_assignment.h.
 """
 
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 
 class BufferAllocation:
-    """One contiguous piece of memory. Equal when it says the same.
+    """One contiguous piece of memory. Equal if its content is.
 
     Args:
-        assignment: What it belongs to.
+        assignment: The assignment that it belongs to.
         row: Its row in the columns.
     """
 
@@ -78,7 +78,7 @@ class BufferAllocation:
         return self._assignment.columns
 
     def _part(self, column: int) -> str | None:
-        """Return the text between a column and the next; None where it is not printed."""
+        """Return the text between a column and the next; None if it is not printed."""
         if self._columns.cell(self._row, column) <= 0:
             return None
         return self._columns.text(self._row, column, column + 1)
@@ -99,43 +99,43 @@ class BufferAllocation:
 
     @property
     def color(self) -> int:
-        """Memory space; 0, the default one, is not printed."""
+        """Memory space; 0, the default, is not printed."""
         return self._columns.number(self._row, COLOR) or 0
 
     @property
     def page_id(self) -> int | None:
-        """Page of the heap that it lies on; None before August 2026."""
+        """Page of its heap; None before August 2026."""
         return self._columns.number(self._row, PAGE)
 
     @property
     def parameter_number(self) -> int | None:
-        """Number of the entry parameter that it holds (a part of); None if it holds none."""
+        """Number of the entry parameter in it, or of which a part is in it; None without one."""
         return self._columns.number(self._row, PARAMETER)
 
     @property
     def param_shape_index(self) -> ShapeIndex | None:
-        """Which part of the parameter it holds, () for all of it; None if it holds none."""
+        """Index of the part of the parameter in it, () for all of it; None without one."""
         text = self._part(SHAPE_INDEX)
         return None if text is None else parse_index(text)
 
     @property
     def parameter_shape_text(self) -> str | None:
-        """Shape without layout: of the part since August 2025, before of the whole parameter."""
+        """Shape without layout: of the part since August 2025, of the whole parameter before."""
         return self._part(PARAMETER_SHAPE)
 
     @property
     def output_shape_text(self) -> str | None:
-        """Shape of the module's result if its root value lies here (of a tuple only the table)."""
+        """Shape of the module's result if its root value (or root pointer table) is here."""
         return self._part(OUTPUT_SHAPE)
 
     @property
     def is_constant(self) -> bool:
-        """Whether it holds a constant of the program."""
+        """Whether it is of a constant of the program."""
         return bool(self._flags & IS_CONSTANT)
 
     @property
     def is_thread_local(self) -> bool:
-        """Whether it is a scalar of a reducer or the like, which no heap holds."""
+        """Whether it is thread-local: a scalar of a reducer or the like, in no heap."""
         return bool(self._flags & IS_THREAD_LOCAL)
 
     @property
@@ -150,18 +150,18 @@ class BufferAllocation:
 
     @property
     def values(self) -> Sequence[AssignedValue]:
-        """Values that lie in it, by id. Those of different times may share bytes."""
+        """Values in it, by id. Values of different times may share bytes."""
         return Rows(self._assignment.assigned_value, self._assignment.value_rows(self._row))
 
     @property
     def reused(self) -> Sequence[ReusedValue]:
-        """Values of other memory spaces that use its bytes."""
+        """Values of other memory spaces in its bytes."""
         rows = self._assignment.reused_rows.get(self._row, ())
         return Rows(self._assignment.reused_value, rows)
 
     @property
     def other(self) -> tuple[str, ...]:
-        """Words of its line that this tool does not know, as printed."""
+        """Unknown words of its line, as printed."""
         return self._assignment.other.get(self._row, ())
 
     @property
@@ -172,18 +172,18 @@ class BufferAllocation:
 
 @dataclass(eq=False)
 class BufferAssignment:
-    """The memory of a module: allocations, and which bytes of them each value occupies.
+    """The memory of a module: allocations, and the bytes of each value in them.
 
     Attributes:
-        columns: Where the parts of the allocations stand.
-        assigned: Where the parts of the values stand, in the order of their allocations.
-        reused_columns: The same of the values of other colours.
+        columns: Places of the parts of the allocations.
+        assigned: Places of the parts of the values, in the order of their allocations.
+        reused_columns: The same for values of other memory spaces.
         reused_rows: Row of an allocation to the rows of those values.
-        other: Row of an allocation to the words of it that are not known.
-        values: The used values, where the same text holds them or they were added; or None.
+        other: Row of an allocation to its unknown words.
+        values: The used values, if they are in the same text or were added; or None.
         gaps: Parts that could not be read, in text order, used values of the same text included.
-        is_complete: Whether no part is known to be missing: header and last line are
-            there, no line of it was refused, sizes sum to the printed total where there is one.
+        is_complete: Whether no part is known to be missing: header and last line are there, no
+            line was refused, sizes sum to the printed total if there is one.
         start: Offset in the text where it begins.
     """
 
@@ -219,11 +219,11 @@ class BufferAssignment:
         return AssignedValue(self.assigned, row)
 
     def reused_value(self, row: int) -> ReusedValue:
-        """Return the value of another colour of a row."""
+        """Return the value of another memory space of a row."""
         return ReusedValue(self.reused_columns, row)
 
     def value_rows(self, row: int) -> range:
-        """Return the rows of the values that lie in the allocation of a row."""
+        """Return the rows of the values in the allocation of a row."""
         first = self.columns.cell(row, FIRST_VALUE)
         if row + 1 < len(self.columns):
             return range(first, self.columns.cell(row + 1, FIRST_VALUE))
@@ -240,7 +240,7 @@ class BufferAssignment:
 
     @property
     def total_bytes(self) -> int | None:
-        """Total that XLA prints with the used values; None where it is not in the text.
+        """Total that XLA prints with the used values; None if it is not in the text.
 
         The sum of the sizes of all allocations of all memory spaces, constants and thread-local
         ones included; not a peak.
@@ -249,17 +249,17 @@ class BufferAssignment:
 
     @functools.cached_property
     def allocated_bytes(self) -> int:
-        """Sum of the sizes of all allocations: what `total_bytes` must be."""
+        """Sum of the sizes of all allocations; equal to `total_bytes` in a complete text."""
         number = self.columns.number
         return sum(number(row, SIZE) or 0 for row in range(len(self.columns)))
 
     def bytes_by_color(
         self, counts: Callable[[BufferAllocation], bool] | None = None
     ) -> Mapping[int, int]:
-        """Return memory space to the bytes of its allocations, by ascending colour.
+        """Return memory space to the bytes of its allocations, in ascending order.
 
         Args:
-            counts: Which allocations count; all, if it is left out.
+            counts: Whether an allocation counts; None for all.
         """
         found: Counter[int] = Counter()
         for allocation in self.allocations:

@@ -1,4 +1,4 @@
-"""Columns of allocations and values: where their parts stand in the text, one row for each."""
+"""Columns of allocations and values: places of their parts in the text, one row for each."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
     FLAGS,
     FIRST_VALUE,
 ) = range(13)
-"""Columns of an allocation: offsets in the text, none of them positive for what is not printed;
-flags; row of its first value."""
+"""Columns of an allocation: offsets in the text (not positive for parts that are not printed),
+flags, row of its first value."""
 ALLOCATION_STRIDE = 13
 
 IS_CONSTANT, IS_THREAD_LOCAL, MAYBE_LIVE_OUT, IS_PREALLOCATED_TEMP = 1, 2, 4, 8
 """Bits of FLAGS."""
 
 ID, NAME, NAME_END, INDEX_END = range(4)
-"""First columns of every value. Between INDEX_END and the next stand ``(phi)`` and the colour."""
+"""First columns of every value. ``(phi)`` and the colour are between INDEX_END and the next."""
 VALUE_SIZE, VALUE_OFFSET, VALUE_SHAPE, VALUE_END = range(4, 8)
 """Further columns of an assigned value."""
 ASSIGNED_STRIDE = 8
 
 POSITIONS, POSITIONS_END, USES, USES_END, FROM, FROM_END = range(4, 10)
-"""Further columns of a used value; uses that XLA did not know are at -1."""
+"""Further columns of a used value; uses unknown to XLA are at -1."""
 USED_STRIDE = 10
 
 REUSED_COLOR = 4
 REUSED_STRIDE = 5
-"""A value of another colour has its allocation's colour after the first columns."""
+"""Columns of a value of another memory space: the first ones, then its allocation's colour."""
 
 LARGEST_OFFSET = (1 << 31) - 1
 """Longest text whose offsets fit into 32 bits."""
@@ -62,7 +62,7 @@ def parse_index(text: str) -> ShapeIndex:
 
 @dataclass(slots=True, eq=False)
 class BufferColumns:
-    """Rows of places in a text: `stride` columns each, one after the other."""
+    """Rows of places in a text, of `stride` columns each."""
 
     source: Source
     stride: int
@@ -85,11 +85,11 @@ class BufferColumns:
         return self.source.text[self.cells[base + first] : self.cells[base + last]]
 
     def number(self, row: int, column: int) -> int | None:
-        """Return the number that stands at a place; None where the place is none."""
+        """Return the number at a place; None if there is no place."""
         place = self.cells[row * self.stride + column]
         match = NUMBER_PATTERN.match(self.source.text, place) if place > 0 else None
         return None if match is None else int(match[0])
 
     def line(self, row: int, column: int) -> int:
-        """Return the 1-based line of the file where a place is."""
+        """Return the 1-based line of a place."""
         return self.source.line_column(self.cell(row, column))[0]

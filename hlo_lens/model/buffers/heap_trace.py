@@ -1,6 +1,6 @@
-"""HeapSimulatorTrace: in which order XLA's heap simulation took and gave back memory.
+"""HeapSimulatorTrace: allocations and frees of XLA's heap simulation, in order.
 
-Only protos have it. Source: xla/service/heap_simulator/heap_simulator.cc (FillDebugTrace).
+It is in protos only. Source: xla/service/heap_simulator/heap_simulator.cc (FillDebugTrace).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class HeapEventKind(Enum):
-    """What happens to a value; numbers are those of the proto."""
+    """Kind of an event; numbers are those of the proto."""
 
     ALLOC = 0
     FREE = 1
@@ -22,10 +22,10 @@ class HeapEvent(NamedTuple):
     """One step of the simulation.
 
     Attributes:
-        kind: What happens.
+        kind: Its kind.
         value: The value: instruction and index, ``add.2{}``.
         size_bytes: Its bytes.
-        canonical: Of SHARE_WITH the value whose memory it has.
+        canonical: For SHARE_WITH, the value whose memory it shares.
     """
 
     kind: HeapEventKind
@@ -39,9 +39,9 @@ class HeapTrace:
     """The simulation of one allocation.
 
     Attributes:
-        allocation: Index of the allocation, as it was then: CPU and GPU number them anew later.
+        allocation: Index of the allocation in the simulation; CPU and GPU renumber them later.
         events: In order.
-        is_whole_module: Whether one simulation was made for all computations.
+        is_whole_module: Whether one simulation covers all computations.
     """
 
     allocation: int

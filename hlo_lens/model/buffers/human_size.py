@@ -1,4 +1,4 @@
-"""Sizes that XLA prints for people: the text, and the bytes that it can stand for.
+"""Rounded sizes as XLA prints them: the text, and the range of bytes that it means.
 
 Source: tsl/platform/numbers.cc, strings::HumanReadableNumBytes: whole bytes below 1024; above, the
 number is divided by 1024 without its remainder until less than 1024 * 1024 is left, and that is
@@ -15,15 +15,15 @@ from dataclasses import dataclass
 _PRINTED = re.compile(r"(-?)(\d{1,19})(?:\.(\d{1,3}))?(?:([KMGTPE])(?:i?B)?|i?B)")
 _UNITS = "KMGTPE"
 _LEAST, _MOST = 1024, 1024 * 1024 - 1
-"""What is left after the divisions, in units that are printed divided by 1024."""
+"""Bounds of the quotient after the divisions; it is printed divided by 1024."""
 
 _NO_SIZE = "-8E"
-"""What XLA prints for the one number that cannot be negated: a mark rather than a size."""
+"""XLA's text for the one number that cannot be negated; it means no size."""
 
 
 @dataclass(frozen=True, slots=True)
 class HumanSize:
-    """A size as XLA prints it for people, such as ``8.00MiB``.
+    """A rounded size as XLA prints it: ``8.00MiB``.
 
     Attributes:
         text: As printed.
@@ -36,23 +36,23 @@ class HumanSize:
 
     @property
     def at_least(self) -> int | None:
-        """Smallest number of bytes that is printed so; None where no number is."""
+        """Smallest number of bytes printed as this text; None if there is none."""
         return _bounds(self.text)[0]
 
     @property
     def at_most(self) -> int | None:
-        """Largest number of bytes that is printed so, inclusive; None where no number is."""
+        """Largest number of bytes printed as this text; None if there is none."""
         return _bounds(self.text)[1]
 
     def matches(self, size_bytes: int) -> bool:
-        """Whether a number of bytes is printed as this text."""
+        """Return whether a number of bytes is printed as this text."""
         least, most = _bounds(self.text)
         return least is not None and most is not None and least <= size_bytes <= most
 
 
 @functools.lru_cache(maxsize=4096)
 def _bounds(text: str) -> tuple[int, int] | tuple[None, None]:
-    """Return the smallest and the largest number that is printed as this text, both inclusive."""
+    """Return the smallest and the largest number printed as this text, both inclusive."""
     match = _PRINTED.fullmatch(text)
     if match is None or text == _NO_SIZE:
         return None, None

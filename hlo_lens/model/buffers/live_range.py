@@ -1,8 +1,8 @@
-"""HloLiveRange: the flattened schedule, and from when to when each value lives.
+"""HloLiveRange: the flattened schedule, and the live range of each value.
 
-Times are positions in the flattened schedule (LogicalTime): calls, conditionals and loops are in it
-once, before the instruction that calls them. Source: xla/hlo/utils/hlo_live_range.h and .cc,
-hlo_stack_trace.cc.
+Times are positions in the flattened schedule (LogicalTime): bodies of calls, conditionals and loops
+are in it once, before the instruction that calls them. Source: xla/hlo/utils/hlo_live_range.h and
+.cc, hlo_stack_trace.cc.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ LogicalTime = int
 
 
 class LiveRangeBounds(NamedTuple):
-    """When a value lives.
+    """Live range of a value.
 
     Attributes:
         start: Position of the instruction that defines it (of parameters: of the first
             instruction of their computation).
-        end: Position of its last use, inclusive; the end of the schedule for what lives out.
+        end: Position of its last use, inclusive; the end of the schedule for live-out values.
     """
 
     start: LogicalTime
@@ -44,7 +44,7 @@ class LiveRangeBounds(NamedTuple):
 
 
 class BufferLiveRange(NamedTuple):
-    """A value and when it lives.
+    """A value and its live range.
 
     Attributes:
         instruction_name: Instruction that defines it, without ``%``.
@@ -54,7 +54,7 @@ class BufferLiveRange(NamedTuple):
     """
 
     instruction_name: str
-    index: ShapeIndex  # type: ignore[assignment] # hides tuple.index, which nobody asks of it
+    index: ShapeIndex  # type: ignore[assignment] # hides tuple.index, which is not used
     start: LogicalTime
     end: LogicalTime
 
@@ -65,7 +65,7 @@ class BufferLiveRange(NamedTuple):
 
     @property
     def bounds(self) -> LiveRangeBounds:
-        """From when to when it lives."""
+        """Start and end."""
         return LiveRangeBounds(self.start, self.end)
 
 
@@ -91,10 +91,10 @@ class StackTraceNode:
 
     Attributes:
         name: As printed: a computation, an op_name or a key of it.
-        total_bytes: Bytes of it and of all below it.
+        total_bytes: Bytes of it and of all its descendants.
         current_bytes: Bytes of it alone; None in the forms of May to July 2025.
-        remaining_bytes: What the lines below it still hold; None where it is not printed.
-        children: What stands below it, largest first.
+        remaining_bytes: Bytes of the lines below it; None if not printed.
+        children: Its children, largest first.
     """
 
     name: str
@@ -106,22 +106,22 @@ class StackTraceNode:
 
 @dataclass(slots=True, eq=False)
 class LiveRangeColumns:
-    """Where the lines of a live range stand, and their numbers; lists of equal length.
+    """Places and numbers of the lines of a live range; lists of equal length.
 
     Attributes:
         source: The text.
         scheduled_times: Position of each scheduled instruction.
-        scheduled_names: Where its name begins; it goes to the end of the line.
-        range_names: Where the name of each value begins; ``{`` ends it.
+        scheduled_names: Start of its name, which extends to the end of the line.
+        range_names: Start of the name of each value; ``{`` ends it.
         starts: First position at which it lives.
         ends: Last position at which it lives.
-        peak_names: Where the name of each value alive at the peak begins.
-        peak_name_ends: Where it ends, index included.
+        peak_names: Start of the name of each value alive at the peak.
+        peak_name_ends: Its end, index included.
         peak_sizes: Its bytes.
         peak_sums: Bytes up to it, or UNKNOWN.
-        node_depths: How deep each line of the tree stands, from 0.
-        node_names: Where its name begins.
-        node_name_ends: Where its name ends.
+        node_depths: Depth of each line of the tree, from 0.
+        node_names: Start of its name.
+        node_name_ends: End of its name.
         node_numbers: Total, current and remaining bytes of each, or UNKNOWN.
     """
 
@@ -189,18 +189,18 @@ class LiveRangeColumns:
 
 @dataclass(eq=False)
 class HloLiveRange:
-    """When each value of a scheduled module lives, and what XLA takes for the peak.
+    """Live ranges of the values of a scheduled module, and the peak according to XLA.
 
     Values of computations that are not in the schedule (reducers, fusions) have no range.
 
     Attributes:
-        columns: Where the lines stand.
-        schedule_end_time: Length of the schedule as printed (``max N``); None where it is not.
-        is_available: False where XLA had none: the executable was finalized or came from a proto.
-        peak_moment: Position of the peak as XLA prints it. It adds up sizes of whole instructions,
-            so the true peak is often elsewhere. None where there is none.
-        is_peak_undetermined: Whether XLA says that it could not tell (dynamic shapes).
-        stack_trace_bytes: Bytes at the peak as the tree's title has them; None without a tree.
+        columns: Places and numbers of the lines.
+        schedule_end_time: Length of the schedule as printed (``max N``); None if not printed.
+        is_available: False if XLA had none: the executable was finalized or made from a proto.
+        peak_moment: Position of the peak as printed, or None. XLA sums sizes of whole
+            instructions, so the true peak is often elsewhere.
+        is_peak_undetermined: Whether XLA could not determine the peak (dynamic shapes).
+        stack_trace_bytes: Bytes at the peak in the title of the tree; None without a tree.
         gaps: Parts that could not be read, in text order.
         is_complete: Whether no part is known to be missing.
         start: Offset in the text where it begins.
@@ -242,7 +242,7 @@ class HloLiveRange:
         return Rows(self.columns.scheduled, range(len(self.columns.scheduled_names)))
 
     def instruction_at(self, time: LogicalTime) -> str | None:
-        """Return the name of the instruction at a position; None where the text has none."""
+        """Return the name of the instruction at a position; None if there is none."""
         times = self.columns.scheduled_times
         if 0 <= time < len(times) and times[time] == time:
             return self.columns.scheduled(time)
@@ -259,7 +259,7 @@ class HloLiveRange:
         return Rows(self.columns.live_range, range(len(self.columns.range_names)))
 
     def live_at(self, time: LogicalTime) -> Sequence[BufferLiveRange]:
-        """Return the ranges of the values that live at a position, both ends inclusive."""
+        """Return the ranges of the values alive at a position, both ends inclusive."""
         starts, ends = self.columns.starts, self.columns.ends
         alive = [start <= time <= end for start, end in zip(starts, ends, strict=True)]
         return Rows(self.columns.live_range, list(compress(range(len(starts)), alive)))
@@ -271,12 +271,12 @@ class HloLiveRange:
 
     @property
     def peak_bytes(self) -> int | None:
-        """Sum of the sizes listed at the peak; None where there is no list."""
+        """Sum of the sizes listed at the peak; None without a list."""
         return None if self.peak_moment is None else sum(self.columns.peak_sizes)
 
     @functools.cached_property
     def stack_trace(self) -> tuple[StackTraceNode, ...]:
-        """The tree of what is alive at the peak: the nodes that stand leftmost."""
+        """Roots of the tree of values alive at the peak."""
         columns = self.columns
         waiting: dict[int, list[StackTraceNode]] = {}
         for row in range(len(columns.node_depths) - 1, -1, -1):
@@ -289,14 +289,14 @@ class HloLiveRange:
 
 @dataclass(frozen=True, kw_only=True)
 class LiveRanges:
-    """When the values of a module live, where no text says so: computed from its schedule.
+    """Live ranges computed from the schedule of a module without a live-range text.
 
     Attributes:
         schedule: Names of the instructions in the order of execution, flattened.
         ranges: Value (``add.2{}``) to first and last instant, both inclusive.
-        moved: Values whose end the heap traces changed.
-        source: Where they are from, in words.
-        is_complete: Whether nothing is known that was not modelled.
+        moved: Values whose end was changed by the heap traces.
+        source: Their origin, in words.
+        is_complete: Whether every instruction was modelled.
     """
 
     schedule: Sequence[str] = field(repr=False)

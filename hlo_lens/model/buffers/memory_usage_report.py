@@ -1,7 +1,7 @@
-"""The memory-usage report as XLA prints it: an oracle for what is computed from the allocations.
+"""The memory-usage report as XLA prints it: a check of the figures computed from the allocations.
 
-Its sizes are printed for people, so they stand for ranges of bytes; its names of memory spaces are
-a fixed table that fits no backend (colour 5 is called ``cmem`` and is host memory). Source:
+Its sizes are rounded, so each means a range of bytes; its names of memory spaces are a fixed table
+that fits no backend (colour 5 is called ``cmem`` and is host memory). Source:
 xla/service/buffer_assignment.cc, MemoryUsageReport of BufferAssignment and of BufferAllocation.
 """
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class CountedShape(NamedTuple):
-    """A shape and how many values at one offset have it."""
+    """A shape and the number of values at one offset that have it."""
 
-    count: int  # type: ignore[assignment] # hides tuple.count, which nobody asks of a shape
+    count: int  # type: ignore[assignment] # hides tuple.count, which is not used
     shape_text: str
 
 
@@ -30,10 +30,10 @@ class ReportRow:
     Attributes:
         cumulative_size: Sum of `size` up to this row; rows overlap, so the last one is not the
             size of the allocation.
-        cumulative_percent: The same in percent of the sum over all rows, rounded; None for nan.
+        cumulative_percent: The same, in rounded percent of the sum over all rows; None for nan.
         size: Size of the largest of the values.
         offset: Bytes from the start of the allocation.
-        used_by_n_values: How many values begin there.
+        used_by_n_values: Number of values that begin there.
         shapes: Their shapes, without layout, rarest first.
     """
 
@@ -47,12 +47,12 @@ class ReportRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportTable:
-    """What lies in one allocation.
+    """Values in one allocation.
 
     Attributes:
         rows: Largest first.
-        hidden_rows: How many rows XLA left out because they are small.
-        hidden_percent: Less than this share of the sum is in them; None where none are hidden.
+        hidden_rows: Number of small rows that XLA omits.
+        hidden_percent: Each has less than this share of the sum; None without hidden rows.
     """
 
     rows: tuple[ReportRow, ...] = ()
@@ -65,11 +65,11 @@ class MemorySpaceUsage:
     """One memory space; since March 2026.
 
     Attributes:
-        name: XLA's name of it, which may mislead.
+        name: XLA's name for it, which may be wrong.
         color: Its number.
         total_bytes: Sum of the sizes of its allocations.
-        total: The same for people.
-        tables: One for each allocation, largest first; their numbers are not printed.
+        total: The same, rounded.
+        tables: One for each allocation, largest first; their indices are not printed.
     """
 
     name: str
@@ -81,7 +81,7 @@ class MemorySpaceUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportAllocation:
-    """An allocation as a report names it; see BufferAllocation for the attributes."""
+    """An allocation in a report; see BufferAllocation for the attributes."""
 
     index: int
     size: HumanSize
@@ -104,7 +104,7 @@ class AllocationRow:
 
     Attributes:
         cumulative_size: Sum of the sizes up to this row.
-        cumulative_percent: The same in percent of the total, rounded; None for nan.
+        cumulative_percent: The same, in rounded percent of the total; None for nan.
         remaining: Total less `cumulative_size`.
         allocation: The allocation.
     """
@@ -117,7 +117,7 @@ class AllocationRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationUsage:
-    """An allocation and what lies in it; one that holds a single value has no table."""
+    """An allocation and its values; one with a single value has no table."""
 
     allocation: ReportAllocation
     table: ReportTable | None = None
@@ -130,11 +130,11 @@ class MemoryUsageReport:
     Attributes:
         spaces: Memory spaces by ascending colour; empty in the form until March 2026.
         printed_total: Total over all allocations; None in the form since then.
-        total: The same for people.
+        total: The same, rounded.
         allocation_rows: Allocations, largest first; only in the form until March 2026.
-        hidden_allocations: How many of them XLA left out because they are small.
-        hidden_percent: Less than this share of the total is in them; None where none are hidden.
-        allocations: All allocations with what lies in them; only in that form.
+        hidden_allocations: Number of small allocations that XLA omits.
+        hidden_percent: Each has less than this share of the total; None without hidden ones.
+        allocations: All allocations with their values; only in that form.
         gaps: Parts that could not be read, in text order.
         is_complete: Whether no part is known to be missing.
         start: Offset in the text where it begins.
@@ -166,7 +166,7 @@ class MemoryUsageReport:
         return sum(space.total_bytes for space in self.spaces)
 
     def bytes_by_color(self) -> dict[int, int] | None:
-        """Return memory space to its bytes; None in the form that does not tell them apart."""
+        """Return memory space to its bytes; None in the form without memory spaces."""
         if not self.is_by_memory_space:
             return None
         return {space.color: space.total_bytes for space in self.spaces}

@@ -1,7 +1,7 @@
-"""HloValue: what an instruction writes, as dumps print it; where it is and who uses it.
+"""HloValue: a value that an instruction defines, its positions and its uses.
 
-Values are light views over columns: where their parts stand in the text. Sizes and offsets are
-bytes. Source of the names: xla/service/hlo_value.h.
+Values are light views over columns of places in the text. Sizes and offsets are bytes. Source of
+the names: xla/service/hlo_value.h.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HloPosition:
-    """A place where a value is: an instruction's result, or a part of it.
+    """Position of a value: an instruction's result, or a part of it.
 
     Attributes:
         instruction_name: Without ``%``.
-        index: Index into its shape; () also where its shape is no tuple.
+        index: Index into its shape; () also if its shape is no tuple.
     """
 
     instruction_name: str
@@ -57,9 +57,9 @@ class HloUse:
     """A use of a value by an instruction.
 
     Attributes:
-        instruction_name: Who uses it, without ``%``.
-        operand_number: Which of its operands, from 0.
-        operand_index: Index into that operand's shape; () also where that is no tuple.
+        instruction_name: The user, without ``%``.
+        operand_number: Number of its operand, from 0.
+        operand_index: Index into that operand's shape; () also if that is no tuple.
     """
 
     instruction_name: str
@@ -68,19 +68,19 @@ class HloUse:
 
 
 class BufferReader(Protocol):
-    """What the model asks of syntax: the meaning of the lists of a used value."""
+    """Parses the lists of a used value; implemented by syntax."""
 
     def positions(self, text: str) -> tuple[HloPosition, ...]:
-        """Return the positions that the lines after ``positions:`` print."""
+        """Return the positions in the lines after ``positions:``."""
         ...
 
     def uses(self, text: str) -> tuple[HloUse, ...]:
-        """Return the uses that the lines after ``uses:`` print; ``(none)`` is none."""
+        """Return the uses in the lines after ``uses:``; empty for ``(none)``."""
         ...
 
 
 class _Value:
-    """What all views of a value say: ``<25 fusion.5{0} (phi) @1>``."""
+    """Common part of all views of a value: ``<25 fusion.5{0} (phi) @1>``."""
 
     __slots__ = ("_columns", "_row")
 
@@ -114,27 +114,27 @@ class _Value:
 
     @property
     def index_text(self) -> str:
-        """Index as printed: ``{0}``; empty where the instruction's shape is no tuple."""
+        """Index as printed: ``{0}``; empty if the instruction's shape is no tuple."""
         return self._columns.text(self._row, NAME_END, INDEX_END).strip()
 
     @property
     def index(self) -> ShapeIndex:
-        """Index into the shape of the instruction; () also where that is no tuple."""
+        """Index into the shape of the instruction; () also if that is no tuple."""
         return parse_index(self.index_text)
 
     @property
     def name(self) -> str:
-        """Instruction and index as live ranges print them, braces always there: ``add.2{}``."""
+        """Instruction and index as in live ranges, always with braces: ``add.2{}``."""
         return self.instruction_name + (self.index_text or "{}")
 
     @property
     def is_phi(self) -> bool:
-        """Whether it is what comes out where loops or branches join."""
+        """Whether it is a phi: the join of values of a loop or of branches."""
         return "(phi)" in self._columns.text(self._row, INDEX_END, INDEX_END + 1)
 
     @property
     def color(self) -> int | None:
-        """Memory space; None where the text does not say."""
+        """Memory space; None if it is not printed."""
         _, _, tail = self._columns.text(self._row, INDEX_END, INDEX_END + 1).partition("@")
         return parse_index(tail)[0] if tail else None
 
@@ -145,7 +145,7 @@ class _Value:
 
 
 class AssignedValue(_Value):
-    """A value in an allocation: which bytes of it are the value's."""
+    """A value in an allocation, with its bytes."""
 
     __slots__ = ()
 
@@ -154,12 +154,12 @@ class AssignedValue(_Value):
 
     @property
     def size(self) -> int:
-        """Bytes that it occupies, padding of tiles included."""
+        """Bytes of the value, padding of tiles included."""
         return self._columns.number(self._row, VALUE_SIZE) or 0
 
     @property
     def offset(self) -> int:
-        """Where in the allocation it begins, in bytes."""
+        """Offset in the allocation, in bytes."""
         return self._columns.number(self._row, VALUE_OFFSET) or 0
 
     @property
@@ -190,7 +190,7 @@ class AssignedValue(_Value):
 
 
 class ReusedValue(_Value):
-    """A value of another memory space that uses the bytes of this allocation."""
+    """A value of another memory space in the bytes of this allocation."""
 
     __slots__ = ()
 
@@ -199,15 +199,15 @@ class ReusedValue(_Value):
 
     @property
     def allocation_color(self) -> int:
-        """The colour that the line prints after the value."""
+        """The colour printed after the value."""
         return self._columns.number(self._row, REUSED_COLOR) or 0
 
 
 class HloValue(_Value):
-    """A value, with where it stands and who uses it.
+    """A value with its positions and uses.
 
     Args:
-        values: The block that holds it.
+        values: Its block.
         row: Its row in the block's columns.
     """
 
@@ -222,7 +222,7 @@ class HloValue(_Value):
 
     @property
     def positions(self) -> tuple[HloPosition, ...]:
-        """Where the value is; the first is where it is defined."""
+        """Positions of the value; the first one defines it."""
         lists = self._values.lists.get(self._row)
         if lists is not None:
             return lists[0]
@@ -232,7 +232,7 @@ class HloValue(_Value):
 
     @property
     def uses(self) -> tuple[HloUse, ...] | None:
-        """Who uses it; None where XLA did not know (``uses are not initialized yet``)."""
+        """Uses of the value; None if unknown to XLA (``uses are not initialized yet``)."""
         lists = self._values.lists.get(self._row)
         if lists is not None:
             return lists[1]
@@ -248,16 +248,16 @@ class HloValue(_Value):
 
 @dataclass(eq=False)
 class BufferValues(Sequence[HloValue]):
-    """The used values of an assignment, as XLA prints them after it or in a file of their own.
+    """The used values of an assignment, printed after it or in a file of their own.
 
     A sequence of HloValue in the order of the text, which is by id.
 
     Attributes:
-        columns: Where the parts of the values stand.
-        reader: Reads their lists on demand.
-        total_bytes: Sum of the sizes of all allocations, all memory spaces, as printed; or None.
-        total_text: The same as printed for people: ``30.2KiB``.
-        lists: Positions and uses of the rows that only the grammar could read.
+        columns: Places of the parts of the values.
+        reader: Parses their lists on demand.
+        total_bytes: Printed sum of the sizes of all allocations of all memory spaces; or None.
+        total_text: The same, rounded, as printed: ``30.2KiB``.
+        lists: Positions and uses of the rows that were read by the grammar.
         gaps: Parts that could not be read, in text order.
         is_complete: Whether no part is known to be missing.
         start: Offset in the text where it begins.
@@ -303,6 +303,6 @@ class BufferValues(Sequence[HloValue]):
         return {value.id: row for row, value in enumerate(self)}
 
     def by_id(self, number: int) -> HloValue | None:
-        """Return the value of an id, or None."""
+        """Return the value with an id, or None."""
         row = self._row_by_id.get(number)
         return None if row is None else HloValue(self, row)
