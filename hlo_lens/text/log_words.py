@@ -31,17 +31,16 @@ WARNINGS = (
     "Very slow compile?",
     "Constant folding an instruction is taking > ",
 )
-SHARDINGS = (
+_SHARDING_CALLS = (
     "NamedSharding(",
     "PartitionSpec(",
-    "ShapeDtypeStruct(",
     "ShapedArray(",
+    "ShapeDtypeStruct(",
     "SingleDeviceSharding(",
     "GSPMDSharding(",
     "PositionalSharding(",
-    "Mesh(",
-    "OrderedDict(",
 )
+SHARDINGS = (*_SHARDING_CALLS, "Mesh(", "OrderedDict(")
 SHARDINGS_BESIDE = (" => ", "{devices=[", "P(", "@")
 """Words of lines with shardings that other lines have too; they count only near those above."""
 
@@ -49,17 +48,8 @@ BOXES = ("┌──", "+---")
 """Left upper corners of drawings."""
 
 _SHARDING_SIGNS = (
-    "NamedSharding(",
-    "PartitionSpec(",
-    "ShapedArray(",
-    "ShapeDtypeStruct(",
-    "SingleDeviceSharding(",
-    "GSPMDSharding(",
-    "PositionalSharding(",
-    "Mesh('",
-    'Mesh("',
-    "Mesh(device_ids=",
-    "Mesh(axis_sizes=",
+    *_SHARDING_CALLS,
+    *("Mesh('", 'Mesh("', "Mesh(device_ids=", "Mesh(axis_sizes="),
 )
 """Words that distinguish a log with shardings from other texts."""
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.analysis.dumps.listing_facts import ListingFacts
-    from hlo_lens.analysis.result import Row
+    from hlo_lens.analysis.result import Cell, Row
 
 STEP = "step"
 MOST_FLOPS = "most flops"
@@ -56,6 +56,19 @@ class ModuleGroup:
         """Distinct parameter shapes, each with its number of compiles, in order of appearance."""
         found = Counter(m.signature for m in self.modules if m.signature is not None)
         return list(found.items())
+
+    def own_cells(self) -> dict[str, Cell]:
+        """Return the cells of its row that are not those of the largest module."""
+        problems = (module.problem for module in self.modules if module.problem)
+        return {
+            "module": self.name,
+            "process": self.process,
+            "compiles": len(self.modules),
+            "signatures": len(self.signatures) or None,
+            "files": sum(module.files for module in self.modules),
+            "mark": self.mark,
+            "problem": next(problems, None),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,35 +109,11 @@ class ModuleGroups(Result):
     def rows(self) -> Iterator[Row]:
         """Yield one row per group."""
         for group in self.groups:
-            yield group_row(group)
-
-
-def group_row(group: ModuleGroup) -> Row:
-    """Return the row of a group."""
-    top = group.largest
-    problems = [module.problem for module in group.modules if module.problem]
-    return (
-        group.name,
-        group.process,
-        top.number,
-        len(group.modules),
-        len(group.signatures) or None,
-        top.stage,
-        top.stages,
-        top.passes,
-        top.backend,
-        top.partitions,
-        top.instructions,
-        top.peak_bytes,
-        top.total_bytes,
-        top.is_estimated,
-        top.flops,
-        top.flops_at_least,
-        top.opaque,
-        sum(module.files for module in group.modules),
-        group.mark,
-        problems[0] if problems else None,
-    )
+            own = group.own_cells()
+            yield tuple(
+                own[column.name] if column.name in own else getattr(group.largest, column.name)
+                for column in self.COLUMNS
+            )
 
 
 def module_groups(

@@ -301,7 +301,7 @@ def _changes(calls: Sequence[TracedCall]) -> Iterator[ShardingChange]:
             for value in step.values[:1] if is_said else ():
                 if value.sharding() is None:
                     continue
-                if before is not None and _said(before) != _said(value):
+                if before is not None and sharding_words(before) != sharding_words(value):
                     yield ShardingChange(
                         before=before,
                         after=value,
@@ -309,12 +309,8 @@ def _changes(calls: Sequence[TracedCall]) -> Iterator[ShardingChange]:
                         before_function=who,
                         after_function=call.function,
                     )
-                if before is None or _said(before) != _said(value):
+                if before is None or sharding_words(before) != sharding_words(value):
                     before, who = value, call.function
-
-
-def _said(value: JaxValue) -> str:
-    return sharding_words(value)
 
 
 def _alike(before: HloSharding | None, after: HloSharding | None) -> bool | None:

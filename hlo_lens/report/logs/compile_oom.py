@@ -13,9 +13,11 @@ from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.logs.runtime_oom import allocator_section, runtime_section
 from hlo_lens.report.logs.tables import (
     BOUNDS,
+    OPERATOR,
     bounds_of,
     bounds_text,
     filled,
+    operator_cells,
     size_text,
     table_of,
 )
@@ -209,26 +211,22 @@ def shortage_table(shortage: MemoryShortage, note: str = _OF_MESSAGE) -> Table:
 
 
 def _allocations_table(message: CompileOutOfMemory) -> Table:
-    rows: list[Row] = []
-    for allocation in message.allocations:
-        operator = allocation.operator
-        rows.append(
-            (
-                size_text(allocation.size),
-                *bounds_of(allocation.size),
-                size_text(allocation.unpadded),
-                size_text(allocation.padding),
-                allocation.expansion,
-                allocation.allocation_type,
-                allocation.instruction,
-                allocation.opcode,
-                allocation.shape_text,
-                None if operator is None else operator.op_name,
-                None if operator is None else operator.source_file,
-                None if operator is None else operator.source_line,
-                allocation.label,
-            )
+    rows: list[Row] = [
+        (
+            size_text(allocation.size),
+            *bounds_of(allocation.size),
+            size_text(allocation.unpadded),
+            size_text(allocation.padding),
+            allocation.expansion,
+            allocation.allocation_type,
+            allocation.instruction,
+            allocation.opcode,
+            allocation.shape_text,
+            *operator_cells(allocation.operator),
+            allocation.label,
         )
+        for allocation in message.allocations
+    ]
     return table_of(
         "oom-allocations",
         f"Largest allocations in {message.memory_space}, as listed in the message",
@@ -252,8 +250,6 @@ _ALLOCATION_COLUMNS = (
     Column("instruction", Unit.NONE, "instruction that needs it"),
     Column("opcode", Unit.NONE, "its opcode"),
     Column("shape", Unit.NONE, "shape with layout"),
-    Column("op_name", Unit.NONE, "operation path"),
-    Column("source_file", Unit.NONE, "file of the program"),
-    Column("source_line", Unit.NONE, "line in it"),
+    *OPERATOR,
     Column("label", Unit.NONE, "instruction text as printed, may be cut off"),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.logs.compile_oom import memory_sections
 from hlo_lens.report.logs.shardings import sharding_log_section
-from hlo_lens.report.logs.tables import table_of
+from hlo_lens.report.logs.tables import OPERATOR, operator_cells, table_of
 from hlo_lens.report.logs.warnings import warnings_section
 from hlo_lens.report.render.table import Section, Table
 from hlo_lens.text.units import format_bytes, format_count, plural
@@ -135,9 +135,7 @@ def _buffer_tables(entry: BufferLogEntry, groups: MemoryShortage) -> Iterator[Ta
                 buffer.size.text,
                 buffer.label or ("parameter" if buffer.is_entry_parameter else None),
                 buffer.shape_text,
-                None if buffer.operator is None else buffer.operator.op_name,
-                None if buffer.operator is None else buffer.operator.source_file,
-                None if buffer.operator is None else buffer.operator.source_line,
+                *operator_cells(buffer.operator),
             )
             for buffer in entry.peak_buffers
         ]
@@ -148,9 +146,7 @@ def _buffer_tables(entry: BufferLogEntry, groups: MemoryShortage) -> Iterator[Ta
                 Column("size", Unit.NONE, "bytes as printed"),
                 Column("opcode", Unit.NONE, "XLA's label"),
                 Column("shape", Unit.NONE, "shape without layout"),
-                Column("op_name", Unit.NONE, "operation path"),
-                Column("source_file", Unit.NONE, "file of the program"),
-                Column("source_line", Unit.NONE, "line in it"),
+                *OPERATOR,
             ),
             rows,
         )

@@ -15,11 +15,24 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.logs.oom_message import Bounds
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.buffers.human_size import HumanSize
+    from hlo_lens.model.hlo.metadata import OpMetadata
 
 BOUNDS = (
     Column("at_least_bytes", Unit.BYTES, "smallest number that rounds to the printed one"),
     Column("at_most_bytes", Unit.BYTES, "largest number that rounds to the printed one"),
 )
+OPERATOR = (
+    Column("op_name", Unit.NONE, "operation path"),
+    Column("source_file", Unit.NONE, "file of the program"),
+    Column("source_line", Unit.NONE, "line in it"),
+)
+
+
+def operator_cells(operator: OpMetadata | None) -> tuple[str | int | None, ...]:
+    """Return the cells of the columns `OPERATOR`."""
+    if operator is None:
+        return None, None, None
+    return operator.op_name, operator.source_file, operator.source_line
 
 
 def bounds_text(bounds: Bounds) -> str:
