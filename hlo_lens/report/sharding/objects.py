@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.sharding.table import ShardingTable, sharded_row
 from hlo_lens.report.render.envelope import module_head
 
 if TYPE_CHECKING:
@@ -21,11 +22,13 @@ def sharding_rows(results: ShardingResults | None) -> list[Mapping[str, object]]
     """Return the objects of parameters and outputs, which ``kind`` tells apart."""
     if results is None:
         return []
-    table = results.table
-    return [
-        {**row, "partition_spec": None if value.spec is None else list(value.spec)}
-        for row, value in zip(table.objects(), table.values, strict=True)
-    ]
+    names = [column.name for column in ShardingTable.COLUMNS]
+    found: list[Mapping[str, object]] = []
+    for value in results.table.values:  # each made here, and once
+        row: dict[str, object] = dict(zip(names, sharded_row(value), strict=True))
+        row["partition_spec"] = None if value.spec is None else list(value.spec)
+        found.append(row)
+    return found
 
 
 def sharding_object(dump: ModuleDump, results: ShardingResults | None) -> Mapping[str, object]:
