@@ -6,7 +6,7 @@ take turns, so that a slow moment of the machine hits all of them. Ratios are wh
 latter also net of the start of Python and all imports, which is the time of the same command on a
 text of one instruction. Memory is the peak of the process as a multiple of the text.
 
-    python -m tests.bench [FILE ...] [--rounds N]
+    python -m tests.bench [FILE ...] [--rounds N] [--docs]
 
 Without files: the corpus modules next to the checkout, else modules made from the samples; and
 three more of those (`tests.bench_texts`).
@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 
 from tests.bench_texts import LARGE, SPECIAL, grown
 from tests.corpus import CORPUS, ROOT, SAMPLES
+from tests.docs.documents import MANUAL, rewrite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -343,31 +344,40 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--docs", action="store_true", help="write the table into the handbook")
     options = parser.parse_args()
+    printed: list[str] = []
+    for text in bench(options.files, options.rounds):
+        printed.append(text)
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    if options.docs:
+        table = "".join(printed)
+        rewrite(MANUAL / "speed.md", lambda b: table if b.info == "text bench" else b.text)
+
+
+def bench(files: list[Path], rounds: int) -> Iterator[str]:
+    """Yield the parts of the table as they are measured."""
     CACHE.mkdir(exist_ok=True)
-    files = options.files
-    if not files:
+    is_whole = not files
+    if is_whole:
         files = list(corpus_files()) or [grown(one, CACHE) for one in LARGE]
         files += [grown(one, CACHE) for one in SPECIAL]
     compileall.compile_dir(ROOT / "hlo_lens", quiet=2)  # as an installed package is
-    write = sys.stdout.write
     help_time, _ = least([process("--help") for _ in range(5)])
     start = start_seconds()
-    write(f"hlo-lens --help {help_time:.2f} s; report -f json of one instruction {start:.2f} s ")
-    write("(whole processes, least of 5)\n\n")
-    write("     MB parse s report s   XLA s   MB/s   parse/  report/      net parse mem report mem")
-    write("\n" + " " * 41 + "XLA      XLA   of start    /text      /text\n")
+    yield f"hlo-lens --help {help_time:.2f} s; report -f json of one instruction {start:.2f} s "
+    yield "(whole processes, least of 5)\n\n"
+    yield "     MB parse s report s   XLA s   MB/s   parse/  report/      net parse mem report mem"
+    yield "\n" + " " * 41 + "XLA      XLA   of start    /text      /text\n"
     for path in files:
-        write(bench_file(path, options.rounds, start) + "\n")
-        sys.stdout.flush()
-    write("\n")
+        yield bench_file(path, rounds, start) + "\n"
+    yield "\n"
     for path in files:
         if "before_optimizations" not in path.name:
-            write(bench_estimate(path, options.rounds))
-            sys.stdout.flush()
-    if options.files:
-        return
-    write(bench_rest(options.rounds))
+            yield bench_estimate(path, rounds)
+    if is_whole:
+        yield bench_rest(rounds)
 
 
 def bench_rest(rounds: int) -> str:
