@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.shape import ShapeIndex
     from hlo_lens.model.shapes.sharding import HloSharding
 
-_STRUCTURE = frozenset(
-    {"tuple", "get-tuple-element", "while", "call", "conditional", "opt-barrier", "parameter"}
-)
 _MOST_OPERATIONS = 16
 """How many operations of one path and line are looked at."""
 
@@ -113,7 +110,7 @@ def _operations(before: HloModule, collective: Collective) -> Iterator[HloInstru
         metadata = instruction.metadata
         if metadata is None or not metadata.op_name or not path.endswith(metadata.op_name):
             continue
-        if instruction.opcode in _STRUCTURE:
+        if opcode_traits(instruction.opcode).is_view:
             continue
         place = instruction.source_location
         line = None if place is None else place.line

@@ -26,6 +26,7 @@ from hlo_lens.analysis.program.scalar_values import (
     of_operands,
 )
 from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -169,7 +170,8 @@ def _test(root: HloInstruction, scalars: Scalars, scope: Scope) -> _Test | Unkno
         if called is not None and called.root is not None:
             return _test(called.root, scalars, of_operands(scalars, root, scope))
     before = root.producer(0)
-    passes_on = root.opcode in ("bitcast", "copy", "reshape", "convert", "copy-done")
+    is_forwarding = opcode_traits(root.opcode).is_forwarding
+    passes_on = is_forwarding or root.opcode in ("convert", "copy-done")
     if passes_on and before is not None:
         return _test(before[0], scalars, scope)
     return Unknown(f"the condition is {root.name} ({root.opcode}), no comparison")

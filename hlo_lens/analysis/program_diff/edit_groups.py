@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"\d+")
 _NAMED = re.compile(r"(?:operand|name|control|called|to_apply|calls|condition|body|metadata)")
 _EXAMPLES = 3
-_PLAIN = frozenset({"parameter", "get-tuple-element", "tuple", "constant", "bitcast"})
 _CALL_DEPTH = 64
 
 
@@ -146,7 +145,7 @@ class EditGrouping:
                 found,
                 key=lambda g: (
                     -(g.result_bytes or 0),
-                    g.opcode in _PLAIN,
+                    opcode_traits(g.opcode).is_idle,
                     -g.count - g.inside,
                     g.kind,
                     g.opcode,

@@ -41,6 +41,8 @@ class OpcodeTraits:
         is_known: Whether XLA of August 2026 has it, or has its base.
         is_collective: Moves data between devices, or between a device and its host.
         is_paired: Its channel connects it to one counterpart: send, recv and their ends.
+        is_local: Its groups have ids of replicas or of partitions: it has no
+            ``use_global_device_ids``.
         is_transfer: A collective of pairs of sender and receiver instead of groups.
         is_caller: May name computations in its attributes. Source: hlo_instructions.h.
         is_runner: Runs the computations that it calls as a whole, not element by element.
@@ -77,6 +79,7 @@ class OpcodeTraits:
     is_known: bool = False
     is_collective: bool = False
     is_paired: bool = False
+    is_local: bool = False
     is_transfer: bool = False
     is_caller: bool = False
     is_runner: bool = False
@@ -146,10 +149,10 @@ _TABLE = """
     all-reduce                collective caller applier
     all-gather                collective
     reduce-scatter            collective caller applier
-    all-to-all                collective
-    ragged-all-to-all         collective in_place
-    collective-permute        collective transfer in_place
-    collective-broadcast      collective
+    all-to-all                collective local
+    ragged-all-to-all         collective local in_place
+    collective-permute        collective local transfer in_place
+    collective-broadcast      collective local
     send                      collective paired transfer view
     recv                      collective paired transfer impure first_produced
     abs                       elementwise

@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.text.errors import DumpMismatchError
 
 if TYPE_CHECKING:
@@ -135,11 +136,6 @@ class CollectiveOpGroupMode(enum.Enum):
     """Flattened ids: replica * number of partitions + partition."""
 
 
-_WITHOUT_GLOBAL_IDS = frozenset(
-    {"all-to-all", "ragged-all-to-all", "collective-permute", "collective-broadcast"}
-)
-
-
 def collective_op_group_mode(
     opcode: str, channel_id: int | None, use_global_device_ids: bool | None
 ) -> CollectiveOpGroupMode:
@@ -154,8 +150,7 @@ def collective_op_group_mode(
     Raises:
         DumpMismatchError: If global device ids are used without a channel.
     """
-    name = opcode.removesuffix("-start").removesuffix("-done").removesuffix("-update")
-    if name in _WITHOUT_GLOBAL_IDS:
+    if opcode_traits(opcode_traits(opcode).base).is_local:
         if channel_id is None:
             return CollectiveOpGroupMode.CROSS_REPLICA
         return CollectiveOpGroupMode.CROSS_PARTITION
