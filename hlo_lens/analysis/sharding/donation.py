@@ -112,7 +112,7 @@ def donations(table: ShardingTable, before: HloModule | None = None) -> Donation
             status, reason = DonationStatus.UNUSED, _why_not(value, table.outputs)
             output = None
         elif output is not None:
-            status, reason = DonationStatus.LOST, f"asked for with {output}, not in XLA's text"
+            status, reason = DonationStatus.LOST, f"requested for {output}, not in XLA's text"
         else:
             waiting.append(value)
             continue
