@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from html import escape
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, Union
 
 from hlo_lens.text.units import (
@@ -18,7 +19,7 @@ from hlo_lens.text.units import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pandas as pd
 
@@ -56,9 +57,9 @@ class Column:
     meaning: str
 
 
-def row_of(record: object, columns: Iterable[Column]) -> Row:
-    """Return the row of a record whose fields have the names of the columns."""
-    return tuple(getattr(record, column.name) for column in columns)
+def rows_of(records: Iterable[object], columns: Sequence[Column]) -> Iterator[Row]:
+    """Yield the rows of records whose fields have the names of at least two columns."""
+    return map(attrgetter(*(column.name for column in columns)), records)
 
 
 def row_objects(columns: Iterable[Column], rows: Iterable[Row]) -> list[dict[str, Cell]]:

@@ -17,7 +17,7 @@ from hlo_lens.analysis.program.largest_instructions import largest_instructions
 from hlo_lens.analysis.program.opcodes import opcodes
 from hlo_lens.analysis.program.source_bytes import source_bytes
 from hlo_lens.analysis.program.summary import summary
-from hlo_lens.analysis.result import Column, Result, Row, Unit, format_cell, row_of
+from hlo_lens.analysis.result import Column, Result, Row, Unit, format_cell, rows_of
 from hlo_lens.analysis.sharding.forms import sharding_forms
 from tests.analysis.texts import LOOP, table_of
 
@@ -97,8 +97,8 @@ def test_ranking_counts_the_rows_that_it_leaves_out() -> None:
 def test_record_makes_the_row_of_its_columns() -> None:
     result = opcodes(table_of(LOOP))
     record = SimpleNamespace(**result.objects(1)[0])
-    assert row_of(record, result.COLUMNS) == next(result.rows())
-    assert row_of(record, result.COLUMNS[1:2]) == (next(result.rows())[1],)
+    assert list(rows_of([record], result.COLUMNS)) == [next(result.rows())]
+    assert list(rows_of([record], result.COLUMNS[1:3])) == [next(result.rows())[1:3]]
     assert result.place_of("result_bytes") == 2
 
 

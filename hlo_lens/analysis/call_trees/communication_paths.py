@@ -23,7 +23,7 @@ from hlo_lens.analysis.call_trees.communication_kind import (
     communication_kind,
 )
 from hlo_lens.analysis.call_trees.source_files import Places, path_text
-from hlo_lens.analysis.result import Column, Result, Unit, row_of
+from hlo_lens.analysis.result import Column, Result, Unit, rows_of
 from hlo_lens.model.call_tree import NO_PARENT
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class CommunicationPaths(Result):
 
     def rows(self) -> Iterator[Row]:
         """Return the groups."""
-        return (row_of(one, self.COLUMNS) for one in self.found)
+        return rows_of(self.found, self.COLUMNS)
 
     def totals(self) -> Mapping[str, int]:
         """Return the number of calls and of collectives."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from hlo_lens.analysis.call_trees.grouping import BYTE_MEASURES
 from hlo_lens.analysis.call_trees.source_files import Places, path_text
-from hlo_lens.analysis.result import Column, Result, Unit, row_of
+from hlo_lens.analysis.result import Column, Result, Unit, rows_of
 from hlo_lens.model.call_tree import NO_PARENT
 from hlo_lens.text.errors import UsageError
 
@@ -97,7 +97,7 @@ class CallTreeDiff(Result):
 
     def rows(self) -> Iterator[Row]:
         """Return the differences."""
-        return (row_of(change, self.COLUMNS) for change in self.changes)
+        return rows_of(self.changes, self.COLUMNS)
 
     def residual_rows(self) -> tuple[Row, ...]:
         """Return the difference of the amounts without a node."""

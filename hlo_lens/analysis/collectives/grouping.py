@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.result import Column, Result, Unit, row_of
+from hlo_lens.analysis.result import Column, Result, Unit, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -90,7 +90,7 @@ class CollectivesBy(Result):
 
     def rows(self) -> Iterator[Row]:
         """Return the groups."""
-        return (row_of(group, self.COLUMNS) for group in self.groups)
+        return rows_of(self.groups, self.COLUMNS)
 
     def totals(self) -> Mapping[str, int]:
         """Return the sums of the columns that are known in all groups."""

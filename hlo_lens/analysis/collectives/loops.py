@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.collectives.grouping import collectives_by
 from hlo_lens.analysis.program.call_counts import CallCounts
-from hlo_lens.analysis.result import Column, Result, Unit, row_of
+from hlo_lens.analysis.result import Column, Result, Unit, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,7 +123,7 @@ class Loops(Result):
 
     def rows(self) -> Iterator[Row]:
         """Return the levels."""
-        return (row_of(level, self.COLUMNS) for level in self.levels)
+        return rows_of(self.levels, self.COLUMNS)
 
 
 def loops(table: InstructionTable, found: Collectives, calls: CallCounts | None = None) -> Loops:

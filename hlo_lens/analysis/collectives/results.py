@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.collectives.data_movement import DataMovement
 from hlo_lens.analysis.collectives.operations import CUSTOM_CALL
 from hlo_lens.analysis.program.trip_counts import TripCounts
-from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.analysis.result import Column, Result, Row, Unit, rows_of
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
 
 if TYPE_CHECKING:
@@ -206,7 +205,7 @@ class Collectives(Result):
 
     def rows(self) -> Iterator[Row]:
         """Return the collectives in text order."""
-        return map(attrgetter(*(column.name for column in self.COLUMNS)), self.collectives)
+        return rows_of(self.collectives, self.COLUMNS)
 
     @property
     def row_count(self) -> int:

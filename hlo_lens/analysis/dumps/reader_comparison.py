@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.result import Column, Result, Unit, row_of
+from hlo_lens.analysis.result import Column, Result, Unit, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -78,9 +78,8 @@ class ReaderComparison(Result):
     texts: tuple[ReadText, ...]
 
     def rows(self) -> Iterator[Row]:
-        """Yield one row for each text, in the order of the files."""
-        for text in self.texts:
-            yield row_of(text, self.COLUMNS)
+        """Return one row for each text, in the order of the files."""
+        return rows_of(self.texts, self.COLUMNS)
 
     @property
     def counts(self) -> Mapping[str, int]:

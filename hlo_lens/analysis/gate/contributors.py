@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.comparison.peak_diff import shape_text
-from hlo_lens.analysis.result import Column, Result, Unit, row_of
+from hlo_lens.analysis.result import Column, Result, Unit, rows_of
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Contributors(Result):
 
     def rows(self) -> Iterator[Row]:
         """Yield the contributors."""
-        return (row_of(one, self.COLUMNS) for one in self.contributors)
+        return rows_of(self.contributors, self.COLUMNS)
 
 
 def contributors(metric: Metric, head: ModuleSnapshot, diff: ModuleDiff | None) -> Contributors:

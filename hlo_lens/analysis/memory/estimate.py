@@ -40,7 +40,7 @@ from hlo_lens.analysis.memory.layout import (
 )
 from hlo_lens.analysis.program.backend import backend_of_text
 from hlo_lens.analysis.program.undefined_names import undefined_names
-from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.analysis.result import Column, Result, Row, Unit, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -145,9 +145,8 @@ class MemoryEstimate(Result):
     notes: tuple[str, ...] = ()
 
     def rows(self) -> Iterator[Row]:
-        """Yield the values that live at the peak."""
-        for value in self.live:
-            yield tuple(getattr(value, column.name) for column in self.COLUMNS)
+        """Return the values that live at the peak."""
+        return rows_of(self.live, self.COLUMNS)
 
     @property
     def row_count(self) -> int:

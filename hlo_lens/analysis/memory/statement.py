@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, HOST_SPACE
 from hlo_lens.analysis.memory.peak import peak_memory
-from hlo_lens.analysis.result import Column, Result, Unit, row_of
+from hlo_lens.analysis.result import Column, Result, Unit, rows_of
 from hlo_lens.model.shapes.shape import Shape
 from hlo_lens.model.snapshot.facts import SpaceFacts
 from hlo_lens.text.errors import DumpSyntaxError
@@ -109,7 +109,7 @@ class MemoryStatement(Result):
 
     def rows(self) -> Iterator[Row]:
         """Return one row per memory space."""
-        return (row_of(space, self.COLUMNS) for space in self.spaces)
+        return rows_of(self.spaces, self.COLUMNS)
 
     def totals(self) -> Mapping[str, int]:
         """Return the sums over all spaces."""

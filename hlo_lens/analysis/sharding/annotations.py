@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.analysis.result import Column, Result, Row, Unit, rows_of
 from hlo_lens.analysis.sharding.sources import custom_call_target
 from hlo_lens.model.hlo.columns import END, OPERANDS_END, STRIDE
 from hlo_lens.model.shapes import shardy
@@ -87,9 +87,8 @@ class ShardingAnnotations(Result):
     annotations: tuple[Annotation, ...]
 
     def rows(self) -> Iterator[Row]:
-        """Yield annotations in text order."""
-        for annotation in self.annotations:
-            yield tuple(getattr(annotation, column.name) for column in self.COLUMNS)
+        """Return annotations in text order."""
+        return rows_of(self.annotations, self.COLUMNS)
 
     @property
     def row_count(self) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.facts import coverage_facts, module_facts
 from hlo_lens.analysis.program.entry_signature import EntrySignature
-from hlo_lens.analysis.result import Column, Unit, row_objects, row_of
+from hlo_lens.analysis.result import Column, Unit, row_objects, rows_of
 from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.collectives.objects import collectives_object
 from hlo_lens.report.memory.objects import memory_object
@@ -36,7 +36,7 @@ RANKING = 100
 def module_object(analysis: ModuleAnalysis) -> Mapping[str, object]:
     """Return the JSON object of a module: its facts, and the rows that they are sums of."""
     module, signature = analysis.module, analysis.signature
-    gaps = row_objects(GAP_COLUMNS, (row_of(gap, GAP_COLUMNS) for gap in module.gaps))
+    gaps = row_objects(GAP_COLUMNS, rows_of(module.gaps, GAP_COLUMNS))
     return {
         **_facts(analysis, name=analysis.summary.name or analysis.dump.name),
         "coverage": {**facts_object(coverage_facts(analysis.summary)), "rows": gaps},

@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program.entry_signature import EntrySignature
-from hlo_lens.analysis.result import row_of
+from hlo_lens.analysis.result import rows_of
 from hlo_lens.report.program.objects import GAP_COLUMNS
 from hlo_lens.report.render.table import Table
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from hlo_lens.analysis.program.entry_values import EntryValue
     from hlo_lens.analysis.program.largest_instructions import LargestInstructions
     from hlo_lens.analysis.program.opcodes import Opcodes
     from hlo_lens.analysis.program.source_bytes import SourceBytes
-    from hlo_lens.analysis.result import Row
     from hlo_lens.analysis.sharding.forms import ShardingForms
     from hlo_lens.text.errors import Gap
 
@@ -57,16 +56,12 @@ def values_table(name: str, title: str, values: Sequence[EntryValue]) -> Table:
         columns = [c for c in columns if c.name != "number"]
     shown = [c.name for c in columns if _is_worth_showing(c.name, values)]
 
-    def rows() -> Iterator[Row]:
-        for value in values:
-            yield tuple(getattr(value, column.name) for column in columns)
-
     unknown = sum(value.size_bytes is None for value in values)
     return Table(
         name=name,
         title=title,
         columns=tuple(columns),
-        read_rows=rows,
+        read_rows=lambda: rows_of(values, columns),
         row_count=len(values),
         totals={
             "size_bytes": sum(value.size_bytes or 0 for value in values),
@@ -112,7 +107,7 @@ def gaps_table(gaps: Sequence[Gap]) -> Table:
         name="gaps",
         title="Gaps: text that was not understood",
         columns=GAP_COLUMNS,
-        read_rows=lambda: (row_of(gap, GAP_COLUMNS) for gap in gaps),
+        read_rows=lambda: rows_of(gaps, GAP_COLUMNS),
         row_count=len(gaps),
         totals={"lines": sum(gap.lines for gap in gaps)},
     )
