@@ -29,7 +29,7 @@ def _differences(base: ModuleSnapshot, head: ModuleSnapshot) -> Iterator[str]:
     partitions = [_partitions(module) for module in (base, head)]
     has_text = base.collectives is not None and head.collectives is not None
     if has_text and not _may_be_equal(*partitions):
-        texts = ["1, as far as it tells" if n is None else str(n) for n in partitions]
+        texts = ["1 (none printed)" if n is None else str(n) for n in partitions]
         yield f"partitions {' -> '.join(texts)}"
     replicas = [facts.replica_count for facts in (mine, yours)]
     if None not in replicas and replicas[0] != replicas[1]:

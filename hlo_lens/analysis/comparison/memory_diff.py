@@ -18,15 +18,11 @@ if TYPE_CHECKING:
 
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
-_METRICS = tuple(
-    f.name for f in fields(MemoryFacts) if f.name.endswith("_bytes") and f.type == "int"
-)
+_OF_SPACES = tuple(field.name for field in fields(SpaceFacts) if field.name.endswith("_bytes"))
+_METRICS = tuple(field.name for field in fields(MemoryFacts) if field.name in _OF_SPACES)
 """Lines of the statement of one device."""
 
-_MORE_OF_SPACES = tuple(
-    f.name for f in fields(SpaceFacts) if f.name.endswith("_bytes") and f.name not in _METRICS
-)
-_SPACE_METRICS = (*_METRICS, *_MORE_OF_SPACES)
+_SPACE_METRICS = (*_METRICS, *(name for name in _OF_SPACES if name not in _METRICS))
 """Lines of the statement of one memory space."""
 
 PEAK = "peak.bytes"

@@ -114,7 +114,7 @@ UNDECIDED = [
     ),
     ("another backend", TEMP, GOOD, _facts(backend="gpu"), "backend gpu -> cpu"),
     ("other partitions", TEMP, GOOD, _facts(evident_partitions=4), "partitions 4 -> 8"),
-    ("one partition", TEMP, GOOD, _facts(evident_partitions=None), "as far as it tells -> 8"),
+    ("one partition", TEMP, GOOD, _facts(evident_partitions=None), "1 (none printed) -> 8"),
     (
         "an estimate before",
         TEMP,
