@@ -14,7 +14,7 @@ from hlo_lens.syntax.grammar.reader_choice import uses_grammar
 if TYPE_CHECKING:
     from hlo_lens.model.buffers.assignment import BufferAssignment
     from hlo_lens.model.buffers.values import BufferValues
-    from hlo_lens.syntax.buffers.assignment_parts import BufferParts
+    from hlo_lens.syntax.buffers.assignment_draft import BufferDraft
     from hlo_lens.syntax.grammar.reader_choice import ReaderName
     from hlo_lens.text.source import Source
 
@@ -82,7 +82,7 @@ def parse_buffer_values(
     )
 
 
-def _read(source: Source, reader: ReaderName) -> BufferParts:
+def _read(source: Source, reader: ReaderName) -> BufferDraft:
     if not uses_grammar(reader):
         return scan_buffers(source)
     from hlo_lens.syntax.buffers.grammar_reader import read_buffer_dump

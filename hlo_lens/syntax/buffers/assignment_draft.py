@@ -15,8 +15,8 @@ from hlo_lens.model.buffers.columns import (
     BufferColumns,
 )
 from hlo_lens.model.buffers.values import BufferValues
+from hlo_lens.syntax.buffers.line_parts import ListReader
 from hlo_lens.syntax.buffers.lines import LineScan, optional_token
-from hlo_lens.syntax.buffers.parts import ListReader
 
 if TYPE_CHECKING:
     from hlo_lens.syntax.buffers.assignment_grammar import ReadUsedValue
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hlo_lens.text.source import Source
 
 
-class BufferParts(LineScan):
+class BufferDraft(LineScan):
     """The assignments and lists of used values of a source, one of them being filled.
 
     Attributes:

@@ -18,15 +18,15 @@ from hlo_lens.model.buffers.columns import (
 )
 from hlo_lens.model.buffers.values import BufferValues
 from hlo_lens.syntax.buffers import patterns
+from hlo_lens.syntax.buffers.assignment_draft import BufferDraft
 from hlo_lens.syntax.buffers.assignment_grammar import (
     NAMES,
     UNKNOWN_SHAPE,
     Places,
     parser,
 )
-from hlo_lens.syntax.buffers.assignment_parts import BufferParts
+from hlo_lens.syntax.buffers.line_parts import ShapeCheck, read_items
 from hlo_lens.syntax.buffers.lines import Node, header_of_others
-from hlo_lens.syntax.buffers.parts import ShapeCheck, read_items
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Span
@@ -70,7 +70,7 @@ _BLOCK_END = re.compile(
 EXPECTED = "'BufferAssignment:', an allocation or a value"
 
 
-class BufferScan(BufferParts):
+class BufferScan(BufferDraft):
     """One pass over a source."""
 
     def __init__(self, source: Source) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 from lark import Lark, Token, Transformer, Tree
 
 from hlo_lens.syntax.buffers import assignment_grammar, live_range_grammar, patterns
-from hlo_lens.syntax.buffers.assignment_parts import BufferParts
+from hlo_lens.syntax.buffers.assignment_draft import BufferDraft
 from hlo_lens.syntax.buffers.lines import grammar_tree, optional_token
-from hlo_lens.syntax.buffers.live_range_parts import LiveRangeParts, spaced_number
+from hlo_lens.syntax.buffers.live_range_draft import LiveRangeDraft, spaced_number
 from hlo_lens.syntax.grammar.files import build_parser
 from hlo_lens.text.source import Source
 
@@ -21,7 +21,7 @@ NAMES = {**assignment_grammar.NAMES, **live_range_grammar.NAMES}
 """Names of the terminals for users."""
 
 
-def read_buffer_dump(source: Source) -> tuple[BufferParts, LiveRangeParts]:
+def read_buffer_dump(source: Source) -> tuple[BufferDraft, LiveRangeDraft]:
     """Return the allocations, the used values and the live range of a text, by the grammar alone.
 
     Raises:
@@ -56,90 +56,90 @@ class _Lines(Transformer[Token, Any]):
         self._places = assignment_grammar.Places(0)
         self.begin(Source(""))
 
-    def begin(self, source: Source) -> tuple[BufferParts, LiveRangeParts]:
+    def begin(self, source: Source) -> tuple[BufferDraft, LiveRangeDraft]:
         """Begin with a new text, and return the parts that will be filled."""
-        self.buffer_parts = BufferParts(source)
-        self.range_parts = LiveRangeParts(source)
-        return self.buffer_parts, self.range_parts
+        self.buffer_draft = BufferDraft(source)
+        self.range_draft = LiveRangeDraft(source)
+        return self.buffer_draft, self.range_draft
 
     def allocation_line(self, children: list[Any]) -> None:
         """Add an allocation."""
-        if not self.buffer_parts.assignments:
-            self.buffer_parts.begin_assignment(0, has_header=True)
+        if not self.buffer_draft.assignments:
+            self.buffer_draft.begin_assignment(0, has_header=True)
         read = self._places.allocation(Tree("allocation_line", children))
-        self.buffer_parts.add_allocation(read.cells, read.other)
+        self.buffer_draft.add_allocation(read.cells, read.other)
 
     def assigned_value(self, children: list[Any]) -> None:
         """Add a value to the last allocation."""
         cells = self._places.assigned_value(Tree("assigned_value", children))
-        self.buffer_parts.add_assigned(cells, 0, 0)
+        self.buffer_draft.add_assigned(cells, 0, 0)
 
     def reused_value(self, children: list[Any]) -> None:
         """Add a value of another memory space to the last allocation."""
         cells = self._places.reused_value(Tree("reused_value", children))
-        self.buffer_parts.add_reused(cells, 0, 0)
+        self.buffer_draft.add_reused(cells, 0, 0)
 
     def buffer_assignment(self, _: list[Any]) -> None:
         """Add an assignment without allocations where none was begun."""
-        if not self.buffer_parts.assignments:
-            self.buffer_parts.begin_assignment(0, has_header=True)
+        if not self.buffer_draft.assignments:
+            self.buffer_draft.begin_assignment(0, has_header=True)
 
     def total(self, children: list[Any]) -> None:
         """Begin the used values with their total."""
-        self.buffer_parts.add_total_tree(Tree("total", children), 0)
+        self.buffer_draft.add_total_tree(Tree("total", children), 0)
 
     def used_value(self, children: list[Any]) -> None:
         """Add a used value."""
-        self.buffer_parts.add_used(self._places.used_value(Tree("used_value", children)))
+        self.buffer_draft.add_used(self._places.used_value(Tree("used_value", children)))
 
     def buffer_values(self, _: list[Any]) -> None:
         """Add a list without used values where none was begun."""
-        if not self.buffer_parts.values:
-            self.buffer_parts.begin_values(0)
-        self.buffer_parts.has_header = True
+        if not self.buffer_draft.values:
+            self.buffer_draft.begin_values(0)
+        self.buffer_draft.has_header = True
 
     def scheduled(self, children: list[Any]) -> None:
         """Add an instruction of the schedule."""
-        self.range_parts.open(0)
-        self.range_parts.add_scheduled(Tree("scheduled", children), 0)
+        self.range_draft.open(0)
+        self.range_draft.add_scheduled(Tree("scheduled", children), 0)
 
     def buffer_live_range(self, children: list[Any]) -> None:
         """Add the live range of a value."""
-        self.range_parts.open(0)
-        self.range_parts.add_range(Tree("buffer_live_range", children), 0)
+        self.range_draft.open(0)
+        self.range_draft.add_range(Tree("buffer_live_range", children), 0)
 
     def peak_value(self, children: list[Any]) -> None:
         """Add a value alive at the peak."""
-        self.range_parts.add_peak(Tree("peak_value", children), 0)
+        self.range_draft.add_peak(Tree("peak_value", children), 0)
 
     def peak(self, children: list[Any]) -> None:
         """Set the moment of the peak."""
         time = optional_token(Tree("peak", children), "TIME")
-        self.range_parts.open(0).peak_moment = int(time or 0)
+        self.range_draft.open(0).peak_moment = int(time or 0)
 
     def undetermined(self, _: list[Any]) -> None:
         """Note that XLA could not determine the peak."""
-        self.range_parts.open(0).is_peak_undetermined = True
+        self.range_draft.open(0).is_peak_undetermined = True
 
     def stack_node(self, children: list[Token]) -> None:
         """Add a line of the tree of values alive at the peak."""
-        text = self.range_parts.text
+        text = self.range_draft.text
         start = text.index("\n", children[0].start_pos) + 1
         match = patterns.STACK_NODE.match(text, start)
         if match is not None:
-            self.range_parts.add_node(match)
+            self.range_draft.add_node(match)
 
     def stack_trace(self, children: list[Any]) -> None:
         """Set the total of that tree."""
         total = optional_token(Tree("stack_trace", children), "SPACED")
-        self.range_parts.open(0).stack_trace_bytes = spaced_number(total)
+        self.range_draft.open(0).stack_trace_bytes = spaced_number(total)
 
     def live_range(self, children: list[Any]) -> None:
         """Set the length of the schedule, or note that there is no live range."""
         tree: Tree[Token] = Tree("live_range", children)
-        current = self.range_parts.open(0)
+        current = self.range_draft.open(0)
         if optional_token(tree, "NOT_AVAILABLE") is not None:
             current.is_available = False
             return
         current.schedule_end_time = int(optional_token(tree, "TIME") or 0)
-        self.range_parts.sections.add("ranges")
+        self.range_draft.sections.add("ranges")

@@ -14,7 +14,7 @@ from hlo_lens.syntax.grammar.reader_choice import uses_grammar
 
 if TYPE_CHECKING:
     from hlo_lens.model.buffers.live_range import HloLiveRange
-    from hlo_lens.syntax.buffers.live_range_parts import LiveRangeParts
+    from hlo_lens.syntax.buffers.live_range_draft import LiveRangeDraft
     from hlo_lens.syntax.grammar.reader_choice import ReaderName
     from hlo_lens.text.source import Source
 
@@ -41,7 +41,7 @@ def parse_live_range(
         DumpSyntaxError: If it has no live range, or, if strict, at the first gap.
     """
     source = source_of(text, path)
-    scan: LiveRangeParts
+    scan: LiveRangeDraft
     if uses_grammar(reader):
         from hlo_lens.syntax.buffers.grammar_reader import read_buffer_dump
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hlo_lens.text.source import Source
 
 
-class LiveRangeParts(LineScan):
+class LiveRangeDraft(LineScan):
     """The live ranges of a source, one of them being filled.
 
     Attributes:

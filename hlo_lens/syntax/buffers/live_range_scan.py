@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from hlo_lens.model.buffers.live_range import UNKNOWN
 from hlo_lens.syntax.buffers import patterns
 from hlo_lens.syntax.buffers.lines import header_of_others
+from hlo_lens.syntax.buffers.live_range_draft import LiveRangeDraft, spaced_number
 from hlo_lens.syntax.buffers.live_range_grammar import NAMES, parser
-from hlo_lens.syntax.buffers.live_range_parts import LiveRangeParts, spaced_number
 from hlo_lens.text.dump_kinds import DumpKind
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _LIKE = re.compile(
 _EXPECTED = "a line of an HloLiveRange"
 
 
-class LiveRangeScan(LiveRangeParts):
+class LiveRangeScan(LiveRangeDraft):
     """One pass over a source."""
 
     def run(self) -> None:

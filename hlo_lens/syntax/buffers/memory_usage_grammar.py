@@ -18,7 +18,7 @@ from hlo_lens.model.buffers.memory_usage_report import (
 from hlo_lens.syntax.buffers.assignment_grammar import NAMES as BUFFER_NAMES
 from hlo_lens.syntax.buffers.assignment_grammar import Places
 from hlo_lens.syntax.buffers.lines import Node, find_all, grammar_tree
-from hlo_lens.syntax.buffers.memory_usage_parts import (
+from hlo_lens.syntax.buffers.memory_usage_draft import (
     ReportDraft,
     SpaceDraft,
     TableDraft,

@@ -17,7 +17,14 @@ from hlo_lens.model.buffers.memory_usage_report import (
     ReportRow,
 )
 from hlo_lens.syntax.buffers import patterns
+from hlo_lens.syntax.buffers.line_parts import ShapeCheck, read_items
 from hlo_lens.syntax.buffers.lines import LineScan, header_of_others
+from hlo_lens.syntax.buffers.memory_usage_draft import (
+    ReportDraft,
+    SpaceDraft,
+    TableDraft,
+    report_allocation,
+)
 from hlo_lens.syntax.buffers.memory_usage_grammar import (
     NAMES,
     allocation_row_of,
@@ -25,13 +32,6 @@ from hlo_lens.syntax.buffers.memory_usage_grammar import (
     percent_of,
     row_of,
 )
-from hlo_lens.syntax.buffers.memory_usage_parts import (
-    ReportDraft,
-    SpaceDraft,
-    TableDraft,
-    report_allocation,
-)
-from hlo_lens.syntax.buffers.parts import ShapeCheck, read_items
 from hlo_lens.syntax.hlo.patterns import LINE
 from hlo_lens.text.dump_kinds import DumpKind
 
