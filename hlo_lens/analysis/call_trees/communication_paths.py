@@ -173,35 +173,44 @@ def communication_paths(
     groups: dict[tuple[int, ...], list[int]] = {}
     for node in outermost:
         groups.setdefault((tree.frame_ids[node], *above.key(node)), []).append(node)
-    found = []
-    for (frame, *who), nodes in groups.items():
-        caller, model = (None if f < 0 else tree.frames[f] for f in who)
-        below = [_collectives_below(tree, node, kinds) for node in nodes]
-        every: Counter[str] = Counter()
-        for one in below:
-            every.update(one)
-        rules = {tree.frame(o).function for node in nodes if (o := above.operator(node)) >= 0}
-        names = sorted(every.items(), key=lambda item: (-item[1], item[0]))
-        found.append(
-            Communication(
-                calls=sum(tree.own[node] for node in nodes),
-                idle=sum(tree.own[n] for n, one in zip(nodes, below, strict=True) if not one),
-                function=tree.frames[frame].function,
-                kind=kinds[frame] or FOUND,
-                operator=", ".join(sorted(rules)) or None,
-                caller=_short(caller),
-                model=_short(model),
-                function_place=places.place(tree.frames[frame]),
-                caller_place=None if caller is None else places.place(caller),
-                model_place=None if model is None else places.place(model),
-                collectives=every.total(),
-                leads_to=", ".join(f"{name} x{count}" for name, count in names),
-                path=path_text(tree, nodes[0], above.model[nodes[0]]),
-                line=tree.lines[nodes[0]] if tree.lines else None,
-            )
-        )
+    found = [_communication(tree, kinds, places, above, nodes) for nodes in groups.values()]
     found.sort(key=lambda one: (-one.collectives, -one.calls, one.function, one.line or 0))
     return CommunicationPaths(found=tuple(found), functions=functions)
+
+
+def _communication(
+    tree: CallTree,
+    kinds: Sequence[str | None],
+    places: Places,
+    above: _Above,
+    nodes: Sequence[int],
+) -> Communication:
+    """Return the calls of one function by one caller from one model line."""
+    first = nodes[0]
+    frame = tree.frame(first)
+    caller, model = (None if f < 0 else tree.frames[f] for f in above.key(first))
+    below = [_collectives_below(tree, node, kinds) for node in nodes]
+    every: Counter[str] = Counter()
+    for one in below:
+        every.update(one)
+    rules = {tree.frame(o).function for node in nodes if (o := above.operator(node)) >= 0}
+    names = sorted(every.items(), key=lambda item: (-item[1], item[0]))
+    return Communication(
+        calls=sum(tree.own[node] for node in nodes),
+        idle=sum(tree.own[n] for n, one in zip(nodes, below, strict=True) if not one),
+        function=frame.function,
+        kind=kinds[tree.frame_ids[first]] or FOUND,
+        operator=", ".join(sorted(rules)) or None,
+        caller=_short(caller),
+        model=_short(model),
+        function_place=places.place(frame),
+        caller_place=None if caller is None else places.place(caller),
+        model_place=None if model is None else places.place(model),
+        collectives=every.total(),
+        leads_to=", ".join(f"{name} x{count}" for name, count in names),
+        path=path_text(tree, first, above.model[first]),
+        line=tree.lines[first] if tree.lines else None,
+    )
 
 
 def _short(frame: CallFrame | None) -> str | None:

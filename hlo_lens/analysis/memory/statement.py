@@ -133,8 +133,13 @@ def memory_statement(
     """
     spaces = tuple(_space(layout, color, backend) for color in layout.colors)
     device = [space for space in spaces if space.color != HOST_SPACE]
-    host = next((space for space in spaces if space.color == HOST_SPACE), None)
-    temp = sum(space.temp_bytes for space in device)
+    empty = SpaceFacts(color=HOST_SPACE, name="host")
+    host = next((space for space in spaces if space.color == HOST_SPACE), empty)
+
+    def total(figure: str) -> int:
+        return sum(getattr(space, figure) for space in device)
+
+    temp = total("temp_bytes")
     temp_range = (temp, temp)
     notes: list[str] = list(layout.notes)
     if backend == "tpu":
@@ -144,16 +149,14 @@ def memory_statement(
     return MemoryStatement(
         source=layout.source,
         spaces=spaces,
-        argument_bytes=sum(space.argument_bytes for space in device),
-        output_bytes=sum(space.output_bytes for space in device),
-        alias_bytes=sum(space.alias_bytes for space in device),
+        argument_bytes=total("argument_bytes"),
+        output_bytes=total("output_bytes"),
+        alias_bytes=total("alias_bytes"),
         temp_bytes=temp,
         temp_range=temp_range,
-        constant_bytes=sum(space.constant_bytes for space in device),
-        thread_local_bytes=sum(space.thread_local_bytes for space in device),
-        host_bytes=(0, 0, 0, 0)
-        if host is None
-        else (host.argument_bytes, host.output_bytes, host.alias_bytes, host.temp_bytes),
+        constant_bytes=total("constant_bytes"),
+        thread_local_bytes=total("thread_local_bytes"),
+        host_bytes=(host.argument_bytes, host.output_bytes, host.alias_bytes, host.temp_bytes),
         total_bytes=sum(space.total_bytes for space in spaces),
         notes=tuple(notes),
     )

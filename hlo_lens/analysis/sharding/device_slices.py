@@ -119,12 +119,7 @@ def device_slices(
         DumpMismatchError: If the sharding is for another number of dimensions.
         UsageError: If there is nothing to divide: a tuple, a token, a dimension of unknown size.
     """
-    if sharding.kind is ShardingKind.TUPLE or shape.is_tuple:
-        message = "a tuple has no slices; take one of its elements"
-        raise UsageError(message)
-    if None in shape.dimensions or shape.is_token or shape.is_opaque:
-        message = f"{shape} has no sizes to divide"
-        raise UsageError(message)
+    _check(sharding, shape)
     shard_shape = sharding.shard_shape(shape)
     sizes = tuple(size or 0 for size in shape.dimensions)
     is_tiled = sharding.kind is ShardingKind.TILED
@@ -149,6 +144,16 @@ def device_slices(
         replication_factor=sharding.replication_factor(len(named) or None),
         slices=tuple(found),
     )
+
+
+def _check(sharding: HloSharding, shape: Shape) -> None:
+    """Raise UsageError if there is nothing to divide."""
+    if sharding.kind is ShardingKind.TUPLE or shape.is_tuple:
+        message = "a tuple has no slices; take one of its elements"
+        raise UsageError(message)
+    if None in shape.dimensions or shape.is_token or shape.is_opaque:
+        message = f"{shape} has no sizes to divide"
+        raise UsageError(message)
 
 
 def _bounds(sizes: Sequence[int], counts: Sequence[int], tile: Sequence[int]) -> Bounds:

@@ -11,6 +11,8 @@ from hlo_lens.text.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from matplotlib.figure import Figure
+
     from hlo_lens.analysis.memory.results import MemoryResults
 
 FORMATS = (".svg", ".png", ".pdf")
@@ -47,6 +49,16 @@ def plot_timelines(
         message = "no live ranges are known, so there is no timeline to draw"
         raise UsageError(message)
     figure = Figure(figsize=(9, 2.6 * len(found)), layout="constrained")
+    _draw(figure, found)
+    try:
+        figure.savefig(path)
+    except OSError as error:
+        message = f"{path}: cannot be written: {error.strerror or error}"
+        raise UsageError(message) from error
+
+
+def _draw(figure: Figure, found: Sequence[tuple[str, str, Sequence[int]]]) -> None:
+    """Draw a panel for each name, memory space and series of bytes."""
     for panel, (name, space, series) in enumerate(found):
         axes = figure.add_subplot(len(found), 1, panel + 1)
         axes.fill_between(range(len(series)), [size / _MEBI for size in series], step="post")
@@ -57,8 +69,3 @@ def plot_timelines(
         axes.set_ylabel("occupied MiB")
         axes.set_xlim(0, max(1, len(series) - 1))
         axes.set_ylim(bottom=0)
-    try:
-        figure.savefig(path)
-    except OSError as error:
-        message = f"{path}: cannot be written: {error.strerror or error}"
-        raise UsageError(message) from error
