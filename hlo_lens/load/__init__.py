@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 from hlo_lens.load.file_readers import Opened, modules_of
-from hlo_lens.load.sibling_files import SiblingFiles
 from hlo_lens.load.stored import STDIN, DiskFile, MemoryFile, read_source
 from hlo_lens.model.dump import Dump, ModuleDump
 from hlo_lens.text.content_kind import archive_form
@@ -71,9 +70,9 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
         left = LeftAsides()
         return _folder_dump(name, archive_files(archive, form, left), left, strict=strict)
     opened.pieces = chain((head,), opened.pieces)
-    from hlo_lens.load.folder import stages_beside
+    from hlo_lens.load.folder import siblings_of
 
-    siblings = SiblingFiles(file, stages_beside)
+    siblings = siblings_of(file)
     modules = modules_of(file, opened=opened, progress=progress, siblings=siblings)
     dump = Dump(path=name, modules=tuple(modules))
     if strict and dump.gaps:

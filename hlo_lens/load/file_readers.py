@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.embedded_dumps import (
@@ -16,7 +16,6 @@ from hlo_lens.load.embedded_dumps import (
 )
 from hlo_lens.load.lazy_texts import buffer_texts, lazy_log, lazy_module, lazy_trees
 from hlo_lens.load.protos import proto_module
-from hlo_lens.load.sibling_files import SiblingFiles
 from hlo_lens.load.stored import chunks, name_of, source_of
 from hlo_lens.model.dump import ModuleDump, given
 from hlo_lens.text import log_words
@@ -28,13 +27,29 @@ from hlo_lens.text.log_words import has_log_words
 from hlo_lens.text.source import cut_log_prefixes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from hlo_lens.load.embedded_dumps import Part
     from hlo_lens.load.stored import StoredFile
+    from hlo_lens.model.dump import Lazy, Stage
     from hlo_lens.text.source import Source
 
     Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiblingFiles:
+    """Other files of the module of a file.
+
+    Attributes:
+        parts: Files of the same stage by part, empty for the HLO text.
+        before: HLO text from before optimizations; None for a file of that stage.
+        stages: All stages of the module; None for a file of no stage.
+    """
+
+    parts: Mapping[str, StoredFile] = field(default_factory=dict)
+    before: StoredFile | None = None
+    stages: Lazy[tuple[Stage, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +60,7 @@ class Content:
         file: The file.
         kind: Kind of its content.
         source: Its text.
-        beside: Finds the other texts of its module.
+        siblings: Other files of its module.
         progress: Called with characters done and characters in all.
         parts: Buffer-side texts in it, next to other text.
     """
@@ -53,7 +68,7 @@ class Content:
     file: StoredFile
     kind: DumpKind
     source: Source
-    beside: SiblingFiles
+    siblings: SiblingFiles
     progress: Progress | None = None
     parts: tuple[Part, ...] = ()
 
@@ -84,8 +99,8 @@ def modules_of(
         file: The file.
         opened: The same file, if its first piece has been read already.
         progress: Called with characters done and characters in all.
-        siblings: Finds the other texts of the same module; None for a file that is read alone, as
-            a text of one kind.
+        siblings: Other files of the same module; None for a file that is read alone, as a text of
+            one kind.
 
     Raises:
         UnreadableError: If it cannot be read.
@@ -95,12 +110,12 @@ def modules_of(
     head = next(opened.pieces, b"")
     pieces = itertools.chain((head,), opened.pieces)
     if proto_message(head[:PROTO_HEAD]) is not None:  # bytes, which are not decoded as text
-        beside = siblings or SiblingFiles()
+        others = siblings or SiblingFiles()
         yield proto_module(
             file,
             b"".join(pieces),
-            before=lazy_module(beside.before(), modules_of),
-            stages=beside.stages(),
+            before=lazy_module(others.before, modules_of),
+            stages=others.stages,
             progress=progress,
         )
         return
@@ -110,8 +125,8 @@ def modules_of(
         source, kind = bare, sniff(bare.text)  # a log whose first lines have no prefix
     if not ROW_OF[kind].parser:
         raise DumpSyntaxError(ROW_OF[kind].refusal, path=source.path)
-    beside = siblings or SiblingFiles()
-    content = Content(file=file, kind=kind, source=source, beside=beside, progress=progress)
+    others = siblings or SiblingFiles()
+    content = Content(file=file, kind=kind, source=source, siblings=others, progress=progress)
     content = content if siblings is None else _unmixed(content)
     read = _hlo_modules if content.kind is DumpKind.HLO else _without_hlo
     yield from read(content)
@@ -142,9 +157,8 @@ def _hlo_modules(content: Content) -> Iterator[ModuleDump]:
     modules = parse_hlo_modules(_hlo_source(content), progress=report)
     lines = [module.columns.source.line_column(module.start)[0] for module in modules]
     inside = files_of_parts(source, content.parts, lines)
-    beside = content.beside if len(modules) == 1 else SiblingFiles()
-    parts = {k: file for k, file in beside.same_stage().items() if k not in ("", PROTO)}
-    before = beside.before()
+    others = content.siblings if len(modules) == 1 else SiblingFiles()
+    parts = {k: file for k, file in others.parts.items() if k not in ("", PROTO)}
     for module, texts in zip(modules, inside, strict=True):
         yield ModuleDump(
             name=module.name or name.module,
@@ -153,10 +167,10 @@ def _hlo_modules(content: Content) -> Iterator[ModuleDump]:
             files=(source.path, *(file.path for file in parts.values())),
             parts={part: file.path for part, file in parts.items()},
             module_text=given(module),
-            before_text=lazy_module(before, modules_of),
+            before_text=lazy_module(others.before, modules_of),
             buffers=buffer_texts({**parts, **texts}),
             number=name.number,
-            stage_list=beside.stages(),
+            stage_list=others.stages,
         )
     yield from _around(content, around_modules(modules))
 
@@ -179,7 +193,7 @@ def _buffer_modules(content: Content) -> Iterator[ModuleDump]:
             )
         return
     name = split_file_name(name_of(content.file))
-    parts = {**content.beside.same_stage(), BUFFER_PARTS[content.kind]: content.file}
+    parts = {**content.siblings.parts, BUFFER_PARTS[content.kind]: content.file}
     proto = parts.pop(PROTO, None)
     hlo = parts.pop("", proto)
     yield ModuleDump(
@@ -189,10 +203,10 @@ def _buffer_modules(content: Content) -> Iterator[ModuleDump]:
         files=(*((hlo.path,) if hlo else ()), *(file.path for file in parts.values())),
         parts={part: file.path for part, file in parts.items()},
         module_text=lazy_module(hlo, modules_of),
-        before_text=lazy_module(content.beside.before(), modules_of),
+        before_text=lazy_module(content.siblings.before, modules_of),
         buffers=buffer_texts(parts, content.source),
         number=name.number,
-        stage_list=content.beside.stages(),
+        stage_list=content.siblings.stages,
     )
 
 

@@ -18,10 +18,10 @@ from glob import escape
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.file_readers import modules_of
+from hlo_lens.load.file_readers import SiblingFiles, modules_of
 from hlo_lens.load.lazy_texts import buffer_texts, lazy_module, proto_texts
 from hlo_lens.load.nested_archives import with_archives_open
-from hlo_lens.load.stored import DiskFile, head_kind, head_of, name_of, read_source
+from hlo_lens.load.stored import STDIN, DiskFile, head_kind, head_of, name_of, read_source
 from hlo_lens.load.unread_files import LeftAsides
 from hlo_lens.model.dump import CUT_OUT, REPEATED, UNREADABLE, Lazy, ModuleDump, Stage
 from hlo_lens.text.dump_files import (
@@ -285,16 +285,24 @@ def _stages(group: ModuleFiles) -> tuple[Stage, ...]:
     )
 
 
-def stages_beside(path: str) -> tuple[Stage, ...]:
-    """Return the stages of a file's module, found among the files next to it on disk."""
-    own = Path(path)
-    key = split_file_name(own.name).key
-    files = [DiskFile(str(file)) for file in sorted(own.parent.glob(f"*{escape(key)}.*"))]
-    for group in sort_files((file for file in files if Path(file.path).is_file()), LeftAsides()):
-        paths = {file.path for parts in group.stages.values() for file in parts.values()}
-        if path in paths:
-            return module_at(group, None).stages
-    return ()
+def siblings_of(file: DiskFile) -> SiblingFiles:
+    """Return the other files of a file's module, found next to it on disk."""
+    own, name = Path(file.path), split_file_name(name_of(file))
+    if file.path == STDIN or name.stage is None or not own.is_file():
+        return SiblingFiles()
+    pattern = f"{'*.' * (name.stamp_us is not None)}{escape(name.key)}.*"
+    files = sorted(path for path in own.parent.glob(pattern) if path.is_file())
+    if name.stamp_us is None:  # of equal texts, the first one counts
+        files.insert(0, own)
+    for group in sort_files((DiskFile(str(path)) for path in files), LeftAsides()):
+        same = group.stages.get(name.stage, {})
+        if any(other.path == file.path for other in same.values()):
+            return SiblingFiles(
+                parts={part: other for part, other in same.items() if other.path != file.path},
+                before=None if name.stage == BEFORE else _hlo(group.stages.get(BEFORE, {})),
+                stages=Lazy(partial(_stages, group)),
+            )
+    return SiblingFiles()
 
 
 def _paths(parts: Mapping[str, StoredFile]) -> tuple[str, ...]:
