@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import json
 from collections.abc import Iterator, Mapping
-from itertools import chain
+from itertools import chain, pairwise
 
 import pytest
 
@@ -58,11 +59,16 @@ SUMMED = {
 """Tables that join JSON rows, and their columns about how they are joined."""
 
 
+@functools.cache
+def _csv_rows(command: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(output_of(f"{command} -f csv".split()))))
+
+
 def _tables(command: str) -> dict[str, list[dict[str, str]]]:
     """Return the rows of each table in the CSV output of a command."""
     found: dict[str, list[dict[str, str]]] = {}
     header: list[str] = []
-    for row in csv.reader(io.StringIO(output_of(f"{command} -f csv".split()))):
+    for row in _csv_rows(command):
         if row[:2] == ["module", "table"]:
             header = row
         elif row:
@@ -97,3 +103,23 @@ def test_csv_headers_are_keys_of_json_rows(command: str) -> None:
         else:
             header = set(rows[0]) - SUMMED.get(name, set())
             assert any(header <= keys for keys in sets), (name, header)
+
+
+TEXT_ONLY = {"bar", "change"}
+"""Columns that CSV leaves out where they are texts made of others."""
+
+
+def _headings(command: str) -> list[set[str]]:
+    """Return the column headings of each table in the Markdown output of a command."""
+    lines = output_of(f"{command} -f md".split()).splitlines()
+    heads = [line for line, rule in pairwise(lines) if rule.startswith(("| --", "| :--"))]
+    return [{cell.strip() for cell in line.strip("|").split("|")} for line in heads]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_text_headings_are_csv_headers(command: str) -> None:
+    headers = [set(row[2:]) for row in _csv_rows(command) if row[:2] == ["module", "table"]]
+    for names in _headings(command):
+        is_pivot = {"quantity", "definition"} <= names
+        known = any(names <= header or names - TEXT_ONLY <= header for header in headers)
+        assert is_pivot or known, names
