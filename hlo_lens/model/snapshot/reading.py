@@ -6,8 +6,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import lru_cache
-from types import UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NamedTuple,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from hlo_lens.model.snapshot import facts, rows
 from hlo_lens.model.snapshot.facts import ModuleFacts, ShardingFacts
@@ -30,7 +39,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 _PLACE = re.compile(r"^modules\[\d+\]\.(?:report\.)?|\[\d+\]")
-"""What differs between the place in a file and the path of a figure."""
+"""Parts of a place in a file that the path of a figure does not have."""
 
 _MOST_EQUAL = 1 << 20
 """Equal rows beyond this number are damage."""
@@ -68,17 +77,33 @@ def read_snapshot(data: object, path: str) -> Snapshot:
     return Snapshot(path=path, modules=modules)
 
 
+class _Field(NamedTuple):
+    """Type of a field, the types of JSON that it takes unchanged, whether it has a default."""
+
+    hint: Any
+    scalars: frozenset[type]
+    has_default: bool
+
+
 @lru_cache(maxsize=32)
-def _fields(kind: Any) -> Mapping[str, tuple[Any, bool]]:
-    """Return type of each field of a dataclass, and whether it has a default."""
+def _fields(kind: Any) -> Mapping[str, _Field]:
+    """Return the fields of a dataclass by name."""
     hints = get_type_hints(kind, {**vars(facts), **vars(rows), "Mapping": Mapping})
     return {
-        field.name: (
-            hints[field.name],
-            field.default is not MISSING or field.default_factory is not MISSING,
+        field.name: _Field(
+            hint=hints[field.name],
+            scalars=_scalars(hints[field.name]),
+            has_default=field.default is not MISSING or field.default_factory is not MISSING,
         )
         for field in fields(kind)
     }
+
+
+def _scalars(hint: Any) -> frozenset[type]:
+    """Return the types of JSON numbers and texts that a type takes."""
+    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    found = {part for part in parts if part in (str, int, float, bool, NoneType)}
+    return frozenset(found | ({int} if float in found else set()))
 
 
 class _Reader:
@@ -125,7 +150,7 @@ class _Reader:
         )
 
     def _facts(self, data: Mapping[str, object], where: str) -> ModuleFacts:
-        """Return the figures, with the collectives and entry values of their tables."""
+        """Return the figures, with collectives and entry values from their tables."""
         found = self._object(ModuleFacts, data.get("report"), f"{where}.report")
         rows = self._rows(CollectiveFact, data.get("collectives"), f"{where}.collectives")
         entries = self._entries(data, where)
@@ -138,13 +163,16 @@ class _Reader:
     # ---- typed values ----------------------------------------------------------------------
 
     def _object(self, kind: type[R], data: object, where: str) -> R:
-        """Return a dataclass of an object's values; absent ones have defaults, and are noted."""
+        """Return an object as a dataclass; absent values get defaults and are outdated."""
         if not isinstance(data, dict):
             raise self._fail(where, "is no object")
         values: dict[str, object] = {}
-        for name, (hint, has_default) in _fields(kind).items():  # type: ignore[arg-type] # hashable
-            if name in data or not has_default:
-                values[name] = self._value(hint, data.get(name), f"{where}.{name}")
+        for name, field in _fields(kind).items():  # type: ignore[arg-type] # hashable
+            if name in data or not field.has_default:
+                value = data.get(name)
+                if type(value) not in field.scalars:
+                    value = self._value(field.hint, value, f"{where}.{name}")
+                values[name] = value
             elif name not in APART:
                 self._outdated.append(_PLACE.sub("", f"{where}.{name}"))
         return kind(**values)
@@ -162,10 +190,7 @@ class _Reader:
                 return tuple(self._value(parts[0], one, f"{where}[{k}]") for k, one in items)
         elif origin is Mapping and isinstance(value, dict):
             return {k: self._value(parts[1], one, f"{where}.{k}") for k, one in value.items()}
-        elif isinstance(value, bool):
-            if hint is bool:
-                return value
-        elif origin is None and isinstance(value, (int, float) if hint is float else hint):
+        elif type(value) in _scalars(hint):
             return value
         raise self._fail(where, f"is {value!r}")
 
@@ -210,7 +235,9 @@ class _Reader:
             raise self._fail(f"{where}.{missing[0]}", "is missing")
         if all(table is None for table in tables.values()):
             return None
-        texts = self._value(list, data.get("shardings"), f"{where}.shardings")
+        texts: tuple[str, ...] = self._value(
+            tuple[str, ...], data.get("shardings"), f"{where}.shardings"
+        )
         layouts = [*self._cells(tables["layouts"], f"{where}.layouts")]
         for place, layout in enumerate(layouts):
             at = f"{where}.layouts.rows[{place}].sharding"
