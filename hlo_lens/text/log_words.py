@@ -41,7 +41,7 @@ _SHARDING_CALLS = (
     "PositionalSharding(",
 )
 SHARDINGS = (*_SHARDING_CALLS, "Mesh(", "OrderedDict(")
-SHARDINGS_BESIDE = (" => ", "{devices=[", "P(", "@")
+SHARDINGS_NEARBY = (" => ", "{devices=[", "P(", "@")
 """Words of lines with shardings that other lines have too; they count only near those above."""
 
 BOXES = ("┌──", "+---")

@@ -63,7 +63,7 @@ class AcrossProcesses(Result):
     Attributes:
         programs: Programs with their verdicts.
         processes: All processes.
-        are_told: Whether the folders have names of processes.
+        are_processes: Whether the folders have names of processes.
     """
 
     KIND: ClassVar[str] = "across-processes"
@@ -76,7 +76,7 @@ class AcrossProcesses(Result):
     )
     programs: tuple[SharedProgram, ...]
     processes: tuple[str, ...]
-    are_told: bool = True
+    are_processes: bool = True
 
     def rows(self) -> Iterator[Row]:
         """Yield one row per compile."""
@@ -94,7 +94,7 @@ _ORDER = (DIFFERENT, UNKNOWN, MISSING, SAME_BUT_NAMES, SAME)
 def across_processes(modules: Sequence[ListingFacts]) -> AcrossProcesses:
     """Return the comparison of the programs of several processes; facts must have fingerprints."""
     processes = processes_of(modules)
-    own: dict[str, list[_Together]] = {}
+    own: dict[str, list[_Compiles]] = {}
     seen: Counter[tuple[str, str]] = Counter()
     for place, module in enumerate(modules):
         if module.number is None:
@@ -102,7 +102,7 @@ def across_processes(modules: Sequence[ListingFacts]) -> AcrossProcesses:
         process = process_of(module)
         order = seen[process, module.name]
         seen[process, module.name] += 1
-        own.setdefault(module.name, []).append(_Together(order, module, {process: place}))
+        own.setdefault(module.name, []).append(_Compiles(order, module, {process: place}))
     programs = [
         _program(name, count, one.places, modules, processes)
         for name, alone in own.items()
@@ -110,12 +110,14 @@ def across_processes(modules: Sequence[ListingFacts]) -> AcrossProcesses:
     ]
     programs.sort(key=lambda p: (_ORDER.index(p.verdict), p.name, p.compile))
     return AcrossProcesses(
-        programs=tuple(programs), processes=processes, are_told=_are_processes(modules, processes)
+        programs=tuple(programs),
+        processes=processes,
+        are_processes=_are_processes(modules, processes),
     )
 
 
 @dataclass(slots=True)
-class _Together:
+class _Compiles:
     """Compiles of several processes that are the same program.
 
     Attributes:
@@ -146,10 +148,10 @@ _LIKENESS: tuple[Callable[[ListingFacts], Hashable], ...] = (
 """Keys by which compiles of one name are the same program, strongest first; None matches none."""
 
 
-def _joined(alone: list[_Together]) -> list[_Together]:
+def _joined(alone: list[_Compiles]) -> list[_Compiles]:
     """Return the compiles of one name; those of different processes are joined into one."""
     for likeness in _LIKENESS:
-        found: dict[Hashable, _Together] = {}
+        found: dict[Hashable, _Compiles] = {}
         used: Counter[Hashable] = Counter()
         for one in sorted(alone, key=lambda one: one.order):
             what = likeness(one.module)

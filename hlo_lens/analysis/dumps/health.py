@@ -125,7 +125,11 @@ def dump_health(dump: Dump) -> DumpHealth:
     """Return the kinds of text in a dump, and findings on what it lacks."""
     modules = [module for module in dump.modules if module.number is not None]
     kinds = tuple(_kinds(modules))
-    findings = [*_module_findings(modules), *_folder_findings(modules), *_plain(dump, modules)]
+    findings = [
+        *_module_findings(modules),
+        *_folder_findings(modules),
+        *_other_findings(dump, modules),
+    ]
     if not findings:
         findings = [Finding(FINE, "every module has the texts that hlo-lens reads")]
     order = (ERROR, WARNING, NOTE, FINE)
@@ -133,7 +137,7 @@ def dump_health(dump: Dump) -> DumpHealth:
     return DumpHealth(kinds=kinds if modules else (), findings=tuple(findings))
 
 
-def _plain(dump: Dump, modules: Sequence[ModuleDump]) -> Iterator[Finding]:
+def _other_findings(dump: Dump, modules: Sequence[ModuleDump]) -> Iterator[Finding]:
     if not modules:
         what = "no file has a name of XLA's: other texts of the same module cannot be found"
         yield Finding(NOTE, what, f"a folder written with {AS_TEXT} has more")

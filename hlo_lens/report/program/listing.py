@@ -77,7 +77,7 @@ def ls_page(listing: Listing) -> Report:
         modules=[_object(facts, groups) for facts in listing.facts],
         across_processes=None
         if across is None
-        else {**across.to_dict(), "are_processes": across.are_told, "notes": list(odd)},
+        else {**across.to_dict(), "are_processes": across.are_processes, "notes": list(odd)},
     )
     return Report(kind="ls", sections=(section,), data=data)
 
@@ -106,11 +106,11 @@ def _facts(listing: Listing) -> Iterator[tuple[str, str]]:
         yield "step", f"{_called(step)}{_measures(step)}: the most {whole}"
     if across is not None:
         folders = f"{len(across.processes)}: {listed(across.processes, _PROCESSES_SHOWN)}"
-        if across.are_told:
+        if across.are_processes:
             yield "processes", folders
         else:
             yield "folders", f"{folders}; compared as if they were processes of one job"
-        yield "same on all" if across.are_told else "same in all", "; ".join(_verdicts(across))
+        yield "same on all" if across.are_processes else "same in all", "; ".join(_verdicts(across))
 
 
 def _called(group: ModuleGroup) -> str:
@@ -135,7 +135,7 @@ def _verdicts(across: AcrossProcesses) -> Iterator[str]:
     words = {
         SAME: "the same",
         SAME_BUT_NAMES: "the same up to names",
-        MISSING: "not in all processes" if across.are_told else "not in all folders",
+        MISSING: "not in all processes" if across.are_processes else "not in all folders",
         DIFFERENT: "DIFFERENT",
         UNKNOWN: "not known",
     }
@@ -175,7 +175,7 @@ def _tables(listing: Listing) -> Iterator[Table]:
     if across is not None:
         yield Table.of(
             across,
-            title=f"The same program in all {'processes' if across.are_told else 'folders'}?",
+            title=f"The same program in all {'processes' if across.are_processes else 'folders'}?",
             is_data_only=_is_same(across),
         )
     if listing.dump.left_aside:

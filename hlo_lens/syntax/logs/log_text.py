@@ -155,7 +155,7 @@ def _take_next(
         begin = position if lead is None else lead.end()
         line = text[begin : min(end, begin + LONGEST_LINE)]
         if belongs(line):
-            _settle(block, passed, wraps)
+            _add_passed_lines(block, passed, wraps)
             block.lines.append(line)
             block.offsets.append(begin)
             block.end = min(len(text), end + 1)
@@ -168,7 +168,7 @@ def _take_next(
     return False
 
 
-def _settle(
+def _add_passed_lines(
     block: Block, passed: Sequence[tuple[int, str]], wraps: Callable[[str, str], bool] | None
 ) -> None:
     """Join wrapped lines, and add a gap for foreign lines, before the next line is added."""

@@ -19,7 +19,7 @@ from hlo_lens.syntax.logs.log_text import find_anchors, line_end
 from hlo_lens.syntax.logs.mesh_texts import MESH_SHAPE, read_mesh_shape, with_device_ids
 from hlo_lens.syntax.logs.sharding_boxes import read_boxes, read_colored
 from hlo_lens.text.errors import DumpSyntaxError, Gap
-from hlo_lens.text.log_words import BOXES, SHARDINGS, SHARDINGS_BESIDE
+from hlo_lens.text.log_words import BOXES, SHARDINGS, SHARDINGS_NEARBY
 from hlo_lens.text.source import Source, Span
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class _Scan:
         """Yield the possible starts of values, in text order, and the word found there."""
         found: list[tuple[int, str]] = []
         done = -1
-        words = SHARDINGS if self.is_plain() else (*SHARDINGS, *SHARDINGS_BESIDE)
+        words = SHARDINGS if self.is_plain() else (*SHARDINGS, *SHARDINGS_NEARBY)
         for place, _ in find_anchors(self.text, words):
             line = self.text.rfind("\n", 0, place) + 1
             if line <= done:

@@ -185,7 +185,7 @@ def test_processes_are_recognized_by_folder_names(
     folders: tuple[str, ...], are_processes: bool
 ) -> None:
     found = across_processes([replace(STEP, folder=folder) for folder in folders])
-    assert found.are_told is are_processes
+    assert found.are_processes is are_processes
 
 
 BASE = """HloModule m, num_partitions=2
