@@ -40,8 +40,7 @@ def __getattr__(name: str) -> object:
     if name == "__all__":
         return __dir__()
     if name.startswith("__") or name not in _homes():
-        message = f"module 'hlo_lens' has no attribute '{name}'"
-        raise AttributeError(message)
+        raise AttributeError(f"module 'hlo_lens' has no attribute '{name}'")
     value: object = getattr(importlib.import_module(_homes()[name]), name)
     globals()[name] = value
     return value

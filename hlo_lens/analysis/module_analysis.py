@@ -94,8 +94,7 @@ class ModuleAnalysis:
     def module(self) -> HloModule:
         """HLO text of the latest stage."""
         if self.dump.hlo is None:
-            message = f"{self.dump.name}: {NO_HLO}"
-            raise MissingDumpError(message)
+            raise MissingDumpError(f"{self.dump.name}: {NO_HLO}")
         return self.dump.hlo
 
     def read_before(self) -> HloModule | None:

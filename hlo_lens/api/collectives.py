@@ -68,8 +68,9 @@ def collectives_report(
     known = [ModuleAnalysis(one, mesh=mesh) for one in modules]
     reasons = [() if view.why is None else one.explain_collectives(view.why) for one in known]
     if view.why is not None and not any(reasons):
-        message = f"no collective is named {view.why!r}; see hlo-lens collectives PATH -n 0"
-        raise UnknownNameError(message)
+        raise UnknownNameError(
+            f"no collective is named {view.why!r}; see hlo-lens collectives PATH -n 0"
+        )
     pairs = list(zip(known, reasons, strict=True))
     pages = (collectives_page(one, view, why) for one, why in with_progress(pairs, progress))
     return report_of_pages("collectives", pages)

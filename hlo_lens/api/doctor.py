@@ -42,8 +42,7 @@ def examine(
         UsageError: If `reference` is set without a path.
     """
     if reference and path is None:
-        message = "--reference compares the texts of a dump; name its PATH"
-        raise UsageError(message)
+        raise UsageError("--reference compares the texts of a dump; name its PATH")
     versions, variables = installed_versions(__version__), _variables()
     if path is None:
         return Examination(versions=versions, variables=variables)

@@ -43,11 +43,10 @@ def memory(program: Program, *, module: str | None = None) -> MemoryResults:
     """
     known = analysis_of(program, module)
     if known.memory is None:
-        message = (
+        raise MissingDumpError(
             f"{known.dump.title}: memory is not known: no buffer assignment next to the text, and "
             "no schedule in it (is_scheduled=true)"
         )
-        raise MissingDumpError(message)
     return known.memory
 
 
@@ -96,8 +95,7 @@ def _viewed(results: MemoryResults, view: MemoryView) -> ViewedMemory:
     colors = results.layout.colors
     if view.color not in colors:
         there = ", ".join(f"{c} ({space_name(c, results.backend)})" for c in colors)
-        message = f"no memory space {view.color}; there is {there}"
-        raise UnknownNameError(message)
+        raise UnknownNameError(f"no memory space {view.color}; there is {there}")
     is_peak = view.at == "peak" and view.color == DEFAULT_SPACE
     instant = results.peak if is_peak else at_instant(results, view.at, color=view.color)
     groups = None if instant is None or view.by is None else memory_by(instant, view.by)

@@ -58,8 +58,7 @@ def modules_of(program: Program, *, module: str | None = None) -> tuple[ModuleDu
     try:
         pattern = re.compile(module)
     except re.error as error:
-        message = f"not a regular expression: {error}"
-        raise UsageError(message) from error
+        raise UsageError(f"not a regular expression: {error}") from error
     return select_modules(found, pattern)
 
 
@@ -93,8 +92,9 @@ def select_modules(
 
 def no_module_matches(pattern: re.Pattern[str], names: Sequence[str]) -> UnknownNameError:
     """Return the error for a pattern that is found in none of some names."""
-    message = f"no module matches {pattern.pattern!r}; there is {listed(names, _NAMES_SHOWN)}"
-    return UnknownNameError(message)
+    return UnknownNameError(
+        f"no module matches {pattern.pattern!r}; there is {listed(names, _NAMES_SHOWN)}"
+    )
 
 
 def one_module(program: Program, module: str | None = None) -> ModuleDump:
@@ -106,8 +106,7 @@ def one_module(program: Program, module: str | None = None) -> ModuleDump:
     found = modules_of(program, module=module)
     if len(found) != 1:
         names = listed([one.name for one in found], _NAMES_SHOWN)
-        message = f"there are {len(found)} modules; choose one with module=: {names}"
-        raise UsageError(message)
+        raise UsageError(f"there are {len(found)} modules; choose one with module=: {names}")
     return found[0]
 
 
@@ -153,11 +152,10 @@ def _no_program(program: object) -> UsageError:
         hint = "; compile it: jax.jit(f).lower(*args).compile()"
     elif hasattr(program, "compile"):
         hint = "; add .compile(), or use hlo_lens.from_lowered for the program as it was lowered"
-    message = (
+    return UsageError(
         "expected a path, HLO text, a module, a dump or a compiled program of jax, "
         f"found {type(program).__name__}{hint}"
     )
-    return UsageError(message)
 
 
 def _dump_of(module: HloModule) -> ModuleDump:

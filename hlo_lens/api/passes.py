@@ -60,11 +60,10 @@ def modules_with_passes(modules: Sequence[ModuleDump]) -> list[ModuleDump]:
     if not found:
         names = sorted({stage.name for module in modules for stage in module.stages})
         there = f"there is {listed(names, _NAMES_SHOWN)}" if names else "its names show no stage"
-        message = (
+        raise MissingDumpError(
             f"no texts of single passes in this dump ({there}); compile again with "
             f'XLA_FLAGS="{_FLAG}"'
         )
-        raise MissingDumpError(message)
     return whole or found
 
 

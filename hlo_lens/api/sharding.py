@@ -38,8 +38,7 @@ def shardings(
     """
     known = analysis_of(program, module, mesh)
     if known.sharding_table is None:
-        message = f"{known.dump.name}: {NO_HLO}"
-        raise MissingDumpError(message)
+        raise MissingDumpError(f"{known.dump.name}: {NO_HLO}")
     return known.sharding_table
 
 

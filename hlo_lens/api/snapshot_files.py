@@ -34,19 +34,23 @@ def read_snapshot_file(path: str) -> Snapshot:
     try:
         data = json.loads(read_source(path).text, parse_constant=_no_number, parse_float=_finite)
     except json.JSONDecodeError as error:
-        message = f"this begins like JSON, but is none: {error.msg}"
-        raise DumpSyntaxError(message, path=path, line=error.lineno, column=error.colno) from error
+        raise DumpSyntaxError(
+            f"this begins like JSON, but is none: {error.msg}",
+            path=path,
+            line=error.lineno,
+            column=error.colno,
+        ) from error
     except RecursionError as error:
-        message = "this begins like JSON, but is nested too deeply"
-        raise DumpSyntaxError(message, path=path) from error
+        raise DumpSyntaxError(
+            "this begins like JSON, but is nested too deeply", path=path
+        ) from error
     except ValueError as error:  # also from int(), of more digits than Python reads
         raise DumpSyntaxError(f"the snapshot is damaged: {error}", path=path) from error
     return read_snapshot(data, path)
 
 
 def _no_number(text: str) -> float:
-    message = f"{text} is no number"
-    raise ValueError(message)
+    raise ValueError(f"{text} is no number")
 
 
 def _finite(text: str) -> float:

@@ -65,8 +65,7 @@ def call_trees(
         first.notes = (*first.notes, f"left out: {refused[0]}{more}")
     if not found:
         names = ", ".join(dump.name for dump in modules) or "the input"
-        message = f"{names}: no call tree, and no HLO text whose stacks could be one"
-        raise UsageError(message)
+        raise UsageError(f"{names}: no call tree, and no HLO text whose stacks could be one")
     return found
 
 
@@ -94,8 +93,9 @@ def _trees_of(
 ) -> Iterator[tuple[CallTree, str, tuple[str, ...]]]:
     if dump.call_trees is not None:
         if measure not in (None, CALLS):
-            message = f"{dump.name}: a trace counts calls; --measure {measure} is for HLO modules"
-            raise UsageError(message)
+            raise UsageError(
+                f"{dump.name}: a trace counts calls; --measure {measure} is for HLO modules"
+            )
         yield from drawn_trees(dump.name, dump.call_trees)
     elif dump.hlo is not None:
         known = ModuleAnalysis(dump)
@@ -108,10 +108,9 @@ def _trees_of(
 def _module_tree(known: ModuleAnalysis, measure: str | None) -> tuple[CallTree, tuple[str, ...]]:
     """Return the tree of a module's stacks, with notes."""
     if measure == CALLS:
-        message = (
+        raise UsageError(
             f"{known.dump.title}: a module has no calls; --measure memory, wire-bytes or count"
         )
-        raise UsageError(message)
     if measure == "wire-bytes":
         return wire_call_tree(known.module, known.collectives), ()
     if measure == "count":
@@ -120,11 +119,10 @@ def _module_tree(known: ModuleAnalysis, measure: str | None) -> tuple[CallTree, 
         is_estimate = known.memory.layout.source == "estimate"
         return memory_call_tree(known.memory.peak), (ESTIMATE,) if is_estimate else ()
     if measure == "memory":
-        message = (
+        raise UsageError(
             f"{known.dump.title}: memory not known: no buffer assignment and live ranges next to "
             "this text, and no schedule in it; try --measure count"
         )
-        raise UsageError(message)
     return count_call_tree(known.table), ("memory not known: nodes count instructions",)
 
 
@@ -144,11 +142,10 @@ def tree_diff_report(base: Sequence[CallTreeAnalysis], head: Sequence[CallTreeAn
         UsageError: If the numbers of trees differ, or trees have different measures.
     """
     if len(base) != len(head):
-        message = (
+        raise UsageError(
             f"{plural(len(base), 'tree')} and {plural(len(head), 'tree')} cannot be compared one "
             "by one; choose with --module"
         )
-        raise UsageError(message)
     pairs = zip(base, head, strict=True)
     return tree_diff_page(
         [(one, other, call_tree_diff(one.tree, other.tree)) for one, other in pairs]

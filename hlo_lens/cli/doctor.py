@@ -44,8 +44,6 @@ def doctor(path: str | None, reference: bool, output: Output) -> None:
         examination = examine(path, reference=reference, progress=progress)
     output.write(doctor_page(examination))
     if path is not None and examination.dump is None:
-        message = f"{path}: nothing to read"
-        raise UnreadableError(message)
+        raise UnreadableError(f"{path}: nothing to read")
     if examination.readers is not None and examination.readers.is_different:
-        message = f"{path}: scanner and grammar read a text differently"
-        raise DumpMismatchError(message)
+        raise DumpMismatchError(f"{path}: scanner and grammar read a text differently")

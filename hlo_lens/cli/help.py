@@ -55,8 +55,7 @@ def _text_of(topic: str, topics: dict[str, Traversable]) -> str:
         return topics[topic].read_text("utf-8")
     near = get_close_matches(topic, topics) or _topics_with(topic, topics)
     hint = f"nearest topics: {', '.join(near[:4])}" if near else "hlo-lens help lists the topics"
-    message = f"no topic {topic!r} in the handbook; {hint}"
-    raise UnknownNameError(message)
+    raise UnknownNameError(f"no topic {topic!r} in the handbook; {hint}")
 
 
 def _topics_with(word: str, topics: dict[str, Traversable]) -> list[str]:

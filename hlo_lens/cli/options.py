@@ -91,8 +91,9 @@ class Reading:
         if gaps:
             click.echo(show_gaps(gaps), err=True)
         if self.strict and gaps:
-            message = f"{len(gaps)} gap{'s' if len(gaps) > 1 else ''} in the input (--strict)"
-            raise HloLensError(message)
+            raise HloLensError(
+                f"{len(gaps)} gap{'s' if len(gaps) > 1 else ''} in the input (--strict)"
+            )
         for module in modules:
             read = 0 if module.log is None else module.log.understood_lines
             share = coverage_of(module.hlo, module.gaps, other_lines=read)
@@ -102,18 +103,18 @@ class Reading:
         """Raise HloLensError where too much of a listing could not be read."""
         bad = [module for module in facts if module.gaps or module.problem]
         if self.strict and bad:
-            message = f"{len(bad)} of {len(facts)} modules are not whole (--strict): {bad[0].key}"
-            raise HloLensError(message)
+            raise HloLensError(
+                f"{len(bad)} of {len(facts)} modules are not whole (--strict): {bad[0].key}"
+            )
         for module in facts:
             self._judge_share(module.key, module.coverage or 0.0)
 
     def _judge_share(self, name: str, coverage: float) -> None:
         share = 100 * coverage
         if share < self.min_coverage:
-            message = (
+            raise HloLensError(
                 f"{name}: {share:.4g}% understood, less than {self.min_coverage}% (--min-coverage)"
             )
-            raise HloLensError(message)
 
 
 def answer(
@@ -135,8 +136,7 @@ def regular_expression(
     try:
         return None if value is None else re.compile(value)
     except re.error as error:
-        message = f"not a regular expression: {error}"
-        raise click.BadParameter(message, param=parameter) from error
+        raise click.BadParameter(f"not a regular expression: {error}", param=parameter) from error
 
 
 def comma_separated(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:

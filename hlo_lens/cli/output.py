@@ -62,8 +62,7 @@ def open_output(path: str | None, mode: Literal["w", "a"] = "w") -> Iterator[Tex
         with Path(path).open(mode, encoding="utf-8", errors="backslashreplace", newline="") as out:
             yield out
     except OSError as error:
-        message = f"{path}: cannot be written: {error.strerror or error}"
-        raise UsageError(message) from error
+        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def output_options(command: Callable[..., R]) -> Callable[..., R]:

@@ -72,21 +72,17 @@ def _sharding(text: str | None, mesh: Mesh | None, spec: str | None, rank: int) 
     from hlo_lens.model.shapes.sharding import HloSharding
 
     if (text is None) == (spec is None):
-        message = "give either SHARDING or --spec"
-        raise UsageError(message)
+        raise UsageError("give either SHARDING or --spec")
     if text is not None:
         try:
             return HloSharding.parse(text if text.lstrip().startswith("{") else f"{{{text}}}")
         except DumpSyntaxError as error:
-            message = f"not a sharding: {text}: {error.message}"
-            raise UsageError(message) from error
+            raise UsageError(f"not a sharding: {text}: {error.message}") from error
     if mesh is None:
-        message = "--spec needs --mesh"
-        raise UsageError(message)
+        raise UsageError("--spec needs --mesh")
     entries = read_partition_spec(spec or "")
     if len(entries) > rank:
-        message = f"--spec has {len(entries)} entries, the shape {rank} dimensions"
-        raise UsageError(message)
+        raise UsageError(f"--spec has {len(entries)} entries, the shape {rank} dimensions")
     return HloSharding.from_partition_spec(mesh, entries, rank=rank)
 
 
@@ -98,13 +94,11 @@ def _shape(text: str, dtype: str | None) -> Shape:
         sizes = text.strip().strip("()").rstrip(",")
         text = f"{_type_name(dtype or 'f32')}[{sizes}]"
     elif dtype is not None:
-        message = "give the element type once: in --shape or as --dtype"
-        raise UsageError(message)
+        raise UsageError("give the element type once: in --shape or as --dtype")
     try:
         return Shape.parse(text)
     except DumpSyntaxError as error:
-        message = f"not a shape: {text}; write it like 20,16 or bf16[20,16]"
-        raise UsageError(message) from error
+        raise UsageError(f"not a shape: {text}; write it like 20,16 or bf16[20,16]") from error
 
 
 def _type_name(dtype: str) -> str:

@@ -95,8 +95,7 @@ def _targets() -> tuple[list[Any], tuple[str, ...]]:
     try:
         importlib.import_module("jax")
     except ImportError as error:
-        message = "jax is not installed: pip install 'hlo-lens[jax]'"
-        raise MissingPackageError(message) from error
+        raise MissingPackageError("jax is not installed: pip install 'hlo-lens[jax]'") from error
     inner = [owner for place in _INNER if (owner := _owner(*place)) is not None]
     if inner:
         return inner, ()

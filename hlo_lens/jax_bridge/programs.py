@@ -44,14 +44,14 @@ def from_compiled(compiled: Any, *, lowered: Any = None) -> ModuleDump:
         MissingDumpError: If the backend does not give the text of its programs.
     """
     if hasattr(compiled, "compile") and hasattr(compiled, "compiler_ir"):
-        message = "this program is lowered, not compiled: add .compile(), or call from_lowered"
-        raise UsageError(message)
+        raise UsageError(
+            "this program is lowered, not compiled: add .compile(), or call from_lowered"
+        )
     if not hasattr(compiled, "as_text") or not hasattr(compiled, "memory_analysis"):
-        message = (
+        raise UsageError(
             f"expected a compiled program, found {_kind(compiled)}; "
             "write hlo_lens.from_compiled(jax.jit(f).lower(*args).compile())"
         )
-        raise UsageError(message)
     before = None if lowered is None else partial(lowered_text, lowered)
     return dump_of(
         CompiledProgram(
@@ -72,11 +72,10 @@ def from_lowered(lowered: Any) -> ModuleDump:
         MissingDumpError: If jax cannot give its HLO text.
     """
     if not hasattr(lowered, "compile") or not hasattr(lowered, "compiler_ir"):
-        message = (
+        raise UsageError(
             f"expected a lowered program, found {_kind(lowered)}; "
             "write hlo_lens.from_lowered(jax.jit(f).lower(*args))"
         )
-        raise UsageError(message)
     module = lowered_module(lowered)
     lowering = getattr(lowered, "_lowering", None)
     facts = facts_of(
@@ -123,8 +122,7 @@ def _text_before(lowering: Any) -> str:
             return str(lowering.hlo().as_hlo_text())
         return str(lowering.as_text(dialect="hlo"))
     except FAILURES as error:
-        message = f"jax cannot give the HLO text of this program: {error}"
-        raise MissingDumpError(message) from error
+        raise MissingDumpError(f"jax cannot give the HLO text of this program: {error}") from error
 
 
 def dump_of(program: CompiledProgram) -> ModuleDump:

@@ -60,14 +60,12 @@ def compiled_module(program: CompiledProgram) -> tuple[HloModule, int]:
     try:
         text = program.source.as_text()
     except FAILURES as error:
-        message = (
+        raise MissingDumpError(
             f"this executable does not return its text ({_first_line(error)}); compile with "
             f'XLA_FLAGS="{TEXT_FLAGS}" and read the folder'
-        )
-        raise MissingDumpError(message) from error
+        ) from error
     if not text:
-        message = "this executable has no text: the backend returns none"
-        raise MissingDumpError(message)
+        raise MissingDumpError("this executable has no text: the backend returns none")
     modules = _parsed(text, "<compiled>")
     return modules[0], len(modules) - 1
 
@@ -77,8 +75,9 @@ def lowered_text(lowered: Any) -> str:
     try:
         return str(lowered.as_text(dialect="hlo"))
     except FAILURES as error:
-        message = f"jax cannot return the HLO text of this program ({_first_line(error)})"
-        raise MissingDumpError(message) from error
+        raise MissingDumpError(
+            f"jax cannot return the HLO text of this program ({_first_line(error)})"
+        ) from error
 
 
 def lowered_module(lowered: Any) -> HloModule:

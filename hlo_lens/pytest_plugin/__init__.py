@@ -45,8 +45,7 @@ SUMMARY: pytest.StashKey[str] = pytest.StashKey()
 def __getattr__(name: str) -> Any:
     """Import the assertions when the first of them is used."""
     if name not in __all__:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module("hlo_lens.testing"), name)
 
 

@@ -43,8 +43,9 @@ class Compiling:
         try:
             import jax
         except ImportError as error:
-            message = "jax is not installed: pip install 'hlo-lens[jax]'"
-            raise MissingPackageError(message) from error
+            raise MissingPackageError(
+                "jax is not installed: pip install 'hlo-lens[jax]'"
+            ) from error
         from hlo_lens.jax_bridge import from_compiled
 
         jitted = function if hasattr(function, "lower") else jax.jit(function)

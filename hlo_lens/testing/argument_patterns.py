@@ -62,8 +62,7 @@ def find_arguments(known: ModuleAnalysis, pattern: str) -> tuple[list[ShardedVal
     __tracebackhide__ = True
     table, dump = known.sharding_table, known.dump
     if table is None:
-        message = f"not known: the arguments of {dump.title}: there is no HLO text"
-        raise AssertionError(message)
+        raise AssertionError(f"not known: the arguments of {dump.title}: there is no HLO text")
     parameters = table.parameters
     found = [value for value in parameters if matches(pattern, str(value.value.name))]
     unread = () if dump.framework is None else dump.framework.unused
@@ -71,6 +70,5 @@ def find_arguments(known: ModuleAnalysis, pattern: str) -> tuple[list[ShardedVal
     if not found and not unused:
         names = [str(value.value.name) for value in parameters]
         there = listed(names, _SHOWN) or "none"
-        message = f"no argument of {dump.title} is called {pattern!r}; there is {there}"
-        raise AssertionError(message)
+        raise AssertionError(f"no argument of {dump.title} is called {pattern!r}; there is {there}")
     return found, unused

@@ -144,8 +144,7 @@ def assert_memory_below(
     """
     __tracebackhide__ = True
     if of not in _MEASURES:
-        message = f"of={of!r}: expected one of {', '.join(_MEASURES)}"
-        raise UsageError(message)
+        raise UsageError(f"of={of!r}: expected one of {', '.join(_MEASURES)}")
     known, bound = one_module(program), parse_size(limit)
     dump = known.dump
     try:

@@ -36,8 +36,7 @@ def one_module(program: Program) -> ModuleAnalysis:
     found = modules_of(program)
     if len(found) != 1:
         names = ", ".join(one.name for one in found[:SHOWN])
-        message = f"expected one module, found {len(found)}: {names}"
-        raise UsageError(message)
+        raise UsageError(f"expected one module, found {len(found)}: {names}")
     return ModuleAnalysis(found[0])
 
 
@@ -105,8 +104,9 @@ def memory_space(results: MemoryResults, name: str | None) -> SpaceFacts:
     if name is None:
         return next(space for space in results.statement.spaces if space.color == 0)
     if name.lower() not in spaces:
-        message = f"no memory space {name!r}; there is {', '.join(s.name for s in spaces.values())}"
-        raise UsageError(message)
+        raise UsageError(
+            f"no memory space {name!r}; there is {', '.join(s.name for s in spaces.values())}"
+        )
     return spaces[name.lower()]
 
 
@@ -166,8 +166,7 @@ def fail(head: str, lines: Sequence[str]) -> NoReturn:
 def fail_unknown(what: str) -> NoReturn:
     """Raise AssertionError because a fact is not known."""
     __tracebackhide__ = True
-    message = f"not known: {what}"
-    raise AssertionError(message)
+    raise AssertionError(f"not known: {what}")
 
 
 def counts_text(counts: Mapping[str, int], kinds: Iterable[str]) -> str:

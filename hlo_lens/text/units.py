@@ -132,8 +132,7 @@ def parse_size(size: int | str) -> int:
         return size
     match = _SIZE.fullmatch(size)
     if match is None:
-        message = f"not a size: {size!r}; write it like 4096, 64KiB or 1MiB"
-        raise UsageError(message)
+        raise UsageError(f"not a size: {size!r}; write it like 4096, 64KiB or 1MiB")
     return int(float(match[1]) * 1024 ** " KMGTPE".index(match[2].upper() or " "))
 
 
