@@ -119,39 +119,32 @@ def without_archive_end(name: str) -> str:
     return _ARCHIVE_ENDS.sub("", name)
 
 
+_STAGE_FORMS = (
+    (r"before_optimizations$", 0),
+    (r"\d{4,5}\.", 10),
+    (r"after_spmd_partitioner$", 40),
+    (r"before_config_assignment$", 40),
+    (r"(?!.*after_(?:optimizations|codegen))", 40),
+    (r".*_before_buffer_assignment$", 60),
+    (r".*after_optimizations$", 100),
+    (r".*_after_buffer_assignment$", 90),
+    (r"after_codegen", 55),
+    (r"", 40),
+)
+"""Forms of stages in the order of compilation, and how close each is to the program that runs."""
+
+
+def _stage_form(stage: str) -> int:
+    """Return the position of a stage's form in `_STAGE_FORMS`."""
+    return next(k for k, (form, _) in enumerate(_STAGE_FORMS) if re.match(form, stage))
+
+
 def stage_rank(stage: str) -> int:
     """Return how close a stage is to the program that runs; final optimized text ranks highest."""
-    if not stage:
-        return 50
-    if stage == BEFORE:
-        return 0
-    if stage[:4].isdecimal():
-        return 10
-    if stage.endswith("after_optimizations"):
-        return 100
-    if stage.endswith("_before_buffer_assignment"):
-        return 60
-    if stage.endswith("_after_buffer_assignment"):
-        return 90
-    return 55 if stage.startswith("after_codegen") else 40
-
-
-_ORDER = (
-    r"before_optimizations$",
-    r"\d{4,5}\.",
-    r"after_spmd_partitioner$",
-    r"before_config_assignment$",
-    r"(?!.*after_(?:optimizations|codegen))",
-    r".*_before_buffer_assignment$",
-    r".*after_optimizations$",
-    r".*_after_buffer_assignment$",
-    r"oom_intermediate_module$",
-    r"after_codegen",
-)
+    return _STAGE_FORMS[_stage_form(stage)][1] if stage else 50
 
 
 def stage_order(stage: str) -> tuple[int, int, str]:
     """Return the place of a stage in the order of compilation, as a key for sorting."""
-    found = next((k for k, form in enumerate(_ORDER) if re.match(form, stage)), len(_ORDER))
     number = stage.partition(".")[0]
-    return found, int(number) if number.isdecimal() else 0, stage
+    return _stage_form(stage), int(number) if number.isdecimal() else 0, stage

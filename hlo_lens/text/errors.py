@@ -97,17 +97,10 @@ class DumpSyntaxError(HloLensError):
         text = f"{path}:{line}:{column}: error: {message}"
         super().__init__(f"{text}\n{excerpt}" if excerpt else text)
 
-    @classmethod
-    def at(cls, source: Source, span: Span, message: str) -> DumpSyntaxError:
+    @staticmethod
+    def at(source: Source, span: Span, message: str) -> DumpSyntaxError:
         """Return the error for a span of a source, with line, column and excerpt filled in."""
-        line, column = source.line_column(span.start)
-        return cls(
-            message,
-            path=source.path,
-            line=line,
-            column=column,
-            excerpt=show_excerpt(source, span),
-        )
+        return Gap.at(source, span, message).as_error()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,60 +6,24 @@ needs a third of them.
 
 from __future__ import annotations
 
-import functools
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
-
-    Match = re.Match[str] | None
+from typing import cast
 
 
-class LazyPattern:
-    """A regular expression with the methods of `re.Pattern`.
+class _LazyPattern:
+    """A regular expression whose methods are those of the compiled one."""
 
-    Args:
-        pattern: Its text.
-        flags: As for `re.compile`.
-    """
-
-    def __init__(self, pattern: str, flags: re.RegexFlag = re.NOFLAG) -> None:
+    def __init__(self, pattern: str, flags: re.RegexFlag) -> None:
         self.pattern = pattern
         self.flags = flags
 
-    @functools.cached_property
-    def compiled(self) -> re.Pattern[str]:
-        """The compiled pattern."""
-        return re.compile(self.pattern, self.flags)
+    def __getattr__(self, name: str) -> object:
+        """Compile the pattern, and keep the method, so that this is not called for it again."""
+        method: object = getattr(re.compile(self.pattern, self.flags), name)
+        setattr(self, name, method)
+        return method
 
-    @functools.cached_property
-    def match(self) -> Callable[..., Match]:
-        """`re.Pattern.match`."""
-        return self.compiled.match
 
-    @functools.cached_property
-    def fullmatch(self) -> Callable[..., Match]:
-        """`re.Pattern.fullmatch`."""
-        return self.compiled.fullmatch
-
-    @functools.cached_property
-    def search(self) -> Callable[..., Match]:
-        """`re.Pattern.search`."""
-        return self.compiled.search
-
-    @functools.cached_property
-    def finditer(self) -> Callable[..., Iterator[re.Match[str]]]:
-        """`re.Pattern.finditer`."""
-        return self.compiled.finditer
-
-    @functools.cached_property
-    def findall(self) -> Callable[..., list[Any]]:
-        """`re.Pattern.findall`."""
-        return self.compiled.findall
-
-    @functools.cached_property
-    def sub(self) -> Callable[..., str]:
-        """`re.Pattern.sub`."""
-        return self.compiled.sub
+def lazy_pattern(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
+    """Return a pattern as `re.compile` does; it is compiled when a method is first used."""
+    return cast("re.Pattern[str]", _LazyPattern(pattern, flags))

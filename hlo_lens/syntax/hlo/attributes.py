@@ -20,7 +20,7 @@ from hlo_lens.syntax.hlo.patterns import (
     TYPED_OPERANDS,
 )
 from hlo_lens.text.errors import DumpSyntaxError
-from hlo_lens.text.lazy_pattern import LazyPattern
+from hlo_lens.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     import re
@@ -116,10 +116,10 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ),
 )
 
-FORMS: Mapping[str, LazyPattern] = {
+FORMS: Mapping[str, re.Pattern[str]] = {
     name: form
     for names, pattern in _FORMS
-    for form in [LazyPattern(pattern)]
+    for form in [lazy_pattern(pattern)]
     for name in names.split()
 }
 """Attribute name to the pattern of its value; other names may have any value."""
@@ -138,7 +138,7 @@ Source: xla/hlo/parser/hlo_parser.cc, CreateInstruction and ParseHloModule.
 """
 
 _PARAMETER = rf"(?:\(unknown\):?|{_NAME}:?){SPACE}{LOOSE.shape}"
-_SIGNATURE = LazyPattern(
+_SIGNATURE = lazy_pattern(
     rf"\({SPACE}(?:{_PARAMETER}{SPACE}(?:,{SPACE}{_PARAMETER}{SPACE})*+)?+\)"
     rf"{SPACE}->{SPACE}{LOOSE.shape}"
 )
@@ -154,12 +154,12 @@ _WORD = (
     r"|true|false"
 )
 _COMPLEX = rf"\(\s*+(?:{_WORD})\s*+,\s*+(?:{_WORD})\s*+\)"
-_SCALAR = LazyPattern(rf"\s*+(?:{_WORD}|{_COMPLEX}|unknown|undetermined)\s*+")
-_ELEMENTS = LazyPattern(rf"(?:{_WORD}|{_COMPLEX}|[{{}},\s]|\.\.\.)*+")
-_ELIDED = LazyPattern(r"\s*\{\s*\.\.\.\s*\}\s*")
-_WORDS = LazyPattern(r"[^{},\s]+")
-_BRACE = LazyPattern(r"[{}]")
-_DYNAMIC_SIZES = LazyPattern(r"\s*\([\d,\s]*\)(?=\s*\{)")
+_SCALAR = lazy_pattern(rf"\s*+(?:{_WORD}|{_COMPLEX}|unknown|undetermined)\s*+")
+_ELEMENTS = lazy_pattern(rf"(?:{_WORD}|{_COMPLEX}|[{{}},\s]|\.\.\.)*+")
+_ELIDED = lazy_pattern(r"\s*\{\s*\.\.\.\s*\}\s*")
+_WORDS = lazy_pattern(r"[^{},\s]+")
+_BRACE = lazy_pattern(r"[{}]")
+_DYNAMIC_SIZES = lazy_pattern(r"\s*\([\d,\s]*\)(?=\s*\{)")
 
 
 def _fits(text: str, shape: Shape) -> bool:
@@ -201,7 +201,7 @@ def _nesting(text: str) -> int:
     return deepest if depth == 0 and closed == 1 else -1
 
 
-_VARIABLE = LazyPattern(r"%[\w.-]++|(?<=channel_id=)\d++")
+_VARIABLE = lazy_pattern(r"%[\w.-]++|(?<=channel_id=)\d++")
 """Numbers and names that differ between attribute lists of one form and need no check."""
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.syntax.hlo.patterns import INSTRUCTION_LIKE, LINE_START
-from hlo_lens.text.lazy_pattern import LazyPattern
+from hlo_lens.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ _ATTRIBUTES = (
     "|replica_count|replica_groups|sharding|slice_sizes|source_target_pairs|stack_frame_id|to_apply"
 )
 _TYPE = r"(?:pred|token|opaque|bf16|[suf]\d{1,3}|f8\w{1,20}|f4\w{1,10}|c64|c128)"
-_SIGN = LazyPattern(
+_SIGN = lazy_pattern(
     rf"(?<![\w%.])%[A-Za-z_][\w.-]*+|(?<![\w.]){_TYPE}\[[\d,<=? ]*+(?:\]|\Z)"
     rf"|\b(?:{_ATTRIBUTES})=[{{\"%\d]"
     r"|\bis_scheduled=true|\breplica_groups=(?:\[|mesh)|\bto_apply=[\w%]"
@@ -33,20 +33,20 @@ _SIGN = LazyPattern(
 )
 """Signs of HLO in a line, whole or damaged."""
 
-_PROSE = LazyPattern(
+_PROSE = lazy_pattern(
     r"\s*+(?:(?!(?:ENTRY|ROOT|HloModule)\b)"
     r"(?:[A-Za-z][a-z']*+ ++[A-Za-z][a-z']*+(?=[ ,.:;!?']|\Z)(?! *+(?:[=(]|-> ))"
     r"|[A-Za-z][A-Za-z ]*+:(?=\s|\Z))|\[[A-Za-z ]++\] |[(\[]?\d[\d.]*+[)\]:] )"
 )
 """Beginnings of sentences, labels and list items, with which no line of HLO begins."""
 
-_OTHER_IR = LazyPattern(
+_OTHER_IR = lazy_pattern(
     r"\s*+(?:(?:%[\w:, ]++= )?\"?(?:stablehlo|mhlo|chlo|vhlo|sdy|func|arith|mpmd)\."
     r"|module @|return %|#\w++ = |#loc\b|(?:\w++:\w++\[[^\]\n]*+\] ?)++= |\{ lambda )"
 )
 """Beginnings of lines of MLIR and of jaxprs."""
 
-_PLAIN_LINES = LazyPattern(
+_PLAIN_LINES = lazy_pattern(
     r"(?:(?!\s*+(?:(?:ENTRY|ROOT|FileNames|FunctionNames|FileLocations|StackFrames)\b"
     r"|(?i:hlomodul)))"
     r"(?![ \t]*+\d++ \")[^\n%\[={}\0]*+\n)++"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from hlo_lens.text.lazy_pattern import LazyPattern
+from hlo_lens.text.lazy_pattern import lazy_pattern
 
 NAME = r"(?:%(?=[\w.-])|(?=[A-Za-z_]))([\w.-]++)"
 """A name; the group is the name without ``%``."""
@@ -81,7 +81,7 @@ _OPERAND = r"(?:/\*index=\d++\*/)?+%?+[\w.-]++(?:#\d++)*+"
 _NO_NAMES = r"(?<!constant\()(?<!parameter\((?!\d*+\)))"
 _OPERANDS = rf"{_NO_NAMES}((?:{_OPERAND}(?:, {_OPERAND})*+)?+)"
 
-LINE_INSTRUCTION = LazyPattern(
+LINE_INSTRUCTION = lazy_pattern(
     rf" *+(ROOT )?+{NAME} = ({LINE.shape}) ([a-z][a-z0-9_-]*+)"
     rf"\((?:{_OPERANDS}\)|((?:[^()\n\0]++|{LINE.parens})*+)\))"
     rf"((?:, {_GENERIC}{LINE.value})*+)((?:, (?:{_METADATA}|{_CONFIG}))*+)[ ]*+(?:\n|\Z)"
@@ -92,7 +92,7 @@ Groups: ROOT, name, shape, opcode, operands that are names, other operands (a li
 shapes), attributes before ``metadata`` and ``backend_config``, those two.
 """
 
-LOOSE_INSTRUCTION = LazyPattern(
+LOOSE_INSTRUCTION = lazy_pattern(
     rf"{SPACE}(ROOT\b{SPACE})?+{_DEFINED}{SPACE}={SPACE}({LOOSE.shape}){SPACE}"
     rf"([a-z][a-z0-9_-]*+){SPACE}\((?:{_OPERANDS}\)|((?:[^()\0]++|{LOOSE.parens})*+)\))"
     rf"((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={SPACE}{LOOSE.value})*+)"
@@ -107,89 +107,89 @@ _NAMED_OPERAND = rf"{_ANY}(?:{SPACE}#{SPACE}\d++)*+"
 _TUPLE = rf"(?=\({SPACE}(?:[()]|b\(|[a-z]\w*+{SPACE}\[)){LOOSE.parens}"
 _OPERAND_SHAPE = rf"(?:b{LOOSE.parens}|{LOOSE.array}|{_TUPLE})"
 _TYPED_OPERAND = rf"(?:{_OPERAND_SHAPE}{SPACE}(?:{_NAMED_OPERAND})?+|{_NAMED_OPERAND}){SPACE}"
-TYPED_OPERANDS = LazyPattern(
+TYPED_OPERANDS = lazy_pattern(
     rf"[,\s]*+(?:{SPACE}{_TYPED_OPERAND}(?:,[,\s]*+{SPACE}{_TYPED_OPERAND})*+)?+[,\s]*+"
 )
 """Operands with shapes. XLA's parser allows extra commas, but no missing ones."""
 
-PARAMETER_NUMBER = LazyPattern(rf"{SPACE}(?:\d++{SPACE})?+")
+PARAMETER_NUMBER = lazy_pattern(rf"{SPACE}(?:\d++{SPACE})?+")
 """The text between the parentheses of a parameter."""
 
-NESTED_CALL = LazyPattern(r"(?<![A-Za-z0-9_.%-])(?!b\()(?!nan\()[a-z][a-z0-9_-]*+\s*+\(")
+NESTED_CALL = lazy_pattern(r"(?<![A-Za-z0-9_.%-])(?!b\()(?!nan\()[a-z][a-z0-9_-]*+\s*+\(")
 """An instruction written inside an operand list."""
 
 _SIGNATURE = rf"({LINE.parens} -> {LINE.shape})"
-LINE_COMPUTATION = LazyPattern(rf"(ENTRY )?+(?:{NAME})?+ ?+(?:{_SIGNATURE} )?+\{{[ ]*+\n")
+LINE_COMPUTATION = lazy_pattern(rf"(ENTRY )?+(?:{NAME})?+ ?+(?:{_SIGNATURE} )?+\{{[ ]*+\n")
 """First line of a printed computation. Groups: ENTRY, name, signature."""
 
-LOOSE_COMPUTATION = LazyPattern(
+LOOSE_COMPUTATION = lazy_pattern(
     rf"{SPACE}(ENTRY\b{SPACE})?+(?:{NAME}(?!=))?+{SPACE}"
     rf"(?:({LOOSE.parens}{SPACE}->{SPACE}{LOOSE.shape}){SPACE})?+\{{"
 )
-LINE_CLOSE = LazyPattern(
+LINE_CLOSE = lazy_pattern(
     rf"\}}((?:, [A-Za-z_][\w.-]*+={LINE.value})*+)(?: //[^\n]*+)?+(?:\n|\Z)\n*+"
 )
-LOOSE_CLOSE = LazyPattern(
+LOOSE_CLOSE = lazy_pattern(
     rf"{SPACE}\}}((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={LOOSE.value})*+){SPACE}"
 )
-BLANK = LazyPattern(SPACE)
-COMMENTS = LazyPattern(rf"{COMMENT_OR_REST}|//[^\n]*+")
+BLANK = lazy_pattern(SPACE)
+COMMENTS = lazy_pattern(rf"{COMMENT_OR_REST}|//[^\n]*+")
 
-ATTRIBUTE = LazyPattern(rf"{SPACE},{SPACE}([A-Za-z_][\w.-]*+)={SPACE}({LOOSE.value})")
+ATTRIBUTE = lazy_pattern(rf"{SPACE},{SPACE}([A-Za-z_][\w.-]*+)={SPACE}({LOOSE.value})")
 """One attribute of a list, with its leading comma. Groups: name, value."""
 
 _BEFORE_VALUE = rf"(?:[ \t]*+(?!/[*/])|{SPACE}(?!ENTRY\b|{_ANY}{SPACE}[({{=]))"
-HEADER = LazyPattern(
+HEADER = lazy_pattern(
     rf"HloModule(?![\w.-])(?:[ \t]|{COMMENT})*+(?:(?!ENTRY\b){NAME}:?+)?+"
     rf"((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={_BEFORE_VALUE}{LOOSE.value})*+)"
 )
 """A header. A missing value is not taken from the next line, where the body begins."""
 
-HEADER_START = LazyPattern(r"HloModule(?![\w.-])")
-HEADER_INSIDE = LazyPattern(
+HEADER_START = lazy_pattern(r"HloModule(?![\w.-])")
+HEADER_INSIDE = lazy_pattern(
     r"(?<![\w.\"'\\-])HloModule [A-Za-z_][\w.-]*+(?:, [a-z_]++=|,?[ \t]*+$)", re.MULTILINE
 )
 """A header after other words of a log on its line."""
 
-NEXT_HEADER = LazyPattern(r"^[ \t]*+HloModule[ ,]", re.MULTILINE)
+NEXT_HEADER = lazy_pattern(r"^[ \t]*+HloModule[ ,]", re.MULTILINE)
 
-TABLE = LazyPattern(r"(FileNames|FunctionNames|FileLocations|StackFrames)[ \t]*+\n")
-TABLE_STRING = LazyPattern(rf"[ \t]*+(\d++)[ \t]++({LINE.string})[ \t]*+\n")
-TABLE_RECORD = LazyPattern(r"[ \t]*+(\d++)[ \t]++\{((?:[ ,]*+[a-z_]++=\d++)*+)[ ,]*+\}[ \t]*+\n")
-TABLE_FIELD = LazyPattern(r"([a-z_]++)=(\d++)")
+TABLE = lazy_pattern(r"(FileNames|FunctionNames|FileLocations|StackFrames)[ \t]*+\n")
+TABLE_STRING = lazy_pattern(rf"[ \t]*+(\d++)[ \t]++({LINE.string})[ \t]*+\n")
+TABLE_RECORD = lazy_pattern(r"[ \t]*+(\d++)[ \t]++\{((?:[ ,]*+[a-z_]++=\d++)*+)[ ,]*+\}[ \t]*+\n")
+TABLE_FIELD = lazy_pattern(r"([a-z_]++)=(\d++)")
 
-LINE_START = LazyPattern(
+LINE_START = lazy_pattern(
     rf"^[ \t]*+(?:(?:ROOT[ \t]++)?+{_ANY}[ \t]++=\s|\}}|HloModule[ ,]"
     rf"|ENTRY[ \t][^\n]*\{{[ \t]*+$|{_ANY}[ \t]++(?:\([^\n]*)?\{{[ \t]*+$)",
     re.MULTILINE,
 )
 """A line at which reading resumes after unreadable text."""
 
-LENIENT_COMPUTATION = LazyPattern(
+LENIENT_COMPUTATION = lazy_pattern(
     rf"(ENTRY\b[ \t]*+)?+(?:{NAME})?+(?=[ \t:({{])[^\n]*?()\{{[ \t]*+(?:\n|\Z)"
 )
 """A line that looks like the start of a computation, errors included. Groups as above."""
 
-INLINE_START = LazyPattern(
+INLINE_START = lazy_pattern(
     rf"(?<=[ \t])(?:ROOT[ \t]++)?+{_ANY}[ \t]++=[ \t]++(?:{LINE.shape}[ \t]++)?+[a-z][a-z0-9_-]*+\("
 )
 """The same inside a line, for modules printed on one line."""
 
-KEYWORD = LazyPattern(rf"(?:ROOT|ENTRY)\b{SPACE}(?!ROOT\b|ENTRY\b)")
-INSTRUCTION_LIKE = LazyPattern(rf"{SPACE}(?:ROOT\b{SPACE})?+{_ANY}{SPACE}=")
-COMPUTATION_LIKE = LazyPattern(
+KEYWORD = lazy_pattern(rf"(?:ROOT|ENTRY)\b{SPACE}(?!ROOT\b|ENTRY\b)")
+INSTRUCTION_LIKE = lazy_pattern(rf"{SPACE}(?:ROOT\b{SPACE})?+{_ANY}{SPACE}=")
+COMPUTATION_LIKE = lazy_pattern(
     r"(?:ENTRY\b|%?+[A-Za-z_][\w.-]*+[ \t]*+[({])[^\n]*\{[ \t]*+$", re.MULTILINE
 )
 
-BRACKET = LazyPattern(
+BRACKET = lazy_pattern(
     rf'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|{COMMENT_OR_REST}|[(\[{{}})\]]|\n', re.DOTALL
 )
 """Brackets, strings, comments and line ends: the end of text over several lines depends on them."""
 
-LOOSE_PROGRAM_SHAPE = LazyPattern(
+LOOSE_PROGRAM_SHAPE = lazy_pattern(
     rf"\{{{SPACE}\(({SPACE}(?:{LOOSE.shape}{SPACE},?+{SPACE})*+)\){SPACE}->{SPACE}({LOOSE.shape}){SPACE}\}}"
 )
 """Value of ``entry_computation_layout``. Groups: parameter shapes, result shape."""
 
-SHAPE_ITEM = LazyPattern(rf"{SPACE}({LOOSE.shape}){SPACE}(?:,|\Z)")
+SHAPE_ITEM = lazy_pattern(rf"{SPACE}({LOOSE.shape}){SPACE}(?:,|\Z)")
 """One shape of a comma-separated list."""

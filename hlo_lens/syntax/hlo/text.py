@@ -14,36 +14,36 @@ from hlo_lens.model.hlo.input_output_alias import InputOutputAlias
 from hlo_lens.model.hlo.metadata import OpMetadata
 from hlo_lens.model.hlo.operand import HloOperand
 from hlo_lens.syntax.hlo.patterns import ATTRIBUTE, COMMENTS, LOOSE, NAME, SPACE
-from hlo_lens.text.lazy_pattern import LazyPattern
+from hlo_lens.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hlo_lens.model.shapes.shape import ShapeIndex
 
-_ESCAPE = LazyPattern(r"((?:\\(?:[0-7]{1,3}|x[0-9a-fA-F]{2}))+)|\\(.)", re.DOTALL)
-_CODE = LazyPattern(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2}))")
+_ESCAPE = lazy_pattern(r"((?:\\(?:[0-7]{1,3}|x[0-9a-fA-F]{2}))+)|\\(.)", re.DOTALL)
+_CODE = lazy_pattern(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2}))")
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-_PLAIN_OPERAND = LazyPattern(r"%?([\w.-]+)((?:#\d+)*)")
-_OPERAND = LazyPattern(
+_PLAIN_OPERAND = lazy_pattern(r"%?([\w.-]+)((?:#\d+)*)")
+_OPERAND = lazy_pattern(
     rf"[,\s]*+{SPACE}(?:({LOOSE.shape}){SPACE})?+(?:{NAME}((?:{SPACE}#{SPACE}\d++)*+))?+{SPACE}(?:,|\Z)"
 )
-_METADATA_FIELD = LazyPattern(
+_METADATA_FIELD = lazy_pattern(
     rf"([A-Za-z_]\w*+)={SPACE}(?:({LOOSE.string}|{LOOSE.quoted})|(\{{[^{{}}]*+\}}|[\w.+-]++))"
 )
-_FRONTEND = LazyPattern(
+_FRONTEND = lazy_pattern(
     rf"{SPACE}([\w.-]++)={SPACE}(?:({LOOSE.string}|{LOOSE.quoted})|({LOOSE.braces})){SPACE}(?=,|\Z)"
 )
-_FRONTEND_LENIENT = LazyPattern(
+_FRONTEND_LENIENT = lazy_pattern(
     r"\s*([\w.-]+)=(?:\"(.*?)\"|(\{.*?\}))\s*(?=,\s*[\w.-]+=[\"{]|\Z)", re.DOTALL
 )
-_INT = LazyPattern(r"-?\d+")
-_ALIAS = LazyPattern(
+_INT = lazy_pattern(r"-?\d+")
+_ALIAS = lazy_pattern(
     r"\{([\d,\s]*)\}\s*:\s*\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}\s*(?:,\s*(may-alias|must-alias)\s*)?\)"
 )
-_DONOR = LazyPattern(r"\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}\s*\)")
-_HIDDEN_INDEX = LazyPattern(r"#\d+")
-_LIST_NAME = LazyPattern(r"%?([A-Za-z_%][\w.-]*)")
+_DONOR = lazy_pattern(r"\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}\s*\)")
+_HIDDEN_INDEX = lazy_pattern(r"#\d+")
+_LIST_NAME = lazy_pattern(r"%?([A-Za-z_%][\w.-]*)")
 _INTEGERS = frozenset(
     {"source_line", "source_end_line", "source_column", "source_end_column", "stack_frame_id"}
 )
@@ -130,7 +130,7 @@ def parse_frontend_attributes(text: str) -> Mapping[str, str]:
         if quoted is None:
             found[key] = braced
         else:
-            is_strict = match.re is _FRONTEND.compiled
+            is_strict = match.re.pattern == _FRONTEND.pattern
             found[key] = parse_string(quoted) if is_strict else unescape(quoted)
         position = match.end() + 1
     return found
