@@ -81,13 +81,11 @@ def compare_readers(path: str, *, progress: Progress | None = None) -> ReaderCom
                 progress(done + inside, len(files) + inside)
             found = dump_text(member)
             if found is not None and found[0] in _PARSERS:
-                texts += (replace(text, file=_below(path, text.file)) for text in _compared(*found))
-    return ReaderComparison(texts=tuple(texts))
-
-
-def _below(path: str, file: str) -> str:
-    """Return the name of a file without the folder that it was found in."""
-    return file.removeprefix(path.rstrip("/") + "/")
+                texts += _compared(*found)
+    folder = path.rstrip("/") + "/"
+    return ReaderComparison(
+        texts=tuple(replace(text, file=text.file.removeprefix(folder)) for text in texts)
+    )
 
 
 def _compared(kind: DumpKind, source: Source) -> Iterator[ReadText]:
@@ -99,65 +97,62 @@ def _compared(kind: DumpKind, source: Source) -> Iterator[ReadText]:
 
 def compare_text(kind: DumpKind, source: Source) -> ReadText:
     """Return whether scanner and grammar read a text alike."""
-    parse = _PARSERS[kind]
-    start = time.perf_counter()
-    try:
-        scanned = parse(source, reader="scanner")
-    except DumpSyntaxError as error:
-        seconds = time.perf_counter() - start
-        return _read(kind, source, REFUSED, seconds, line=error.line, scanner=error.message)
-    seconds = time.perf_counter() - start
-    start = time.perf_counter()
-    try:
-        read = parse(source, reader="grammar")
-    except DumpSyntaxError as error:
-        return _refused(kind, source, scanned, error, (seconds, time.perf_counter() - start))
-    grammar_seconds = time.perf_counter() - start
-    found = first_fact_difference(scanned, read)
+    scanned, seconds = _timed(kind, source, "scanner")
+    made = ReadText(
+        file=source.path,
+        kind=kind.value,
+        characters=len(source.text),
+        verdict=EQUAL,
+        scanner_seconds=seconds,
+    )
+    if isinstance(scanned, DumpSyntaxError):
+        return replace(made, verdict=REFUSED, line=scanned.line, scanner=scanned.message)
+    checked, seconds = _timed(kind, source, "grammar")
+    made = replace(made, grammar_seconds=seconds)
+    if isinstance(checked, DumpSyntaxError):
+        return _refused(made, source, scanned, checked)
+    found = first_fact_difference(scanned, checked)
     if found is None:
-        return _read(kind, source, EQUAL, seconds, grammar_seconds=grammar_seconds)
-    return _read(
-        kind,
-        source,
-        DIFFERENT,
-        seconds,
+        return made
+    return replace(
+        made,
+        verdict=DIFFERENT,
         line=found.line,
         place=found.place,
         field=found.field,
         scanner=found.first,
         grammar=found.second,
-        grammar_seconds=grammar_seconds,
     )
 
 
-def _refused(
-    kind: DumpKind,
-    source: Source,
-    scanned: Model,
-    error: DumpSyntaxError,
-    seconds: tuple[float, float],
-) -> ReadText:
+def _timed(
+    kind: DumpKind, source: Source, reader: ReaderName
+) -> tuple[Model | DumpSyntaxError, float]:
+    """Return the model of a text, or the error of its reader, and the seconds that it took."""
+    start = time.perf_counter()
+    found: Model | DumpSyntaxError
+    try:
+        found = _PARSERS[kind](source, reader=reader)
+    except DumpSyntaxError as error:
+        found = error
+    return found, round(time.perf_counter() - start, 6)
+
+
+def _refused(made: ReadText, source: Source, scanned: Model, error: DumpSyntaxError) -> ReadText:
     """Return the comparison of a text that the grammar refuses."""
     gaps = len(scanned.gaps)
     passed = getattr(scanned, "passed_lines", 0) or len(getattr(scanned, "passed_over", ()))
     start, end = source.line_bounds(_offset(source, error.line))
     is_other = start > 0 and source.text[start:end].lstrip().startswith(_OTHER_TEXT)
-    notes = [_counted(gaps, "gap")] if gaps or not passed else []
-    notes += [_counted(passed, "other line")] if passed else []
-    return _read(
-        kind,
-        source,
-        REFUSED if gaps or passed or is_other else DIFFERENT,
-        seconds[0],
+    notes = [f"{gaps} gap{'s' * (gaps != 1)}"] if gaps or not passed else []
+    notes += [f"{passed} other line{'s' * (passed != 1)}"] if passed else []
+    return replace(
+        made,
+        verdict=REFUSED if gaps or passed or is_other else DIFFERENT,
         line=error.line,
         scanner=", ".join(notes),
         grammar=error.message,
-        grammar_seconds=seconds[1],
     )
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def _offset(source: Source, line: int) -> int:
@@ -166,22 +161,3 @@ def _offset(source: Source, line: int) -> int:
     for _ in range(line - 1):
         position = source.text.find("\n", position) + 1
     return position
-
-
-def _read(
-    kind: DumpKind,
-    source: Source,
-    verdict: str,
-    scanner_seconds: float,
-    grammar_seconds: float | None = None,
-    **facts: object,
-) -> ReadText:
-    return ReadText(
-        file=source.path,
-        kind=kind.value,
-        characters=len(source.text),
-        verdict=verdict,
-        scanner_seconds=round(scanner_seconds, 6),
-        grammar_seconds=None if grammar_seconds is None else round(grammar_seconds, 6),
-        **facts,  # type: ignore[arg-type] # fields by name
-    )

@@ -1,4 +1,4 @@
-"""Shardings of parameters and outputs, and their signature."""
+"""Shardings of parameters and outputs, their signature, and slices of one sharding."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.module_analysis import NO_HLO, ModuleAnalysis
 from hlo_lens.api.modules import analysis_of, with_progress
 from hlo_lens.report.render.envelope import report_of_pages
-from hlo_lens.text.errors import MissingDumpError
+from hlo_lens.text.errors import DumpMismatchError, MissingDumpError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.shapes.mesh import Mesh, MeshLike
     from hlo_lens.report.render.table import Report
+    from hlo_lens.report.sharding.one_value import ShardView
     from hlo_lens.report.sharding.page import ShardingView
 
 
@@ -66,3 +67,23 @@ def sharding_report(
     known = [ModuleAnalysis(one, mesh=mesh) for one in modules]
     pages = (sharding_page(one, view) for one in with_progress(known, progress))
     return report_of_pages("sharding", pages)
+
+
+def shard_report(view: ShardView) -> Report:
+    """Return the report on one sharding.
+
+    Raises:
+        UsageError: If there is nothing to divide, or the sharding is for another number of
+            dimensions.
+    """
+    from hlo_lens.analysis.sharding.device_slices import device_slices
+    from hlo_lens.analysis.sharding.spellings import sharding_spellings
+    from hlo_lens.report.sharding.one_value import shard_page
+
+    devices = view.mesh.device_ids if view.mesh is not None else None
+    try:
+        slices = device_slices(view.sharding, view.shape, devices=devices)
+        spellings = sharding_spellings(view.sharding, view.mesh, rank=view.shape.rank)
+    except DumpMismatchError as error:  # the request is wrong, not a dump
+        raise UsageError(str(error)) from error
+    return shard_page(view, slices, spellings)

@@ -52,7 +52,7 @@ def shard(
     SHARDING is a sharding as XLA prints it: {devices=[4,1]<=[4]}, {replicated},
     {mesh['x'=4], [{'x'}, {}]}. A mesh and a PartitionSpec can be given instead.
     """
-    from hlo_lens.api.shard import shard_report
+    from hlo_lens.api.sharding import shard_report
     from hlo_lens.report.sharding.one_value import ShardView
 
     value = _shape(shape, dtype)
