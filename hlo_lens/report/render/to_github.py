@@ -7,7 +7,9 @@ command.ts: %, CR and LF in messages, and : and , too in properties.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,10 +48,10 @@ def annotation_lines(annotations: Sequence[Annotation], root: Path | None = None
         root: Folder of the repository, to which files are relative; the current one if None.
     """
     finder = _Finder(root or Path.cwd())
-    shown: dict[str, int] = {}
+    shown: Counter[str] = Counter()
     lines: list[str] = []
     for one in annotations:
-        shown[one.level] = shown.get(one.level, 0) + 1
+        shown[one.level] += 1
         if shown[one.level] <= MOST_ANNOTATIONS:
             lines.append(_line(one, finder))
     return lines
@@ -89,16 +91,9 @@ class _Finder:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._files: list[str] | None = None
-        self._known: dict[str, str | None] = {}
 
     def find(self, file: str) -> str | None:
         """Return the path below the root; None if no file or more than one matches."""
-        if file not in self._known:
-            self._known[file] = self._find(file)
-        return self._known[file]
-
-    def _find(self, file: str) -> str | None:
         path = Path(file)
         if path.is_absolute():
             try:
@@ -111,15 +106,14 @@ class _Finder:
             return path.as_posix()
         for start in range(len(path.parts)):
             tail = "/".join(path.parts[start:])
-            found = [one for one in self._all() if one == tail or one.endswith(f"/{tail}")]
+            found = [one for one in self._files if one == tail or one.endswith(f"/{tail}")]
             if found:
                 return found[0] if len(found) == 1 else None
         return None
 
-    def _all(self) -> list[str]:
-        if self._files is None:
-            self._files = list(self._walk())
-        return self._files
+    @cached_property
+    def _files(self) -> list[str]:
+        return list(self._walk())
 
     def _walk(self) -> Iterator[str]:
         """Yield the files of the repository, up to a limit."""
