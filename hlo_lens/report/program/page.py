@@ -6,25 +6,20 @@ source lines with the most bytes; then lists for looking things up.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.module_analysis import NO_HLO, not_estimated_text
+from hlo_lens.analysis.program.entry_signature import EntrySignature
+from hlo_lens.analysis.result import rows_of
 from hlo_lens.report.collectives.page import (
     collectives_table,
     collectives_text,
     groups_table,
     movement_tables,
 )
-from hlo_lens.report.program.objects import module_object, object_without_hlo
-from hlo_lens.report.program.tables import (
-    gaps_table,
-    largest_table,
-    opcodes_table,
-    shardings_table,
-    sources_table,
-    values_table,
-)
+from hlo_lens.report.program.objects import GAP_COLUMNS, module_object, object_without_hlo
 from hlo_lens.report.render.envelope import ModulePage
 from hlo_lens.report.render.table import Section, Table
 from hlo_lens.report.sharding.facts import sharding_facts
@@ -35,8 +30,13 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.entry_values import EntryValue
+    from hlo_lens.analysis.program.largest_instructions import LargestInstructions
+    from hlo_lens.analysis.program.opcodes import Opcodes
+    from hlo_lens.analysis.program.source_bytes import SourceBytes
     from hlo_lens.analysis.program.summary import Summary
+    from hlo_lens.analysis.sharding.forms import ShardingForms
     from hlo_lens.model.hlo.framework import Framework
+    from hlo_lens.text.errors import Gap
 
 _NAMES_SHOWN = 5
 """Names that a line lists."""
@@ -71,33 +71,33 @@ def page_of_texts(
 def _section(analysis: ModuleAnalysis) -> Section:
     """Return head and tables of a module with HLO text."""
     module, shardings = analysis.module, analysis.shardings
-    parts = _memory_parts(analysis)
+    memory = _memory_section(analysis)
     tables = (
         Table.of(analysis.summary, title="Summary", is_data_only=True),
-        *(() if parts is None else parts.tables),
+        *(() if memory is None else memory.tables),
         groups_table(analysis),
-        largest_table(analysis.largest),
-        sources_table(analysis.sources),
-        values_table("parameters", "Parameters", analysis.signature.parameters),
-        values_table("outputs", "Outputs", analysis.signature.outputs),
+        _largest_table(analysis.largest),
+        _sources_table(analysis.sources),
+        _values_table("parameters", "Parameters", analysis.signature.parameters),
+        _values_table("outputs", "Outputs", analysis.signature.outputs),
         collectives_table(analysis.collectives),
         *movement_tables(analysis.collectives.movement),
-        opcodes_table(analysis.opcodes),
-        shardings_table(analysis.sharding_forms),
-        gaps_table(module.gaps),
+        _opcodes_table(analysis.opcodes),
+        _shardings_table(analysis.sharding_forms),
+        _gaps_table(module.gaps),
     )
     return Section(
         title=analysis.summary.name or analysis.dump.name,
         facts=(
             *_facts(analysis),
             *(() if shardings is None else sharding_facts(shardings)),
-            *(_memory_facts(analysis) if parts is None else parts.facts),
+            *(_memory_facts(analysis) if memory is None else memory.facts),
         ),
         tables=tables,
         notes=(
             *_notes(analysis),
             *_framework_notes(analysis.dump.framework),
-            *(_memory_notes(analysis) if parts is None else parts.notes),
+            *(_memory_notes(analysis) if memory is None else memory.notes),
         ),
     )
 
@@ -114,14 +114,8 @@ def _framework_notes(framework: Framework | None) -> Iterator[str]:
 
 
 def _section_without_hlo(analysis: ModuleAnalysis) -> Section:
-    dump = analysis.dump
-    facts: tuple[tuple[str, str], ...] = (("files", ", ".join(dump.files)),)
-    parts = _memory_parts(analysis)
-    if parts is None:
-        return Section(title=dump.name, facts=facts, notes=(NO_HLO,))
-    return Section(
-        title=dump.name, facts=(*facts, *parts.facts), tables=parts.tables, notes=parts.notes
-    )
+    memory = _memory_section(analysis) or Section(title=analysis.dump.name, notes=(NO_HLO,))
+    return replace(memory, facts=(("files", ", ".join(analysis.dump.files)), *memory.facts))
 
 
 def _facts(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:
@@ -211,22 +205,16 @@ def _collectives_text(analysis: ModuleAnalysis) -> str:
     return f"{collectives_text(analysis)}: {kinds}"
 
 
-class _MemoryParts(NamedTuple):
-    """Memory of a module in the report."""
-
-    facts: tuple[tuple[str, str], ...]
-    tables: tuple[Table, ...]
-    notes: tuple[str, ...]
-
-
-def _memory_parts(analysis: ModuleAnalysis) -> _MemoryParts | None:
+def _memory_section(analysis: ModuleAnalysis) -> Section | None:
+    """Return facts, tables and notes on the memory of a module; None where it is not known."""
     memory = analysis.memory
     if memory is None:
         return None
     from hlo_lens.report.memory.facts import memory_facts, memory_notes
     from hlo_lens.report.memory.page import memory_tables
 
-    return _MemoryParts(
+    return Section(
+        title=analysis.dump.name,
         facts=tuple(memory_facts(memory)),
         tables=tuple(memory_tables(memory, analysis.peak_by_source)),
         notes=tuple(memory_notes(memory)),
@@ -257,3 +245,90 @@ def _notes(analysis: ModuleAnalysis) -> Iterator[str]:
     if unknown:
         names = ", ".join(f"{count} {name}" for name, count in unknown)
         yield f"not counted as collectives, though named like one: {names}"
+
+
+# ---- tables -------------------------------------------------------------------------------------
+
+
+def _largest_table(result: LargestInstructions) -> Table:
+    left_out = (
+        f"left out: {plural(result.left_out_views, 'view')} (tuples, bitcasts, loops), "
+        f"{plural(result.left_out_embedded, 'instruction')} inside fusions and reducers"
+    )
+    return Table.of(
+        result,
+        title="Largest instructions by the bytes they produce",
+        shown=("result_bytes", "name", "source", "opcode", "shape", "op_name"),
+        notes=(left_out, *_unknown_sizes(result.unknown_sizes)),
+    )
+
+
+def _unknown_sizes(count: int) -> tuple[str, ...]:
+    return (f"{plural(count, 'value')} of unknown size",) if count else ()
+
+
+def _sources_table(result: SourceBytes) -> Table:
+    return Table.of(
+        result,
+        title="Source lines by the bytes their instructions produce",
+        shown=("result_bytes", "instructions", "source_file", "source_line"),
+        notes=_unknown_sizes(result.unknown_sizes),
+    )
+
+
+def _values_table(name: str, title: str, values: Sequence[EntryValue]) -> Table:
+    columns = [c for c in EntrySignature.COLUMNS if c.name != "direction"]
+    if name == "outputs":
+        columns = [c for c in columns if c.name != "number"]
+    shown = [c.name for c in columns if _is_worth_showing(c.name, values)]
+    return Table(
+        name=name,
+        title=title,
+        columns=tuple(columns),
+        read_rows=lambda: rows_of(values, columns),
+        row_count=len(values),
+        totals={
+            "size_bytes": sum(value.size_bytes or 0 for value in values),
+            "padded_size_bytes": sum(value.padded_size_bytes or 0 for value in values),
+        },
+        shown=tuple(shown),
+        notes=_unknown_sizes([value.size_bytes for value in values].count(None)),
+    )
+
+
+def _is_worth_showing(name: str, values: Sequence[EntryValue]) -> bool:
+    """Return whether a column has information for people."""
+    if name == "layout":
+        return False
+    if name == "padded_size_bytes":
+        return any(value.padded_size_bytes != value.size_bytes for value in values)
+    if name in ("index", "sharding", "donation", "aliased_with"):
+        return any(getattr(value, name) for value in values)
+    return True
+
+
+def _opcodes_table(result: Opcodes) -> Table:
+    shown = ["opcode", "instructions", "result_bytes"]
+    if result.totals()["unknown_sizes"]:
+        shown.append("unknown_sizes")
+    return Table.of(
+        result,
+        title="Opcodes as written; result bytes repeat what tuples and fusions pass on",
+        shown=shown,
+    )
+
+
+def _shardings_table(result: ShardingForms) -> Table:
+    notes = [f"{plural(result.unsharded, 'instruction')} without sharding"]
+    return Table.of(result, title="Shardings by form", notes=notes if result.forms else ())
+
+
+def _gaps_table(gaps: Sequence[Gap]) -> Table:
+    return Table(
+        name="gaps",
+        title="Gaps: text that was not understood",
+        columns=GAP_COLUMNS,
+        read_rows=lambda: rows_of(gaps, GAP_COLUMNS),
+        row_count=len(gaps),
+        totals={"lines": sum(gap.lines for gap in gaps)},
+    )

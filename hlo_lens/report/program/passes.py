@@ -54,16 +54,10 @@ def _object(track: PassTrack) -> Mapping[str, object]:
 
 def _section(dump: ModuleDump, track: PassTrack) -> Section:
     counts = [count for count in track.counts if count is not None]
-    shown = ["text", "pipeline", "after", "before_count", "after_count", "change"]
-    if track.subject.kind != TEMP:
-        shown += ["added", "removed"]
-    tables: tuple[Table, ...] = ()
-    if track.changes:
-        tables = (replace(_table(track), shown=tuple(shown)),)
     return Section(
         title=f"{dump.name}: {track.subject.text}",
         facts=tuple(_facts(track, counts)),
-        tables=tables,
+        tables=(_table(track),) if track.changes else (),
         notes=(*_notes(track), *_left_out_note(dump)),
     )
 
@@ -83,16 +77,14 @@ def _left_out_note(dump: ModuleDump) -> Iterator[str]:
 
 def _table(track: PassTrack) -> Table:
     """Return the table of changes, in bytes where the subject is counted in bytes."""
-    table = Table.of(track, title="Where it changes")
-    if track.subject.unit is Unit.COUNT:
-        columns = table.columns
-    else:
-        counted = ("before_count", "after_count", "change")
-        columns = tuple(
-            replace(column, unit=Unit.BYTES) if column.name in counted else column
-            for column in table.columns
-        )
-    return replace(table, columns=columns)
+    shown = ["text", "pipeline", "after", "before_count", "after_count", "change"]
+    if track.subject.kind != TEMP:
+        shown += ["added", "removed"]
+    columns = tuple(
+        replace(column, unit=track.subject.unit) if column.unit is Unit.COUNT else column
+        for column in track.COLUMNS
+    )
+    return replace(Table.of(track, title="Where it changes", shown=shown), columns=columns)
 
 
 _WHAT = {

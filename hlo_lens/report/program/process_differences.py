@@ -104,10 +104,14 @@ def _values(base: str | None, head: str | None, names: tuple[str, str]) -> str:
 
 def _apart(base: str, head: str) -> tuple[str, str]:
     """Return the parts of two texts around their first difference."""
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(base, head, strict=False)))
+    same = _common_length(base, head)
     start = max(0, same - _VALUE // 2) if max(len(base), len(head)) > _VALUE else 0
     lead = "..." if start else ""
     return lead + _cut(base[start:]), lead + _cut(head[start:])
+
+
+def _common_length(one: str, other: str) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _cut(text: str) -> str:
@@ -116,12 +120,7 @@ def _cut(text: str) -> str:
 
 def _counts(found: ProgramDiff, whole: int) -> str:
     """Return the number of instructions that differ, names and order aside."""
-    counts = {
-        "changed": found.changed,
-        "added": found.added,
-        "removed": found.removed,
-        "moved": found.moved,
-    }
+    counts = {word: getattr(found, word) for word in ("changed", "added", "removed", "moved")}
     texts = [f"{format_count(count)} {word}" for word, count in counts.items() if count]
     return f"{', '.join(texts) or 'none'} of {plural(whole, 'instruction')}"
 
@@ -133,8 +132,7 @@ def _in_text(start: str, names: tuple[str, str], found: ProcessDifference) -> It
     place = next((line.place for line in found.lines if line is not None), "")
     yield f"{start} at {place}:"
     texts = ["the module ends" if line is None else line.exact for line in found.lines]
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
-    begin = max(0, same - _LINE // 2)
+    begin = max(0, _common_length(*texts) - _LINE // 2)
     for process, text in zip(names, texts, strict=True):
         lead = f"{text[: _LINE // 4]}..." if begin > _LINE // 4 else text[:begin]
         rest = text[begin:]
