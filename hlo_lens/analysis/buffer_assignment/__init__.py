@@ -1,1 +1,1 @@
-"""What XLA's buffer assignment does, done again from a scheduled text: one file per step."""
+"""XLA's buffer assignment, repeated on a scheduled text: one file per step."""

@@ -1,4 +1,4 @@
-"""Which values share a buffer: donated parameters, all that was joined, and how they take turns.
+"""Values that share a buffer: donated parameters, joined values, and their clipped live ranges.
 
 Sources: xla/hlo/analysis/hlo_alias_analysis.cc, xla/hlo/utils/hlo_live_range.cc, as of August 2026.
 """
@@ -22,7 +22,7 @@ def join_donated(walk: Walk, result: Sequence[int]) -> set[int]:
     """Join donated parameters and their outputs; return the parameters' values.
 
     Args:
-        walk: All of the module, gone over.
+        walk: The finished walk over the module.
         result: Values of the entry's result.
     """
     donated: set[int] = set()
@@ -49,7 +49,7 @@ def join_donated(walk: Walk, result: Sequence[int]) -> set[int]:
 
 
 def merged_buffers(walk: Walk) -> list[list[int]]:
-    """Return the buffers, each and all of them by the order of their values."""
+    """Return the buffers; values in a buffer, and buffers, are in the order of their values."""
     find = walk.merged.find
     joined = DisjointSets()
     canonical = [find(value) for value in range(len(walk.values))]
@@ -71,9 +71,9 @@ def merged_buffers(walk: Walk) -> list[list[int]]:
 
 
 def normalise_ranges(values: Values, buffers: Iterable[list[int]]) -> None:
-    """Clip values of one buffer: the next begins where the one before it ends.
+    """Clip the live ranges of a buffer's values: each ends where the next begins.
 
-    Source: HloLiveRange::NormalizeAliasedBuffers. They still share that instant.
+    Source: HloLiveRange::NormalizeAliasedBuffers. Both include that instant.
     """
     starts, ends, orders = values.starts, values.ends, values.orders
     for group in buffers:

@@ -1,4 +1,4 @@
-"""Allocations of a module, and the rules that backends lay them out by."""
+"""Allocations of a module, and the layout rules of a backend."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Allocation:
-    """A contiguous piece of memory.
+    """A contiguous block of memory.
 
     Attributes:
         size: Bytes.
@@ -25,7 +25,7 @@ class Allocation:
         is_output: Whether a value in it may be (part of) the result.
         is_reusable: Whether other values may be put into it.
         parameter: Number of the entry parameter and node of its shape; None for others.
-        row: Whose result it holds, if that is of a thread-local computation; else -1.
+        row: The instruction of a thread-local computation whose result it holds; else -1.
     """
 
     size: int
@@ -45,7 +45,7 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class HeapLayout:
-    """The memory of a module, laid out.
+    """The allocations of a module with the offsets of their values.
 
     Attributes:
         allocations: Parameters, constants and outputs, then one per memory space for temporaries.
@@ -58,14 +58,14 @@ class HeapLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutRules:
-    """What differs between backends.
+    """Layout rules of one backend.
 
     Attributes:
         alignment: Every offset in a heap, and every temporary allocation, is a multiple of it.
-        alignments: The same for memory spaces where it is another.
+        alignments: The same, for memory spaces with another alignment.
         pack: Lays out the heap of one memory space.
-        reuses_outputs: Whether temporaries are put into any output or donated parameter that is
-            free; into that of an operand they are in any case.
+        reuses_outputs: Whether a temporary may reuse any free output or donated parameter; that of
+            an operand it always may.
     """
 
     alignment: int
@@ -74,6 +74,6 @@ class LayoutRules:
     reuses_outputs: bool = True
 
     def align(self, size: int, color: int) -> int:
-        """Return the first place behind some bytes of a memory space at which others may begin."""
+        """Return a size rounded up to the alignment of a memory space."""
         step = self.alignments.get(color, self.alignment)
         return -(-size // step) * step

@@ -1,7 +1,7 @@
-"""Rules for asynchronous operations: their starts, updates and dones, and the copies and transfers.
+"""Rules for asynchronous operations: starts, updates, dones, copies and transfers.
 
-A start's result is a tuple of the operands, the result and what else it needs. What its computation
-defines lives until the done.
+A start's result is a tuple of the operands, the result and contexts. Values defined in its
+computation live until the done.
 
 Source: xla/hlo/analysis/hlo_dataflow_analysis.cc, as of August 2026.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def async_start(walk: Walk, call: Invocation, row: int) -> list[int]:
-    """Return the operands that the start holds, and what its computation gives."""
+    """Return the operands in the start's result and the results of its computation."""
     tree = walk.tree(row)
     arguments = walk.arguments(row)
     called = walk.called(row)
@@ -40,7 +40,7 @@ def _run_wrapped(
     arguments: Sequence[list[int]],
     given: dict[int, int],
 ) -> None:
-    """Go over the computation of an async operation once all its operands are known."""
+    """Walk the computation of an async operation once all its operands are known."""
     computation = walk.wrapped.get(start)
     if computation is None:
         return
@@ -60,10 +60,10 @@ def _run_wrapped(
 
 
 def sugared_start(walk: Walk, call: Invocation, row: int) -> list[int]:
-    """Find the values of ``slice-start(a, b)``: an async-start whose computation is not shown.
+    """Find the values of ``slice-start(a, b)``: an async-start whose computation is not printed.
 
-    ``Compiled.as_text()`` prints so what runs one instruction. Its parameters and the
-    instruction itself take an instant each, in the schedule under the name of the start.
+    ``Compiled.as_text()`` prints an async computation of one instruction this way. The parameters
+    and the instruction itself take one instant each, scheduled under the name of the start.
     """
     tree = walk.tree(row)
     arguments = walk.arguments(row)
@@ -77,7 +77,7 @@ def sugared_start(walk: Walk, call: Invocation, row: int) -> list[int]:
         ran = walk.enter(called[0], arguments).root
         defined = dict(zip(result, ran, strict=False)) if len(ran) == len(result) else {}
     else:
-        # numbered as what stands in a computation of its own, before this one
+        # numbered like a computation of its own before this one
         order = (call.position * COMPUTATION - COMPUTATION // 2 + len(walk.schedule)) * NODES
         defined = {
             node: walk.values.add(
@@ -91,12 +91,12 @@ def sugared_start(walk: Walk, call: Invocation, row: int) -> list[int]:
     given.update((k, value) for k, value in defined.items() if not tree.parts[k].is_tuple)
     found = walk.fill(row, given.get)
     walk.join_in_place(row, found, opcode_traits(walk.opcodes[row]).base, (1,))
-    walk.aliasing.discard(row)  # that has been done, with its prefix
+    walk.aliasing.discard(row)  # done above, with its prefix
     return found
 
 
 def _passed_operands(tree: ShapeTree, arguments: Sequence[list[int]]) -> dict[int, int]:
-    """Return node to value for the operands that element 0 of a start's result holds."""
+    """Return node to value for the operands in element 0 of a start's result."""
     given: dict[int, int] = {}
     top = tree.children(0)
     if not top:
@@ -113,7 +113,7 @@ def _passed_operands(tree: ShapeTree, arguments: Sequence[list[int]]) -> dict[in
 
 
 def async_update(walk: Walk, call: Invocation, row: int) -> list[int]:
-    """Return what the step before held; operands may come only here."""
+    """Return the values of the step before; operands may be first passed here."""
     _prolong(walk, row)
     places = walk.operands[row]
     if not places:
@@ -132,7 +132,7 @@ def async_update(walk: Walk, call: Invocation, row: int) -> list[int]:
             arguments += [walk.operand(row, k) for k in range(1, len(places))]
             given.update(_passed_operands(tree, arguments))
         if number > 1 and row in walk.aliasing:
-            continue  # it has values of its own there, in the same bytes
+            continue  # its own values there share the bytes
         for one, two in zip(old_parts, new_parts, strict=False):
             if before.sizes[one] == tree.sizes[two] and not tree.parts[two].is_tuple:
                 given.setdefault(two, operand[one - base])
@@ -143,7 +143,7 @@ def async_update(walk: Walk, call: Invocation, row: int) -> list[int]:
 
 
 def _prolong(walk: Walk, row: int) -> None:
-    """Let what an async operation computes live until it is done."""
+    """Extend the values of an async operation to its done."""
     places = walk.operands[row]
     defined = walk.async_values.get(places[0] // NODES) if places else None
     if defined is None:
@@ -158,7 +158,7 @@ def _prolong(walk: Walk, row: int) -> None:
 
 
 def async_done(walk: Walk, call: Invocation, row: int) -> list[int]:
-    """Return the result that the start or the last update holds."""
+    """Return the result in the start or the last update."""
     _prolong(walk, row)
     operand = walk.operand(row, 0)
     parts = walk.tree(row).parts
@@ -176,20 +176,20 @@ def async_done(walk: Walk, call: Invocation, row: int) -> list[int]:
 
 
 def copy_start(walk: Walk, call: Invocation, row: int) -> list[int]:
-    """Return a new value and, as the source, the operand."""
+    """Return a new value, and the operand as the source."""
     operand = walk.operand(row, 0)
     source = walk.tree(row).at((1,))
     return walk.fill(row, lambda node: operand[0] if operand and node == source else None)
 
 
 def copy_done(walk: Walk, call: Invocation, row: int) -> list[int]:
-    """Return the copy."""
+    """Return the copied value."""
     operand = walk.operand(row, 0)
     return operand[1:2] if len(operand) > 1 else walk.define_all(row)
 
 
 def two_sided_start(walk: Walk, call: Invocation, row: int) -> list[int]:
-    """Return the operands and new values beside them."""
+    """Return the operands and new values for the results."""
     tree = walk.tree(row)
     arguments = walk.arguments(row)
     given = _passed_operands(tree, arguments)
@@ -210,7 +210,7 @@ def send(walk: Walk, call: Invocation, row: int) -> list[int]:
 
 
 def recv_done(walk: Walk, call: Invocation, row: int) -> list[int]:
-    """Return a tuple that holds what was received."""
+    """Return a tuple that holds the received value."""
     operand = walk.operand(row, 0)
     below = walk.tree(row).children(0)
     if not below or len(operand) < 2:

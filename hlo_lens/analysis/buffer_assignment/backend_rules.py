@@ -1,9 +1,10 @@
-"""What buffer assignment takes from the backend: bytes of shapes, alignments, how heaps are packed.
+"""Backend rules of buffer assignment: sizes of shapes, alignments, heap packing.
 
-Sizes: CPU and GPU give an array its elements and a tuple 8 bytes an element
-(cpu_executable.cc, gpu_compiler.cc: ShapeSizeBytes). TPU gives an array its tiles; without tiles it
-counts 1024 elements at a time, but for semaphores (space 2); a tuple 4 bytes an element, in steps
-that depend on the chip. Compiler version and chip are told by what the text shows of them.
+Sizes: on CPU and GPU an array takes its elements, a tuple 8 bytes per element
+(cpu_executable.cc, gpu_compiler.cc: ShapeSizeBytes). On TPU an array takes its tiles; an array
+without tiles takes multiples of 1024 elements, except semaphores (space 2); a tuple takes 4 bytes
+per element, rounded up to a step that depends on the chip. Compiler version and chip are inferred
+from marks in the text.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.shape import Shape
 
 TPU_PAGE = 16384
-"""Alignment of a TPU heap; what Compiled.memory_analysis() rounds temporaries up to."""
+"""Alignment of a TPU heap; Compiled.memory_analysis() rounds temporaries up to it."""
 
 SEMAPHORES = 2
-"""Memory space of the words that asynchronous operations wait for."""
+"""Memory space of semaphores, for which asynchronous operations wait."""
 
 _SPARSE_SPACES = range(7, 16)
 """Memory spaces of SparseCores."""
@@ -40,14 +41,14 @@ POINTER = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendRules:
-    """What differs between backends and their versions.
+    """Rules of one backend and compiler version.
 
     Attributes:
         backend: ``cpu``, ``gpu`` or ``tpu``.
         measure: Bytes of an array or of the table of a tuple; None where they are not known.
         layout: How its heaps are laid out.
         color: Memory space of an array.
-        notes: What of it is a guess, in words.
+        notes: Which rules are guesses.
     """
 
     backend: str
@@ -58,11 +59,11 @@ class BackendRules:
 
 
 def backend_rules(module: HloModule, told: str | None) -> BackendRules:
-    """Return the rules for a module, by what its text shows of compiler and chip.
+    """Return the rules for a module, inferred from marks of compiler and chip in its text.
 
     Args:
         module: The module.
-        told: ``cpu``, ``gpu`` or ``tpu``; None where nobody knows, which is taken as ``cpu``.
+        told: ``cpu``, ``gpu`` or ``tpu``; None if unknown, which is taken as ``cpu``.
     """
     text = module.columns.source.text
     if told == "tpu":
@@ -99,13 +100,13 @@ _NAMED_FUSION = re.compile(r"^ *(?:ROOT )?%?[\w.\-]+_fusion[\w.]* = ", re.MULTIL
 def _is_old_cpu(text: str) -> bool:
     """Whether a CPU text is of jaxlib 0.4.30 or before, which aligned to 16 bytes.
 
-    By how fusions are named: by number alone, in 0.4.35 after what they do (observed).
+    By the names of fusions: numbers only; since 0.4.35 named after their operations (observed).
     """
     return _NAMED_FUSION.search(text) is None and _NUMBERED_FUSION.search(text) is not None
 
 
 _NEW_LIBTPU = ('{"aliasing_operands"', '"dma_priority"', '"buffering_level"')
-"""Keys of backend configs since libtpu 0.0.50; the first is sorted first in dumps only."""
+"""Keys of backend configs since libtpu 0.0.50; only dumps sort the first one first."""
 
 
 def _is_old_libtpu(text: str) -> bool:
@@ -120,14 +121,14 @@ _CUBE = 64
 """Devices of the smallest v5p slice of more than one host rack: taken as v5p rather than v5e."""
 
 _V5P_MARKS = ('"megacore_config"', "S(8)}", "S(11)}", '"sparsecore"')
-"""The first stands only in what ``Compiled.as_text()`` says; the others name its SparseCores."""
+"""Only ``Compiled.as_text()`` prints the first; the others belong to SparseCores."""
 
 
 def _table_step(module: HloModule) -> tuple[int, tuple[str, ...]]:
-    """Return in what steps a TPU chip allocates tables of tuples, and a note where that is a guess.
+    """Return the allocation step of tuple tables on a TPU chip, and a note if it is a guess.
 
     Observed: v3 1024 bytes (its scalars have tiles of 256), v4 (with CMEM, space 3) and v5e 512,
-    v5p and v6e 32; nothing tells v6e from v5e.
+    v5p and v6e 32; v6e and v5e cannot be told apart.
     """
     text = module.columns.source.text
     if "f32[]{:T(256)" in text or "s32[]{:T(256)" in text:
@@ -150,12 +151,12 @@ def _plain_bytes(shape: Shape) -> int | None:
         return POINTER
     size = shape.size_bytes
     if size is not None and any(shape.dynamic_dimensions):
-        size += 4 * shape.rank  # the sizes of its dimensions are stored behind it
+        size += 4 * shape.rank  # the dimension sizes follow the data
     return size
 
 
 def _tpu_color(shape: Shape) -> int:
-    """Return the memory space of an array; ``Compiled.as_text()`` does not print a semaphore's."""
+    """Return the memory space of an array; ``Compiled.as_text()`` omits that of semaphores."""
     if shape.element_type == "u32" and shape.layout is None and not shape.rank:
         return SEMAPHORES
     return shape.memory_space
@@ -177,5 +178,5 @@ def _tpu_bytes(shape: Shape, step: int) -> int | None:
 
 
 def round_up(number: int, multiple: int) -> int:
-    """Return the least multiple that is not below a number."""
+    """Return a number rounded up to a multiple."""
     return -(-number // multiple) * multiple

@@ -1,7 +1,7 @@
-"""Whether a result may take the bytes of an operand that ends there.
+"""Whether a result may reuse the bytes of an operand whose live range ends there.
 
 Sources: xla/hlo/analysis/hlo_dataflow_analysis.cc, CanShareOperandBufferWithUser, as of August
-2026; what TPU programs list is observed.
+2026; the lists in TPU programs are observed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ALIASED = re.compile(r'"indices":\[([^\]]*)')
 
 
 class BufferSharing:
-    """Whether a result may take the bytes of an operand that ends there.
+    """Whether a result may reuse the bytes of an operand whose live range ends there.
 
     Args:
         flow: The module's values.
@@ -78,7 +78,7 @@ class BufferSharing:
     def _general(
         self, opcode: str, row: int, number: int, operands: list[int], source: int, node: int
     ) -> bool:
-        """Return what holds for every backend where the shapes are equal."""
+        """Apply the rules of all backends to equal shapes."""
         if opcode == "fusion":
             return self._fusion(row, number)
         if opcode in ("while", "conditional"):
@@ -106,7 +106,7 @@ class BufferSharing:
         return self._user_counts.get(place, 0)
 
     def _fusion(self, row: int, number: int) -> bool:
-        """Return the rule for fusions: every use inside, and of what that gives, is elementwise."""
+        """Apply the rule for fusions: all direct and indirect uses inside are elementwise."""
         body = self._bodies.of(row)
         parameter = None if body is None else body.parameters.get(number)
         if body is None or parameter is None:
@@ -126,7 +126,7 @@ class BufferSharing:
         return _used_elementwise(body, parameter, through_tuples=False)
 
     def _hint(self, row: int, number: int, node: int, given: Part) -> bool | None:
-        """Return what the backend says of its own; None where it leaves it to the general rule."""
+        """Return the backend's own answer; None if the general rule applies."""
         if self._backend == "tpu":
             return self._tpu(row, number, node)
         if self._backend == "gpu":
@@ -134,7 +134,7 @@ class BufferSharing:
         return None
 
     def _tpu(self, row: int, number: int, node: int) -> bool | None:
-        """Return what the text of a TPU program lists as sharing; None where it lists nothing.
+        """Return whether a TPU program's text lists the pair as sharing; None if it lists nothing.
 
         ``aliasing_operands`` numbers the operands, then the arrays of the result (observed).
         """
@@ -154,7 +154,7 @@ class BufferSharing:
 
 
 def _used_elementwise(body: FusedBody, parameter: int, *, through_tuples: bool) -> bool:
-    """Whether all uses of a parameter, and of what they give, are elementwise (or tuples)."""
+    """Whether all direct and indirect uses of a parameter are elementwise (or tuples)."""
     stack, visited = [parameter], {parameter}
     while stack:
         current = stack.pop()

@@ -1,7 +1,7 @@
-"""Rules for loops, branches and calls: what goes into their computations and comes out.
+"""Rules for loops, branches and calls: values that enter their computations and leave them.
 
-What reaches a loop's parameter or a branch's result by two ways is a phi, unless a loop only
-carries it round. All that reaches a phi lies in the same bytes.
+Where two values reach a loop's parameter or a branch's result, that is a phi, unless the loop
+carries the value unchanged. All values that reach a phi share its bytes.
 
 Sources: xla/hlo/analysis/hlo_dataflow_analysis.cc, phi_graph.cc, hlo_alias_analysis.cc, as of
 August 2026.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def loop(walk: Walk, call: Invocation, row: int) -> list[int]:
-    """Go over a while's condition and body, and return its phis."""
+    """Walk a while's condition and body, and return its phis."""
     places = {call.role: call.place for call in walk.module.links.calls.of_row(row)}
     condition_place, body_place = (places.get(role, NOTHING) for role in ("condition", "body"))
     initial = walk.operand(row, 0)
@@ -53,12 +53,12 @@ def loop(walk: Walk, call: Invocation, row: int) -> list[int]:
 
 
 def _loop_result(walk: Walk, row: int, ways: Sequence[Sequence[int]]) -> list[int]:
-    """Return what a loop gives: a phi per part, or the value that it only carries round.
+    """Return the result of a loop: per part a phi, or the value that it carries unchanged.
 
     Args:
-        walk: Behind the loop's body.
+        walk: The walk, after the loop's body.
         row: The loop.
-        ways: At each node the values before it, in its condition, in its body, and behind that.
+        ways: Values of each node before the loop, in its condition, in its body, and after that.
     """
     initial, _, state, root = ways
     kept = _carried_round(walk, initial, state, root)
@@ -77,7 +77,7 @@ def _loop_result(walk: Walk, row: int, ways: Sequence[Sequence[int]]) -> list[in
 
 
 def _loop_parameter(walk: Walk, computation: HloComputation, nodes: int) -> int:
-    """Return the row of a loop's parameter, -1 where it has none of so many nodes."""
+    """Return the row of a loop's parameter with so many nodes, or -1."""
     rows = (row for row in computation.rows if walk.opcodes[row] == "parameter")
     return next((row for row in rows if len(walk.tree(row).parts) == nodes), -1)
 
@@ -91,7 +91,7 @@ def _loop_state(walk: Walk, row: int, parts: Sequence[Part]) -> list[int]:
 def _carried_round(
     walk: Walk, initial: Sequence[int], state: Sequence[int], root: Sequence[int]
 ) -> list[bool]:
-    """Return for each node whether the loop only ever has the initial value there.
+    """Return for each node whether the loop carries the initial value unchanged.
 
     That is the largest set in which every element of the root is an element's initial value or
     the state of one in the set with the same initial value. Source: phi_graph.cc, Optimize.
@@ -117,7 +117,7 @@ def _carried_round(
 
 
 def _merge(walk: Walk, kept: int, gone: int) -> None:
-    """Let one value stand for another that is the same."""
+    """Merge a value into an equal one."""
     values, merged = walk.values, walk.merged
     one, two = merged.find(kept), merged.find(gone)
     if one == two:
@@ -130,7 +130,7 @@ def _merge(walk: Walk, kept: int, gone: int) -> None:
 
 
 def conditional(walk: Walk, call: Invocation, row: int) -> list[int]:
-    """Go over the branches; return what they give, and a phi where they differ."""
+    """Walk the branches; return their common results, and a phi where they differ."""
     parts = walk.tree(row).parts
     roots = []
     for number, computation in enumerate(walk.called(row)):
@@ -156,7 +156,7 @@ def conditional(walk: Walk, call: Invocation, row: int) -> list[int]:
 
 
 def computation_call(walk: Walk, call: Invocation, row: int) -> list[int]:
-    """Go over the computation that a call calls, and return what that returns."""
+    """Walk the called computation, and return its result."""
     called = walk.called(row)
     arguments = walk.arguments(row)
     if not called:

@@ -1,26 +1,26 @@
-"""Values of a scheduled module: who defines them, which must share a buffer, when they live.
+"""Values of a scheduled module: their definitions, buffers and live ranges.
 
 Definitions, all XLA's:
 
-* A *value* is what an instruction writes: its result, or a part of it at a shape index. Tuples have
+* A *value* is a result that an instruction writes, or the part of it at a shape index. Tuples have
   a value of their own (the table of pointers); bitcast, get-tuple-element, call and the like define
-  none and pass their operands' values on (hlo_dataflow_analysis.cc). What reaches the parameter of
-  a loop or the result of a branch by two ways is a value too, a *phi*, unless a loop only carries
-  it round (phi_graph.cc).
-* Values that must lie in the same bytes form a *buffer*: the state of a loop, the results of
-  branches, what is updated in place, donated parameters and their outputs (hlo_alias_analysis.cc).
+  none and forward their operands' values (hlo_dataflow_analysis.cc). Where two values reach the
+  parameter of a loop or the result of a branch, a new value is defined, a *phi*, unless the loop
+  carries the value unchanged (phi_graph.cc).
+* Values that must share bytes form a *buffer*: the state of a loop, the results of branches,
+  operands updated in place, donated parameters and their outputs (hlo_alias_analysis.cc).
 * *Instants* number the instructions in execution order, flattened: computations of calls, loops
-  (condition, then body), branches and async operations stand once, before the instruction that
+  (condition, then body), branches and async operations appear once, before the instruction that
   calls them. A value lives from the instant that defines it (a parameter: from the start of its
-  computation) to its last use or position, both ends inclusive; what a computation returns lives to
-  the end of that computation, and entry parameters that are not donated to the end of the program
-  (hlo_live_range.cc).
+  computation) to its last use or position, both ends inclusive; the result of a computation lives
+  to the end of that computation, and entry parameters that are not donated to the end of the
+  program (hlo_live_range.cc).
 
 Sources: xla/hlo/analysis/hlo_dataflow_analysis.cc, hlo_alias_analysis.cc, alias_info.cc,
 xla/hlo/utils/hlo_live_range.cc, as of August 2026.
 
 Limits: a computation that is called twice (XLA clones such before it assigns buffers) is read once.
-The get-tuple-elements that a compact text leaves out are taken to stand right behind the tuple.
+The get-tuple-elements that a compact text omits are assumed to follow the tuple directly.
 """
 
 from __future__ import annotations
@@ -73,14 +73,14 @@ _RULES: Mapping[str, Rule | None] = {
     "send-done": None,
     "send-start": None,
 }
-"""Opcode to what finds an instruction's values; None where it defines its whole result."""
+"""Opcode to the rule that finds an instruction's values; None if it defines its whole result."""
 
 _SUGAR: Mapping[str, Rule] = {
     "start": async_operations.sugared_start,
     "update": async_operations.async_update,
     "done": async_operations.async_done,
 }
-"""The same by the ending of all other async opcodes, as of ``slice-start``."""
+"""Rules of all other async opcodes, such as ``slice-start``, by ending."""
 
 
 def dataflow(
@@ -92,7 +92,7 @@ def dataflow(
 
     Args:
         table: A module whose text is in execution order and that has an entry.
-        measure: Bytes of an array, or of the table of a tuple; None where they are not known.
+        measure: Bytes of an array, or of the table of a tuple; None if unknown.
         color: Memory space of an array or a table.
     """
     opcodes = {opcode for opcode, _ in table.opcode_sizes}
@@ -128,5 +128,5 @@ def dataflow(
 
 
 def _rule(opcode: str) -> Rule | None:
-    """Return what finds the values of an opcode; None where it defines its whole result."""
+    """Return the rule of an opcode; None if it defines its whole result."""
     return _RULES[opcode] if opcode in _RULES else _SUGAR.get(opcode_traits(opcode).phase)

@@ -1,4 +1,4 @@
-"""Rules for instructions that pass on their operands' values: parameters, tuples, bitcasts, ...
+"""Rules for instructions that forward their operands' values: parameters, tuples, bitcasts, ...
 
 Source: xla/hlo/analysis/hlo_dataflow_analysis.cc, as of August 2026.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def parameter(walk: Walk, call: Invocation, row: int) -> list[int]:
-    """Return what the caller gives; of an entry, values that live from its start."""
+    """Return the caller's argument; in an entry, new values that live from its start."""
     number = parameter_number(walk.text(row, OPERANDS, OPERANDS_END))
     if number == 0:
         call.parameter_instant = len(walk.schedule)

@@ -1,4 +1,4 @@
-"""The computations of fusions: who uses what in them, and which parameters they write into.
+"""Computations of fusions: users of each instruction, and parameters updated in place.
 
 Sources: xla/hlo/ir/hlo_instruction.cc (IsOpElementwise), xla/hlo/analysis/alias_info.cc, as of
 August 2026.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.shape import ShapeIndex
 
 DEEPEST = 100
-"""Computations in computations that are followed."""
+"""Deepest nesting of computations that is followed."""
 
 ELEMENTWISE = opcodes_where(lambda one: one.is_elementwise)
 _UPDATES = opcodes_where(lambda one: one.is_update)
@@ -32,18 +32,18 @@ INDEX = re.compile(r"\bindex=(\d{1,9})")
 _KIND = re.compile(r"\bkind=(k\w+)")
 
 _LONG = 10
-"""Digits that no number of a parameter has."""
+"""Digits that are too many for a parameter number."""
 
 
 def parameter_number(text: str) -> int:
-    """Return the number between the parentheses of ``parameter(0)``; 0 where there is none."""
+    """Return the number between the parentheses of ``parameter(0)``; 0 if there is none."""
     number = text.strip()
     return int(number) if number.isdecimal() and len(number) < _LONG else 0
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FusedBody:
-    """The computation of a fusion, its instructions by position in the text.
+    """The computation of a fusion; instructions are numbered by position in the text.
 
     Attributes:
         rows: Row of each.
@@ -69,7 +69,7 @@ class FusedBody:
         return opcode in ELEMENTWISE
 
     def is_elementwise_on(self, position: int, operand: int) -> bool:
-        """Whether it is so for the first operand that is at a position."""
+        """Whether `is_elementwise` holds for the first operand at a position."""
         return self.is_elementwise(position, self.operands[position].index(operand))
 
 
@@ -97,7 +97,7 @@ class FusedBodies:
         return None if place == NOTHING else HloComputation(self._module, place)
 
     def of(self, row: int) -> FusedBody | None:
-        """Return the computation of a fusion, read; None where there is none."""
+        """Return the body of a fusion; None if there is none."""
         computation = self.computation(row)
         if computation is None or not computation.rows:
             return None
@@ -190,7 +190,7 @@ class FusedBodies:
     def _behind_tuples(
         self, body: FusedBody, position: int, index: ShapeIndex
     ) -> tuple[int, ShapeIndex]:
-        """Return what defines a part of a result in a fusion. Source: FollowTupleIndirection."""
+        """Return the definition of a part of a fusion's result. Source: FollowTupleIndirection."""
         for _ in body.rows:
             operands = body.operands[position]
             if body.opcodes[position] == "tuple" and index and index[0] < len(operands):

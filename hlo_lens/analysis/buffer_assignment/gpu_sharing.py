@@ -1,4 +1,4 @@
-"""Whether a GPU program may write a result over an operand, where that differs from other backends.
+"""GPU rules on writing a result over an operand, where they differ from other backends.
 
 Sources: xla/service/gpu/alias_info.cc (FusionCanShareBufferHint) and nvptx_alias_info.cc, as of
 August 2026.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def gpu_may_share(flow: Dataflow, row: int, number: int, node: int, given: Part) -> bool | None:
-    """Return whether a row may write over an operand; None where the general rule says it.
+    """Return whether a row may write over an operand; None if the general rule applies.
 
     Args:
         flow: The module's values.
@@ -116,7 +116,7 @@ class _GpuFusion:
         return reached and not self._reaches_other_order(visited, output, written)
 
     def _reduction(self) -> int | None:
-        """Return the reduction that a fusion is built around, if it is."""
+        """Return the reduction that a fusion is built around, or None."""
         if self._kind != "kInput":
             return None
         body = self._body
@@ -133,7 +133,7 @@ class _GpuFusion:
     ) -> bool:
         """Whether a use reads elements in the order in which the output is written.
 
-        That a sort inside a fusion may be done in place is observed with jax 0.10.2.
+        In-place sorts inside a fusion are observed with jax 0.10.2.
         """
         body = self._body
         opcode, operands = body.opcodes[user], body.operands[user]

@@ -1,13 +1,13 @@
-"""Where buffers lie: allocations of their own, reused outputs, and the heap of temporaries.
+"""Allocations of buffers: own allocations, reused outputs, and the heap of temporaries.
 
 XLA's buffer assignment, in the order in which it works:
 
-1. Buffers by decreasing size, those that live out of the program first. Parameters and constants
-   get allocations of their own. So do tables of tuples. Any other buffer takes the allocation of an
-   operand, else the smallest allocation that it fits in, of those of donated parameters and of
-   outputs, if nothing in there lives when it does. What remains and is an output gets an allocation
-   of its own; the rest waits for the heap.
-2. The waiting ones are laid out per memory space: see `packing` and `heap_simulation`.
+1. Buffers are taken by decreasing size, outputs first among equals. Parameters, constants and
+   tables of tuples get allocations of their own. Any other buffer reuses the allocation of an
+   operand, else the smallest one that fits, of those of donated parameters and of outputs, if no
+   live ranges overlap. A remaining output gets an allocation of its own; other buffers wait for
+   the heap.
+2. Waiting buffers are laid out per memory space: see `packing` and `heap_simulation`.
 3. Temporary allocations of one memory space (the heap, tables of tuples) are put end to end, each
    aligned.
 
@@ -40,12 +40,12 @@ _END = itemgetter(1)
 
 
 def heap_layout(flow: Dataflow, sharing: BufferSharing, rules: LayoutRules) -> HeapLayout:
-    """Return where each buffer of a module lies.
+    """Return the allocation and offset of each buffer of a module.
 
     Args:
         flow: Values, buffers and live ranges.
         sharing: Which results may be written over operands.
-        rules: Those of the backend.
+        rules: Layout rules of the backend.
     """
     return _Assigner(flow, sharing, rules).run()
 
@@ -92,7 +92,7 @@ class _Assigner:
         return self._combined(heaps)
 
     def _post_order(self, buffer: int) -> tuple[int, int]:
-        """Return where XLA's order of computations, callers first, has a buffer's first value."""
+        """Return the position of a buffer's first value in XLA's order, callers first."""
         return min([self._place_order(value) for value in self._flow.buffers[buffer]])
 
     def _place_order(self, value: int) -> tuple[int, int]:
@@ -127,7 +127,7 @@ class _Assigner:
             allocation.is_output = True
 
     def _offer(self, number: int) -> None:
-        """Let later buffers be put into an allocation."""
+        """Make an allocation reusable by later buffers."""
         allocation = self._allocations[number]
         allocation.is_reusable = True
         bit = 1 << len(self._reusable)
@@ -138,7 +138,7 @@ class _Assigner:
             self._busy.add(bit, 2 * start, 2 * end)
 
     def _assign(self, buffer: int, size: int) -> None:
-        """Give a buffer its allocation, or let it wait. Source: AssignSingleHloBuffer."""
+        """Allocate a buffer, or leave it for the heap. Source: AssignSingleHloBuffer."""
         members = self._flow.buffers[buffer]
         values = self._values
         opcodes = self._flow.table.opcodes
@@ -188,8 +188,8 @@ class _Assigner:
         for value in members:
             if not candidates:
                 return False
-            # instants are even numbers here, and the odd ones between them tell whether
-            # something lives through, or only ends where this begins
+            # instants are even numbers here; the odd ones between them show whether a value
+            # lives on, or only ends where this one begins
             candidates &= ~self._busy.over(2 * starts[value] + 1, 2 * ends[value] - 1)
         while candidates:
             last = candidates.bit_length() - 1
@@ -212,7 +212,7 @@ class _Assigner:
         return not any(self._interferes(value, held) for value in members)
 
     def _interferes(self, value: int, held: _Held) -> bool:
-        """Whether a value lives when one of some others does. Source: LiveRangeInterferes."""
+        """Whether a value's live range overlaps that of any other. Source: LiveRangeInterferes."""
         start, end = self._values.starts[value], self._values.ends[value]
         for other_start, other_end, other in held.since(start):
             if other_start > end:
@@ -236,7 +236,7 @@ class _Assigner:
         return self._sharing.may_share(values.last_places[operand], row, node)
 
     def _heaps(self, sizes: Sequence[int]) -> dict[int, Allocation]:
-        """Lay out what waits, per memory space."""
+        """Lay out the waiting buffers per memory space."""
         by_color: dict[int, list[int]] = defaultdict(list)
         for buffer in self._waiting:
             by_color[self._values.parts[self._flow.buffers[buffer][0]].color].append(buffer)
@@ -278,11 +278,11 @@ class _Assigner:
 
 
 class _Held:
-    """Values in one allocation, by when they begin: start, end, value."""
+    """Values in one allocation, by start: start, end, value."""
 
     def __init__(self) -> None:
         self.values: list[tuple[int, int, int]] = []
-        self._is_ascending = True  # by their ends too, as all are that do not lie in one another
+        self._is_ascending = True  # by their ends too: no range contains another
 
     def add(self, start: int, end: int, value: int) -> None:
         """Add a value."""
@@ -295,7 +295,7 @@ class _Held:
         values.insert(place, (start, end, value))
 
     def since(self, start: int) -> Iterator[tuple[int, int, int]]:
-        """Yield those that end at an instant or later, and maybe others, in their order."""
+        """Yield values that end at an instant or later, and possibly others, in order."""
         first = bisect.bisect_left(self.values, start, key=_END) if self._is_ascending else 0
         return map(self.values.__getitem__, range(first, len(self.values)))
 
@@ -303,7 +303,7 @@ class _Held:
 def partition(
     items: list[Allocation], goes_first: Callable[[Allocation], bool]
 ) -> tuple[list[Allocation], int]:
-    """Return items partitioned as std::partition does it, and where the second part begins."""
+    """Return items in the order of std::partition, and the start of the second part."""
     items = list(items)
     first, last = 0, len(items)
     while True:

@@ -1,7 +1,7 @@
-"""Which chunks a heap needs, and when: values taken and freed in execution order.
+"""Chunks of a heap and their live ranges, from allocating and freeing values in execution order.
 
-A result that may be written over an operand which ends there shares its chunk, and so do all values
-of one buffer.
+A result that may be written over an operand whose live range ends there shares its chunk, and so
+do all values of one buffer.
 
 Source: heap_simulator/heap_simulator.cc, HeapSimulator::RunComputation, as of August 2026.
 """
@@ -28,7 +28,7 @@ class HeapSimulation:
     Args:
         flow: Values, buffers and live ranges.
         sharing: Which results may be written over operands.
-        buffers: Those that the heap takes.
+        buffers: Buffers of the heap.
         sizes: Bytes of each buffer of the module.
     """
 
@@ -54,7 +54,7 @@ class HeapSimulation:
         self._event = 0
 
     def run(self) -> tuple[list[Chunk], list[int], int]:
-        """Return the chunks, the values of no bytes, and the number of events."""
+        """Return the chunks, the values of size 0, and the number of events."""
         values = self._flow.values
         starts, ends = values.starts, values.ends
         defined: dict[int, list[int]] = defaultdict(list)
@@ -111,7 +111,7 @@ class HeapSimulation:
         self._event += 1
 
     def _share_operand(self, value: int, ending: list[int]) -> bool:
-        """Let a value take the chunk of an operand that ends here, if it may."""
+        """Put a value into the chunk of an operand that ends here, if allowed; return whether."""
         flow = self._flow
         places = flow.values.places
         row, node = divmod(places[value], NODES)
@@ -119,7 +119,7 @@ class HeapSimulation:
             return False
         for place in flow.operands.get(row, ()):
             if place % NODES:
-                continue  # a get-tuple-element: the value's own instruction is no operand
+                continue  # an implied get-tuple-element: the defining instruction is no operand
             listed = flow.value_lists.get(place // NODES)
             if not listed:
                 continue

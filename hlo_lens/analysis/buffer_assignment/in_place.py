@@ -1,6 +1,6 @@
-"""Which outputs of an instruction must lie in the bytes of an operand, as they are written there.
+"""Outputs of an instruction that are written into the bytes of an operand.
 
-Of fusions, `hlo_lens.analysis.buffer_assignment.fused_bodies` says it.
+For fusions see `hlo_lens.analysis.buffer_assignment.fused_bodies`.
 
 Source: xla/hlo/analysis/alias_info.cc, GetInPlaceInputOutputPairs, as of August 2026.
 """
@@ -27,10 +27,10 @@ _ALIAS_PAIR = re.compile(r"\{([\d,\s]*)\}\s*:\s*\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}"
 def in_place_pairs(
     opcode: str, count: int, tree: ShapeTree
 ) -> Iterator[tuple[int, ShapeIndex, ShapeIndex]]:
-    """Yield operand number and index, and the output index that must be the same bytes.
+    """Yield operand number and index, and the output index that must share its bytes.
 
     Args:
-        opcode: What an instruction does.
+        opcode: Opcode of an instruction.
         count: How many operands it has.
         tree: Its shape.
     """

@@ -1,8 +1,8 @@
 """Offsets in a heap: chunks by best fit in space and time, as XLA places them.
 
-`pack` is what CPU and GPU do: first placed are the largest, or in a second try those that live
-longest; the smaller heap wins, the first on a tie. A chunk goes into the smallest gap that is free
-whenever its values live, the lowest on a tie. `pack_in_time` is what TPU does.
+`pack` is the algorithm of CPU and GPU: the largest chunks are placed first, in a second try the
+longest-lived; the smaller heap wins, the first on a tie. A chunk goes into the smallest gap that is
+free whenever its values live, the lowest on a tie. `pack_in_time` is the algorithm of TPU.
 
 Sources: heap_simulator/heap_simulator.cc (GlobalDecreasingSizeBestFitHeap, FinishFastMerge),
 free_chunks_manager.cc, as of August 2026.
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 MANY = 5000
-"""Chunks above which a second try must promise something."""
+"""Chunks above which a second try needs a possible gain."""
 
 NEAR = 0.005
-"""What it must promise: this part of the heap."""
+"""Least possible gain of that second try, as a part of the heap."""
 
 LAST = 1 << 62
 """End of the last free gap of a heap."""
@@ -34,12 +34,12 @@ LAST = 1 << 62
 
 @dataclass(slots=True, eq=False)
 class Chunk:
-    """Bytes of a heap that values take in turn.
+    """Bytes of a heap that values use one after another.
 
     Attributes:
         size: Bytes.
         order: XLA's number of the first value, which breaks ties.
-        intervals: When values hold it; the first value's first.
+        intervals: Live ranges of its values; the first value's first.
         keys: The values.
         offset: First byte; -1 until it is placed.
     """
@@ -52,12 +52,12 @@ class Chunk:
 
     @property
     def duration(self) -> int:
-        """How long the first value holds it."""
+        """Length of the first value's live range."""
         return self.intervals[0].end - self.intervals[0].start
 
     @property
     def begin(self) -> int:
-        """First event at which any value holds it."""
+        """First event at which any value lives."""
         return min(interval.start for interval in self.intervals)
 
     @property
@@ -67,13 +67,13 @@ class Chunk:
 
 
 def pack(chunks: Sequence[Chunk], alignment: int, events: int) -> int:
-    """Give chunks their offsets, as XLA does for CPU and GPU; return the bytes of the heap.
+    """Set the offsets of chunks as XLA does for CPU and GPU; return the bytes of the heap.
 
-    Largest first, then longest-lived first; the smaller heap wins, the first on a tie. Of very many
-    chunks the second try is left out where it could save less than `NEAR` of the heap.
+    Largest first, then longest-lived first; the smaller heap wins, the first on a tie. For
+    more than `MANY` chunks the second try is skipped if it could save less than `NEAR` of the heap.
 
     Args:
-        chunks: Those to place; their offsets are set.
+        chunks: Chunks to place; their offsets are set.
         alignment: Every offset is a multiple of it.
         events: Number of instants that intervals name.
     """
@@ -95,17 +95,17 @@ def pack(chunks: Sequence[Chunk], alignment: int, events: int) -> int:
 
 
 def pack_in_time(chunks: Sequence[Chunk], alignment: int, events: int) -> int:
-    """Give chunks their offsets, as XLA does for TPU; return the bytes of the heap.
+    """Set the offsets of chunks as XLA does for TPU; return the bytes of the heap.
 
-    In the order in which they begin, each takes the smallest free gap, the lowest on a tie, and
-    keeps it from its first value's begin to its last value's end. Bytes that alignment leaves free
-    before a chunk are freed with it. Source: heap_simulator.cc, FinishFastMerge. That TPU compilers
+    In the order of their begins, each takes the smallest free gap, the lowest on a tie, and keeps
+    it from its first value's begin to its last value's end. Alignment bytes before a chunk are
+    freed with it. Source: heap_simulator.cc, FinishFastMerge. That TPU compilers
     use it is observed (libtpu 0.0.11 to 0.0.51), not documented.
 
     Args:
-        chunks: Those to place; their offsets are set.
+        chunks: Chunks to place; their offsets are set.
         alignment: Every offset is a multiple of it.
-        events: Not needed here.
+        events: Unused.
     """
     del events
     gaps = _Gaps(alignment)
@@ -134,7 +134,7 @@ class _Gaps:
         self._by_size = [(LAST, 0)]
 
     def take(self, size: int) -> tuple[int, int]:
-        """Take bytes from the smallest gap; return where they begin, without and with alignment."""
+        """Take bytes from the smallest gap; return their start without and with alignment."""
         usable, start = self._by_size[bisect.bisect_left(self._by_size, (size, 0))]
         end = self._remove(start)
         aligned = end - usable
@@ -143,7 +143,7 @@ class _Gaps:
         return start, aligned
 
     def free(self, start: int, end: int) -> None:
-        """Give bytes back, joined with the gaps beside them."""
+        """Free bytes, merged with adjacent gaps."""
         place = bisect.bisect_left(self._starts, start)
         if place < len(self._starts) and self._starts[place] == end:
             end = self._remove(end)
@@ -161,7 +161,7 @@ class _Gaps:
         bisect.insort(self._by_size, (self._usable(start, end), start))
 
     def _remove(self, start: int) -> int:
-        """Remove the gap that begins somewhere; return its end."""
+        """Remove the gap at an offset; return its end."""
         end = self._ends.pop(start)
         del self._starts[bisect.bisect_left(self._starts, start)]
         listed = (self._usable(start, end), start)
@@ -170,7 +170,7 @@ class _Gaps:
 
 
 def least_bytes(chunks: Iterable[Chunk], events: int) -> int:
-    """Return the most bytes in use at one instant: no heap is smaller."""
+    """Return the most bytes in use at one instant, a lower bound on the heap."""
     change = [0] * (events + 2)
     for chunk in chunks:
         for start, end in _union([(start, end + 1) for start, end in chunk.intervals]):
@@ -186,7 +186,7 @@ def least_bytes(chunks: Iterable[Chunk], events: int) -> int:
 def _place(chunks: Iterable[Chunk], alignment: int, events: int, below: int = LAST) -> int:
     """Place chunks one by one, each by best fit, and return the bytes of the heap.
 
-    It ends early, with chunks left over, once the heap is not `below` so many bytes.
+    Stops early, without placing all chunks, once the heap reaches `below` bytes.
     """
     used = UsedBytes(events)
     heap = 0
@@ -204,12 +204,12 @@ def _place(chunks: Iterable[Chunk], alignment: int, events: int, below: int = LA
 
 
 def _best_fit(size: int, starts: list[int], ends: list[int]) -> int:
-    """Return where the smallest free gap of a size begins, the lowest on a tie, else the end.
+    """Return the start of the smallest free gap of a size, the lowest on a tie, else the end.
 
     Args:
-        size: Size of the gap, at least.
-        starts: Where the bytes in use start, ascending.
-        ends: Where they end, ascending.
+        size: Least size of the gap.
+        starts: Starts of used intervals, ascending.
+        ends: Ends of used intervals, ascending.
     """
     if not starts:
         return 0
@@ -220,7 +220,7 @@ def _best_fit(size: int, starts: list[int], ends: list[int]) -> int:
 
 
 def _union(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the union of intervals, ascending and apart from one another."""
+    """Return the union of intervals as disjoint intervals, ascending."""
     if len(intervals) < 2:
         return intervals
     intervals.sort()

@@ -1,6 +1,6 @@
-"""Shapes as flat trees: the places of a program at which values may be.
+"""Shapes as flat trees; their nodes are the places of values.
 
-A place is a row of the module and a node of that row's shape, in preorder, as one number.
+A place is a row of the module and a preorder node of that row's shape, as one number.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ NODES = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a node of a shape is: an array, a token, or a tuple's table of pointers.
+    """A node of a shape: an array, a token, or a tuple's table of pointers.
 
     Attributes:
         shape: The shape of this part.
-        size_bytes: Bytes that the backend gives it.
+        size_bytes: Bytes on the backend.
         color: Memory space.
         is_tuple: Whether it is the table of a tuple.
         is_known: Whether its size follows from the text.
@@ -47,11 +47,11 @@ _UNKNOWN = Shape(element_type="?")
 
 
 class ShapeTree:
-    """The nodes of a shape in preorder: a tuple, then its elements, each with all below it.
+    """The nodes of a shape in preorder: a tuple, then its elements with their nodes.
 
     Attributes:
-        parts: What each node is.
-        sizes: How many nodes each has below and with it.
+        parts: The part at each node.
+        sizes: Number of nodes in the subtree of each node.
     """
 
     __slots__ = ("_children", "parts", "sizes")
@@ -75,7 +75,7 @@ class ShapeTree:
         return known
 
     def at(self, index: Iterable[int]) -> int | None:
-        """Return the node at a shape index, or None where there is none."""
+        """Return the node at a shape index, or None."""
         node = 0
         for position in index:
             below = self.children(node)
@@ -113,7 +113,7 @@ class ShapeTrees:
         self.unknown = ShapeTree([Part(_UNKNOWN, 0, 0, False, False, str(_UNKNOWN))], [1])
 
     def of(self, text: str) -> ShapeTree:
-        """Return the tree of a shape text; one node of unknown size where it is no shape."""
+        """Return the tree of a shape text; one node of unknown size if it is not a shape."""
         tree = self._trees.get(text)
         if tree is None:
             try:

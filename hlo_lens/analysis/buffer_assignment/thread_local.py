@@ -1,4 +1,4 @@
-"""Allocations of reducers, comparators and the like, which run on a stack of each thread.
+"""Allocations of reducers, comparators and the like, which use the stack of each thread.
 
 Sources: GatherComputationsByAllocationType (xla/service/buffer_assignment.cc),
 CallContext::kEmbedded (call_graph.cc), as of August 2026.
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.opcodes import OpcodeTraits
 
 _NO_VALUES = frozenset({"bitcast", "call", "conditional", "get-tuple-element", "while"})
-"""Opcodes that define no value of their own, but for control flow's rare tables."""
+"""Opcodes that define no value of their own, except rare tables of control flow."""
 
 
 def thread_local_allocations(flow: Dataflow) -> list[Allocation]:
     """Return an allocation for each value of a reducer, comparator and the like.
 
-    And of what those call; those of fusions are left out.
+    Includes computations that these call, except those of fusions.
     """
     module, opcodes = flow.table.module, flow.table.opcodes
     calls = module.links.calls
@@ -52,7 +52,7 @@ def _is_embedding(opcode: OpcodeTraits) -> bool:
 
 
 def _defined_parts(flow: Dataflow, row: int) -> list[Part]:
-    """Return the parts of a thread-local result that lie in no operand's and no callee's bytes."""
+    """Return the parts of a thread-local result with bytes of their own."""
     opcode = flow.table.opcodes[row]
     if opcode in _NO_VALUES:
         return []
@@ -63,7 +63,7 @@ def _defined_parts(flow: Dataflow, row: int) -> list[Part]:
     if opcode == "async-done":
         return [part for part in parts if part.is_tuple]
     if opcode in ("async-start", "async-update"):
-        own = tree.children(0)[2:3]  # operands and results are others' values
+        own = tree.children(0)[2:3]  # operands and results are not its own
         return [p for node, p in enumerate(parts) if p.is_tuple or (own and node >= own[0])]
     if "output_to_operand_aliasing=" in flow.table.module.columns.attributes_text(row):
         return [part for part in parts if part.is_tuple]

@@ -1,8 +1,8 @@
-"""What is in use when: segment trees over time.
+"""Segment trees over time: bytes and allocations in use during intervals.
 
-A node of such a tree stands for a span of instants: the root for all, each of its two children for
-half of its own. A span is held by the fewest nodes that make it up, so that adding to it and asking
-for it take steps of the order of the tree's depth.
+A node of such a tree covers a span of instants: the root all, each of its two children half of its
+parent's. An interval is stored in the fewest nodes that cover it, so that updates and queries take
+a number of steps proportional to the tree's depth.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ BUCKET = 32
 
 
 class Interval(NamedTuple):
-    """When a value holds its chunk: events of the simulated heap, both inclusive."""
+    """Live range of a value in its chunk: events of the simulated heap, both inclusive."""
 
     start: int
     end: int
 
 
 class UsedBytes:
-    """Which offsets are in use when, as disjoint intervals of offsets in a tree over time.
+    """Offsets in use, as disjoint intervals in a tree over time.
 
-    Events stand in buckets, the leaves. A node has the offsets that some chunk uses through all of
-    it but not through all of its parent, and the offsets used at any event below it; a bucket also
-    has the chunks used in a part of it. Intervals that touch are joined, and chunks lie close to
-    each other, so that all lists stay short. Offsets are best counted in units of the alignment:
+    Leaves are buckets of events. A node has the offsets used during its whole span but not during
+    all of its parent's, and the offsets used at any event of its span; a bucket also has the chunks
+    used during a part of it. Adjacent intervals are joined, and chunks are dense, so all lists stay
+    short. Offsets are best counted in units of the alignment:
     integers below 2**30 are sorted several times faster.
     """
 
@@ -43,7 +43,7 @@ class UsedBytes:
         self._somewhere: dict[int, _Intervals] = {}
 
     def add(self, interval: Interval, start: int, end: int) -> None:
-        """Use offsets from `start` up to `end` during an interval."""
+        """Mark offsets from `start` up to `end` as used during an interval."""
         begin, last = interval
         first, final = begin // BUCKET, last // BUCKET
         left, right = first + self._width, final + self._width + 1
@@ -60,12 +60,12 @@ class UsedBytes:
             self._mark(node, start, end)
 
     def _mark(self, node: int, start: int, end: int) -> None:
-        """Use offsets at some event of a node, and so of all above it."""
+        """Mark offsets as used at some event of a node and of all its parents."""
         while node and _join(self._somewhere, node, start, end):
             node >>= 1
 
     def during(self, intervals: Sequence[Interval]) -> tuple[list[int], list[int]]:
-        """Return where the intervals of offsets used at any event of some intervals start and end.
+        """Return starts and ends of the offset intervals used at any event of some intervals.
 
         Each list is ascending; the intervals may overlap. As many have ended before a free gap as
         have started, so the gaps are those from ``ends[k]`` to ``starts[k + 1]``, where positive.
@@ -101,7 +101,7 @@ class UsedBytes:
     def _in_bucket(
         self, bucket: int, begin: int, last: int, starts: list[int], ends: list[int]
     ) -> None:
-        """Add what is used in a part of a bucket."""
+        """Add the offsets used during a part of a bucket."""
         for first, final, start, end in self._partly.get(bucket, ()):
             if first <= last and final >= begin:
                 starts.append(start)
@@ -109,11 +109,11 @@ class UsedBytes:
 
 
 _Intervals: TypeAlias = tuple[list[int], list[int]]
-"""Where disjoint intervals start, ascending, and where they end."""
+"""Starts of disjoint intervals, ascending, and their ends."""
 
 
 def _covering(left: int, right: int) -> list[int]:
-    """Return the fewest nodes of a tree that hold the leaves from `left` up to `right`."""
+    """Return the fewest nodes of a tree that cover the leaves from `left` up to `right`."""
     found = []
     while left < right:
         if left & 1:
@@ -146,7 +146,7 @@ def _join(lists: dict[int, _Intervals], node: int, start: int, end: int) -> bool
 
 
 class BusyTimes:
-    """Which allocations are in use when: a segment tree over time of bit masks."""
+    """Allocations in use: a segment tree over time of bit masks."""
 
     def __init__(self, instants: int) -> None:
         self._width = 1
@@ -177,7 +177,7 @@ class BusyTimes:
             node >>= 1
 
     def over(self, start: int, end: int) -> int:
-        """Return the bits of all that is in use at some instant from `start` to `end`."""
+        """Return the bits of allocations in use at any instant from `start` to `end`."""
         if start > end:
             return 0
         found = 0

@@ -1,4 +1,4 @@
-"""Values, buffers and live ranges of a module: what `dataflow` finds.
+"""Values, buffers and live ranges of a module, the result of `dataflow`.
 
 Definitions: `hlo_lens.analysis.buffer_assignment.dataflow`.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.query import InstructionTable
 
 PHI_ORDER = 1 << 120
-"""Phis are numbered behind all other values (XLA makes them last)."""
+"""Number of the first phi; XLA numbers phis after all other values."""
 
 
 @dataclass(slots=True, eq=False)
@@ -27,14 +27,14 @@ class Values:
     """The values of a module, as columns; a value is its position in them.
 
     Attributes:
-        places: Where each is defined: row and node.
-        parts: What each is.
-        orders: XLA's numbering, by which ties are broken: values of a smaller one come first.
+        places: Definition of each: row and node.
+        parts: Shape part of each.
+        orders: XLA's number of each, which breaks ties, smaller first.
         starts: First instant at which each lives.
         ends: Last instant, inclusive.
         position_ends: Instant of its last position (a computation's end if that returns it).
-        last_places: That position; a get-tuple-element that the text leaves out is ``-1 - place``
-            of the part that it takes.
+        last_places: That position; for a get-tuple-element that the text omits, ``-1 - place`` of
+            the part that it takes.
     """
 
     places: list[int] = field(default_factory=list)
@@ -67,7 +67,7 @@ class DisjointSets:
         self._parents: dict[int, int] = {}
 
     def find(self, value: int) -> int:
-        """Return the one that stands for a value's set."""
+        """Return the representative of a value's set."""
         parents = self._parents
         root = value
         while root in parents:
@@ -77,7 +77,7 @@ class DisjointSets:
         return root
 
     def union(self, first: int, second: int) -> None:
-        """Join two sets; what stands for the first then stands for both."""
+        """Join two sets; the representative of the first becomes that of both."""
         one, two = self.find(first), self.find(second)
         if one != two:
             self._parents[two] = one
@@ -90,8 +90,8 @@ class Dataflow:
     Attributes:
         table: The module.
         trees: Shapes of its instructions.
-        values: The values; those that a loop only carried round are merged into the carried one.
-        buffers: Values that lie in the same bytes; each value in exactly one buffer. In each, by
+        values: The values; those that a loop carries unchanged are merged.
+        buffers: Values that share bytes; each value is in exactly one buffer. Sorted by
             `Values.orders`.
         buffer_of: Value to position in `buffers`.
         value_lists: Row to the values at each node of its shape; use `carried` on each.
@@ -103,7 +103,7 @@ class Dataflow:
         carried: Value to the one that it is merged into.
         numbers: Row to XLA's number, which orders a computation's instructions.
         bodies: The computations of its fusions.
-        skipped: What was not understood, in words.
+        skipped: Descriptions of what was not understood.
     """
 
     table: InstructionTable
@@ -124,7 +124,7 @@ class Dataflow:
 
     @property
     def end(self) -> int:
-        """The instant behind the last instruction, at which parameters and results still live."""
+        """The instant after the last instruction, at which parameters and results still live."""
         return len(self.schedule)
 
     def tree(self, row: int) -> ShapeTree:

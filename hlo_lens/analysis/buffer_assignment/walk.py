@@ -1,8 +1,8 @@
-"""The walk over a scheduled module that finds its values, and what it knows on the way.
+"""The walk over a scheduled module that finds its values, with its state.
 
-Each computation is gone over when its caller is reached, before the caller itself: that is the
-flattened schedule. What an instruction's values are, its *rule* says (`hlo_lens.analysis.
-buffer_assignment.dataflow` has them by opcode); without one it defines its whole result.
+Each computation is walked when its caller is reached, before the caller itself: that order is the
+flattened schedule. An instruction's values are found by the *rule* of its opcode (in
+`hlo_lens.analysis.buffer_assignment.dataflow`); without a rule it defines its whole result.
 
 Sources: hlo_dataflow_analysis.cc, hlo_live_range.cc (FlattenSchedule), hlo_value.cc
 (MayUseOperandValue), as of August 2026.
@@ -45,7 +45,7 @@ _PASSED_ON = frozenset({"tuple", "domain", "while", "call"})
 
 @dataclass(slots=True, eq=False)
 class Invocation:
-    """A computation with what it is called with.
+    """A computation with its arguments.
 
     Attributes:
         computation: The computation.
@@ -53,7 +53,7 @@ class Invocation:
         start: Instant of its first instruction.
         arguments: Values of each parameter; None for an entry, whose parameters define theirs.
         parameter_instant: Instant of its parameter 0.
-        root: Values of its result; empty until all of it has been gone over.
+        root: Values of its result; empty until the walk over it ends.
     """
 
     computation: HloComputation
@@ -65,29 +65,29 @@ class Invocation:
 
 
 class Walk:
-    """Goes once over the flattened schedule.
+    """One walk over the flattened schedule.
 
     Args:
         table: The module.
         trees: Shapes of its instructions.
-        rules: Opcode to what finds an instruction's values; all others define their own.
+        rules: Rules by opcode; all other opcodes define their whole results.
 
     Attributes:
         values: The values found so far.
-        merged: Values that are one, as a loop only carries them round.
-        joined: Values that lie in the same bytes.
+        merged: Values that are equal because a loop carries them unchanged.
+        joined: Values that share bytes.
         value_lists: Row to the values at each node of its shape.
         operands: Row to the places of its operands.
         schedule: Rows in execution order, flattened; the position is the instant.
         done: Position of a computation to its invocation.
         parameters: Number of an entry parameter to the values at each node of it.
         numbers: Row to XLA's number, which orders a computation's instructions.
-        aliasing: Rows whose ``output_to_operand_aliasing`` says what they write into.
+        aliasing: Rows with ``output_to_operand_aliasing``.
         fusions: The computations of fusions.
         async_values: Row of an async operation to the values of its computation.
-        wrapped: Row of an async-start to its computation; None once that has been gone over.
-        chain: Row of an async-update to that of its start.
-        skipped: What was not understood, and how often.
+        wrapped: Row of an async-start to its computation; None once that has been walked.
+        chain: Row of an async-update to the row of its start.
+        skipped: Descriptions of what was not understood, and their counts.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Walk:
     # ---- computations --------------------------------------------------------------------------
 
     def enter(self, computation: HloComputation, arguments: list[list[int]]) -> Invocation:
-        """Go over a computation, but for one that is called a second time."""
+        """Walk a computation, unless it has been walked before."""
         known = self.done.get(computation.place)
         if known is not None:
             self.skip("computation that is called twice")
@@ -155,7 +155,7 @@ class Walk:
     def computation(
         self, computation: HloComputation, arguments: list[list[int]] | None
     ) -> Invocation:
-        """Go over a computation, and before each instruction over what that calls."""
+        """Walk a computation, and before each instruction the computations that it calls."""
         start = len(self.schedule)
         call = Invocation(computation, computation.place, start, arguments, start)
         self.done[computation.place] = call
@@ -185,7 +185,7 @@ class Walk:
         self.numbers.update(zip(order, itertools.count(call.position * COMPUTATION)))
 
     def _operand_places(self, row: int) -> list[int]:
-        """Return the places of a row's operands; those that name nothing are left out."""
+        """Return the places of a row's operands; undefined names are left out."""
         links = self.module.links
         operands = links.operands_of(row)
         indices = links.operand_elements.get(row, ((),) * len(operands))
@@ -199,7 +199,7 @@ class Walk:
         return found
 
     def _visit(self, call: Invocation, row: int) -> None:
-        """Find the values of one row, and what its operands' values are used for."""
+        """Find the values of one row, and note its uses of its operands."""
         opcode = self.opcodes[row]
         rule = self._rules.get(opcode)
         found = self.define_all(row) if rule is None else rule(self, call, row)
@@ -207,7 +207,7 @@ class Walk:
         self.schedule.append(row)
         self._instants[row] = instant
         self.value_lists[row] = found
-        if rule is not None:  # what a row defines has its position there
+        if rule is not None:  # values that a row defines already have this position
             self._hold(found, row, instant)
         if operands := self.operands[row]:
             self.use(opcode, operands, instant)
@@ -215,7 +215,7 @@ class Walk:
             self.join_in_place(row, found, opcode)
 
     def _hold(self, found: Sequence[int], row: int, instant: int) -> None:
-        """Let a row's values have a position there up to an instant."""
+        """Note the position of values at a row, at an instant."""
         values, find = self.values, self.merged.find
         position_ends, last_places, ends = values.position_ends, values.last_places, values.ends
         base = row * NODES
@@ -228,7 +228,7 @@ class Walk:
                     ends[held] = instant
 
     def use(self, opcode: str, operands: Sequence[int], instant: int) -> None:
-        """Let the operands' values live to an instant. Source: hlo_value.cc, MayUseOperandValue."""
+        """Extend the operands' values to an instant. Source: hlo_value.cc, MayUseOperandValue."""
         passed = opcode in _PASSED_ON
         top_only = opcode in ("get-tuple-element", "copy")
         ends = self.values.ends
@@ -248,7 +248,7 @@ class Walk:
                     ends[held] = instant
 
     def _hidden_element(self, row: int, node: int, listed: list[int]) -> list[int]:
-        """Return a part of a result, as by a get-tuple-element right behind it."""
+        """Return a part of a result, as a get-tuple-element directly after it would."""
         values = self.values
         find = self.merged.find
         chosen = listed[node : node + self.tree(row).sizes[node]]
@@ -266,7 +266,7 @@ class Walk:
     # ---- values of one row ---------------------------------------------------------------------
 
     def define(self, row: int, node: int, part: Part, start: int | None = None) -> int:
-        """Return a new value of a row, which lives from here on or from an instant before."""
+        """Return a new value of a row, which lives from here on, or from an earlier instant."""
         instant = len(self.schedule)
         place = row * NODES + node
         begins = instant if start is None else start
@@ -287,7 +287,7 @@ class Walk:
         return self.values.add(row * NODES + node, part, order, start, instant)
 
     def fill(self, row: int, given: Callable[[int], int | None]) -> list[int]:
-        """Return a value for each node: the given one, else one that the row defines."""
+        """Return a value for each node: the given one, else a new one of the row."""
         found = []
         for node, part in enumerate(self.tree(row).parts):
             value = given(node)
@@ -295,7 +295,7 @@ class Walk:
         return found
 
     def operand(self, row: int, number: int) -> list[int]:
-        """Return the values of an operand at each node of it; empty for one that is not known."""
+        """Return the values of an operand at each node of it; empty if unknown."""
         places = self.operands[row]
         if number >= len(places):
             return []
@@ -317,8 +317,8 @@ class Walk:
         Args:
             row: The instruction.
             found: Its values.
-            opcode: What it does.
-            prefix: Where in its shape the outputs of that are.
+            opcode: Its opcode.
+            prefix: Index of these outputs in its shape.
         """
         tree, find, places = self.tree(row), self.merged.find, self.operands[row]
         said = aliasing_pairs(self.text(row, OPERANDS_END, END)) if row in self.aliasing else ()
