@@ -1,7 +1,7 @@
 """Time and memory of hlo-lens next to XLA's own C++ parser, on the same texts in the same run.
 
 Each figure is the least of several rounds; within a round, XLA's parse, ours and the whole command
-take turns, so that a slow moment of the machine hits all of them. Ratios are what counts:
+take turns, so that a slow moment of the machine hits all of them. Compare the ratios:
 `parse_hlo` and the whole ``hlo-lens report -f json`` process to ``hlo_module_from_text``, the
 latter also net of the start of Python and all imports, which is the time of the same command on a
 text of one instruction. Memory is the peak of the process as a multiple of the text.
@@ -27,7 +27,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.bench_texts import LARGE, SPECIAL, grown
+from tests.bench_texts import LARGE, SPECIAL, grown, many_parameters, neighbours
 from tests.corpus import CORPUS, ROOT, SAMPLES
 from tests.docs.documents import MANUAL, rewrite
 
@@ -79,7 +79,7 @@ def corpus_files() -> Iterator[Path]:
 
 
 def dump_with_buffers() -> Path | None:
-    """Return the largest module of the corpus with its buffer-side texts beside it, or None."""
+    """Return the largest module of the corpus with its buffer texts, or None."""
     name, _ = PICKED[-1]
     archive = CORPUS / "dumps" / f"{name}.tar.gz"
     folder = CACHE / "with-buffers"
@@ -99,7 +99,7 @@ def _shifted(shift: int, match: re.Match[str]) -> str:
 
 
 def buffer_files() -> Iterator[tuple[str, Path]]:
-    """Yield a used-values text of 100 MB, grown from a sample, and what reads it."""
+    """Yield a used-values text of 100 MB, made from a sample, and the name of its reader."""
     (sample,) = (SAMPLES / "cpu" / "fsdp_transformer").glob("*-buffer-assignment-values.txt")
     target = CACHE / "grown-values-100mb.txt"
     if not target.exists():
@@ -117,7 +117,7 @@ def buffer_files() -> Iterator[tuple[str, Path]]:
 
 
 DIFFED = 500_000
-"""Instructions of the module that is compared with its neighbour, in which one is another."""
+"""Instructions of the modules that are compared; one instruction differs."""
 
 DIFF = """
 import gc, json, sys, time
@@ -137,33 +137,11 @@ print(json.dumps([parsed - start, done - parsed]))
 """
 
 
-def neighbours(count: int) -> Iterator[Path]:
-    """Yield two modules of so many instructions, renumbered, with one that is another opcode."""
-    opcodes = ("add", "multiply", "maximum", "subtract")
-    for name, shift, edited in (("base", 0, -1), ("head", 7, count // 2)):
-        target = CACHE / f"neighbour-{count}-{name}.txt"
-        if not target.exists():
-            with target.open("w", encoding="utf-8") as out:
-                out.write("HloModule big, is_scheduled=true\n\nENTRY %main {\n")
-                out.write("  %v.0 = f32[8,16]{1,0} parameter(0)\n")
-                for place in range(1, count):
-                    opcode = "minimum" if place == edited else opcodes[place % 4]
-                    root = "ROOT " if place == count - 1 else ""
-                    before = f"v.{place - 1 + shift}" if place > 1 else "v.0"
-                    out.write(
-                        f"  {root}%v.{place + shift} = f32[8,16]{{1,0}} {opcode}(%{before}, %v.0), "
-                        f'metadata={{op_name="jit(f)/layer_{place // 100}/{opcode}" '
-                        f'source_file="f.py" source_line={place % 97}}}\n'
-                    )
-                out.write("}\n\n")
-        yield target
-
-
 def bench_diff(rounds: int) -> str:
     """Return a line on the diff of two large modules: seconds, and the ratio to parsing them."""
     lines = []
     for count in (DIFFED // 10, DIFFED):
-        paths = list(neighbours(count))
+        paths = list(neighbours(CACHE, count))
         runs: list[tuple[float, float]] = []
         for _ in range(rounds):
             parse, diff = _output(DIFF, *paths)
@@ -177,8 +155,8 @@ def bench_diff(rounds: int) -> str:
 
 
 def bench_diff_command(rounds: int) -> str:
-    """Return a line on the whole command on two texts of many parameters: memory to program."""
-    paths = list(many_parameters(PARAMETERS))
+    """Return a line on the whole diff command on two texts of many parameters."""
+    paths = list(many_parameters(CACHE, PARAMETERS))
     text = sum(path.stat().st_size for path in paths)
     runs, reports = [], []
     for _ in range(rounds):
@@ -192,32 +170,7 @@ def bench_diff_command(rounds: int) -> str:
 
 
 PARAMETERS = 20_000
-"""Parameters of the texts that are compared whole, three instructions for each."""
-
-
-def many_parameters(count: int) -> Iterator[Path]:
-    """Yield two scheduled modules that update so many parameters; the second has one more."""
-    for name, more in (("base", 0), ("head", 1)):
-        target = CACHE / f"parameters-{count}-{name}.txt"
-        if not target.exists():
-            with target.open("w", encoding="utf-8") as out:
-                out.write(_update(count + more))
-        yield target
-
-
-def _update(count: int) -> str:
-    shape = "f32[256,1024]{1,0}"
-    lines = ["HloModule big, is_scheduled=true, num_partitions=8", "", "ENTRY %main {"]
-    for n in range(count):
-        name = f"metadata={{op_name=\"params[\\'layer_{n}\\']\"}}"
-        lines.append(f"  %p.{n} = {shape} parameter({n}), sharding={{devices=[4,2]<=[8]}}, {name}")
-    for n in range(count):
-        path = f'metadata={{op_name="jit(f)/layer_{n}/OP" source_file="f.py" source_line=7}}'
-        for made, opcode, taken in (("g", "multiply", "p"), ("u", "subtract", "g")):
-            metadata = path.replace("OP", opcode)
-            lines.append(f"  %{made}.{n} = {shape} {opcode}(%p.{n}, %{taken}.{n}), {metadata}")
-    results, names = ", ".join([shape] * count), ", ".join(f"%u.{n}" for n in range(count))
-    return "\n".join([*lines, f"  ROOT %t = ({results}) tuple({names})", "}", ""])
+"""Parameters of the texts of the whole diff command, with three instructions each."""
 
 
 def measured(path: Path, what: str) -> tuple[float, int] | None:
@@ -258,8 +211,8 @@ def bench_file(path: Path, rounds: int, start: float) -> str:
 
     Args:
         path: The file.
-        rounds: How often each figure is taken.
-        start: Seconds that the whole command takes on a text of one instruction.
+        rounds: Runs for each figure.
+        start: Seconds of the whole command on a text of one instruction.
     """
     size = path.stat().st_size
     xla: list[tuple[float, int]] = []
@@ -308,7 +261,7 @@ print(json.dumps([len(table.opcodes), read - start, done - read]))
 def bench_estimate(path: Path, rounds: int) -> str:
     """Return a line on the memory estimate of a module: seconds, and the ratio to reading it.
 
-    Reading is what each pass needs: the file, the parse, the table of instructions.
+    Reading is the file, the parse and the table of instructions, which each pass needs.
     """
     runs = [_output(ESTIMATE, path) for _ in range(rounds)]
     instructions = int(runs[0][0])
@@ -388,14 +341,15 @@ def made_files() -> list[Path]:
     """Return the texts to read, made by the first call."""
     files = list(corpus_files()) or [grown(one, CACHE) for one in LARGE]
     dump_with_buffers()
-    for _ in (*neighbours(DIFFED // 10), *neighbours(DIFFED), *many_parameters(PARAMETERS)):
-        pass
+    for count in (DIFFED // 10, DIFFED):
+        list(neighbours(CACHE, count))
+    list(many_parameters(CACHE, PARAMETERS))
     list(buffer_files())
     return files + [grown(one, CACHE) for one in SPECIAL]
 
 
 def bench_rest(rounds: int) -> str:
-    """Return lines on the texts that have no counterpart in XLA's parser: buffers and diffs."""
+    """Return lines on texts and commands without a counterpart in XLA: buffers and diffs."""
     lines = []
     folder = dump_with_buffers()
     if folder is not None:

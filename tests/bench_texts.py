@@ -57,14 +57,14 @@ LARGE = (
     Growth("medium", "gpu/fsdp_transformer/*gpu_after_optimizations.txt", 19),
     Growth("large", "gpu/fsdp_transformer/*gpu_after_optimizations.txt", 159),
 )
-"""Modules made where the corpus is not there."""
+"""Modules to read without the corpus."""
 
 SPECIAL = (
     Growth("collectives", "tpu/shard_map_collectives/*after_optimizations.txt", 25),
     Growth("before-optimizations", "gpu/fsdp_transformer/*before_optimizations.txt.gz", 20),
     Growth("stack-tables", "cpu/wasteful/*cpu_after_optimizations.txt", 20, table_copies=4),
 )
-"""Modules with more than 10,000 collectives, without layouts or a schedule, with long tables."""
+"""Modules with more than 10,000 collectives; before optimizations; with long stack tables."""
 
 
 def grown(growth: Growth, folder: Path) -> Path:
@@ -79,7 +79,7 @@ def grown(growth: Growth, folder: Path) -> Path:
 
 
 def _copies(text: str, growth: Growth) -> Iterator[str]:
-    """Yield the parts of a text whose program is repeated until it has the wanted size."""
+    """Yield the parts of a text that repeats a program up to the size."""
     found = re.search(r"^(?:%|ENTRY )", text, re.MULTILINE)
     start = found.start() if found else 0
     entry = text.index("ENTRY ", start)
@@ -106,14 +106,14 @@ def _copies(text: str, growth: Growth) -> Iterator[str]:
 
 
 def _renamed(text: str, copy: int, kept: frozenset[str] = frozenset()) -> str:
-    """Return a text with the number of a copy behind each name that is not kept."""
+    """Return a text with the number of a copy appended to each name that is not kept."""
     return _NAME.sub(lambda m: m[0] if m[1] in kept else f"{m[0]}.copy{copy}", text)
 
 
 def _shifted(text: str, counts: Mapping[str, int], shift: int) -> str:
-    """Return a text whose references into the stack tables are those of a later copy of these.
+    """Return a text with references into the stack tables moved to a later copy of the tables.
 
-    A parent is printed plus one: 1 means none, in each copy.
+    Parents are printed plus one; 1 means none in each copy.
     """
 
     def moved(match: re.Match[str]) -> str:
@@ -128,7 +128,7 @@ def _shifted(text: str, counts: Mapping[str, int], shift: int) -> str:
 def _head(
     text: str, tables: Mapping[str, str], counts: Mapping[str, int], copies: int
 ) -> Iterator[str]:
-    """Yield what is printed above the first computation, each table so many times; 0 means once."""
+    """Yield the text above the first computation, each table repeated; 0 copies mean one."""
     if copies == 0 or not tables:
         yield text
         return
@@ -141,6 +141,53 @@ def _head(
 
 
 def _numbered(rows: str, first: int) -> str:
-    """Return the rows of a table with ids that count from a number on."""
+    """Return the rows of a table with consecutive ids from a number on."""
     numbers = itertools.count(first)
     return _OWN_ID.sub(lambda _: str(next(numbers)), rows)
+
+
+def neighbours(folder: Path, count: int) -> Iterator[Path]:
+    """Yield two modules of so many instructions, renumbered; one instruction has another opcode."""
+    opcodes = ("add", "multiply", "maximum", "subtract")
+    for name, shift, edited in (("base", 0, -1), ("head", 7, count // 2)):
+        target = folder / f"neighbour-{count}-{name}.txt"
+        if not target.exists():
+            with target.open("w", encoding="utf-8") as out:
+                out.write("HloModule big, is_scheduled=true\n\nENTRY %main {\n")
+                out.write("  %v.0 = f32[8,16]{1,0} parameter(0)\n")
+                for place in range(1, count):
+                    opcode = "minimum" if place == edited else opcodes[place % 4]
+                    root = "ROOT " if place == count - 1 else ""
+                    before = f"v.{place - 1 + shift}" if place > 1 else "v.0"
+                    out.write(
+                        f"  {root}%v.{place + shift} = f32[8,16]{{1,0}} {opcode}(%{before}, %v.0), "
+                        f'metadata={{op_name="jit(f)/layer_{place // 100}/{opcode}" '
+                        f'source_file="f.py" source_line={place % 97}}}\n'
+                    )
+                out.write("}\n\n")
+        yield target
+
+
+def many_parameters(folder: Path, count: int) -> Iterator[Path]:
+    """Yield two scheduled modules that update so many parameters; the second has one more."""
+    for name, more in (("base", 0), ("head", 1)):
+        target = folder / f"parameters-{count}-{name}.txt"
+        if not target.exists():
+            with target.open("w", encoding="utf-8") as out:
+                out.write(_update(count + more))
+        yield target
+
+
+def _update(count: int) -> str:
+    shape = "f32[256,1024]{1,0}"
+    lines = ["HloModule big, is_scheduled=true, num_partitions=8", "", "ENTRY %main {"]
+    for n in range(count):
+        name = f"metadata={{op_name=\"params[\\'layer_{n}\\']\"}}"
+        lines.append(f"  %p.{n} = {shape} parameter({n}), sharding={{devices=[4,2]<=[8]}}, {name}")
+    for n in range(count):
+        path = f'metadata={{op_name="jit(f)/layer_{n}/OP" source_file="f.py" source_line=7}}'
+        for made, opcode, taken in (("g", "multiply", "p"), ("u", "subtract", "g")):
+            metadata = path.replace("OP", opcode)
+            lines.append(f"  %{made}.{n} = {shape} {opcode}(%p.{n}, %{taken}.{n}), {metadata}")
+    results, names = ", ".join([shape] * count), ", ".join(f"%u.{n}" for n in range(count))
+    return "\n".join([*lines, f"  ROOT %t = ({results}) tuple({names})", "}", ""])
