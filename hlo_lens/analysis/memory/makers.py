@@ -14,7 +14,7 @@ from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.model.hlo.query import rows_named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from hlo_lens.model.hlo.module import HloModule
 
@@ -33,10 +33,7 @@ def makers_of(module: HloModule | None, values: Iterable[str]) -> dict[str, HloI
         return {}
     parts = [(value, *value.partition("{")[::2]) for value in values]
     found = instructions_by_name(module, {name for _, name, _ in parts})
-    loops = loop_of_body(module)
-    return {
-        value: _maker(found[name], index, loops) for value, name, index in parts if name in found
-    }
+    return {value: _maker(found[name], index) for value, name, index in parts if name in found}
 
 
 def instructions_by_name(module: HloModule, names: set[str]) -> dict[str, HloInstruction]:
@@ -53,29 +50,23 @@ def instructions_by_name(module: HloModule, names: set[str]) -> dict[str, HloIns
 _DIGITS = re.compile(r"\d+")
 
 
-def loop_of_body(module: HloModule) -> dict[str, HloInstruction]:
-    """Return the while loop of each body and condition (one of them, if shared)."""
-    found: dict[str, HloInstruction] = {}
-    for row in module.opcodes.places_of({"while"}):
-        loop = module.instruction(row)
-        found.update(dict.fromkeys(loop.called_computations, loop))
-    return found
-
-
-def loop_path(instruction: HloInstruction, loops: Mapping[str, HloInstruction]) -> tuple[str, ...]:
-    """Return the names of the loops that an instruction is in, outermost first."""
+def loop_path(instruction: HloInstruction) -> tuple[str, ...]:
+    """Return the names of the loops around an instruction, outermost first."""
     path: list[str] = []
-    name = instruction.computation.name
-    while name in loops and len(path) < _STEPS:
-        loop = loops[name]
+    loop = _loop_around(instruction)
+    while loop is not None and len(path) < _STEPS:
         path.append(loop.name)
-        name = loop.computation.name
+        loop = _loop_around(loop)
     return tuple(reversed(path))
 
 
-def _maker(
-    instruction: HloInstruction, index_text: str, loops: Mapping[str, HloInstruction]
-) -> HloInstruction:
+def _loop_around(instruction: HloInstruction) -> HloInstruction | None:
+    """Return the loop whose body or condition has an instruction; of several the last."""
+    callers = instruction.computation.callers
+    return next((caller for caller in reversed(callers) if caller.opcode == "while"), None)
+
+
+def _maker(instruction: HloInstruction, index_text: str) -> HloInstruction:
     """Return the instruction that made a value, before loops and views passed it on."""
     index = [int(digits) for digits in _DIGITS.findall(index_text)]
     for _ in range(_STEPS):
@@ -87,8 +78,8 @@ def _maker(
             step = 0
         elif instruction.opcode == "while" or _passes_on(instruction.opcode):
             step = 0
-        elif instruction.opcode == "parameter" and instruction.computation.name in loops:
-            instruction = loops[instruction.computation.name]
+        elif instruction.opcode == "parameter" and (loop := _loop_around(instruction)) is not None:
+            instruction = loop
             continue
         else:
             return instruction

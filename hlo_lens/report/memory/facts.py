@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.memory.makers import instructions_by_name, loop_of_body, loop_path
+from hlo_lens.analysis.memory.makers import instructions_by_name, loop_path
 from hlo_lens.analysis.memory.statement import space_name
 from hlo_lens.text.units import format_bytes, plural
 
@@ -62,7 +62,7 @@ def where_text(results: MemoryResults, peak: PeakMemory) -> str:
     instruction = instructions_by_name(results.module, {peak.instruction}).get(peak.instruction)
     if instruction is None:
         return text
-    loops = loop_path(instruction, loop_of_body(results.module))
+    loops = loop_path(instruction)
     if loops:
         text += f" in {' > '.join(loops)}"
     elif not instruction.computation.is_entry:

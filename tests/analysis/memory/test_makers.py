@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hlo_lens
-from hlo_lens.analysis.memory.makers import loop_of_body, loop_path
+from hlo_lens.analysis.memory.makers import loop_path
 from tests.analysis.memory.layouts import TEXT, peak_of_program
 
 
@@ -22,4 +22,4 @@ def test_loop_path_names_the_loops_outermost_first() -> None:
     assert body is not None
     instruction = body.instruction("y")
     assert instruction is not None
-    assert loop_path(instruction, loop_of_body(module)) == ("w",)
+    assert loop_path(instruction) == ("w",)
