@@ -22,7 +22,7 @@ import tarfile
 import zipfile
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from hlo_lens.load import compressed
 from hlo_lens.load.stored import DiskFile, MemoryFile, chunks, head_kind
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from typing import IO, BinaryIO
 
     from hlo_lens.load.stored import StoredFile
+    from hlo_lens.load.unread_files import LeftAsides
 
 MOST_KEPT = 1 << 30
 """Most bytes of the dumps in compressed tars that are kept in memory."""
@@ -47,13 +48,6 @@ _LINK = "link inside the archive"
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
-class _Left(Protocol):
-    """Counter of skipped files with an example of each kind."""
-
-    def add(self, kind: str, path: str) -> None:
-        """Count one file."""
-
-
 class Kept:
     """Bytes of compressed tars kept in memory, of all archives of one folder together."""
 
@@ -62,7 +56,7 @@ class Kept:
 
 
 def archive_files(
-    file: StoredFile, form: str, left: _Left, kept: Kept | None = None
+    file: StoredFile, form: str, left: LeftAsides, kept: Kept | None = None
 ) -> Iterator[StoredFile]:
     """Yield the files in an archive, in its order.
 
@@ -168,7 +162,7 @@ class _Member(io.BufferedIOBase):
         super().close()
 
 
-def _zip_files(file: StoredFile, left: _Left) -> Iterator[StoredFile]:
+def _zip_files(file: StoredFile, left: LeftAsides) -> Iterator[StoredFile]:
     with file.open() as opened, zipfile.ZipFile(opened) as archive:
         infos = archive.infolist()
         whole = opened.seek(0, os.SEEK_END)
@@ -296,7 +290,7 @@ def _members(
             pass
 
 
-def _tar_files(file: StoredFile, left: _Left, kept: Kept) -> Iterator[StoredFile]:
+def _tar_files(file: StoredFile, left: LeftAsides, kept: Kept) -> Iterator[StoredFile]:
     if isinstance(file, DiskFile):
         with file.open() as opened:
             is_packed = compressed.is_packed(opened.read(compressed.CHUNK))
@@ -312,7 +306,7 @@ def _tar_files(file: StoredFile, left: _Left, kept: Kept) -> Iterator[StoredFile
 
 
 def _kept_files(
-    file: StoredFile, stream: _Stream, tar: tarfile.TarFile, left: _Left, kept: Kept
+    file: StoredFile, stream: _Stream, tar: tarfile.TarFile, left: LeftAsides, kept: Kept
 ) -> Iterator[StoredFile]:
     """Yield the files of a compressed tar: dumps with their bytes, others with their kind."""
     for number, (member, opened) in enumerate(_members(stream, tar)):
@@ -332,7 +326,7 @@ def _kept_files(
             yield MemoryFile(*place, head + opened.read())
 
 
-def _regular(archive: str, member: tarfile.TarInfo, left: _Left) -> str | None:
+def _regular(archive: str, member: tarfile.TarInfo, left: LeftAsides) -> str | None:
     """Return the name of a regular file; None for folders and links inside the archive."""
     name = _checked(archive, member.name)
     if member.issym() or member.islnk():
