@@ -39,6 +39,18 @@ class Finding:
     remedy: str = ""
 
 
+def _error(what: str, remedy: str = "") -> Finding:
+    return Finding(ERROR, what, remedy)
+
+
+def _warning(what: str, remedy: str = "") -> Finding:
+    return Finding(WARNING, what, remedy)
+
+
+def _note(what: str, remedy: str = "") -> Finding:
+    return Finding(NOTE, what, remedy)
+
+
 _STRING_FLAGS = (
     "xla_dump_to",
     "xla_dump_hlo_module_re",
@@ -86,25 +98,23 @@ _TRUE = ("true", "1", "")
 _FALSE = ("false", "0")
 
 
-def check_flags(text: str | None, *, variable: str = "XLA_FLAGS") -> list[Finding]:
-    """Return findings on the text of a variable, the worst first.
+def check_flags(text: str | None) -> list[Finding]:
+    """Return findings on the text of XLA_FLAGS, the worst first.
 
     Args:
         text: Its text; None if it is not set.
-        variable: Its name, for the messages.
     """
     if text is None or not text.strip():
         return [
-            Finding(
-                NOTE,
-                f"{variable} is not set here: a program started from here writes no dump",
+            _note(
+                "XLA_FLAGS is not set here: a program started from here writes no dump",
                 'export XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text"',
             )
         ]
     text = text.strip()
     if not text.startswith("--"):
-        return [_no_flags(text, variable)]
-    flags, findings = _split(text, variable)
+        return [_no_flags(text)]
+    flags, findings = _split(text)
     for name, value in flags:
         findings.extend(_check_flag(name, value))
     findings.extend(_contradictions(dict(flags)))
@@ -112,7 +122,7 @@ def check_flags(text: str | None, *, variable: str = "XLA_FLAGS") -> list[Findin
     if not any(finding.level in (ERROR, WARNING) for finding in findings):
         target = dict(flags).get("xla_dump_to")
         if target:
-            findings.append(Finding(FINE, f"{variable} writes HLO text to {target}"))
+            findings.append(Finding(FINE, f"XLA_FLAGS writes HLO text to {target}"))
     return sorted(findings, key=lambda f: (ERROR, WARNING, NOTE, FINE).index(f.level))
 
 
@@ -123,7 +133,7 @@ def other_flags(text: str | None) -> list[str]:
     """
     if text is None or not text.strip().startswith("--"):
         return []
-    names = dict.fromkeys(name for name, _ in _split(text.strip(), "")[0])
+    names = dict.fromkeys(name for name, _ in _split(text.strip())[0])
     return [
         name
         for name in names
@@ -145,14 +155,14 @@ def unknown_flags(names: Sequence[str], known: Iterable[str], owner: str) -> lis
     for name in names:
         near = difflib.get_close_matches(name, listed, n=1, cutoff=0.8)
         what = f"--{name} is not in {owner}: an unknown flag ends the process"
-        found.append(Finding(WARNING, what, f"did you mean --{near[0]}?" if near else "remove it"))
+        found.append(_warning(what, f"did you mean --{near[0]}?" if near else "remove it"))
     return found
 
 
 def unchecked_flags(names: Sequence[str]) -> list[Finding]:
     """Return the finding on flags that cannot be checked, since no jaxlib is installed."""
     listed = ", ".join(f"--{name}" for name in names)
-    return [Finding(NOTE, f"not checked, since no jaxlib is here: {listed}")] if names else []
+    return [_note(f"not checked, since no jaxlib is here: {listed}")] if names else []
 
 
 def check_variables(
@@ -171,43 +181,40 @@ def check_variables(
         found = [finding for finding in found if finding.level != FINE]
     if "xla_dump_to" in variables.get("LIBTPU_INIT_ARGS", ""):
         what = "LIBTPU_INIT_ARGS has --xla_dump_to: libtpu alone then dumps"
-        found.append(Finding(NOTE, what, "XLA_FLAGS reaches jaxlib and libtpu both"))
+        found.append(_note(what, "XLA_FLAGS reaches jaxlib and libtpu both"))
     if variables.get("JAX_COMPILATION_CACHE_DIR"):
         what = "JAX_COMPILATION_CACHE_DIR is set: programs in that cache are not compiled or dumped"
-        found.append(Finding(WARNING, what, "JAX_ENABLE_COMPILATION_CACHE=false for this run"))
+        found.append(_warning(what, "JAX_ENABLE_COMPILATION_CACHE=false for this run"))
     if is_jax_imported and text:
         what = "jax is imported in this process; XLA_FLAGS has no effect after its first use"
-        found.append(Finding(NOTE, what))
+        found.append(_note(what))
     return found
 
 
-def _no_flags(text: str, variable: str) -> Finding:
+def _no_flags(text: str) -> Finding:
     if text.startswith(("'", '"')):
-        return Finding(
-            ERROR,
-            f"{variable} begins with a quote, which XLA reads as the name of a file",
+        return _error(
+            "XLA_FLAGS begins with a quote, which XLA reads as the name of a file",
             "let the shell remove the quotes: XLA_FLAGS='--a --b', not XLA_FLAGS=\"'--a --b'\"",
         )
     word = text.split()[0]
     if word.lstrip("-").startswith("xla_"):
-        return Finding(
-            ERROR,
+        return _error(
             f"{word} does not begin with two hyphens; XLA reads it as the name of a file",
             f"write --{word.lstrip('-')}",
         )
-    return Finding(
-        NOTE,
-        f"{variable} names a file of flags, {word}, which was not checked",
-        f"set {variable} to its content and run hlo-lens doctor to check it",
+    return _note(
+        f"XLA_FLAGS names a file of flags, {word}, which was not checked",
+        "set XLA_FLAGS to its content and run hlo-lens doctor to check it",
     )
 
 
-def _split(text: str, variable: str) -> tuple[list[tuple[str, str]], list[Finding]]:
+def _split(text: str) -> tuple[list[tuple[str, str]], list[Finding]]:
     """Return the flags as name and value, and findings on words that are no flags."""
     try:
         words = shlex.split(text)
     except ValueError:
-        return [], [Finding(ERROR, f"{variable} has a quote without an end", "close it")]
+        return [], [_error("XLA_FLAGS has a quote without an end", "close it")]
     flags: list[tuple[str, str]] = []
     findings: list[Finding] = []
     for word in words:
@@ -216,9 +223,7 @@ def _split(text: str, variable: str) -> tuple[list[tuple[str, str]], list[Findin
             remedy = f"write --{flags[-1][0]}={word}" if flags and not flags[-1][1] else "remove it"
             if word.lstrip("-").startswith("xla_"):
                 remedy = f"write --{word.lstrip('-')}"
-            findings.append(
-                Finding(ERROR, f"{word}{before} is no flag; XLA ends the process", remedy)
-            )
+            findings.append(_error(f"{word}{before} is no flag; XLA ends the process", remedy))
             continue
         name, _, value = word[2:].partition("=")
         flags.append((name, value))
@@ -230,25 +235,23 @@ def _check_flag(name: str, value: str) -> list[Finding]:
     found: list[Finding] = []
     if name.startswith(("xla_tpu_", "xla_jf_", "xla_sc_")):
         remedy = f'export LIBTPU_INIT_ARGS="--{name}={value}"'
-        found.append(Finding(ERROR, f"--{name} is a flag of libtpu, unknown to jaxlib", remedy))
+        found.append(_error(f"--{name} is a flag of libtpu, unknown to jaxlib", remedy))
     elif "dump" in name and name not in DUMP_FLAGS and not name.startswith("xla_gpu_"):
         near = difflib.get_close_matches(name, DUMP_FLAGS, n=1)
         remedy = f"write --{near[0]}" if near else "remove it"
         found.append(
-            Finding(ERROR, f"--{name} is no flag of XLA; an unknown flag ends the process", remedy)
+            _error(f"--{name} is no flag of XLA; an unknown flag ends the process", remedy)
         )
     elif name not in DUMP_FLAGS:
         near = difflib.get_close_matches(name, DUMP_FLAGS, n=1, cutoff=0.9)
         if near:
-            found.append(Finding(ERROR, f"--{name} is no flag of XLA", f"write --{near[0]}"))
+            found.append(_error(f"--{name} is no flag of XLA", f"write --{near[0]}"))
     elif name in _BOOL_FLAGS and value.lower() not in (*_TRUE, *_FALSE):
-        found.append(
-            Finding(ERROR, f"--{name}={value}: neither true nor false", f"write --{name}=true")
-        )
+        found.append(_error(f"--{name}={value}: neither true nor false", f"write --{name}=true"))
     elif name.endswith("_re"):
         found.extend(_check_pattern(name, value))
     if name in _NOT_EVERYWHERE and not found:
-        found.append(Finding(WARNING, f"--{name}: {_NOT_EVERYWHERE[name]}; others end the process"))
+        found.append(_warning(f"--{name}: {_NOT_EVERYWHERE[name]}; others end the process"))
     if name == "xla_dump_to":
         found.extend(_check_target(value))
     return found
@@ -259,31 +262,25 @@ def _check_pattern(name: str, value: str) -> list[Finding]:
         re.compile(value)
     except re.error as error:
         what = f"--{name}={value} is no regular expression ({error}): XLA matches nothing"
-        return [Finding(ERROR, what, f"write --{name}=.* for everything")]
+        return [_error(what, f"write --{name}=.* for everything")]
     return []
 
 
 def _check_target(value: str) -> list[Finding]:
     if not value:
-        return [Finding(ERROR, "--xla_dump_to without a folder", "write --xla_dump_to=DIR")]
+        return [_error("--xla_dump_to without a folder", "write --xla_dump_to=DIR")]
     if value.startswith("~"):
         what = f"--xla_dump_to={value}: XLA does not expand ~ and makes a folder of that name"
-        return [
-            Finding(ERROR, what, 'write $HOME inside double quotes: "--xla_dump_to=$HOME/dump"')
-        ]
+        return [_error(what, 'write $HOME inside double quotes: "--xla_dump_to=$HOME/dump"')]
     if ",--" in value or ";" in value:
         what = f"--xla_dump_to={value}: what follows the comma became part of the folder's name"
-        return [Finding(ERROR, what, "separate flags by blanks")]
+        return [_error(what, "separate flags by blanks")]
     if value == "-":
         return [
-            Finding(
-                NOTE,
-                "--xla_dump_to=- prints the dump on standard output",
-                "hlo-lens reads such a log",
-            )
+            _note("--xla_dump_to=- prints the dump on standard output", "hlo-lens reads such a log")
         ]
     if not value.startswith("/"):
-        return [Finding(NOTE, f"--xla_dump_to={value} is relative to where the program runs")]
+        return [_note(f"--xla_dump_to={value} is relative to where the program runs")]
     return []
 
 
@@ -299,28 +296,26 @@ def _contradictions(flags: dict[str, str]) -> list[Finding]:
         found.append(_without_target(flags, dumping[0]))
     if not dumping:
         remedy = "add --xla_dump_to=DIR --xla_dump_hlo_as_text"
-        found.append(Finding(NOTE, "no flag asks for a dump", remedy))
+        found.append(_note("no flag asks for a dump", remedy))
     others = [name for name in _FORMATS if _is_true(flags, name)]
     text = flags.get("xla_dump_hlo_as_text")
     if others and not _is_true(flags, "xla_dump_hlo_as_text"):
         what = f"--{others[0]} without --xla_dump_hlo_as_text: XLA then writes no text"
-        found.append(Finding(ERROR, what, "add --xla_dump_hlo_as_text"))
+        found.append(_error(what, "add --xla_dump_hlo_as_text"))
     elif text is not None and text.lower() in _FALSE:
-        found.append(
-            Finding(ERROR, "--xla_dump_hlo_as_text=false: no text is written", "remove it")
-        )
+        found.append(_error("--xla_dump_hlo_as_text=false: no text is written", "remove it"))
     for name, what, remedy in _LOSSES:
         value = flags.get(name)
         if value is not None and (value.lower() in _FALSE) == (name in _LOSS_BY_FALSE):
-            found.append(Finding(WARNING, f"--{name}={value}: {what}", remedy))
+            found.append(_warning(f"--{name}={value}: {what}", remedy))
     return found
 
 
 def _without_target(flags: dict[str, str], name: str) -> Finding:
     if _is_true(flags, "xla_dump_hlo_as_text"):
         what = "--xla_dump_hlo_as_text without --xla_dump_to prints the dump on standard output"
-        return Finding(WARNING, what, "add --xla_dump_to=DIR")
-    return Finding(ERROR, f"--{name} without --xla_dump_to writes nothing", "add --xla_dump_to=DIR")
+        return _warning(what, "add --xla_dump_to=DIR")
+    return _error(f"--{name} without --xla_dump_to writes nothing", "add --xla_dump_to=DIR")
 
 
 _LOSS_BY_FALSE = ("xla_dump_buffer_assignment_analysis",)
@@ -349,7 +344,7 @@ def _repeated(flags: list[tuple[str, str]]) -> list[Finding]:
     for name, value in flags:
         values.setdefault(name, []).append(value)
     return [
-        Finding(WARNING, f"--{name} occurs {len(some)} times; the last one counts: {some[-1]}")
+        _warning(f"--{name} occurs {len(some)} times; the last one counts: {some[-1]}")
         for name, some in values.items()
         if len(set(some)) > 1
     ]
