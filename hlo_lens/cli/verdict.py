@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from hlo_lens.cli import exit_codes
-from hlo_lens.report.comparison.verdicts import label_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +48,7 @@ def _undecided(checked: Checked | None) -> Iterator[str]:
     undecided = [one for one in checked.judgement.verdicts if one.is_undecided]
     for verdict in undecided:
         where = f" of {verdict.module}" if verdict.module else ""
-        text = f"{label_of(verdict)}{where} cannot be decided: {verdict.reason}"
+        text = f"{verdict.rule.metric.label}{where} cannot be decided: {verdict.reason}"
         yield f"{verdict.rule.place}: {text}"
     if not undecided:
         yield NOTHING_DECIDED

@@ -17,7 +17,7 @@ from hlo_lens.model.dump import Dump
 from hlo_lens.model.snapshot.module_snapshot import Snapshot
 from hlo_lens.model.snapshot.reading import read_snapshot
 from hlo_lens.model.snapshot.writing import snapshot_text
-from hlo_lens.report.comparison.verdicts import amount_text, check_report, label_of
+from hlo_lens.report.comparison.verdicts import amount_text, check_report
 from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.units import plural
 
@@ -107,7 +107,7 @@ def _verdict_text(verdict: Verdict) -> str:
     values = " -> ".join(filter(None, (base, head)))
     if verdict.status == UNDECIDED:
         return f"  undecided  {verdict.reason or 'it cannot be compared'}"
-    return f"  fail  {label_of(verdict)}  {values}, fails if {verdict.limit}"
+    return f"  fail  {verdict.rule.metric.label}  {values}, fails if {verdict.limit}"
 
 
 # ---- the session -------------------------------------------------------------------------------

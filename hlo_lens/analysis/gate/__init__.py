@@ -1,1 +1,1 @@
-"""Rules on the numbers of a compile, and whether it keeps them."""
+"""Rules on the figures of a compile, and their verdicts."""

@@ -81,6 +81,11 @@ class Metric:
         return self.steps[0].name
 
     @property
+    def label(self) -> str:
+        """The text, with the axis if there is one."""
+        return self.text if self.axis is None else f"{self.text} ({self.axis})"
+
+    @property
     def path(self) -> str:
         """The path without prefix and selectors."""
         return self._path(len(self.steps))

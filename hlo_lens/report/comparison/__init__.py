@@ -1,1 +1,1 @@
-"""Pages of diffs, gate verdicts and snapshots."""
+"""Pages of diffs and of verdicts on rules."""

@@ -126,19 +126,13 @@ def _shown_row(verdict: Verdict) -> Row:
     """Return the row of a verdict as text."""
     texts = {
         "status": f"{verdict.status} (informational)" if _is_soft(verdict) else verdict.status,
-        "metric": label_of(verdict),
+        "metric": verdict.rule.metric.label,
         "base": amount_text(verdict, verdict.base),
         "head": amount_text(verdict, verdict.head),
         "fails_if": verdict.limit,
     }
     cells = zip(_COLUMNS, _row(verdict), strict=True)
     return tuple(texts.get(column.name, cell) for column, cell in cells)
-
-
-def label_of(verdict: Verdict) -> str:
-    """Return the metric of a rule, with its axis."""
-    axis = verdict.rule.metric.axis
-    return verdict.rule.metric.text if axis is None else f"{verdict.rule.metric.text} ({axis})"
 
 
 def amount_text(verdict: Verdict, number: float | None) -> str:
@@ -156,7 +150,7 @@ def _contributor_tables(verdicts: Sequence[Verdict]) -> Iterator[Table]:
     for verdict in verdicts:
         found = verdict.contributors
         if found is not None and found.contributors:
-            causes.setdefault((verdict.module, found), []).append(label_of(verdict))
+            causes.setdefault((verdict.module, found), []).append(verdict.rule.metric.label)
     for (module, found), metrics in causes.items():
         title = f"Contributors to {', '.join(dict.fromkeys(metrics))}"
         yield Table.of(found, title=f"{title} of {module}" if module else title)
