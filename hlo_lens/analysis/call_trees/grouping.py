@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.call_trees.source_files import Places
-from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.analysis.result import Column, Result, Unit, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,6 +32,7 @@ class CallGroup:
     Attributes:
         own: Their own amounts.
         total: Their amounts with all below them.
+        share: Total divided by that of the tree; None if that is 0.
         nodes: Number of nodes.
         callers: Number of distinct functions of other groups that call them.
         function: Name of the function; None for other groups.
@@ -43,6 +44,7 @@ class CallGroup:
 
     own: int
     total: int
+    share: float | None
     nodes: int
     callers: int
     function: str | None
@@ -86,25 +88,13 @@ class CallTreeBy(Result):
     residuals: tuple[tuple[str, int], ...] = ()
 
     def rows(self) -> Iterator[Row]:
-        """Yield the groups."""
-        for group in self.groups:
-            yield (
-                group.own,
-                group.total,
-                self._share(group.total),
-                group.nodes,
-                group.callers,
-                group.function,
-                group.file,
-                group.line,
-                group.package,
-                group.unknown,
-            )
+        """Return the groups."""
+        return rows_of(self.groups, self.COLUMNS)
 
     def residual_rows(self) -> tuple[Row, ...]:
         """Return the amounts without a node."""
         return tuple(
-            (amount, amount, self._share(amount), 0, 0, label, None, None, label, 0)
+            (amount, amount, _share(amount, self.total), 0, 0, label, None, None, label, 0)
             for label, amount in self.residuals
         )
 
@@ -112,15 +102,16 @@ class CallTreeBy(Result):
         """Return the sum of the tree, and the number of nodes."""
         return {"own": self.total, "nodes": sum(group.nodes for group in self.groups)}
 
-    def _share(self, amount: int) -> float | None:
-        return amount / self.total if self.total else None
-
 
 @dataclass(frozen=True, kw_only=True)
 class CallTreeBytesBy(CallTreeBy):
     """The same for amounts that are bytes."""
 
     COLUMNS: ClassVar[tuple[Column, ...]] = _columns(Unit.BYTES)
+
+
+def _share(amount: int, whole: int) -> float | None:
+    return amount / whole if whole else None
 
 
 def call_tree_by(tree: CallTree, by: str = "function", *, sort: str = "own") -> CallTreeBy:
@@ -141,6 +132,7 @@ def call_tree_by(tree: CallTree, by: str = "function", *, sort: str = "own") -> 
             CallGroup(
                 own=own,
                 total=total,
+                share=_share(total, tree.total),
                 nodes=nodes,
                 callers=callers,
                 function=function,

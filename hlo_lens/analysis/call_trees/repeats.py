@@ -15,7 +15,7 @@ from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.call_tree import NO_PARENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.call_tree import CallTree
@@ -47,7 +47,8 @@ def subtree_shapes(tree: CallTree) -> Sequence[int]:
 class CallTreeRepeats(Result):
     """Subtrees that occur more than once, those with the most nodes in all first.
 
-    A subtree that only occurs inside those of another row is left out.
+    A subtree that only occurs inside those of another row is left out. There are no
+    totals, as rows may overlap.
 
     Attributes:
         found: Occurrences, nodes of each, function, file, line, and first line of the text.
@@ -67,10 +68,6 @@ class CallTreeRepeats(Result):
     def rows(self) -> Iterator[Row]:
         """Yield the subtrees."""
         yield from self.found
-
-    def totals(self) -> Mapping[str, int]:
-        """Return nothing: subtrees of different rows may overlap."""
-        return {}
 
 
 def call_tree_repeats(tree: CallTree, shapes: Sequence[int]) -> CallTreeRepeats:

@@ -13,7 +13,7 @@ from hlo_lens.analysis.memory.grouping import split_op_name
 from hlo_lens.analysis.result import Column, Result, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from hlo_lens.analysis.memory.grouping import MemoryBy
     from hlo_lens.analysis.result import Row
@@ -31,7 +31,7 @@ class Branch:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryTree(Result):
-    """Bytes per scope, outermost first.
+    """Bytes per scope, outermost first; no totals, as a branch includes its children.
 
     Attributes:
         root: The whole; its bytes are all occupied bytes.
@@ -67,10 +67,6 @@ class MemoryTree(Result):
         for name, depth, branch in self.branches():
             share = branch.size_bytes / whole if whole else None
             yield name, branch.size_bytes, share, branch.values, depth
-
-    def totals(self) -> Mapping[str, int]:
-        """Return nothing: a branch includes its children."""
-        return {}
 
 
 def _ordered(branch: Branch) -> list[Branch]:
