@@ -39,7 +39,7 @@ def join_donated(walk: Walk, result: Sequence[int]) -> set[int]:
         node = None if row is None else walk.tree(row).at(alias.parameter_index)
         output = tree.at(alias.output_index)
         if row is None or node is None:
-            walk.skip("alias of what is not there")
+            walk.skip("alias of a missing parameter")
             continue
         value = find(walk.parameters[alias.parameter_number][node])
         donated.add(value)

@@ -88,7 +88,7 @@ def backend_rules(module: HloModule, told: str | None) -> BackendRules:
             measure=_plain_bytes,
             layout=LayoutRules(alignment=128 if is_old else 256),
         )
-    note = () if told else ("the text does not tell its backend; taken as cpu",)
+    note = () if told else ("the text does not show its backend; assumed to be cpu",)
     layout = LayoutRules(alignment=16 if _is_old_cpu(text) else 64)
     return BackendRules(backend="cpu", measure=_plain_bytes, layout=layout, notes=note)
 
@@ -139,7 +139,7 @@ def _table_step(module: HloModule) -> tuple[int, tuple[str, ...]]:
         return 32, ()
     devices = module.num_partitions * module.replica_count
     if devices == _CUBE or devices > _OTHER_CHIPS:
-        return 32, ("the chip is taken to be v5p, by the number of devices",)
+        return 32, ("the chip is assumed to be v5p, by the number of devices",)
     return 512, ("tables of tuples are taken to be of 512 bytes, as on v4 and v5e, not 32",)
 
 

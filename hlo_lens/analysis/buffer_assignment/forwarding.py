@@ -45,7 +45,7 @@ def element(walk: Walk, call: Invocation, row: int) -> list[int]:
         if number < len(below):
             start = below[number] - base
             return operand[start : start + tree.sizes[below[number]]]
-    walk.skip("get-tuple-element of what is not there")
+    walk.skip("get-tuple-element of a missing element")
     return walk.define_all(row)
 
 
@@ -56,7 +56,7 @@ def table(walk: Walk, call: Invocation, row: int) -> list[int]:
     for number in range(len(walk.operands[row])):
         found += walk.operand(row, number)
     if len(found) != len(tree.parts):
-        walk.skip("tuple of other elements than its shape has")
+        walk.skip("tuple whose elements differ from its shape")
         return walk.define_all(row)
     return found
 

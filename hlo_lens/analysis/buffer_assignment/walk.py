@@ -160,7 +160,7 @@ class Walk:
         call = Invocation(computation, computation.place, start, arguments, start)
         self.done[computation.place] = call
         if self._depth == DEEPEST:
-            self.skip("computation that is nested too deep")
+            self.skip("computation nested too deep")
             return call
         self._read_operands(call)
         self._depth += 1
@@ -193,7 +193,7 @@ class Walk:
         for operand, index in zip(operands, indices, strict=True):
             node = None if operand == NOTHING else self.tree(operand).at(index)
             if node is None:
-                self.skip("operand that names nothing")
+                self.skip("undefined operand")
             else:
                 found.append(operand * NODES + node)
         return found

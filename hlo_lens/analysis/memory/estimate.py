@@ -1,18 +1,18 @@
 """Memory of a program, estimated from its scheduled HLO text alone.
 
-What most users have is `compiled.as_text()`, or one ``after_optimizations.txt``. Where the text
-is in the order of execution, the values, their live ranges and their places follow by XLA's own
-rules: `hlo_lens.analysis.buffer_assignment`. Always an estimate: flags that change the rules, and a
-few facts of the chip, are not in the text.
+For users with only `compiled.as_text()` or one ``after_optimizations.txt``. From a text in
+execution order, the values, their live ranges and offsets follow by XLA's own rules:
+`hlo_lens.analysis.buffer_assignment`. It remains an estimate: flags that change the rules, and a
+few facts about the chip, are not in the text.
 
 Figures as in CompiledMemoryStats (xla/pjrt/compiled_memory_stats.cc), over allocations, host
-memory (space 5) apart: arguments are the allocations of entry parameters, outputs those that may
+memory (space 5) separate: arguments are the allocations of entry parameters, outputs those that may
 be part of the result, aliased those that are both, temporaries those that are neither, nor
-constants. On TPU only space 0 counts as temporary, rounded up to 16 KiB, and not at all where it
-holds nothing but tables of tuples and integer scalars, which never are in memory (observed with
-libtpu 0.0.51; older ones say up to twice as much).
+constants. On TPU only space 0 counts as temporary, rounded up to 16 KiB; it counts as 0 if it
+contains only tables of tuples and integer scalars, which are never in memory (observed with
+libtpu 0.0.51; older versions report up to twice as much).
 
-Limits: places in VMEM and CMEM (spaces 1 and 3) come of memory space assignment, which is not
+Limits: offsets in VMEM and CMEM (spaces 1 and 3) come from memory space assignment, which is not
 modelled; their totals are a layout by best fit.
 """
 
@@ -63,11 +63,11 @@ _CATEGORIES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveValue:
-    """A value that lives at the peak.
+    """A value alive at the peak.
 
     Attributes:
         value: Instruction and shape index: ``add.2{}``.
-        size_bytes: Bytes it adds to those of the values before it.
+        size_bytes: Its bytes that no value before it holds.
         offset: First byte in its allocation.
         allocation: Index of the allocation.
         category: ``argument``, ``output``, ``temp`` or ``constant``.
@@ -86,31 +86,31 @@ class LiveValue:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryEstimate(Result):
-    """Memory of a module, estimated; rows are the values that live at the peak, largest first.
+    """Estimated memory of a module; rows are the values alive at the peak, largest first.
 
-    The rows' sizes sum to `peak_bytes`: bytes that two values hold in turn count once.
+    The rows' sizes sum to `peak_bytes`: bytes shared by two values count once.
 
     Attributes:
         source: ``estimate``.
-        backend: ``cpu``, ``gpu`` or ``tpu``: whose rules were taken.
+        backend: Backend whose rules were applied: ``cpu``, ``gpu`` or ``tpu``.
         argument_bytes: Entry parameters, device memory.
         output_bytes: Results, aliased parameters and the result's table of pointers included.
-        alias_bytes: Parameters whose memory is a result's.
+        alias_bytes: Parameters that share memory with a result.
         temp_bytes: Preallocated temporaries, as ``Compiled.memory_analysis()`` counts them.
         constant_bytes: Constants of the program, device memory.
         thread_local_bytes: Scalars of reducers and the like.
         total_bytes: All allocations in all memory spaces.
-        host_argument_bytes: As `argument_bytes`, host memory; and so on.
-        host_output_bytes: See there.
-        host_alias_bytes: See there.
-        host_temp_bytes: See there.
+        host_argument_bytes: As `argument_bytes`, host memory.
+        host_output_bytes: As `output_bytes`, host memory.
+        host_alias_bytes: As `alias_bytes`, host memory.
+        host_temp_bytes: As `temp_bytes`, host memory.
         spaces: Memory space and the bytes of all allocations in it, ascending.
         peak_bytes: Most bytes in use in the default memory space at one instant.
         peak_position: That instant; the first of several.
-        peak_instruction: The instruction that runs then; None behind the last.
-        live: Values that live then.
+        peak_instruction: The instruction that runs then; None after the last one.
+        live: Values alive then.
         layout: All allocations and values.
-        notes: What was not modelled, in words.
+        notes: Descriptions of what is not modelled.
     """
 
     KIND: ClassVar[str] = "memory-estimate"
@@ -150,22 +150,22 @@ class MemoryEstimate(Result):
 
     @property
     def row_count(self) -> int:
-        """Number of values that live at the peak."""
+        """Number of values alive at the peak."""
         return len(self.live)
 
 
 def why_no_estimate(table: InstructionTable, *, in_text_order: bool = False) -> str | None:
-    """Return why nothing can be estimated from a module's text, or None.
+    """Return the reason that a module's text allows no estimate, or None.
 
     Args:
         table: The module.
-        in_text_order: Whether a text that is not scheduled is taken to run in its own order.
+        in_text_order: Whether a text without a schedule is assumed to run in its own order.
     """
     module = table.module
     if not module.computations or not module.entry.rows:
         return "the text has no entry computation"
     if module.is_truncated:
-        return "the text is cut off: what is not there uses memory too"
+        return "the text is cut off: its missing part uses memory too"
     if not module.is_scheduled and not in_text_order:
         return "the instructions are not in execution order (no is_scheduled=true)"
     lost = undefined_names(table.module, with_operands=False)
@@ -177,14 +177,14 @@ def why_no_estimate(table: InstructionTable, *, in_text_order: bool = False) -> 
 def memory_estimate(
     table: InstructionTable, *, backend: str | None = None, in_text_order: bool = False
 ) -> MemoryEstimate | None:
-    """Return the memory that a module takes, or None where `why_no_estimate` says why not.
+    """Return the memory of a module, or None for a reason that `why_no_estimate` returns.
 
     Args:
         table: The module.
-        backend: ``cpu``, ``gpu`` or ``tpu`` where the caller knows it, say from a file's name; it
-            is taken from the text where that tells, and else as ``cpu``.
-        in_text_order: Whether a text that is not scheduled is taken to run in its own order, in
-            which every instruction stands after its operands; a bound from no side.
+        backend: ``cpu``, ``gpu`` or ``tpu`` if the caller knows it, for example from a file name;
+            marks in the text take precedence; ``cpu`` if neither is known.
+        in_text_order: Whether a text without a schedule is assumed to run in its own order, in
+            which every instruction follows its operands; the result is no bound.
     """
     module = table.module
     if why_no_estimate(table, in_text_order=in_text_order) is not None:
@@ -200,7 +200,7 @@ def memory_estimate(
 def sizes_of(
     table: InstructionTable, backend: str | None = None
 ) -> tuple[Callable[[Shape], int | None], Callable[[Shape], int]]:
-    """Return what measures shapes in bytes on a module's backend, and what tells their spaces.
+    """Return functions for the bytes of a shape and its memory space on a module's backend.
 
     Args:
         table: The module.
@@ -213,11 +213,11 @@ def sizes_of(
 def _figures(
     flow: Dataflow, rules: BackendRules, layout: HeapLayout, laid: MemoryLayout
 ) -> MemoryEstimate:
-    """Return the sums over all allocations, and the peak."""
+    """Return the sums over allocations, and the peak."""
     allocations = layout.allocations
 
     def total(color: int, wanted: Callable[[Allocation], bool]) -> int:
-        """Return the bytes of some allocations, of the host or of all other memory spaces."""
+        """Return the bytes of some allocations, in host memory or all other memory spaces."""
         is_host = color == HOST_SPACE
         return sum(a.size for a in allocations if (a.color == HOST_SPACE) == is_host and wanted(a))
 
@@ -258,7 +258,7 @@ def _is_parameter(allocation: Allocation) -> bool:
 
 
 def _temp_bytes(flow: Dataflow, rules: BackendRules, layout: HeapLayout) -> int:
-    """Return the temporaries that XLA would report."""
+    """Return the temporary bytes that XLA would report."""
     if rules.backend != "tpu":
         return sum(a.size for a in layout.allocations if a.is_temp and a.color != HOST_SPACE)
     number = layout.temporaries.get(DEFAULT_SPACE)
@@ -271,7 +271,7 @@ def _temp_bytes(flow: Dataflow, rules: BackendRules, layout: HeapLayout) -> int:
 
 
 def _is_in_memory(flow: Dataflow, value: int) -> bool:
-    """Whether a value is more than a table or an integer scalar that a TPU keeps to itself."""
+    """Whether a value is in memory: a TPU keeps tables and integer scalars elsewhere."""
     part = flow.values.parts[value]
     if part.is_tuple:
         return False
@@ -285,7 +285,7 @@ def _is_in_memory(flow: Dataflow, value: int) -> bool:
 def _laid(
     flow: Dataflow, allocations: Sequence[Allocation], notes: tuple[str, ...]
 ) -> MemoryLayout:
-    """Return allocations and values as every pass on memory takes them."""
+    """Return allocations and values as the layout that all memory passes take."""
     laid_allocations: list[LaidAllocation] = []
     laid_values: list[LaidValue] = []
     for index, allocation in enumerate(allocations):
@@ -350,9 +350,9 @@ def _laid_allocation(flow: Dataflow, index: int, allocation: Allocation) -> Laid
 
 
 def _live(laid: MemoryLayout, position: int) -> tuple[LiveValue, ...]:
-    """Return the values of the default memory space that live at an instant, largest first.
+    """Return the values of the default memory space alive at an instant, largest first.
 
-    Of values that hold the same bytes then, the one that begins last stands for all of them.
+    Of values that share bytes then, only the one that begins last is returned.
     """
     by_index = laid.by_index
     alive = [

@@ -1,7 +1,7 @@
-"""Allocations and the values in them, wherever they come from: a dump, or an estimate.
+"""Allocations and the values in them, from a dump or an estimate.
 
 Every pass on memory takes a `MemoryLayout`. Instants are positions in the flattened schedule
-(HloLiveRange: bodies of loops, branches and calls stand once, before their caller); both ends of a
+(HloLiveRange: bodies of loops, branches and calls appear once, before their caller); both ends of a
 range are inclusive, and the number of the last instruction plus one is an instant of its own, at
 which parameters and results still live.
 """
@@ -27,7 +27,7 @@ HOST_SPACE = 5
 """Source: xla/layout.h, kDefaultMemorySpace and kHostMemorySpace."""
 
 CATEGORIES = ("argument", "output", "temp", "constant", "thread-local", "other")
-"""What an allocation is for; a donated parameter is an argument."""
+"""Purposes of allocations; a donated parameter is an argument."""
 
 
 class LaidValue(NamedTuple):
@@ -35,12 +35,12 @@ class LaidValue(NamedTuple):
 
     Attributes:
         name: Instruction and index, ``add.2{}``.
-        instruction_name: Who defines it.
+        instruction_name: The instruction that defines it.
         shape_index: Index into that instruction's shape.
         allocation: Index of the allocation.
         offset: First byte in it.
         size: Bytes, padding of tiles included.
-        start: First instant at which it lives; None where that is not known.
+        start: First instant at which it lives; None if unknown.
         end: Last instant at which it lives.
         shape_text: Its shape with layout.
     """
@@ -58,7 +58,7 @@ class LaidValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaidAllocation:
-    """A contiguous piece of memory; bytes, and what it is for.
+    """A contiguous block of memory.
 
     Attributes:
         index: Its number.
@@ -82,7 +82,7 @@ class LaidAllocation:
 
     @property
     def is_aliased(self) -> bool:
-        """Whether a parameter's memory is that of a result (donated and used)."""
+        """Whether a parameter shares its memory with a result (donated and used)."""
         return self.parameter_number is not None and self.is_output
 
 
@@ -94,14 +94,14 @@ class MemoryLayout:
         source: ``buffer-assignment`` or ``estimate``.
         allocations: By index.
         values: In the order of the text.
-        schedule: Names of the instructions in execution order, flattened; None where not known.
-        printed_peak: Instant and bytes that XLA prints as peak; None where it prints none.
-        printed_total: Sum of all allocations that XLA prints; None where it prints none.
-        unassigned: Values that other texts of the module have, and that are in no allocation.
-        is_complete: Whether nothing is known to be missing of the allocations.
-        are_ranges_complete: Whether nothing is known to be missing of the live ranges; if not, a
-            peak is at least what is found.
-        notes: What weakens the numbers, in words.
+        schedule: Names of the instructions in execution order, flattened; None if unknown.
+        printed_peak: Instant and bytes that XLA prints as peak; None if not printed.
+        printed_total: Sum of all allocations that XLA prints; None if not printed.
+        unassigned: Number of values in other texts of the module that are in no allocation.
+        is_complete: False if allocations are known to be missing.
+        are_ranges_complete: False if live ranges are known to be missing; peaks are then lower
+            bounds.
+        notes: Limits of the numbers, as text.
     """
 
     source: str
@@ -130,14 +130,14 @@ class MemoryLayout:
 
     @property
     def colors(self) -> tuple[int, ...]:
-        """Memory spaces that have allocations, ascending; the default one always is there."""
+        """Memory spaces that have allocations, ascending; always with the default one."""
         return tuple(sorted({DEFAULT_SPACE} | {a.color for a in self.allocations}))
 
     def occupants(self, color: int) -> list[Occupant]:
-        """Return the values of a memory space with the instants at which they live.
+        """Return the values of a memory space with their live ranges.
 
-        Thread-local scalars are on no heap and left out. Values whose range is not known are left
-        out too, but for those of arguments, outputs and constants, which live throughout.
+        Thread-local scalars are on no heap and omitted. Values of unknown range are omitted too,
+        except those of arguments, outputs and constants, which live throughout.
         """
         last = (self.length or 1) - 1
         found: list[Occupant] = []
@@ -166,7 +166,7 @@ class MemoryLayout:
 
     @property
     def unplaced(self) -> int:
-        """Temporary values whose live range is not known; they count in no instant."""
+        """Number of temporary values of unknown live range; they count at no instant."""
         temps = {a.index for a in self.allocations if a.category == "temp"}
         return sum(v.start is None and v.allocation in temps for v in self.values)
 
@@ -177,11 +177,11 @@ _NO_RANGE: tuple[None, None] = (None, None)
 def layout_of_dump(
     assignment: BufferAssignment, live_range: HloLiveRange | LiveRanges | None = None
 ) -> MemoryLayout:
-    """Return the layout that a BufferAssignment prints, with live ranges where there are any.
+    """Return the layout that a BufferAssignment prints, with live ranges if given.
 
     Args:
         assignment: The text.
-        live_range: That of the same compile, or what takes its place.
+        live_range: Live ranges of the same compile, printed or computed.
     """
     ranges: dict[str, tuple[int, int]] = {}
     schedule: Sequence[str] | None = None

@@ -1,15 +1,13 @@
-"""When each value of a scheduled module lives, by its text alone; and by its heap traces.
+"""Live ranges of a scheduled module's values, from its text and its heap traces.
 
-The live-range text that XLA dumps is the third file of a module, which protos and programs at hand
-do not have. Schedule, values and aliases follow from the HLO text by XLA's own rules
-(`hlo_lens.analysis.buffer_assignment.dataflow`).
+For protos and compiled programs, which have no live-range dump. Schedule, values and aliases follow
+from the HLO text by XLA's own rules (`hlo_lens.analysis.buffer_assignment.dataflow`).
 
-A heap trace says more: which values XLA's simulation held at the same time. Its events carry no
-time of their own, but a value is taken when the instruction that defines it runs, so that a value
-which is given back between two of these has lived at least to the first of them, and to the second
-at most, whose result may take its place. Where the rules say otherwise by more than one instant
-(asynchronous instructions begin one earlier or later), the trace is right: it is what the
-allocations were made by.
+A heap trace adds which values XLA's simulation held at the same time. Its events have no times, but
+a value is allocated when the instruction that defines it runs. So a value that is freed between two
+allocations lived at least to the first and at most to the second, whose result may reuse its
+bytes. Where the rules differ by more than one instant (asynchronous instructions begin one earlier
+or later), the trace is right: allocations were made from it.
 Source: xla/service/heap_simulator/heap_simulator.cc (RunComputation, FillDebugTrace).
 """
 
@@ -39,11 +37,11 @@ TRACES = "live ranges follow from the schedule and the heap traces of the proto"
 def live_ranges(
     table: InstructionTable, *, backend: str | None = None, traces: Iterable[HeapTrace] = ()
 ) -> LiveRanges | None:
-    """Return when values live; None where the text has no schedule to go by.
+    """Return the live ranges of values; None if the text has no schedule.
 
     Args:
         table: The module.
-        backend: ``cpu``, ``gpu`` or ``tpu`` where the caller knows it.
+        backend: ``cpu``, ``gpu`` or ``tpu`` if the caller knows it.
         traces: Its heap traces.
     """
     if why_no_estimate(table) is not None:
@@ -83,10 +81,10 @@ def _traced(found: LiveRanges, traces: Sequence[HeapTrace]) -> LiveRanges:
 
 
 def _starts(trace: HeapTrace, ranges: Mapping[str, tuple[int, int]]) -> dict[str, int] | None:
-    """Return when each value of a trace is taken: never before one that is taken before it.
+    """Return the instant at which each value of a trace is allocated, in ascending order.
 
-    None where the order is not that of the schedule, as in the fast memory of a TPU, which is
-    assigned before.
+    None if the order is not that of the schedule, as in the fast memory of a TPU, which is
+    assigned earlier.
     """
     if not trace.is_whole_module:
         return None
@@ -103,7 +101,7 @@ def _starts(trace: HeapTrace, ranges: Mapping[str, tuple[int, int]]) -> dict[str
 
 
 def _bounds(trace: HeapTrace, starts: Mapping[str, int], end: int) -> dict[str, tuple[int, int]]:
-    """Return the least and the last instant at which the life of each value may end."""
+    """Return the first and the last instant at which the live range of each value may end."""
     bounds: dict[str, tuple[int, int]] = {}
     now = 0
     waiting: list[str] = []

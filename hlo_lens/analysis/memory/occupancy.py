@@ -1,7 +1,7 @@
 """Occupied bytes over a schedule: the union of byte intervals that are in use at each instant.
 
-Values may share bytes: a result that is written in place begins at the instant at which its operand
-ends, and both ends of a live range are inclusive, so that sums of sizes count such bytes twice.
+Values may share bytes: a result written in place begins at the instant at which its operand ends,
+and both ends of a live range are inclusive, so sums of sizes count such bytes twice.
 Definition: at an instant t, all bytes of an allocation that some value with ``start <= t <= end``
 holds. Source of the inclusive ends: xla/hlo/utils/hlo_live_range.cc, ToString.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Occupant(NamedTuple):
     """A value in an allocation: ``size`` bytes from ``offset`` on, from ``start`` to ``end``.
 
-    Both instants are inclusive; ``key`` says whose it is.
+    Both instants are inclusive; ``key`` is the number of the value.
     """
 
     allocation: int
@@ -56,7 +56,7 @@ def occupied_bytes(occupants: Iterable[Occupant], length: int) -> list[int]:
 
 
 def _merged_in_time(group: list[Occupant]) -> list[Occupant]:
-    """Return the values of one allocation, those of the same bytes joined where they follow on."""
+    """Return the values of one allocation; successive values of the same bytes are joined."""
     found: list[Occupant] = []
     last = None
     for occupant in sorted(group, key=_BY_BYTES):
@@ -74,10 +74,10 @@ def _merged_in_time(group: list[Occupant]) -> list[Occupant]:
 
 
 def _add_disjoint(group: Sequence[Occupant], change: list[int], length: int) -> bool:
-    """Add how the union grows and shrinks if no two values ever hold a byte at once.
+    """Add the changes of occupied bytes, if no two values share bytes at any instant.
 
     Returns:
-        Whether that is so; if not, nothing was added.
+        Whether the values are disjoint; if not, nothing was added.
     """
     events = [(o.start, 1, o.offset, o.size) for o in group]
     events += [(o.end + 1, 0, o.offset, o.size) for o in group]
@@ -102,7 +102,7 @@ def _add_disjoint(group: Sequence[Occupant], change: list[int], length: int) -> 
 
 
 def _add_changes(group: Sequence[Occupant], change: list[int], length: int) -> None:
-    """Add how the union of one allocation's values grows and shrinks at each instant."""
+    """Add the changes of occupied bytes of one allocation at each instant."""
     if len(group) == 1:
         only = group[0]
         change[max(0, only.start)] += only.size
@@ -124,11 +124,11 @@ def _add_changes(group: Sequence[Occupant], change: list[int], length: int) -> N
 
 
 _MANY = 512
-"""From so many values in one allocation on, importing numpy pays."""
+"""Values in one allocation from which importing numpy pays off."""
 
 
 class _Segments:
-    """Counts how many intervals hold each piece between two neighbouring ends of intervals."""
+    """Number of intervals that cover each segment between neighbouring interval ends."""
 
     def __init__(self, group: Sequence[Occupant]) -> None:
         import numpy as np
@@ -141,7 +141,7 @@ class _Segments:
         self._stops = np.searchsorted(self._edges, [o.offset + o.size for o in group])
 
     def add(self, offset: int, size: int, index: int) -> int:
-        """Take an interval in and return how many bytes it adds to the union."""
+        """Add an interval and return the growth of the union in bytes."""
         del offset, size
         pieces = slice(self._starts[index], self._stops[index])
         counts = self._counts[pieces]
@@ -150,7 +150,7 @@ class _Segments:
         return added
 
     def remove(self, offset: int, size: int, index: int) -> int:
-        """Take an interval out and return how many bytes the union loses."""
+        """Remove an interval and return the shrinkage of the union in bytes."""
         del offset, size
         pieces = slice(self._starts[index], self._stops[index])
         counts = self._counts[pieces]
@@ -159,32 +159,32 @@ class _Segments:
 
 
 class _Active:
-    """Intervals that are in use now, sorted by offset; tells what one adds to their union."""
+    """Intervals in use now, sorted by offset, and the size of their union."""
 
     def __init__(self) -> None:
         self._items: list[tuple[int, int, int]] = []
         self._longest = 0
 
     def add(self, offset: int, size: int, index: int) -> int:
-        """Take an interval in and return how many bytes it adds to the union."""
+        """Add an interval and return the growth of the union in bytes."""
         added = size - self._covered(offset, offset + size)
         bisect.insort(self._items, (offset, size, index))
         self._longest = max(self._longest, size)
         return added
 
     def remove(self, offset: int, size: int, index: int) -> int:
-        """Take an interval out and return how many bytes the union loses."""
+        """Remove an interval and return the shrinkage of the union in bytes."""
         del self._items[bisect.bisect_left(self._items, (offset, size, index))]
         return size - self._covered(offset, offset + size)
 
     def _covered(self, start: int, end: int) -> int:
-        """Return how many bytes between two offsets are in use."""
+        """Return the number of bytes in use between two offsets."""
         first = bisect.bisect_left(self._items, (start - self._longest, 0, 0))
         return covered_bytes(islice(self._items, first, None), start, end)
 
 
 def covered_bytes(intervals: Iterable[tuple[int, ...]], start: int, end: int) -> int:
-    """Return how many bytes from start to end (exclusive) lie in intervals.
+    """Return the number of bytes from start to end (exclusive) covered by intervals.
 
     Args:
         intervals: Tuples that begin with offset and size, by ascending offset.
@@ -203,9 +203,9 @@ def covered_bytes(intervals: Iterable[tuple[int, ...]], start: int, end: int) ->
 
 
 def owned_bytes(intervals: Sequence[tuple[int, int]]) -> list[int]:
-    """Return how many bytes of each interval (offset, size) no earlier one of the list holds.
+    """Return for each interval (offset, size) its bytes that no earlier one covers.
 
-    They sum to the union. Each piece between neighbouring ends is given away once: costs n log n.
+    They sum to the union. Each segment between neighbouring ends is assigned once: n log n.
     """
     edges = sorted({e for offset, size in intervals for e in (offset, offset + size)})
     place = {edge: position for position, edge in enumerate(edges)}
@@ -224,7 +224,7 @@ def owned_bytes(intervals: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _first_free(free: list[int], piece: int) -> int:
-    """Return the first piece from one on that nobody owns, and shorten the way to it."""
+    """Return the first unassigned segment from one on, and shorten the path to it."""
     found = piece
     while free[found] != found:
         found = free[found]

@@ -1,4 +1,4 @@
-"""All that is said of a module's memory, from its dumps, or as an estimate from its HLO text."""
+"""Memory results of a module, from its dumps or estimated from its HLO text."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ ESTIMATE = (
 )
 
 _EXACT_CHANGE_LIST = 1003875606
-"""Change list of libtpu 0.0.51, the first whose rule for temporaries is known."""
+"""Change list of libtpu 0.0.51, the first with a known rule for temporaries."""
 
 _CHANGE_LIST = re.compile(r"\.cl_(\d+)\.")
 _BELONGS = 0.5
-"""Least part of the values' instructions that the HLO text must have, or they do not belong."""
+"""Least fraction of the values' instructions in the HLO text, or the texts do not match."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryResults:
-    """The memory of one module.
+    """Memory results of one module.
 
     Attributes:
         layout: Allocations and values.
         statement: Sums per memory space.
-        peak: What is alive at the peak of the default space; None without live ranges.
+        peak: Values alive at the peak of the default space; None without live ranges.
         backend: ``cpu``, ``gpu``, ``tpu`` or None.
-        module: The HLO text; None where there is none.
-        unknown_values: Values of instructions that the HLO text does not have.
-        missing: Kinds of text that are not there, with the XLA flag that writes each.
-        stated: Figures of the framework's ``memory_analysis()``; empty where there are none.
-        mismatches: Those of them that are not ours: name, our bytes, their bytes.
+        module: The HLO text, or None.
+        unknown_values: Number of values of instructions that are not in the HLO text.
+        missing: Missing kinds of text, with the XLA flag that writes each.
+        stated: Figures of the framework's ``memory_analysis()``; may be empty.
+        mismatches: Figures that differ from ours: name, our bytes, their bytes.
     """
 
     layout: MemoryLayout
@@ -65,7 +65,7 @@ class MemoryResults:
     mismatches: tuple[tuple[str, int, int], ...] = ()
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the values alive at the peak as a pandas frame; no rows where it is not known."""
+        """Return the values alive at the peak as a pandas frame; no rows if unknown."""
         import pandas as pd
 
         if self.peak is None:
@@ -73,7 +73,7 @@ class MemoryResults:
         return self.peak.to_frame()
 
     def to_dict(self) -> dict[str, object]:
-        """Return statement and peak, each as a dictionary; None for a peak that is not known."""
+        """Return statement and peak, each as a dictionary; None for an unknown peak."""
         peak = None if self.peak is None else self.peak.to_dict()
         return {"statement": self.statement.to_dict(), "peak": peak}
 
@@ -93,19 +93,19 @@ def memory_results(
     table: Callable[[], InstructionTable] | None = None,
     most_estimated: int | None = None,
 ) -> MemoryResults | None:
-    """Return what is known of the memory of a module; None where nothing is.
+    """Return the memory results of a module; None if nothing is known.
 
-    Without a buffer assignment it is estimated from the HLO text, if that is scheduled. Where the
-    framework that compiled it is at hand, its figures are held against ours.
+    Without a buffer assignment, memory is estimated from a scheduled HLO text. Figures of the
+    framework, if known, are compared with ours.
 
     Args:
         dump: The module and its texts.
         backend: ``cpu``, ``gpu``, ``tpu`` or None.
-        table: Makes the module's instruction table, or returns the one already made.
+        table: Returns the module's instruction table.
         most_estimated: Modules of more instructions are not estimated; None for no limit.
 
     Raises:
-        DumpMismatchError: If texts do not belong together, or sums are not those that XLA printed.
+        DumpMismatchError: If texts do not match, or sums differ from those that XLA printed.
     """
     results = _results(dump, backend, table, most_estimated)
     return results if results is None or dump.framework is None else _checked(results, dump)
@@ -177,11 +177,11 @@ def _computed_ranges(
     table: Callable[[], InstructionTable] | None,
     most_estimated: int | None,
 ) -> LiveRanges | None:
-    """Return live ranges by the schedule, where no text has them; None where there is no schedule.
+    """Return live ranges computed from the schedule; None without a schedule.
 
-    Large modules are left to those who have the time.
+    None for modules above the limit, too.
     """
-    from hlo_lens.analysis.memory.live_ranges import live_ranges  # as below
+    from hlo_lens.analysis.memory.live_ranges import live_ranges  # imported if needed
 
     module = dump.hlo
     if module is None or len(module.columns) > (most_estimated or len(module.columns)):
@@ -197,8 +197,8 @@ def _estimated(
     backend: str | None,
     table: Callable[[], InstructionTable] | None,
 ) -> MemoryResults | None:
-    """Return the estimate from HLO text; None where there is no schedule to go by."""
-    from hlo_lens.analysis.memory.estimate import memory_estimate  # not where XLA's own is there
+    """Return the estimate from HLO text; None without a schedule."""
+    from hlo_lens.analysis.memory.estimate import memory_estimate  # imported if needed
 
     estimate = memory_estimate(table() if table else tabulate(module), backend=backend)
     if estimate is None:
@@ -228,9 +228,9 @@ _FIGURES = ("argument", "output", "alias", "temp")
 
 
 def _checked(results: MemoryResults, dump: ModuleDump) -> MemoryResults:
-    """Return the results with what ``memory_analysis()`` says beside them.
+    """Return the results with the figures of ``memory_analysis()``.
 
-    Where our temporaries are only known to lie in a range, its number says where.
+    If our temporaries are a range, its figure is taken.
     """
     stated = {} if dump.framework is None else dump.framework.memory
     if not any(stated.get(f"{name}_size_in_bytes") for name in _FIGURES):
@@ -248,7 +248,7 @@ def _checked(results: MemoryResults, dump: ModuleDump) -> MemoryResults:
 
 
 def at_instant(results: MemoryResults, at: str, *, color: int = DEFAULT_SPACE) -> PeakMemory | None:
-    """Return what is alive at ``peak``, at a number, or while an instruction runs.
+    """Return the values alive at ``peak``, at an instant, or while an instruction runs.
 
     Raises:
         UnknownNameError: If the schedule has no such instruction or instant.
@@ -312,7 +312,7 @@ def _check_report(layout: MemoryLayout, report: MemoryUsageReport, dump: ModuleD
 
 
 def _lost_interface(layout: MemoryLayout, module: HloModule) -> int:
-    """Return how many parameters have no allocation, and 1 more if no result has any."""
+    """Return the number of parameters without an allocation, plus 1 if no result has any."""
     numbers = {allocation.parameter_number for allocation in layout.allocations}
     parameters = {one.parameter_number for one in module.entry.parameters}
     has_result = any(allocation.is_output for allocation in layout.allocations)
@@ -320,9 +320,9 @@ def _lost_interface(layout: MemoryLayout, module: HloModule) -> int:
 
 
 def _lost_values(layout: MemoryLayout, table: InstructionTable) -> int:
-    """Return how many instructions have a result that is in no allocation.
+    """Return the number of instructions whose result is in no allocation.
 
-    XLA gives memory to each value, and all but views (see `InstructionTable`) make one.
+    XLA allocates each value, and all instructions but views (see `InstructionTable`) define one.
     """
     name = table.module.columns.name
     names = {value.instruction_name for value in layout.values}
@@ -330,7 +330,7 @@ def _lost_values(layout: MemoryLayout, table: InstructionTable) -> int:
 
 
 def _unknown_values(layout: MemoryLayout, module: HloModule) -> int:
-    """Return how many values are of instructions that the HLO text does not have."""
+    """Return the number of values of instructions that are not in the HLO text."""
     unknown = unknown_names(module, {value.instruction_name for value in layout.values})
     return sum(value.instruction_name in unknown for value in layout.values) if unknown else 0
 
@@ -338,7 +338,7 @@ def _unknown_values(layout: MemoryLayout, module: HloModule) -> int:
 def _opcodes(
     layout: MemoryLayout, module: HloModule | None, backend: str | None
 ) -> Mapping[str, str] | None:
-    """Return the opcodes by name of what may be a TPU's scalars; None without HLO text."""
+    """Return opcodes by name of values that may be scalars of a TPU; None without HLO text."""
     if module is None:
         return None
     if backend != "tpu":

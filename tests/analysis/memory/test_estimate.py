@@ -103,8 +103,7 @@ def test_no_estimate_of_a_text_that_is_cut_off() -> None:
     (path,) = (SAMPLES / "cpu" / "tp_mlp").glob("*after_optimizations.txt")
     module = hlo_lens.parse_hlo(read(path)[:-300])
     assert (
-        why_no_estimate(tabulate(module))
-        == "the text is cut off: what is not there uses memory too"
+        why_no_estimate(tabulate(module)) == "the text is cut off: its missing part uses memory too"
     )
 
 
@@ -151,7 +150,7 @@ def test_backends_align_and_pad_their_own_way() -> None:
 def test_an_unknown_backend_is_said() -> None:
     estimate = memory_estimate(entry_of(SMALL, header=", is_scheduled=true"))
     assert estimate is not None
-    assert estimate.notes == ("the text does not tell its backend; taken as cpu",)
+    assert estimate.notes == ("the text does not show its backend; assumed to be cpu",)
 
 
 def test_host_memory_counts_apart() -> None:
