@@ -13,8 +13,8 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.stored import DiskFile, chunks, head_of, name_of
-from hlo_lens.text.content_kind import archive_form
+from hlo_lens.load.dump_texts import members_of
+from hlo_lens.load.stored import DiskFile, chunks, name_of
 from hlo_lens.text.errors import UnreadableError
 
 if TYPE_CHECKING:
@@ -117,14 +117,7 @@ def debug_options(path: str) -> str | None:
 def _options_files(path: str) -> Iterator[StoredFile]:
     if Path(path).is_dir():
         yield from (DiskFile(str(file)) for file in Path(path).rglob("*.debug_options"))
-        return
-    archive = DiskFile(path)
-    form = archive_form(head_of(archive)) if Path(path).is_file() else None
-    if form is not None:
-        from hlo_lens.load.archive import archive_files
-        from hlo_lens.load.unread_files import LeftAsides
-
+    elif Path(path).is_file():
         with suppress(UnreadableError):
-            for file in archive_files(archive, form, LeftAsides()):
-                if name_of(file).endswith(".debug_options"):
-                    yield file
+            files = members_of(DiskFile(path))
+            yield from (file for file in files if name_of(file).endswith(".debug_options"))
