@@ -43,7 +43,7 @@ class Rows(list[object]):
     """Rows of a list: a path that ends here counts them, a further step goes into each."""
 
 
-def parts_of(item: object) -> dict[str, object] | None:
+def _parts_of(item: object) -> dict[str, object] | None:
     """Return fields and properties of a dataclass, or items of a mapping; None for others."""
     if isinstance(item, Mapping):
         return dict(item)
@@ -64,7 +64,7 @@ def step_into(item: object, step: Step, path: str) -> list[object] | Value:
                 return part
             found_in_rows += part
         return found_in_rows
-    parts = parts_of(item)
+    parts = _parts_of(item)
     if parts is None:
         what = "is not known" if item is None else "has no parts"
         return Value(number=None, reason=f"{path.rpartition('.')[0] or path} {what}")
@@ -91,7 +91,7 @@ def _named(parts: Mapping[str, object], name: str) -> list[object]:
 
 
 def _cell(row: object, name: str) -> str:
-    return str((parts_of(row) or {}).get(name))
+    return str((_parts_of(row) or {}).get(name))
 
 
 def _default_space(rows: Sequence[object], name: str) -> list[object]:
@@ -146,13 +146,13 @@ def _chosen(rows: list[object], selector: str, path: str) -> list[object] | Valu
 
 def _labels(row: object) -> tuple[str, ...]:
     """Return name and color of a row."""
-    parts = parts_of(row) or {}
+    parts = _parts_of(row) or {}
     return tuple(str(parts[key]) for key in ("name", "color") if parts.get(key) is not None)
 
 
 def _filtered(rows: list[object], selector: str, path: str) -> list[object] | Value:
     """Return rows whose cells have the given values: ``kind=all-gather,axes=data``."""
-    chosen = known = [(row, parts_of(row) or {}) for row in rows]
+    chosen = known = [(row, _parts_of(row) or {}) for row in rows]
     for part in selector.split(","):
         key, _, wanted = (text.strip() for text in part.partition("="))
         if rows and not any(key in cells for _, cells in known):
