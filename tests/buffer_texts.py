@@ -1,4 +1,4 @@
-"""The buffer-side texts that tests read: our samples, and real inputs beside the checkout."""
+"""Buffer-side texts for tests: our samples, and the corpus next to the checkout."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ MOST = 16_000
 
 
 def kind_of(name: str) -> str:
-    """Return the kind that a file name tells, or an empty text."""
+    """Return the kind of a file by its name, or an empty text."""
     match = _NAME.search(name)
     return match[2] if match else ""
 
 
 def stem_of(name: str) -> str:
-    """Return what the names of all texts of one module and stage have in common."""
+    """Return the common part of the names of all texts of a module and stage."""
     match = _NAME.search(name)
     return match[1] if match else name
 
@@ -40,7 +40,7 @@ def sample_texts(kind: str) -> list[Path]:
 
 
 def corpus_texts(kind: str) -> list[Path]:
-    """Return the texts of a kind in the corpus that stand in files of their own."""
+    """Return the texts of a kind in the corpus in files of their own."""
     if not corpus.CORPUS.is_dir():
         return []
     folders = (corpus.CORPUS / "buffer", corpus.CORPUS / "reference")

@@ -1,4 +1,4 @@
-"""HLO text in the dialects of five years, and modules of texts that hold no gap."""
+"""HLO text in the dialects of five years, and modules of texts without gaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HLO text against XLA's own parser: the corpus, generated modules, and what XLA refuses and where.
+"""HLO text compared with XLA's own parser: corpus, generated modules, places of errors.
 
 The corpus (see its README) holds what jaxlib 0.10.2 found in each text; generated modules and bad
 texts are given to the jaxlib that is installed, if one is.
@@ -58,7 +58,7 @@ def _bytes(instructions: list[HloInstruction]) -> int | None:
 
 
 def _plain_facts(module: HloModule, truth: dict[str, Any]) -> dict[str, object]:
-    """Return what holds of any text, sugared or not, under the names of the truth."""
+    """Return the facts of any text, sugared or not, under the names of the truth."""
     entry = module.entry
     names = [i.name for i in module.instructions]
     facts: dict[str, object] = {
@@ -79,7 +79,7 @@ def _plain_facts(module: HloModule, truth: dict[str, Any]) -> dict[str, object]:
     if entry.root is not None:
         facts["entry_result_bytes"] = _bytes([entry.root])
         is_nested = any(".nested." in name for name in names)
-        if len(set(names)) == len(names) and not is_nested:  # XLA renames what shares its name
+        if len(set(names)) == len(names) and not is_nested:  # XLA renames duplicates
             facts["entry_root"] = entry.root.name
             listed = "\n".join(sorted(i.name for i in entry.instructions))
             facts["entry_sha_names"] = hashlib.sha256(listed.encode()).hexdigest()[:16]
@@ -87,7 +87,7 @@ def _plain_facts(module: HloModule, truth: dict[str, Any]) -> dict[str, object]:
 
 
 def _exact_facts(module: HloModule) -> dict[str, object]:
-    """Return what holds where XLA's parser makes nothing that the text does not have."""
+    """Return the facts of a text to which XLA's parser adds nothing."""
     instructions = list(module.instructions)
     leaves = [leaf for i in instructions if i.shape for _, leaf in i.shape.leaves()]
     opcodes = module.opcode_counts()
@@ -129,7 +129,7 @@ def _computation_facts(computation: HloComputation) -> list[object]:
 
 
 def _stem(name: str) -> str:
-    """Return a computation's name without numbers: XLA can give it others."""
+    """Return a computation's name without numbers, which XLA may change."""
     return re.sub(r"(?:\.\d+)+$", "", name)
 
 
@@ -212,7 +212,7 @@ def _loses_packing(instruction: HloInstruction) -> bool:
     return instruction.opcode == "constant" and "E(" in instruction.shape_text
 
 
-# ---- (c) what XLA refuses -----------------------------------------------------------------------
+# ---- (c) refused by XLA -------------------------------------------------------------------------
 
 _AROUND = """HloModule m
 
@@ -239,9 +239,9 @@ def _around(instruction: str) -> str:
 
 
 def _place(text: str, line: int, column: int) -> int:
-    """Return how many words stand before a place: the unit in which places are compared.
+    """Return the number of words before a place: the unit in which places are compared.
 
-    XLA names the word that it did not expect, which may stand on the next line.
+    XLA reports the unexpected word, which may be on the next line.
     """
     offset = sum(len(before) + 1 for before in text.split("\n")[: line - 1]) + column - 1
     return sum(match.end() <= offset for match in _TOKEN.finditer(text))
@@ -548,7 +548,7 @@ READ_ANYWAY = {
         "q = f32[8] convolution(p, p), window={size=3 size=4}, dim_labels=b0f_0io->b0f",
     ],
 }
-"""What hlo-lens deliberately does not refuse, with the reason."""
+"""Texts that hlo-lens accepts on purpose and XLA refuses, with the reason."""
 
 _READ_ANYWAY = [text for texts in READ_ANYWAY.values() for text in texts]
 

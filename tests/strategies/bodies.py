@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Builder:
-    """Builds one module: gives names, collects computations.
+    """Builds one module: makes names, collects computations.
 
     Attributes:
         ways: How another value of a computation can be made.
@@ -39,7 +39,7 @@ class Builder:
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def name(self, stem: str) -> str:
-        """Return a name that no other thing has."""
+        """Return an unused name."""
         return f"{stem}.{next(self._numbers)}"
 
     def pick(self, *choices: str) -> str:
@@ -127,7 +127,7 @@ class Body:
         ]
 
     def one(self, *types: str, rank: int = 0) -> Instruction:
-        """Return such a value; a new constant where there is none."""
+        """Return such a value; a new constant if there is none."""
         found = self.arrays(*types, rank=rank)
         if found:
             return _picked(self.draw, found)
@@ -149,7 +149,7 @@ class Body:
             self.draw(st.sampled_from(self.builder.ways))(self)
 
     def callee(self, stem: str, operands: Sequence[Instruction]) -> tuple[str, Array]:
-        """Return a new computation that takes some values, and the shape of its result."""
+        """Return a new computation with parameters for some values, and the shape of its result."""
         inner = Body(self.builder, [i.shape for i in operands], self.depth + 1)
         inner.grow(self.draw(st.integers(1, 3)) if self.depth < 2 else 1)
         result = inner.instructions[-1].shape

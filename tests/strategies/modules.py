@@ -1,4 +1,4 @@
-"""Modules that are drawn: programs that mean something, and what XLA of other years prints."""
+"""Strategies of modules: meaningful programs, and forms of other versions of XLA."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def modules(draw: st.DrawFn) -> Module:
     body.grow(draw(st.integers(2, 12)))
     name = builder.name(draw(st.sampled_from(["main", "main_spmd", "entry"])))
     *most, last = body.instructions
-    if draw(st.booleans()):  # parameters stand anywhere
+    if draw(st.booleans()):  # parameters at any place
         most = [*most[1:], most[0]] if most and not _is_used(most[0], most[1:]) else most
     entry = Computation(name, (*most, replace(last, is_root=True)), is_entry=True)
     computations = (*builder.computations, entry)
@@ -83,7 +83,7 @@ StackFrames
 
 @st.composite
 def novelties(draw: st.DrawFn) -> Module:
-    """Return a module with parts that jaxlib's parser does not know: they must be kept."""
+    """Return a module with parts unknown to jaxlib's parser, which must be kept."""
     module = draw(modules())
     entry = module.computations[-1]
     shape = draw(arrays())

@@ -48,7 +48,7 @@ def with_layout(draw: st.DrawFn, shape: Array) -> Array:
 
 
 def literal(draw: st.DrawFn, shape: Array) -> str:
-    """Return a literal of a shape, or the dots that stand for a long one."""
+    """Return a literal of a shape, or the dots of a long one."""
     if shape.type in FLOATS:
         words = st.sampled_from(["1", "-0.5", "1e-05", "inf", "-inf", "nan", "3.25", "2e+04", "0"])
     elif shape.type in COMPLEX:

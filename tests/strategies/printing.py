@@ -24,8 +24,8 @@ class Style:
         operand_shapes: Operands print their shapes.
         index_comments: ``/*index=5*/`` before each fifth operand and tuple element.
         trailers: ``// name`` after each computation.
-        line_end: What ends a line; a space for a module on one line.
-        filler: Seed of the white space and comments between tokens; None for what XLA prints.
+        line_end: End of a line; a space for a module on one line.
+        filler: Seed of the white space and comments between tokens; None for XLA's layout.
     """
 
     percent: bool = True
@@ -48,7 +48,7 @@ LAYOUT_ONLY = {
     "filled": Style(filler=1),
     "filled otherwise": Style(filler=2),
 }
-"""Styles that differ from the long one in what stands between the words alone."""
+"""Styles that differ from the long one only in white space and comments."""
 STYLES = {
     "long": LONG,
     "short": SHORT,

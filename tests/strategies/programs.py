@@ -18,7 +18,7 @@ class Array:
     """Shape of an array, or of a tuple of arrays where `parts` is given.
 
     Attributes:
-        layout: What stands between the braces, as written; empty for no layout.
+        layout: Text between the braces, as written; empty for no layout.
     """
 
     type: str = ""
@@ -36,7 +36,7 @@ class Array:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What must be equal for two values to be operands of one elementwise operation."""
+        """Key that is equal for two values that can be operands of one elementwise operation."""
         return self.type, self.sizes, self.parts
 
 

@@ -251,7 +251,7 @@ collective-broadcast | f32[8] | f32[8] | replica_groups={{0,1},{2,3}}
 sort | f32[8] | f32[8] | dimensions={0}; is_stable=true; to_apply=%SUM
 map | f32[8] | f32[8]; f32[8] | dimensions={0}; to_apply=%SUM
 """
-"""Instructions with attributes that few others have: opcode, result, operands, attributes.
+"""Instructions with rare attributes: opcode, result, operands, attributes.
 
 A line that is indented goes on with the one before. Not of XLA's making: SUM is a computation.
 """
@@ -261,7 +261,7 @@ _LEAF = re.compile(r"([a-z]\w*)\[([\d,]*)\](?:\{([^}]*)\})?(?:, )?")
 
 
 def _array(text: str) -> Array:
-    """Return the shape that a text of the table says."""
+    """Return the shape of a text of the table."""
     stack: list[list[Array]] = [[]]
     while text:
         leaf = _LEAF.match(text)
@@ -282,7 +282,7 @@ _FIXED = [[cell.strip() for cell in line.split("|")] for line in _ROWS]
 
 
 def _fixed(body: Body) -> None:
-    """Add an instruction of the table, and what it needs."""
+    """Add an instruction of the table, with its operands."""
     opcode, result, operands, attributes = body.draw(st.sampled_from(_FIXED))
     values = []
     for given in map(_array, operands.split("; ") if operands else ()):
@@ -312,4 +312,4 @@ WAYS: list[Callable[[Body], None]] = [
     *(_dynamic, _tuple, _tuple, _fusion, _call, _while, _conditional),
     *(_collective, _collective, _custom_call, _async, _fixed, _fixed, _fixed, _fixed),
 ]
-"""Those that are drawn more often stand more often."""
+"""Ways to add an instruction; frequent ones are repeated."""

@@ -1,7 +1,8 @@
-"""The patterns that read shapes, shardings and device groups are shadows of their grammars.
+"""Regular expressions for shapes, shardings and device groups agree with their grammars.
 
-What a pattern takes, the grammar takes too, and both give the same; what the grammar refuses, the
-pattern refuses. Tried on every text of these kinds in samples and corpus, and on damaged ones.
+A text that a pattern matches is accepted by the grammar, with an equal result; a text that the
+grammar refuses is matched by no pattern. Tried on every text of these kinds in samples and corpus,
+and on damaged ones.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ SEEDS: dict[str, tuple[str, ...]] = {
 
 
 def result(read: Callable[[str], Any], text: str) -> object:
-    """Return what a reader makes of a text, or that it refuses it and where."""
+    """Return the result of a reader, or message and place of its error."""
     try:
         found = read(text)
     except DumpSyntaxError as error:

@@ -1,7 +1,6 @@
-"""No input makes the reader hang, die or grow: hostile, huge, cut and corrupted texts.
+"""Hostile, huge, truncated and corrupted texts: no hang, no crash, bounded memory.
 
-Huge texts are read in a child process, which is stopped after `MOST_SECONDS` and says how much
-memory it took at its peak, everything included.
+Huge texts are read in a child process with a limit of CPU time, which prints its peak memory.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 MOST_CPU_SECONDS = 30
 
 FIXED_BYTES = 350 << 20
-"""What the interpreter, the parsers and trees of the grammar may take, however small the text."""
+"""Memory of the interpreter, the parsers and trees of the grammar for the smallest text."""
 
 HEAD = "HloModule m\n\nENTRY e {\n  p = f32[8] parameter(0)\n"
 TAIL = "  ROOT r = f32[8] negate(p)\n}\n\n"
@@ -58,7 +57,7 @@ def one_line(bad: str = "") -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """A hostile text and how many instructions and gaps it must give; None: any number."""
+    """A hostile text, and its numbers of instructions and gaps; None: any number."""
 
     make: Callable[[], str | bytes]
     instructions: int
@@ -67,7 +66,7 @@ class Case:
 
 DEEP = 40_000
 CASES = {
-    # nested as deep as nobody nests
+    # nested deeper than in any real text
     "braces in backend_config": Case(
         lambda: around("x = f32[8] add(p, p), backend_config=" + "{" * DEEP + "}" * DEEP), 3, 0
     ),
@@ -208,7 +207,7 @@ def test_hostile_text_is_read_in_time_and_memory(name: str) -> None:
 
 
 def _work(monkeypatch: pytest.MonkeyPatch, text: str) -> tuple[int, int]:
-    """Return how often the grammar is asked, and for how many characters."""
+    """Return the number of parses by the grammar, and of their characters."""
     asked: list[int] = []
     read = hlo_grammar.read_instruction
 

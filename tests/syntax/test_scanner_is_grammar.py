@@ -1,4 +1,4 @@
-"""The scanner is the shadow of the grammar: both give equal models of every text."""
+"""Scanner and grammar give equal models of every text."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from hlo_lens.analysis.dumps.model_facts import first_fact_difference
 from hlo_lens.syntax.hlo.module import parse_hlo, parse_hlo_modules
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source, clean, decode
@@ -15,8 +16,6 @@ from tests import corpus
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hlo_lens.model.hlo.module import HloModule
-
 WHOLE = 400_000
 """Longest text, in characters, that the grammar reads whole."""
 
@@ -24,25 +23,8 @@ LINES = 400
 """How many distinct instruction lines of longer texts it reads."""
 
 
-def difference(a: HloModule, b: HloModule) -> str:
-    """Return the first thing in which two modules differ."""
-    if a.name != b.name or dict(a.header) != dict(b.header):
-        return f"header: {a.name} {dict(a.header)} {b.name} {dict(b.header)}"
-    if a.stack_frames != b.stack_frames:
-        return "stack frames"
-    if [c.name for c in a.computations] != [c.name for c in b.computations]:
-        return "computations"
-    for one, other in zip(a.computations, b.computations, strict=True):
-        for left, right in zip(one.instructions, other.instructions, strict=False):
-            if left != right:
-                return f"{left.name} in {one.name}: {left._content()} {right._content()}"
-        if one != other:
-            return f"computation {one.name}"
-    return "nothing"
-
-
 def skeleton(line: str) -> str:
-    """Return what a line looks like, whatever its names and numbers are."""
+    """Return a line without its numbers and strings."""
     return re.sub(r"\d+", "0", re.sub(r'"[^"]*"', '""', line))
 
 
@@ -59,16 +41,17 @@ def sample_of(text: str) -> str:
 
 
 def assert_same(source: Source) -> None:
-    """Assert that scanner and grammar read a source alike, and without a gap."""
+    """Assert that scanner and grammar give equal models of a source, without a gap."""
     scanned = parse_hlo_modules(source)
     assert len(scanned) == 1
     assert not scanned[0].gaps
     read = parse_hlo(source, reader="grammar")
-    assert scanned[0] == read, difference(scanned[0], read)
+    assert first_fact_difference(scanned[0], read) is None
+    assert scanned[0] == read
 
 
 def assert_same_text(text: str, name: str) -> None:
-    """The same for a text, of which a sample is taken if it is long."""
+    """Do the same for a text, or for a sample of a long one."""
     assert_same(clean(text if len(text) <= WHOLE else sample_of(text), name))
 
 
@@ -238,7 +221,9 @@ def test_the_comparison_sees_a_difference() -> None:
     one = parse_hlo(FORMS["long"], reader="grammar")
     other = parse_hlo_modules(Source(FORMS["long"].replace("{0}", "")))[0]
     assert one != other
-    assert "p in e" in difference(one, other)
+    found = first_fact_difference(one, other)
+    assert found is not None
+    assert (found.place, found.field, found.line) == ("e/p", "shape", 4)
 
 
 def test_the_grammar_names_the_first_error() -> None:

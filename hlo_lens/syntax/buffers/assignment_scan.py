@@ -26,7 +26,7 @@ from hlo_lens.syntax.buffers.assignment_grammar import (
     parser,
 )
 from hlo_lens.syntax.buffers.line_parts import ShapeCheck, read_items
-from hlo_lens.syntax.buffers.lines import Node, header_of_others
+from hlo_lens.syntax.buffers.lines import ANY_HEADER, Node, header_of_others
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Span
@@ -45,10 +45,7 @@ _OTHERS = header_of_others(DumpKind.BUFFER_ASSIGNMENT, DumpKind.BUFFER_VALUES)
 _OWN = re.compile(r"\n(?=BufferAssignment:|Total bytes used: |Used values:|\*\*\* (?:Begin|End) )")
 """Line ends after which this reader resumes behind the text of another dump."""
 
-_RESUME = re.compile(
-    r"\n(?=[ \t]*+(?:allocation \d|value: <|<\d++ |reused by |BufferAssignment:|Total bytes used"
-    r"|Used values:|HloLiveRange |HloModule |Memory Space: |\*\*\* ))"
-)
+_RESUME = re.compile(rf"\n(?=[ \t]*+(?:allocation \d|value: <|<\d++ |reused by |{ANY_HEADER}))")
 """Line ends after which reading resumes behind unreadable text."""
 
 _LIKE = re.compile(

@@ -16,7 +16,7 @@ from lark import Token, Tree
 from lark.exceptions import UnexpectedInput
 
 from hlo_lens.syntax.grammar.errors import syntax_error
-from hlo_lens.text.dump_kinds import BUFFER_ROWS, DumpKind
+from hlo_lens.text.dump_kinds import BUFFER_HEADERS, BUFFER_ROWS, DumpKind
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
 
@@ -43,6 +43,10 @@ _MOST_GAPS = 4096
 
 _INDENTATION = re.compile(r"[ \t]*+")
 BLANK = re.compile(r"(?:[ \t]*+\n)++|[ \t]++\Z")
+
+
+ANY_HEADER = "|".join((r"\*\*\* ", "HloModule ", *map(re.escape, BUFFER_HEADERS)))
+"""Beginnings of the header lines of all dumps that may be in one file."""
 
 
 def header_of_others(*own: DumpKind) -> re.Pattern[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.model.buffers.live_range import UNKNOWN
 from hlo_lens.syntax.buffers import patterns
-from hlo_lens.syntax.buffers.lines import header_of_others
+from hlo_lens.syntax.buffers.lines import ANY_HEADER, header_of_others
 from hlo_lens.syntax.buffers.live_range_draft import LiveRangeDraft, spaced_number
 from hlo_lens.syntax.buffers.live_range_grammar import NAMES, parser
 from hlo_lens.text.dump_kinds import DumpKind
@@ -26,9 +26,9 @@ _HEADER = re.compile(r"\n(?=HloLiveRange |  InstructionSequence:|\*\*\* (?:Begin
 """Line ends after which this reader resumes behind the text of another dump."""
 
 _RESUME = re.compile(
-    r"\n(?=[ \t]*+(?:HloLiveRange |InstructionSequence:|BufferLiveRange:|Live ranges at \d"
+    r"\n(?=[ \t]*+(?:InstructionSequence:|BufferLiveRange:|Live ranges at \d"
     r"|Stack trace breakdown|Peak memory could|\d++:\S|[^\s{}:]++(?:\{[\d,]*+\})?+:[ \t]?+\d"
-    r"|[│├└|+`]|BufferAssignment:|Total bytes used|Used values:|HloModule |Memory Space: |\*\*\* )"
+    rf"|[│├└|+`]|{ANY_HEADER})"
     r"|[^\n]* bytes\)(?:\n|\Z))"
 )
 """Line ends after which reading resumes behind unreadable text."""

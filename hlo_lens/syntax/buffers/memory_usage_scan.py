@@ -18,7 +18,7 @@ from hlo_lens.model.buffers.memory_usage_report import (
 )
 from hlo_lens.syntax.buffers import patterns
 from hlo_lens.syntax.buffers.line_parts import ShapeCheck, read_items
-from hlo_lens.syntax.buffers.lines import LineScan, header_of_others
+from hlo_lens.syntax.buffers.lines import ANY_HEADER, LineScan, header_of_others
 from hlo_lens.syntax.buffers.memory_usage_draft import (
     ReportDraft,
     SpaceDraft,
@@ -49,9 +49,7 @@ _OWN = re.compile(
 
 _LIKE_ROW = re.compile(rf"[ \t]*+(?:{patterns.HUMAN})[ \t]*+\(")
 _RESUME = re.compile(
-    r"\n(?=[ \t]*+(?:Memory Space: |Total bytes used: |Allocations sorted|cumulative_size;"
-    rf"|The rest|allocation \d|(?:{patterns.HUMAN})\(|BufferAssignment:|Used values:"
-    r"|HloLiveRange |HloModule |\*\*\* ))"
+    rf"\n(?=[ \t]*+(?:cumulative_size;|The rest|allocation \d|(?:{patterns.HUMAN})\(|{ANY_HEADER}))"
 )
 """Line ends after which reading resumes behind unreadable text."""
 

@@ -1,4 +1,4 @@
-"""Sums and joins over the buffer-side models, held against what XLA itself prints of them."""
+"""Sums and joins over the buffer-side models, compared with the figures that XLA prints."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def _check_table(by_offset: dict[int, list[int]], table: ReportTable) -> None:
 
 
 def _check_live_range(assignment: BufferAssignment, ranges: HloLiveRange) -> None:
-    """Assert that what lives at the printed peak is what XLA lists, and that all have a place."""
+    """Assert that XLA lists the values alive at the printed peak, and that all have a place."""
     if not ranges.is_available or ranges.peak_moment is None:
         return
     alive = ranges.live_at(ranges.peak_moment)
@@ -228,7 +228,7 @@ def test_what_xla_prints_is_what_is_summed(folder: Path) -> None:
 
 
 def _assert_same(kind: str, text: str, name: str) -> None:
-    """Assert that scanner and grammar read a part of a text alike."""
+    """Assert that scanner and grammar give equal models of each part of a text."""
     allocations, values, ranges = text, text, text
     if kind == "buffer-assignment":
         allocations, values, ranges = buffer_texts.combined_parts(text)

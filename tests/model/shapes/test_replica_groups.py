@@ -1,4 +1,4 @@
-"""Groups of devices in every spelling, and what their ids count."""
+"""Replica groups in every printed form, and the meaning of their ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What shardings mean, in every spelling."""
+"""Meaning of shardings in every printed form."""
 
 from __future__ import annotations
 
@@ -433,7 +433,7 @@ def test_partition_spec_survives_the_round_trip(given_: tuple[Mesh, PartitionSpe
     again = HloSharding.parse(str(sharding))
     found = again.to_partition_spec(mesh)
     assert found is not None
-    # Neighbouring axes of equal size are told apart by their stride, so the very spec comes back.
+    # Neighbouring axes of equal size differ by their stride, so the same spec comes back.
     assert found == spec
     assert HloSharding.from_partition_spec(mesh, found).equivalent(sharding)
 

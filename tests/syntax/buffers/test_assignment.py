@@ -79,7 +79,7 @@ HloLiveRange (max 1):
 
 
 def _assert_same(text: str, name: str = "<text>") -> BufferAssignment:
-    """Assert that scanner and grammar read allocations alike; return what they read."""
+    """Assert that scanner and grammar give equal models of allocations; return the model."""
     source = clean(text, name)
     scanned = parse_buffer_assignment(source)
     assert scanned.gaps == ()
@@ -364,7 +364,7 @@ def test_an_empty_assignment_is_one() -> None:
     assert (len(read.allocations), read.gaps, read.is_complete) == (0, (), True)
 
 
-# ---- what is damaged ---------------------------------------------------------------------------
+# ---- damaged texts ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("cut", range(20, len(ALLOCATIONS + VALUES), 7))
@@ -562,7 +562,7 @@ def test_what_is_deleted_inside_is_noticed(seed: int) -> None:
 
 
 def _says_the_same_amounts(read: BufferAssignment) -> bool:
-    """Whether only words or digits are lost, which no reader could tell."""
+    """Return whether only words or digits are lost, which no reader can detect."""
     counts = (len(read.allocations), len(assigned_values(read)), len(read.values or ()))
     return counts == (3, 4, 4) and read.total_bytes == read.allocated_bytes
 

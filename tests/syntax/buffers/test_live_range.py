@@ -84,7 +84,7 @@ NOT_AVAILABLE = "HloLiveRange not available (finalized or constructed from proto
 
 
 def _assert_same(text: str, name: str = "<text>") -> HloLiveRange:
-    """Assert that scanner and grammar read a live range alike; return what they read."""
+    """Assert that scanner and grammar give equal models of a live range; return the model."""
     source = clean(text, name)
     scanned = parse_live_range(source)
     assert scanned.gaps == ()

@@ -70,7 +70,7 @@ allocation 1: size 1B, constant:
 
 
 def _assert_same(text: str, name: str = "<text>") -> MemoryUsageReport:
-    """Assert that scanner and grammar read a report alike; return what they read."""
+    """Assert that scanner and grammar give equal models of a report; return the model."""
     source = clean(text, name)
     scanned = parse_memory_usage_report(source)
     assert scanned.gaps == ()

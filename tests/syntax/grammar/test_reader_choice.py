@@ -1,4 +1,4 @@
-"""Each public reader takes the name of the scanner or of the grammar."""
+"""Argument `reader` of the public readers: scanner or grammar."""
 
 from __future__ import annotations
 

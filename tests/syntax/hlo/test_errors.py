@@ -1,4 +1,4 @@
-"""What cannot be read is a gap: where it is, what it says, and that it hides nothing else."""
+"""Gaps of unreadable text: their places, their messages, and the text around them."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ INSTRUCTIONS = [
         "expected an opcode, a shape, 'constant' or 'parameter', found '\N{REPLACEMENT CHARACTER}'",
     ),
     ('q = f32[8] add(p, p), new="\0"', 29, "expected a value or '{', found '\"'"),
-    # what is no instruction at all
+    # no instruction at all
     ("q f32[8] add(p, p)", 3, "expected an instruction or '}'"),
     ("= f32[8] add(p, p)", 3, "expected an instruction or '}'"),
     ("% = f32[8] add(p, p)", 3, "expected an instruction or '}'"),

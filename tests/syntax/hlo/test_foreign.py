@@ -1,4 +1,4 @@
-"""Lines of a log around a module: passed over where they are plainly no HLO, gaps where not."""
+"""Lines of a log around a module: foreign lines are skipped, others are gaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules made from the forms of the grammar: read whole, alike by both readers, in every style."""
+"""Generated modules in every style: read completely, and alike by scanner and grammar."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hlo_lens.analysis.dumps.model_facts import first_fact_difference
 from hlo_lens.model.shapes.shape import Shape
 from hlo_lens.syntax.hlo.module import parse_hlo, parse_hlo_modules
 from hlo_lens.text.source import clean
 from tests.strategies.modules import modules, novelties
 from tests.strategies.printing import LAYOUT_ONLY, STYLES, Style, print_module
 from tests.strategies.programs import NAMING, Module
-from tests.syntax.test_scanner_is_grammar import difference
 
 if TYPE_CHECKING:
     from hlo_lens.model.hlo.module import HloModule
@@ -33,14 +33,14 @@ Facts = tuple[object, ...]
 
 
 def read(text: str) -> HloModule:
-    """Return the module of a text, of which nothing may be a gap."""
+    """Return the module of a text; fails on a gap."""
     module = parse_hlo(text)
     assert [str(gap) for gap in module.gaps] == []
     return module
 
 
 def facts(module: HloModule) -> Facts:
-    """Return what a module says, whatever its style."""
+    """Return the content of a module, independent of its style."""
     return (
         module.name,
         dict(module.header),
@@ -72,7 +72,7 @@ def facts(module: HloModule) -> Facts:
 
 
 def meant(module: Module) -> Facts:
-    """Return the same of a module as it was made."""
+    """Return the same for a generated module."""
     calling = ("to_apply", "calls", "condition", "body", "branch_computations")
 
     def names(value: str) -> tuple[str, ...]:
@@ -151,7 +151,8 @@ def test_modules_are_equal_whatever_ends_their_lines(style: Style, module: Modul
     if style.line_end != " ":  # on one line there are no stack frame tables
         assert one.stack_frames == other.stack_frames
     other.stack_frames = one.stack_frames
-    assert one == other, difference(one, other)
+    assert first_fact_difference(one, other) is None
+    assert one == other
     assert one.entry_computation_layout == other.entry_computation_layout
     assert [c.signature_text == "" for c in one.computations] == [
         c.signature_text == "" for c in other.computations
@@ -165,7 +166,8 @@ def test_scanner_is_grammar(style: Style, module: Module) -> None:
     source = clean(print_module(module, style))
     (scanned,) = parse_hlo_modules(source)
     reference = parse_hlo(source, reader="grammar")
-    assert scanned == reference, difference(scanned, reference)
+    assert first_fact_difference(scanned, reference) is None
+    assert scanned == reference
     assert scanned.gaps == ()
 
 

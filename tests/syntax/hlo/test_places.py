@@ -1,4 +1,4 @@
-"""Lines and columns through every kind of log, and tokens that stand anywhere."""
+"""Lines and columns in every kind of log, and tokens at any place."""
 
 from __future__ import annotations
 

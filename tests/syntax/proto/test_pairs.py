@@ -26,7 +26,7 @@ NOT_IN_PROTOS = {
 
 
 def facts(instruction: HloInstruction) -> tuple[object, ...]:
-    """Return all that an instruction says; keys of a backend config have no order of their own."""
+    """Return the content of an instruction; the order of keys in a backend config is ignored."""
     attributes = [
         (name, json.loads(value) if name == "backend_config" and value[0] == "{" else value)
         for name, value in instruction.attribute_list
