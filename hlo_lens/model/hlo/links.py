@@ -35,11 +35,8 @@ if TYPE_CHECKING:
 
 _Mark = TypeVar("_Mark")
 
-_CALLED = re.compile(rf",\s*({'|'.join(CALLING_ATTRIBUTES)})=(\{{[^{{}}]*\}}|%?[\w.-]+)")
+_CALLED = re.compile(rf",\s*({'|'.join(CALLING_ATTRIBUTES)})=\s*(\{{[^{{}}]*\}}|%?[\w.-]+)")
 _NAME = re.compile(r"[\w.-]+")
-_OPAQUE = re.compile(r"[\"/]")
-"""Starts of strings and comments, which may contain text that looks like an attribute."""
-
 _ROLES = {role: number for number, role in enumerate(CALLING_ATTRIBUTES)}
 
 
@@ -297,11 +294,17 @@ def _calls(module: HloModule) -> Iterator[tuple[int, str, str]]:
             continue
         start, end = spans[row * STRIDE + OPERANDS_END], spans[row * STRIDE + END]
         matches = () if row in columns.overlays else tuple(_CALLED.finditer(text, start, end))
-        if matches and _OPAQUE.search(text, start, matches[-1].end()) is None:
+        if matches and _is_plain(text, start, matches[-1].end(), end):
             for match in matches:
                 yield from ((row, match[1], name) for name in _NAME.findall(match[2]))
             continue
         yield from ((row, role, name) for role, name in module.instruction(row).calls)
+
+
+def _is_plain(text: str, start: int, last: int, end: int) -> bool:
+    """Return whether attributes have no comment, and no string before the end of the last call."""
+    has_comment = text.find("/*", start, end) >= 0 or text.find("//", start, end) >= 0
+    return not has_comment and text.find('"', start, last) < 0
 
 
 def _inverted(targets: Sequence[int], size: int) -> tuple[Sequence[int], Sequence[int]]:

@@ -92,6 +92,9 @@ def test_edges_of_samples_are_those_of_the_instructions(path: Path) -> None:
         "ENTRY e {\n  i = s32[] parameter(0)\n  x = f32[] parameter(1)\n"
         "  ROOT r = f32[] conditional(i, x), branch_computations={{ ROOT b = f32[] parameter(0) }}"
         "\n}",
+        "b {\n  ROOT x = f32[] parameter(0)\n}\n\nc {\n  ROOT y = pred[] parameter(0)\n}\n\n"
+        "ENTRY e {\n  p = f32[] parameter(0)\n"
+        "  ROOT w = f32[] while(p), condition=%c, // a = f32[]\n  body= %b\n}",
         "HloModule nothing",
         "ENTRY e {\n  ROOT r = f32[] new-op(a, b), to_apply=lost\n}",
     ],
