@@ -6,13 +6,13 @@ instruction computes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.attribute_text import CONFIG_KEY, METADATA_KEY, is_irregular
 from hlo_lens.model.hlo.columns import END, OPERANDS_END, STRIDE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from hlo_lens.analysis.program_diff.labels import AttributeText, Labels
     from hlo_lens.model.hlo.module import HloModule
@@ -20,41 +20,21 @@ if TYPE_CHECKING:
 IRREGULAR = -1
 """Number of an attribute list that must be parsed as a whole."""
 
-_FIRST_NAMED = -2
-
-
-class Naming(NamedTuple):
-    """Attributes that name computations, instructions or channels.
-
-    Attributes:
-        key: Number of the other attributes.
-        callees: Roles and positions of the computations that are called.
-        attributes: All attributes.
-    """
-
-    key: int
-    callees: tuple[tuple[str, int], ...]
-    attributes: AttributeText
+_FIRST_CHANNEL = -2
 
 
 class _Heads(dict[str, int]):
     """Number of each distinct attribute list without metadata and backend config.
 
-    The number of the meaning (`AttributeText.key`) if nothing is named; `IRREGULAR`; or a lower
-    one for lists that name something.
+    The number of the meaning (`AttributeText.key`) without a channel; `IRREGULAR`; or a lower one
+    for lists with a channel.
     """
 
-    def __init__(
-        self,
-        labels: Labels,
-        module: HloModule,
-        resolve: Callable[[AttributeText], tuple[tuple[str, int], ...]],
-    ) -> None:
+    def __init__(self, labels: Labels, module: HloModule) -> None:
         super().__init__()
-        self.naming: list[Naming] = []
+        self.with_channel: list[AttributeText] = []
         self._labels = labels
         self._reader = module.reader
-        self._resolve = resolve
 
     def __missing__(self, text: str) -> int:
         number = self[text] = self._read(text[1:])  # after the closing parenthesis
@@ -64,10 +44,10 @@ class _Heads(dict[str, int]):
         if is_irregular(head):
             return IRREGULAR
         found = self._labels.head(head, self._reader)
-        if not found.callees and not found.controls and found.channel is None:
+        if found.channel is None:
             return found.key
-        self.naming.append(Naming(found.key, self._resolve(found), found))
-        return _FIRST_NAMED - len(self.naming) + 1
+        self.with_channel.append(found)
+        return _FIRST_CHANNEL - len(self.with_channel) + 1
 
 
 class AttributeColumns:
@@ -76,31 +56,24 @@ class AttributeColumns:
     Args:
         labels: Labels of both modules.
         module: The module.
-        resolve: Returns role and position of the computations that attributes call.
         without: Rows whose attributes are ignored.
 
     Attributes:
-        keys: Number of the attributes of each row, without those that name something.
+        keys: Number of the meaning of each row's attributes.
         configs: Row to the number of its backend config, if it has one.
-        naming: Row to its attributes that name something.
+        channels: Row to its channel id as written, if it has one.
         irregular: Rows that must be parsed as a whole; their key has no meaning.
     """
 
-    def __init__(
-        self,
-        labels: Labels,
-        module: HloModule,
-        resolve: Callable[[AttributeText], tuple[tuple[str, int], ...]],
-        without: Iterable[int],
-    ) -> None:
+    def __init__(self, labels: Labels, module: HloModule, without: Iterable[int]) -> None:
         self.configs: dict[int, int] = {}
-        self.naming: dict[int, Naming] = {}
+        self.channels: dict[int, str] = {}
         self.irregular: list[int] = []
         self._labels = labels
         self._module = module
         text, spans = module.columns.source.text, module.columns.spans
         cuts, odd = self._cuts(without)
-        heads = _Heads(labels, module, resolve)
+        heads = _Heads(labels, module)
         parts = map(text.__getitem__, map(slice, spans[OPERANDS_END::STRIDE], cuts))
         self.keys = list(map(heads.__getitem__, parts))
         for row in odd:
@@ -113,8 +86,9 @@ class AttributeColumns:
                 self.configs.pop(row, None)
                 self.keys[row] = nothing
             else:
-                found = self.naming[row] = heads.naming[_FIRST_NAMED - number]
+                found = heads.with_channel[_FIRST_CHANNEL - number]
                 self.keys[row] = found.key
+                self.channels[row] = found.channel or ""
 
     def _cuts(self, without: Iterable[int]) -> tuple[list[int], list[int]]:
         """Return the offset of the metadata or config of each row, and irregular rows.

@@ -10,13 +10,14 @@ from hlo_lens.analysis.program_diff.graph import ProgramGraph
 from hlo_lens.analysis.program_diff.graph_operands import GraphOperands, numbers_key
 from hlo_lens.analysis.program_diff.labels import LabelParts
 from hlo_lens.model.hlo.columns import NOTHING, OPERANDS, OPERANDS_END, STRIDE
-from hlo_lens.model.hlo.instruction import CALLING_ATTRIBUTES, HloInstruction
+from hlo_lens.model.hlo.instruction import HloInstruction
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.program_diff.labels import AttributeText, Labels
+    from hlo_lens.model.hlo.links import Call
     from hlo_lens.model.hlo.module import HloModule
 
 _ROLES = dict.fromkeys(("to_apply", "calls", "called_computations"), "region")
@@ -73,15 +74,16 @@ class _Builder:
         self._module = module
         self._labels = labels
         self._reader = module.reader
-        self._positions = {c.name: k for k, c in enumerate(module.computations)}
-        self._wrapped: dict[int, tuple[str, AttributeText]] = {}
+        self._wrapped: dict[int, tuple[HloInstruction, AttributeText]] = {}
         self._inner: dict[int, str] = {}
-        self._names: tuple[int, dict[str, int]] = (-1, {})
         if with_sugar:
             self._wrapped = dict(self._find_wrapped())
         self._operands = GraphOperands(self.graph, self._wrapped.keys())
         views = self._operands.view_rows
-        self._describe(AttributeColumns(labels, module, self._resolved, views))
+        self._describe(AttributeColumns(labels, module, views))
+        self._find_callees()
+        if labels.with_controls:
+            self._find_controls()
         self._describe_computations()
         self._number_bodies()
         if module.computations:
@@ -90,7 +92,7 @@ class _Builder:
     # ---- labels --------------------------------------------------------------------------------
 
     def _describe(self, attributes: AttributeColumns) -> None:
-        """Set the label of each node, and keep what its attributes name."""
+        """Set the label of each node, and keep its channel."""
         graph, module = self.graph, self._module
         size = len(module.columns)
         is_whole = graph.rows == list(range(size))
@@ -108,13 +110,12 @@ class _Builder:
         found = list(map(known.__getitem__, parts))
         graph.label = found if is_whole else list(map(found.__getitem__, graph.rows))
         special = self._special(attributes.irregular)
-        for row in sorted({*special, *attributes.naming}):
+        for row in sorted({*special, *attributes.channels}):
             node = node_of[row]
             if node >= 0 and row in special:
                 graph.label[node] = self._label(node)
             elif node >= 0:
-                naming = attributes.naming[row]
-                self._note(node, naming.attributes, naming.callees)
+                graph.channels[node] = attributes.channels[row]
 
     def _details(self) -> list[Hashable]:
         """Return the number or literal of each parameter or constant; keep the parameters."""
@@ -149,57 +150,60 @@ class _Builder:
         return special
 
     def _label(self, node: int) -> int:
-        """Return the label of a node that is read alone, and keep what its attributes name."""
+        """Return the label of a node that is read alone, and keep its channel."""
         graph, columns, row = self.graph, self._module.columns, self.graph.rows[node]
         instruction = graph.instruction(node)
         opcode = instruction.opcode
         overlay = columns.overlays.get(row)
         if overlay is not None and overlay.attributes is not None:
-            pairs = overlay.attributes
-            if overlay.called:
-                pairs = tuple((k, v) for k, v in pairs if k not in CALLING_ATTRIBUTES)
-            attributes, config = self._labels.attribute_list(pairs, self._reader)
-            called = instruction.calls if overlay.called else attributes.callees
+            attributes, config = self._labels.attribute_list(overlay.attributes, self._reader)
         else:
-            attributes, config = self._labels.attribute_text(
-                columns.attributes_text(row), self._reader
-            )
-            called = attributes.callees
+            text = columns.attributes_text(row)
+            attributes, config = self._labels.attribute_text(text, self._reader)
         if self._wrapped:
-            opcode, attributes, called = self._sugared(node, opcode, attributes, called)
+            opcode, attributes = self._sugared(node, opcode, attributes)
         detail: object = None
         if opcode == "constant":
             detail = self._labels.literal(instruction.operand_text)
         elif opcode == "parameter":
             detail = instruction.parameter_number
         shape = self._labels.shape(instruction.shape_text, self._reader)
-        self._note(node, attributes, self._located(called))
-        return self._labels.label(LabelParts(opcode, shape, attributes.key, config, detail))
-
-    def _note(
-        self, node: int, attributes: AttributeText, callees: tuple[tuple[str, int], ...]
-    ) -> None:
-        """Keep the callees, controls and channel of a node."""
-        graph = self.graph
-        if callees:
-            graph.callees[node] = callees
-        if attributes.controls and self._labels.with_controls:
-            nodes = self._nodes_by_name(graph.owner[node])
-            found = [nodes[name] for name in attributes.controls if name in nodes]
-            graph.controls[node] = tuple(dict.fromkeys(n for n in found if n >= 0))
         if attributes.channel is not None:
             graph.channels[node] = attributes.channel
+        return self._labels.label(LabelParts(opcode, shape, attributes.key, config, detail))
 
-    def _resolved(self, attributes: AttributeText) -> tuple[tuple[str, int], ...]:
-        return self._located(attributes.callees)
+    # ---- edges ---------------------------------------------------------------------------------
 
-    def _located(self, called: Iterable[tuple[str, str]]) -> tuple[tuple[str, int], ...]:
-        """Return role and position of the computations that some attributes name."""
-        return tuple(
-            (_ROLES.get(role, role), self._positions[name])
-            for role, name in called
-            if name in self._positions
-        )
+    def _find_callees(self) -> None:
+        """Find the computations that each node calls."""
+        for row in dict.fromkeys(self._module.links.calls.rows):
+            node = self._operands.node_of[row]
+            found = self._calls_of(row) if node >= 0 else ()
+            if found:
+                callees = tuple((_ROLES.get(call.role, call.role), call.place) for call in found)
+                self.graph.callees[node] = callees
+
+    def _calls_of(self, row: int) -> list[Call]:
+        """Return the calls of a row; in sugar those of the wrapped operation."""
+        calls, opcode = self._module.links.calls, self._module.opcodes[row]
+        found = [call for call in calls.of_row(row) if call.place != NOTHING]
+        wrapped = [c.place for c in found if c.place in self._wrapped and _starts(opcode)]
+        if not wrapped:
+            return found
+        if opcode != "async-start":
+            return [call for call in found if call.place != wrapped[0]]
+        root, _ = self._wrapped[wrapped[0]]
+        return [call for call in calls.of_row(root.row) if call.place != NOTHING]
+
+    def _find_controls(self) -> None:
+        """Find the control predecessors of each node; for a view the node behind it."""
+        operands = self._operands
+        for row, before in self._module.links.control_predecessors.items():
+            node = operands.node_of[row]
+            if node >= 0:
+                nodes = [operands.behind(other, ())[0] for other in before]
+                found = dict.fromkeys(other for other in nodes if other >= 0)
+                self.graph.controls[node] = tuple(found)
 
     def _describe_computations(self) -> None:
         """Add the attributes of a computation to the label of its result.
@@ -235,16 +239,6 @@ class _Builder:
             return says[1]
         return dict(pairs.get(self.graph.owner[caller], ())).get(_THREAD, _MAIN_THREAD)
 
-    def _nodes_by_name(self, computation: int) -> Mapping[str, int]:
-        """Return the node of each name in a computation; for a view the node behind it."""
-        if self._names[0] != computation:
-            graph, name = self.graph, self._module.columns.name
-            found = {name(graph.rows[node]): node for node in graph.nodes[computation]}
-            for place in self._operands.views[computation]:
-                found[name(graph.views[place].row)] = graph.views[place].node
-            self._names = (computation, found)
-        return self._names[1]
-
     def _number_bodies(self) -> None:
         """Number the computations, equal ones alike; callees do not count."""
         graph, bodies = self.graph, self._labels.bodies
@@ -255,29 +249,24 @@ class _Builder:
     # ---- async sugar ---------------------------------------------------------------------------
 
     def _sugared(
-        self,
-        node: int,
-        opcode: str,
-        attributes: AttributeText,
-        called: tuple[tuple[str, str], ...],
-    ) -> tuple[str, AttributeText, tuple[tuple[str, str], ...]]:
-        """Return opcode, attributes and calls of an async operation as in sugar."""
-        for part in called if _starts(opcode) else ():
-            found = self._wrapped.get(self._positions.get(part[1], -1))
-            if found is None:
-                continue
-            self._inner[node] = found[0]
-            if opcode != "async-start":
-                return opcode, attributes, tuple(other for other in called if other != part)
-            merged = self._labels.merged(attributes, found[1])
-            return f"{found[0]}-start", merged, merged.callees
+        self, node: int, opcode: str, attributes: AttributeText
+    ) -> tuple[str, AttributeText]:
+        """Return opcode and attributes of an async operation as in sugar."""
+        calls = self._module.links.calls.of_row(self.graph.rows[node]) if _starts(opcode) else ()
+        for call in calls:
+            if call.place in self._wrapped:
+                root, inner = self._wrapped[call.place]
+                self._inner[node] = root.opcode
+                if opcode != "async-start":
+                    return opcode, attributes
+                return f"{root.opcode}-start", self._labels.merged(attributes, inner)
         operands = self.graph.operands[node]
         if opcode in ("async-update", "async-done") and operands and operands[0] in self._inner:
-            inner = self._inner[node] = self._inner[operands[0]]
-            return f"{inner}{opcode.removeprefix('async')}", attributes, called
-        return opcode, attributes, called
+            name = self._inner[node] = self._inner[operands[0]]
+            return f"{name}{opcode.removeprefix('async')}", attributes
+        return opcode, attributes
 
-    def _find_wrapped(self) -> Iterator[tuple[int, tuple[str, AttributeText]]]:
+    def _find_wrapped(self) -> Iterator[tuple[int, tuple[HloInstruction, AttributeText]]]:
         """Yield the computations of a single operation that an async-start wraps."""
         module = self._module
         calls = module.links.calls
@@ -288,7 +277,7 @@ class _Builder:
             root = module.computations[position].root
             if root is not None and _is_wrapped(root, opcode):
                 attributes, _ = self._labels.attribute_list(root.attribute_list, self._reader)
-                yield position, (root.opcode, attributes)
+                yield position, (root, attributes)
 
 
 def _starts(opcode: str) -> bool:

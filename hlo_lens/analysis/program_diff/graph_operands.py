@@ -92,7 +92,7 @@ class GraphOperands:
         for row in sorted(special):
             targets = edges.operands_of(row)
             elements = edges.operand_elements.get(row, repeat(()))
-            found = list(map(self._behind, targets, elements))
+            found = list(map(self.behind, targets, elements))
             operands[row] = tuple(node for node, _ in found)
             if self.node_of[row] >= 0 and any(index for _, index in found):
                 self._graph.indices[self.node_of[row]] = tuple(index for _, index in found)
@@ -118,7 +118,7 @@ class GraphOperands:
             if node_of[row] == _VIEW:
                 graph.views.append(View(row, *self._viewed[row]))
         self.views.append(range(start, len(graph.views)))
-        root, index = self._behind(computation.root_row, ()) if rows else (NOTHING, ())
+        root, index = self.behind(computation.root_row, ()) if rows else (NOTHING, ())
         graph.roots.append((root, index))
         relative = [node - first if node >= 0 else NOTHING for taken in own for node in taken]
         indexed = [node for node in nodes if node in graph.indices] if graph.indices else ()
@@ -126,7 +126,7 @@ class GraphOperands:
         root = root - first if root >= 0 else NOTHING
         self.links.append((numbers_key(map(len, own)), numbers_key(relative), indices, root, index))
 
-    def _behind(self, row: int, index: ShapeIndex) -> tuple[int, ShapeIndex]:
+    def behind(self, row: int, index: ShapeIndex) -> tuple[int, ShapeIndex]:
         """Return the node behind an element of a row, and the tuple index into its result."""
         if self.node_of[row] != _VIEW:
             return self.node_of[row], index

@@ -29,12 +29,21 @@ _NAMING = re.compile(
     r"(?<=, )(?:(to_apply|calls|condition|body|true_computation|false_computation|select|scatter)"
     r"=%?([\w.-]+)"
     r"|(branch_computations|called_computations|calls|control-predecessors)=\{([^{}]*)\}"
-    r"|(channel_id)=(-?\d+|_))(?=,|$)"
+    r"|(channel_id)=(?P<channel>-?\d+|_))(?=,|$)"
 )
 """Attributes whose values are names or channel ids, as XLA prints them."""
 
-_CALLING = frozenset(CALLING_ATTRIBUTES)
-_NO_MEANING = frozenset({"metadata", "origin", "original_value", "backend_config"})
+_NO_MEANING = frozenset(
+    {
+        *CALLING_ATTRIBUTES,
+        "control-predecessors",
+        "metadata",
+        "origin",
+        "original_value",
+        "backend_config",
+    }
+)
+"""Attributes without a part in the key: edges of the graph, and those that change nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,15 +51,12 @@ class AttributeText:
     """The attribute list of an instruction, in parts.
 
     Attributes:
-        key: Number of the meaning of all attributes except those below.
-        callees: Names of the computations that it calls, with the attribute that names each.
-        controls: Names of its control predecessors.
+        key: Number of the meaning of all attributes, without those that name computations and
+            control predecessors; of a channel id only whether there is one.
         channel: Channel id as written; None for none.
     """
 
     key: int
-    callees: tuple[tuple[str, str], ...] = ()
-    controls: tuple[str, ...] = ()
     channel: str | None = None
 
 
@@ -199,25 +205,9 @@ class Labels:
 
     def _with_names(self, head: str, reader: HloReader) -> AttributeText:
         """Return the parts of a list with names; the rest is parsed once per distinct text."""
-        callees: list[tuple[str, str]] = []
-        controls: list[str] = []
-        channel: str | None = None
-        for match in _NAMING.finditer(head):
-            if match[1]:
-                callees.append((match[1], match[2]))
-            elif match[3] == "control-predecessors":
-                controls += reader.names(f"{{{match[4]}}}")
-            elif match[3]:
-                callees += [(match[3], name) for name in reader.names(f"{{{match[4]}}}")]
-            else:
-                channel = match[6]
+        channels = [match["channel"] for match in _NAMING.finditer(head) if match["channel"]]
         rest = self._nameless(_NAMING.sub(_nameless, head), reader)
-        return AttributeText(
-            key=rest.key,
-            callees=(*callees, *rest.callees),
-            controls=(*controls, *rest.controls),
-            channel=channel or rest.channel,
-        )
+        return AttributeText(key=rest.key, channel=channels[-1] if channels else rest.channel)
 
     def _nameless(self, head: str, reader: HloReader) -> AttributeText:
         known = self._plain.get(head)
@@ -235,39 +225,21 @@ class Labels:
 
     def _read(self, pairs: tuple[tuple[str, str], ...], reader: HloReader) -> AttributeText:
         found: dict[str, tuple[Hashable, str]] = {}
-        callees: list[tuple[str, str]] = []
-        controls: list[str] = []
         channel: str | None = None
         for name, value in pairs:
             if name in _NO_MEANING or name in found:
                 continue
-            if name in _CALLING and value != "_":
-                callees += [(name, called) for called in reader.names(value)]
-            elif name == "control-predecessors" and value != "_":
-                controls += reader.names(value)
-            elif name in _CALLING or name == "control-predecessors":
-                continue
-            elif name == "channel_id":
+            if name == "channel_id":
                 channel = value
                 found[name] = ("", "")
             else:
                 found[name] = (self._value(name, value, reader), value)
-        return AttributeText(
-            key=self._key(found),
-            callees=tuple(callees),
-            controls=tuple(controls),
-            channel=channel,
-        )
+        return AttributeText(key=self._key(found), channel=channel)
 
     def merged(self, outer: AttributeText, inner: AttributeText) -> AttributeText:
         """Return the attributes of an operation that an async-start wraps, with the start's own."""
         found = {**self.attributes[inner.key], **self.attributes[outer.key]}
-        return AttributeText(
-            key=self._key(found),
-            callees=inner.callees,
-            controls=outer.controls,
-            channel=inner.channel,
-        )
+        return AttributeText(key=self._key(found), channel=inner.channel)
 
     def with_more(self, label: int, pairs: Iterable[tuple[str, str]], reader: HloReader) -> int:
         """Return the number of a label with additional attributes."""

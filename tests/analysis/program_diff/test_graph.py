@@ -82,7 +82,8 @@ def assert_as_read_one_by_one(text: str) -> None:
                 literal if instruction.opcode == "constant" else detail,
             )
             names = [module.computations[c].name for _, c in graph.callees.get(node, ())]
-            assert names == [name for _, name in attributes.callees if module.computation(name)]
+            called = instruction.called_computations
+            assert names == [name for name in called if module.computation(name)]
             assert graph.channels.get(node) == attributes.channel
         assert next(nodes, None) is None
     assert len(graph) == len(graph.label) == len(graph.operands) == count
