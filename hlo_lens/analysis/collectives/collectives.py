@@ -1,8 +1,7 @@
-"""Which collectives a program contains: each logical operation once, with all that it means.
+"""Collectives of a program: each logical operation once, with groups, bytes, counts and overlap.
 
-What counts as one: `collective_ops`. Bytes and steps: `collective_bytes`. How often: the call
-graph's counts weighted by trip counts (`call_counts`, `trip_counts`). Mesh axes: `mesh_axes`. What
-runs meanwhile: `collective_overlap`.
+Counted operations: `operations`. Bytes and steps: `wire_bytes`. Runs: the call graph's counts
+weighted by trip counts (`call_counts`, `trip_counts`). Mesh axes: `mesh_axes`. Overlap: `overlap`.
 
 Groups are of flattened ids, replica * num_partitions + partition, of devices that exchange data
 with one another; for collective-permute, send and recv, of devices that their transfers connect.
@@ -81,9 +80,9 @@ def collectives(
 
     Args:
         table: Table of the module.
-        calls: How often its computations run; counted here if None.
-        mesh: Mesh that the user names; None to take what the texts say.
-        before: Gives the module's text from before optimizations; asked only where there are
+        calls: Run counts of its computations; computed if None.
+        mesh: Mesh given by the user; None for the mesh of the texts.
+        before: Returns the module's text from before optimizations; called only if there are
             collectives and nothing else names a mesh.
     """
     calls = CallCounts(table) if calls is None else calls
@@ -110,17 +109,17 @@ def collectives(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """What one collective's own text says.
+    """Attributes of one collective, from its own text.
 
     Attributes:
         op: The collective.
         attributes: Attributes of its instruction.
         channel_id: Channel.
-        mode: What printed ids count.
+        mode: What the printed ids number.
         groups: Flattened ids of the devices of each group.
         pairs: Flattened ids of source and target of each transfer.
-        is_host_transfer: Whether it goes between a device and its host.
-        crosses_slices: Whether the multi-slice runtime carries it on.
+        is_host_transfer: Whether it is between a device and its host.
+        crosses_slices: Whether the multi-slice runtime forwards it to another slice.
         slice_transfer: The collective between slices that it is part of.
     """
 
@@ -136,16 +135,16 @@ class _Read:
 
     @property
     def id_groups(self) -> tuple[Groups, ...]:
-        """The groups, once, as a mesh is inferred from them; none for transfers."""
+        """The groups, if a mesh can be inferred from them; none for transfers."""
         return () if self.groups is None or self.op.kind in TRANSFERS else (self.groups,)
 
 
 class _Context:
-    """What one collective needs to know of its module.
+    """Facts of a module that its collectives share.
 
     Args:
         table: Table of the module.
-        calls: How often its computations run.
+        calls: Run counts of its computations.
     """
 
     def __init__(self, table: InstructionTable, calls: CallCounts) -> None:
@@ -160,7 +159,7 @@ class _Context:
         self._payloads: dict[tuple[object, ...], tuple[int | None, str | None]] = {}
 
     def read(self, op: CollectiveOp) -> _Read:
-        """Return what the text of a collective says."""
+        """Return the attributes of a collective from its text."""
         attributes = op.instruction.attributes
         channel = attributes.get("channel_id", "")
         channel_id = int(channel) if channel.isdecimal() else None
@@ -203,9 +202,9 @@ class _Context:
         return connected_devices(found), found
 
     def _payload(self, op: CollectiveOp, group_size: int | None) -> tuple[int | None, str | None]:
-        """Return bytes and element types of a payload; of results of one shape found once."""
+        """Return bytes and element types of a payload; computed once per result shape."""
         instruction = op.instruction
-        if op.kind in ("ragged-all-to-all", "send", "recv"):  # by the shape of an operand
+        if op.kind in ("ragged-all-to-all", "send", "recv"):  # depends on the shape of an operand
             return payload(instruction, op.kind, group_size)
         key = (op.kind, instruction.opcode, instruction.shape_text, group_size)
         if key not in self._payloads:
@@ -213,7 +212,7 @@ class _Context:
         return self._payloads[key]
 
     def collective(self, read: _Read, meshes: Sequence[ModuleMesh]) -> Collective:
-        """Return one collective with all that it means."""
+        """Return one collective with all its fields."""
         op = read.op
         instruction = op.instruction
         name, computation = instruction.name, instruction.computation.name
@@ -280,7 +279,7 @@ class _Context:
         return moved_by_groups(kind, payload_bytes, read.groups)
 
     def _axes_of(self, read: _Read, meshes: Sequence[ModuleMesh]) -> GroupAxes | None:
-        """Return the axes of a collective; those of equal groups are found once."""
+        """Return the axes of a collective; computed once for equal groups."""
         if read.crosses_slices:
             return self._slice_axes(meshes)
         wanted = read.groups if read.pairs is None else read.pairs
@@ -294,9 +293,9 @@ class _Context:
         return self._axes[key]
 
     def _slice_axes(self, meshes: Sequence[ModuleMesh]) -> GroupAxes | None:
-        """Return the axes along which slices differ: those of devices in the same place of each.
+        """Return the axes along which slices differ, by the first devices of each.
 
-        The text is one slice's; the mesh is of all of them, the devices of each slice in a row.
+        The text is of one slice; the mesh is of all slices, each with consecutive devices.
         """
         devices = (self._partitions or 0) * self._replicas
         for mesh in meshes:
@@ -306,7 +305,7 @@ class _Context:
         return None
 
     def _overlap(self, op: CollectiveOp) -> Overlap | None:
-        """Return what runs meanwhile; None where it is not known."""
+        """Return the overlap of a collective; None if unknown."""
         if not self._module.is_scheduled:
             return None
         if not op.is_async:
@@ -315,20 +314,20 @@ class _Context:
 
 
 def _other_name(instruction: HloInstruction, name: str) -> str | None:
-    """Return the name of an instruction, None if it is one that is known already."""
+    """Return the name of an instruction; None if it equals a given name."""
     found = instruction.name
     return None if found == name else found
 
 
 def _across_slices(kind: str, payload_bytes: int | None) -> Moved:
-    """Return what a transfer by the multi-slice runtime moves: its send all, its recv nothing."""
+    """Return the bytes of a transfer by the multi-slice runtime: all for send, none for recv."""
     return Moved(wire_bytes=0 if kind == "recv" else payload_bytes, steps=1)
 
 
 def _mode(
     kind: str, channel_id: int | None, attributes: Mapping[str, str]
 ) -> CollectiveOpGroupMode | None:
-    """Return what the printed ids count; None for send and recv, and where XLA allows no such."""
+    """Return what the printed ids number; None for send and recv, and for invalid combinations."""
     if kind in ("send", "recv"):
         return None
     is_global = attributes.get("use_global_device_ids") == "true"
@@ -350,7 +349,7 @@ def _listed_text(
 
 
 def _listed(module: HloModule, text: str | None) -> Groups | None:
-    """Return the groups or pairs that are printed; () for none, which means everybody."""
+    """Return the printed groups or pairs; () if empty, which means all devices."""
     try:
         return module.reader.device_list(text).flattened_replica_groups() if text else None
     except DumpSyntaxError:
@@ -358,7 +357,7 @@ def _listed(module: HloModule, text: str | None) -> Groups | None:
 
 
 def end_of(module: HloModule, collective: Collective) -> HloInstruction | None:
-    """Return the instruction whose result is a collective's; that of `instruction_of` if it is."""
+    """Return the instruction with the collective's result; by default that of `instruction_of`."""
     instruction = instruction_of(module, collective)
     if instruction is None or collective.ended_by is None:
         return instruction
@@ -374,7 +373,7 @@ def end_of(module: HloModule, collective: Collective) -> HloInstruction | None:
 
 
 def instruction_of(module: HloModule, collective: Collective) -> HloInstruction | None:
-    """Return the instruction that a collective was read from."""
+    """Return the instruction of a collective."""
     computation = module.computation(collective.computation) if collective.computation else None
     computation = computation or module.entry
     return computation.instruction(collective.name)

@@ -1,8 +1,8 @@
-"""Copies between the memories of device and host: host offload, shown apart from collectives.
+"""Copies between device and host memory (host offload), reported separately from collectives.
 
-Found are copies of any kind of which one side lies in host memory by its layout, ``S(5)``: copy,
+A copy has one side in host memory by its layout, ``S(5)``: copy,
 copy-start, dynamic-slice and dynamic-update-slice, alone, in fusions of their own, or run by an
-async-start; infeed and outfeed; and before optimizations the custom calls that ask for it
+async-start; also infeed and outfeed; before optimizations the custom calls that request moves
 (``annotate_device_placement``, ``MoveToHost``, ``MoveToDevice``). CPU compilers drop these moves.
 
 Source: xla/layout.h (kHostMemorySpace), xla/service/memory_annotations.h, as of August 2026.
@@ -32,22 +32,22 @@ TO_HOST = "to host"
 TO_DEVICE = "to device"
 
 _NESTED = 4
-"""How many computations deep a copy may lie in the one that starts it."""
+"""Deepest nesting of a copy in the computation of its start."""
 
 _TARGETS = ("annotate_device_placement", "MoveToHost", "MoveToDevice")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCopy:
-    """One copy between the memories of device and host.
+    """One copy between device and host memory.
 
     Attributes:
         name: The instruction.
         direction: ``to host`` or ``to device``.
-        size_bytes: Bytes that each run copies; None if not known.
-        dynamic_count: How often one run of the program copies them; None if not known.
+        size_bytes: Bytes that each run copies; None if unknown.
+        dynamic_count: Number of runs per program run; None if unknown.
         loop_path: Enclosing loops, outermost first.
-        is_async: Whether other instructions may run meanwhile.
+        is_async: Whether other instructions may run at the same time.
         op_name: Scope path of the framework.
         source: Innermost place in the user's program.
     """
@@ -64,16 +64,16 @@ class HostCopy:
 
 @dataclass(frozen=True, kw_only=True)
 class DataMovement(Result):
-    """All copies between the memories of device and host, in text order."""
+    """All copies between device and host memory, in text order."""
 
     KIND: ClassVar[str] = "data-movement"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
         Column("name", Unit.NONE, "instruction that copies"),
         Column("direction", Unit.NONE, "to host or to device"),
         Column("size_bytes", Unit.BYTES, "bytes of each copy"),
-        Column("dynamic_count", Unit.COUNT, "how often one run copies them"),
+        Column("dynamic_count", Unit.COUNT, "copies per program run"),
         Column("loop_path", Unit.NONE, "enclosing loops"),
-        Column("is_async", Unit.NONE, "whether other instructions may run meanwhile"),
+        Column("is_async", Unit.NONE, "whether other instructions may run at the same time"),
         Column("op_name", Unit.NONE, "scope path of the framework"),
         Column("source", Unit.NONE, "innermost place in the user's program"),
     )
@@ -95,11 +95,11 @@ class DataMovement(Result):
 
 
 def data_movement(table: InstructionTable, calls: CallCounts) -> DataMovement:
-    """Return the copies between the memories of device and host.
+    """Return the copies between device and host memory.
 
     Args:
         table: Table of the module.
-        calls: How often its computations run.
+        calls: Run counts of its computations.
     """
     copies: list[HostCopy] = []
     if any("S(5)" in text for text in table.shape_texts):
@@ -115,7 +115,7 @@ def _may_copy(traits: OpcodeTraits) -> bool:
 
 
 def _host_copy(instruction: HloInstruction, calls: CallCounts) -> Iterator[HostCopy]:
-    """Yield a copy if one side of it lies in host memory and the other does not."""
+    """Yield a copy if exactly one side of it is in host memory."""
     try:
         source, target = _sides(instruction, opcode_traits(instruction.opcode))
     except DumpSyntaxError:
@@ -127,7 +127,7 @@ def _host_copy(instruction: HloInstruction, calls: CallCounts) -> Iterator[HostC
 
 
 def _sides(instruction: HloInstruction, traits: OpcodeTraits) -> tuple[Shape | None, Shape | None]:
-    """Return the shapes that are read and written: of an update, what is put in."""
+    """Return the shapes read and written; for an update, that of the update."""
     source = instruction.operand_shape(1 if traits.base == "dynamic-update-slice" else 0)
     target = instruction.shape
     if traits.phase == "start" and target is not None:
@@ -142,7 +142,7 @@ def _is_host(shape: Shape) -> bool:
 
 
 def _asked_for(instruction: HloInstruction, calls: CallCounts) -> Iterator[HostCopy]:
-    """Yield an infeed, an outfeed, or a custom call that asks for a move."""
+    """Yield an infeed, an outfeed, or a custom call that requests a move."""
     shape = instruction.shape
     if instruction.opcode == "infeed":
         yield _copy(instruction, TO_DEVICE, None if shape is None else shape.size_bytes, calls)
@@ -177,7 +177,7 @@ def _copy(
 
 
 def _is_async(instruction: HloInstruction, calls: CallCounts) -> bool:
-    """Return whether an instruction is a start, or is run by one, in a fusion or not."""
+    """Return whether an instruction is a start, or is run by one, also inside a fusion."""
     for _ in range(_NESTED):
         if opcode_traits(instruction.opcode).phase == "start":
             return True

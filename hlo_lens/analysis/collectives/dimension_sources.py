@@ -78,7 +78,7 @@ def _of_reduce(reduce: HloInstruction, dimension: int) -> Iterator[tuple[int, in
 
 
 def _of_dot(dot: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
-    """Yield what a dimension of a product is: batch, then free ones of the left, of the right."""
+    """Yield sources of a product's dimension: batch, then free ones of the left, of the right."""
     free: list[list[int]] = []
     batch: list[tuple[int, ...]] = []
     for position, side in enumerate(("lhs", "rhs")):
@@ -98,7 +98,7 @@ def _of_dot(dot: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
 
 
 def _of_reshape(reshape: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
-    """Yield what a dimension is where a reshape only adds or drops dimensions of size 1."""
+    """Yield the source of a dimension if a reshape only adds or drops dimensions of size 1."""
     before, after = operand_array_shape(reshape, 0), reshape.shape
     if before is None or after is None or after.is_tuple:
         return
@@ -110,7 +110,7 @@ def _of_reshape(reshape: HloInstruction, dimension: int) -> Iterator[tuple[int, 
 
 
 def _of_elements(instruction: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
-    """Yield the operands that have the shape of the result: the operation is elementwise."""
+    """Yield the operands with the shape of the result, as of elementwise operations."""
     result = instruction.shape
     for position in range(len(instruction.operands)):
         shape = operand_array_shape(instruction, position)

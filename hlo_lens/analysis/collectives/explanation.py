@@ -1,10 +1,10 @@
-"""Why a collective is there: what it stands between, and what disagrees, in plain words.
+"""Reasons for a collective, in sentences: its producers and consumers, and shardings that disagree.
 
-The optimized text says what is exchanged: an all-gather's operand was divided along its dimension,
-an all-reduce's is a partial result. Whose doing that is, its neighbours say: parameters with their
-shardings (from the text, or from that before optimizations), products with the dimensions that they
-sum over. The partitioner gives a collective the operation path of the instruction that needed it;
-the instruction of that path in the text from before optimizations has the shardings that disagree.
+The optimized text shows what is exchanged: an all-gather's operand was divided along its dimension,
+an all-reduce's is a partial result. The cause is in its neighbours: parameters with their shardings
+(from the text, or from that before optimizations), products with the dimensions that they sum over.
+The partitioner gives a collective the operation path of the instruction that needed it; the
+instruction of that path in the text from before optimizations has the shardings that disagree.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ASKED_NAMES = """
     pgather
 """
 _ASKED = frozenset(_ASKED_NAMES.split())
-"""Last part of the operation path of collectives that a program asks for (jax/_src/lax/
+"""Last part of the operation path of collectives that a program calls itself (jax/_src/lax/
 parallel.py)."""
 
 _MOST_NAMED = 3
@@ -46,14 +46,14 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Why(Result):
-    """Why one collective is there.
+    """Reasons for one collective.
 
     Attributes:
         collective: The collective.
-        sentences: The reasons, the surest first.
-        producers: What makes its operands.
-        consumers: What needs its result.
-        shardings: By number of an entry parameter: how it lies on the devices.
+        sentences: The reasons, the most certain first.
+        producers: Instructions that make its operands.
+        consumers: Instructions that need its result.
+        shardings: Sharding of entry parameters by number.
     """
 
     KIND: ClassVar[str] = "why"
@@ -62,7 +62,7 @@ class Why(Result):
         Column("name", Unit.NONE, "the instruction"),
         Column("opcode", Unit.NONE, "its opcode"),
         Column("shape", Unit.NONE, "its result on one device, as written without layout"),
-        Column("sharding", Unit.NONE, "how it lies on the devices"),
+        Column("sharding", Unit.NONE, "its sharding"),
         Column("op_name", Unit.NONE, "scope path of the framework, or name of the argument"),
         Column("source", Unit.NONE, "innermost place in the user's program"),
         Column("loops", Unit.NONE, "loops whose carried values lie between"),
@@ -91,7 +91,7 @@ class Why(Result):
 
 
 def find_collectives(found: Collectives, name: str) -> list[Collective]:
-    """Return the collectives of a name: its own, or that of what starts it."""
+    """Return the collectives with a name, their own or that of their start."""
     wanted = name.removeprefix("%")
     return [c for c in found.collectives if wanted in (c.name, c.started_by)]
 
@@ -99,7 +99,7 @@ def find_collectives(found: Collectives, name: str) -> list[Collective]:
 def why(
     module: HloModule, collective: Collective, found: Collectives, before: HloModule | None
 ) -> Why:
-    """Return why a collective is there.
+    """Return the reasons for a collective.
 
     Args:
         module: The module that has it.
@@ -139,7 +139,7 @@ def why(
 
 
 def _origin(collective: Collective) -> Iterator[str]:
-    """Yield whether the program asks for it."""
+    """Yield whether the program calls it itself."""
     path = collective.op_name
     if path is None:
         yield "the text does not say which operation it belongs to"
@@ -160,7 +160,7 @@ def _last_part(path: str) -> str:
 
 
 def _is_asked_for(collective: Collective) -> bool:
-    """Return whether the program itself asks for a collective."""
+    """Return whether the program calls a collective itself."""
     return collective.op_name is not None and _last_part(collective.op_name) in _ASKED
 
 
@@ -182,7 +182,7 @@ def _along(collective: Collective) -> str:
 
 
 def _meaning(instruction: HloInstruction, collective: Collective) -> Iterator[str]:
-    """Yield what the operation itself says about its operand and its result."""
+    """Yield facts about its operand and its result."""
     if collective.moves_nothing:
         yield "its groups are of one device each: it moves nothing"
         return
@@ -235,13 +235,13 @@ def _parameter(instruction: HloInstruction, shardings: Mapping[int, ShardedValue
 
 
 def _named(instruction: HloInstruction) -> str:
-    """Return an instruction with what it is, and its path."""
+    """Return a description of an instruction, with its path."""
     path = (instruction.op_name or "").rpartition("/")[2]
     return f"{instruction.name}{f' ({path})' if path else ''}"
 
 
 def _partial(instruction: HloInstruction, collective: Collective) -> str:
-    """Return that a product sums over a dimension of which each device has a part."""
+    """Return a sentence on a product that sums over a divided dimension."""
     if collective.kind not in ("all-reduce", "reduce-scatter") or _is_asked_for(collective):
         return ""
     module = instruction.computation.module
@@ -255,7 +255,7 @@ def _partial(instruction: HloInstruction, collective: Collective) -> str:
 def _needed_by(
     consumers: Sequence[Neighbour], collective: Collective, instruction: HloInstruction | None
 ) -> Iterator[str]:
-    """Yield what needs its result, and how."""
+    """Yield the instructions that need its result, and how."""
     for near in consumers[:_MOST_NAMED]:
         consumer = near.instruction
         if consumer.is_root and consumer.computation.is_entry and near.position is None:
@@ -269,7 +269,7 @@ def _needed_by(
 
 
 def _needs(near: Neighbour, collective: Collective, instruction: HloInstruction | None) -> str:
-    """Return what a product does with the dimension that was gathered."""
+    """Return how a product uses the gathered dimension."""
     consumer = near.instruction
     dimension = None if instruction is None else _dimension(instruction)
     if collective.kind != "all-gather" or dimension is None or near.position is None:
@@ -289,7 +289,7 @@ def _needs(near: Neighbour, collective: Collective, instruction: HloInstruction 
 
 
 def _before(operands: Sequence[ShardedOperand], collective: Collective) -> Iterator[str]:
-    """Yield what the text from before optimizations says of the operation it was put in for."""
+    """Yield facts from before optimizations on the operation that needed it."""
     wanted = set(collective.axes or ())
     clashes = [
         f"dimension {found.dimension} of operand {operand.position}, divided over "
@@ -315,7 +315,7 @@ def _before(operands: Sequence[ShardedOperand], collective: Collective) -> Itera
 
 
 def plain_shape(instruction: HloInstruction) -> str | None:
-    """Return the shape of a result without layout; None for a tuple or where it is not told."""
+    """Return the shape of a result without layout; None for a tuple or if unknown."""
     shape = instruction.shape
     if shape is None or shape.is_tuple:
         return None
@@ -325,7 +325,7 @@ def plain_shape(instruction: HloInstruction) -> str | None:
 def _sharding_text(
     instruction: HloInstruction, shardings: Mapping[int, ShardedValue]
 ) -> str | None:
-    """Return how a result lies on the devices: by mesh axes, else as written."""
+    """Return the sharding of a result, by mesh axes or as written."""
     if instruction.opcode == "parameter" and instruction.computation.is_entry:
         value = shardings.get(instruction.parameter_number or 0)
         if value is not None and value.spec is not None:

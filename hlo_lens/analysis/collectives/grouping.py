@@ -1,7 +1,7 @@
 """Collectives in groups: by kind, mesh axis, source line, loop or operation path.
 
-Bytes are those of one run of the program, each collective as often as it runs (at most, where a
-conditional decides), or those of the text, each once. A sum that has an unknown part is unknown.
+Bytes are per program run, each collective counted as often as it runs (at most, under a
+conditional), or per text, each once. A sum with an unknown part is unknown.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ UNKNOWN_TIMES = "x?"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveGroup:
-    """Collectives that have something in common.
+    """Collectives of one group.
 
     Attributes:
-        group: What they have in common.
+        group: Label of the group.
         kind: Their kinds.
         axis: Mesh axes of their groups of devices.
         devices: Sizes of these groups; ``?`` where unknown or unequal.
-        element_type: Element types of what they move.
-        static: How many there are in the text.
-        dynamic: How often one run performs them; None if not known for each.
-        times: The same for people: ``24``, ``<=24``, ``24 + x?``.
-        payload_bytes: Bytes of their full tensors; None if not known for each.
-        wire_bytes: Bytes that leave each device; None if not known for each.
-        exposed: How many of them nothing runs beside.
-        asynchronous: How many of them something may run beside.
-        where: Source line of the one that moves the most, and how many others there are.
+        element_type: Element types of their payloads.
+        static: Their number in the text.
+        dynamic: Their runs per program run; None if any is unknown.
+        times: The same as text: ``24``, ``<=24``, ``24 + x?``.
+        payload_bytes: Bytes of their full tensors; None if any is unknown.
+        wire_bytes: Bytes that leave each device; None if any is unknown.
+        exposed: Number of them that nothing overlaps.
+        asynchronous: Number of them that may overlap with other instructions.
+        where: Source line of the one that moves the most, and the number of others.
     """
 
     group: str
@@ -60,28 +60,28 @@ class CollectiveGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class CollectivesBy(Result):
-    """Groups of collectives, those that move the most first; unknown amounts before all others.
+    """Groups of collectives by bytes, largest first; unknown amounts first of all.
 
     Attributes:
-        by: What the groups are.
-        is_dynamic: Whether bytes are those of one run, not those of the text.
+        by: Kind of grouping.
+        is_dynamic: Whether bytes are per program run; else each collective counts once.
         groups: The groups.
     """
 
     KIND: ClassVar[str] = "collectives-by"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("group", Unit.NONE, "what they have in common"),
+        Column("group", Unit.NONE, "label of the group"),
         Column("kind", Unit.NONE, "kinds of collectives"),
         Column("axis", Unit.NONE, "mesh axes of the groups of devices"),
         Column("devices", Unit.NONE, "devices in a group"),
         Column("element_type", Unit.NONE, "element types"),
-        Column("static", Unit.COUNT, "how many there are in the text"),
-        Column("dynamic", Unit.COUNT, "how often one run performs them"),
-        Column("times", Unit.NONE, "the same, with bounds and x? for what is not known"),
+        Column("static", Unit.COUNT, "collectives in the text"),
+        Column("dynamic", Unit.COUNT, "runs per program run"),
+        Column("times", Unit.NONE, "dynamic as text, with bounds, and x? for unknown counts"),
         Column("payload_bytes", Unit.BYTES, "bytes of the full tensors of one group"),
         Column("wire_bytes", Unit.BYTES, "bytes that leave each device"),
-        Column("exposed", Unit.COUNT, "how many of them nothing runs beside"),
-        Column("asynchronous", Unit.COUNT, "how many of them other instructions may run beside"),
+        Column("exposed", Unit.COUNT, "collectives that nothing overlaps"),
+        Column("asynchronous", Unit.COUNT, "collectives that may overlap with other instructions"),
         Column("where", Unit.NONE, "source line of the largest"),
     )
     by: str
@@ -93,7 +93,7 @@ class CollectivesBy(Result):
         return rows_of(self.groups, self.COLUMNS)
 
     def totals(self) -> Mapping[str, int]:
-        """Return the sums of the columns that are known in all groups."""
+        """Return the sums of columns that are known in all groups."""
         found: dict[str, int] = {}
         for name in ("static", "payload_bytes", "wire_bytes", "exposed"):
             cells = [getattr(group, name) for group in self.groups]
@@ -110,7 +110,7 @@ def collectives_by(
     Args:
         found: The collectives.
         by: A key of `LABELS`.
-        is_dynamic: Whether bytes are those of one run, not those of the text.
+        is_dynamic: Whether bytes are per program run; else each collective counts once.
     """
     label = LABELS[by]
     members: dict[str, list[Collective]] = {}
@@ -168,7 +168,7 @@ def _scaled(size: int | None, times: int | None) -> int | None:
 
 
 def times_of(collective: Collective) -> str:
-    """Return how often one run performs a collective, for people."""
+    """Return the runs of a collective per program run, as text."""
     if collective.dynamic_count is None:
         return UNKNOWN_TIMES
     return f"{'<=' if collective.is_at_most else ''}{collective.dynamic_count:,}"
@@ -184,7 +184,7 @@ def _times(members: list[Collective]) -> str:
 
 
 def _where(members: list[Collective]) -> str | None:
-    """Return the source line of the collective that moves the most, and how many others."""
+    """Return the source line of the collective that moves the most, and the number of others."""
     largest = max(members, key=lambda c: c.wire_bytes_per_run or c.wire_bytes_per_device or 0)
     places = {place for c in members if (place := c.source) is not None}
     first = largest.source
@@ -202,7 +202,7 @@ LABELS: Mapping[str, Callable[[Collective], str]] = {
     "op": lambda c: c.op_name or NO_OP,
     "kind and axis": lambda c: f"{c.kind} {c.axis}",
 }
-"""What collectives can be grouped by."""
+"""Label functions of the groupings."""
 
 CHOICES = ("kind", "axis", "source", "loop", "op")
-"""Those that users can ask for."""
+"""Groupings that users can choose."""

@@ -1,8 +1,8 @@
-"""The loops of a program, one in the other, with what is communicated at each level.
+"""Nested loops of a program, with the communication of each level.
 
 A level is the entry, the body of a loop, or a branch of a conditional. Calls, fusions and async
-computations belong to the level that runs them. What a level communicates is what it communicates
-itself, not in the loops inside it.
+computations belong to the level that runs them. Communication of a level excludes that of loops
+inside it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _DEEPEST = 64
 _MOST = 20_000
-"""Levels that are shown; bodies that many others run stand below each of them."""
+"""Most levels; a body that several levels run appears below each of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +39,14 @@ class LoopLevel:
         kind: ``entry``, ``loop`` or ``branch``.
         loop: Name of the while or conditional instruction; of the entry computation for the entry.
         branch: Number of the branch; None for others.
-        computation: What runs: the body, the branch, the entry.
-        trip_count: Of a loop: runs of its body per run of the loop; None if unknown.
+        computation: Name of the body, branch or entry.
+        trip_count: Runs of a loop's body per run of the loop; None if unknown.
         trip_source: ``printed`` or ``derived``; None if unknown.
-        reason: Why the trip count is not known.
+        reason: Why the trip count is unknown.
         times: Runs of this level in one run of the program; None if unknown.
-        is_at_most: Whether a conditional decides.
-        instructions: How many its computation has.
-        collectives: What it communicates itself.
+        is_at_most: Whether `times` is an upper bound, under a conditional.
+        instructions: Number of instructions in its computation.
+        collectives: Its own collectives.
         op_name: Scope path of the framework.
         source: Innermost place in the user's program.
     """
@@ -68,7 +68,7 @@ class LoopLevel:
 
     @property
     def groups(self) -> CollectivesBy:
-        """What it communicates in one run of the program, by kind and axis."""
+        """Its communication in one run of the program, by kind and axis."""
         return collectives_by(self.collectives, "kind and axis")
 
     @property
@@ -78,12 +78,12 @@ class LoopLevel:
 
     @property
     def wire_bytes_per_trip(self) -> int | None:
-        """Bytes that leave each device each time this level runs; None if not known."""
+        """Bytes that leave each device each time this level runs; None if unknown."""
         return _sum([collective.wire_bytes_per_device for collective in self.collectives])
 
     @property
     def wire_bytes(self) -> int | None:
-        """Bytes that leave each device in one run of the program; None if not known."""
+        """Bytes that leave each device in one run of the program; None if unknown."""
         return _sum([collective.wire_bytes_per_run for collective in self.collectives])
 
 
@@ -106,12 +106,12 @@ class Loops(Result):
         Column("kind", Unit.NONE, "entry, loop or branch"),
         Column("loop", Unit.NONE, "the while or conditional instruction"),
         Column("branch", Unit.NONE, "number of the branch"),
-        Column("computation", Unit.NONE, "the body, the branch, the entry"),
+        Column("computation", Unit.NONE, "name of the body, branch or entry"),
         Column("trip_count", Unit.COUNT, "runs of the body per run of the loop"),
         Column("trip_source", Unit.NONE, "printed by XLA, or derived"),
-        Column("reason", Unit.NONE, "why the trip count is not known"),
+        Column("reason", Unit.NONE, "why the trip count is unknown"),
         Column("times", Unit.COUNT, "runs of this level in one run of the program"),
-        Column("is_at_most", Unit.NONE, "whether a conditional decides"),
+        Column("is_at_most", Unit.NONE, "whether it is under a conditional"),
         Column("instructions", Unit.COUNT, "instructions of the computation"),
         Column("static", Unit.COUNT, "collectives of this level itself, in the text"),
         Column("wire_bytes_per_trip", Unit.BYTES, "bytes that leave each device each time"),
@@ -132,14 +132,14 @@ def loops(table: InstructionTable, found: Collectives, calls: CallCounts | None 
     Args:
         table: Table of the module.
         found: Its collectives, with the trip counts of its loops.
-        calls: How often its computations run; counted here if None.
+        calls: Run counts of its computations; computed if None.
     """
     calls = CallCounts(table, found.trips) if calls is None else calls
     return Loops(levels=tuple(_Levels(table, found, calls).all()))
 
 
 class _Levels:
-    """Walks a program from its entry through everything that it runs."""
+    """Walk of a program from its entry through all computations that it runs."""
 
     def __init__(self, table: InstructionTable, found: Collectives, calls: CallCounts) -> None:
         self._module = table.module
@@ -196,7 +196,7 @@ class _Levels:
                 yield from self._within(called, depth + 1)
 
     def _run_by(self, instruction: HloInstruction) -> tuple[str, ...]:
-        """Return what an instruction runs: of a loop the body alone."""
+        """Return the computations that an instruction runs; for a loop only the body."""
         if instruction.opcode == "while":
             value = instruction.attribute("body")
             return self._module.reader.names(value) if value else ()

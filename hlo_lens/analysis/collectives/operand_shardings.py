@@ -34,23 +34,23 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.sharding import HloSharding
 
 _MOST_OPERATIONS = 16
-"""How many operations of one path and line are looked at."""
+"""Most operations of one path and line that are tried."""
 
 _VISITS = 400
-"""How many instructions are looked at for one dimension."""
+"""Most instructions that are visited for one dimension."""
 
 _CALLS = 16
-"""How many calls deep an operation path is put together."""
+"""Deepest nesting of calls in an operation path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DividedDimension:
-    """One dimension of an operand, and what divides it.
+    """One dimension of an operand, and the axes that divide it.
 
     Attributes:
         dimension: The dimension.
         axes: Mesh axes that divide it, most major first; () for none.
-        origin: What says so: an argument's name, or an instruction's.
+        origin: Name of the argument or instruction with the sharding.
         is_summed: Whether the operation sums over it.
     """
 
@@ -67,7 +67,7 @@ class ShardedOperand:
     Attributes:
         user: Name of the operation.
         position: Which operand of it.
-        dimensions: What is known of its dimensions.
+        dimensions: Its dimensions with known shardings.
     """
 
     user: str
@@ -78,7 +78,7 @@ class ShardedOperand:
 def sharded_operands(
     before: HloModule, collective: Collective, mesh: Mesh | None
 ) -> tuple[ShardedOperand, ...]:
-    """Return the operands of the operation that a collective was put in for.
+    """Return the operands of the operation that needed a collective.
 
     Of several operations with its path and source line, the first that sums over a dimension that
     is divided along the collective's axes; else the first.
@@ -158,7 +158,7 @@ def _operand_of(
 
 
 def _name(origin: HloInstruction) -> str:
-    """Return the name of an argument as the program has it; of others their own."""
+    """Return the program's name of an argument, or the name of another instruction."""
     metadata = origin.metadata
     if origin.opcode == "parameter" and metadata is not None and metadata.op_name:
         return metadata.op_name
@@ -182,8 +182,8 @@ class _Trace:
     Attributes:
         mesh: Mesh to name axes by.
         meshes: Meshes by the names that Shardy's attributes use.
-        visits: How many instructions may still be looked at.
-        seen: Values that were looked at already.
+        visits: Instructions that may still be visited.
+        seen: Visited values.
     """
 
     mesh: Mesh | None
@@ -194,7 +194,7 @@ class _Trace:
     def operand(
         self, user: HloInstruction, position: int, index: ShapeIndex, dimension: int, calls: _Calls
     ) -> _Found:
-        """Return what divides one dimension of an operand, and what says so."""
+        """Return the axes that divide a dimension of an operand, and the instruction with them."""
         found = user.producer(position)
         if found is None:
             return None
@@ -204,7 +204,7 @@ class _Trace:
     def value(
         self, instruction: HloInstruction, index: ShapeIndex, dimension: int, calls: _Calls
     ) -> _Found:
-        """Return what divides one dimension of a value, and what says so."""
+        """Return the axes that divide a dimension of a value, and the instruction with them."""
         key = (instruction.computation.name, instruction.name, index, dimension)
         self.visits -= 1
         if self.visits < 0 or key in self.seen:
@@ -251,7 +251,7 @@ class _Trace:
     def _outside(
         self, parameter: HloInstruction, index: ShapeIndex, dimension: int, calls: _Calls
     ) -> _Found:
-        """Follow a parameter to the call that was gone into, else to the first caller."""
+        """Follow a parameter to the call that was entered, else to the first caller."""
         computation = parameter.computation
         if computation.is_entry:
             return None
@@ -268,7 +268,7 @@ class _Trace:
         return None
 
     def _sharding(self, instruction: HloInstruction, index: ShapeIndex) -> HloSharding | None:
-        """Return the sharding that an instruction prints for one array; None if it says none."""
+        """Return the sharding that an instruction prints for one array, or None."""
         if index:
             return None
         text = instruction.frontend_attributes.get(shardy.SHARDING)
@@ -283,7 +283,7 @@ class _Trace:
         return sharding
 
     def _axes(self, sharding: HloSharding, dimension: int) -> tuple[str, ...] | None:
-        """Return the axes that divide a dimension; None where no mesh tells."""
+        """Return the axes that divide a dimension; None without a mesh."""
         mesh = self.mesh or (None if sharding.named is None else sharding.named.mesh)
         try:
             spec = None if mesh is None else sharding.to_partition_spec(mesh)

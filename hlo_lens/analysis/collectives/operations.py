@@ -1,14 +1,14 @@
-"""Which instructions of a module are collectives: each logical operation once, with start and end.
+"""Collective operations of a module, each logical operation once, with start and end.
 
 Counted: the plain opcode or its ``-start``, never ``-done`` or ``-update``; of an async-start or
-``X-start`` whose computation holds the collective, that inner one alone, also where it lies in a
-fusion in there (GPU, jax 0.12); of the copies that TPU compilers make of one asynchronous
+``X-start`` whose computation contains the collective, only that inner one, also inside a fusion
+there (GPU, jax 0.12); of the copies that TPU compilers make of one asynchronous
 collective (in AsyncCollectiveStart, async_collective_fusion* and AsyncCollectiveDone computations),
 the one at the start; and custom calls that are known to communicate (`COMMUNICATING`).
 
 Sources: xla/service/hlo_instruction.cc (async sugar), xla/service/gpu/backend_configs.proto
 (is_sync), jax/_src/tpu_custom_call.py (has_communication), as of August 2026. The TPU compiler's
-is not public: its forms are those seen in dumps of libtpu 0.0.11 to 0.0.51.
+is not public: its forms are observed in dumps of libtpu 0.0.11 to 0.0.51.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ COMMUNICATING: Mapping[str, str] = {
     "te_comm_gemm_ffi": CUSTOM_CALL,
     "MegaScaleCollectiveInputStart": CUSTOM_CALL,
 }
-"""Targets of custom calls that communicate, and what they are: mpi4jax (its names end in ``_ffi``
+"""Kinds of custom calls that communicate, by target: mpi4jax (its names end in ``_ffi``
 or begin with ``mpi_xla_`` in some versions), Transformer Engine, and the runtime that connects TPU
 slices and hosts. A ``tpu_custom_call`` (Pallas) communicates where its configuration says
 ``has_communication``."""
@@ -61,7 +61,7 @@ _TPU_ROWS = 1000
 """Fused computations are small; larger ones are no part of an asynchronous TPU collective."""
 
 _STEPS = 2000
-"""How many instructions are looked at on the way from an end back to its start."""
+"""Most instructions that are visited from an end back to its start."""
 
 _PASSED_ON = frozenset({"get-tuple-element", "tuple", "bitcast", "copy", "opt-barrier", "fusion"})
 
@@ -71,11 +71,11 @@ class CollectiveOp:
     """One collective operation in the text.
 
     Attributes:
-        instruction: The instruction that says what is communicated.
+        instruction: The instruction with the attributes of the collective.
         kind: One of `COLLECTIVE_KINDS`, or ``custom-call``.
         start: The instruction that starts it where it runs: `instruction` itself, or the
             async-start or fusion around it.
-        done: The instruction that ends it; None for a synchronous one, and where it is not found.
+        done: The instruction that ends it; None for a synchronous one, and if not found.
         is_async: Whether other instructions may run between its start and its end.
     """
 
@@ -92,7 +92,7 @@ class CollectiveOps:
 
     Attributes:
         ops: Each logical operation once.
-        clones: How many further instructions are parts of operations that are counted already.
+        clones: Number of further instructions that are parts of counted operations.
     """
 
     ops: tuple[CollectiveOp, ...]
@@ -104,7 +104,7 @@ def collective_ops(table: InstructionTable, calls: CallCounts) -> CollectiveOps:
 
     Args:
         table: Table of the module.
-        calls: Who calls which computation.
+        calls: Callers of its computations.
     """
     traits = map(opcode_traits, table.different_opcodes)
     kinds = {one.opcode: kind for one in traits if (kind := one.collective_kind) is not None}
@@ -137,7 +137,7 @@ def _custom_calls(table: InstructionTable) -> list[tuple[HloInstruction, str]]:
 
 
 def _custom_kind(target: str, text: str) -> str | None:
-    """Return what a custom call communicates, or None."""
+    """Return the kind of a custom call that communicates, or None."""
     if target == "tpu_custom_call":
         plain = text.replace("\\", "").replace(" ", "")
         return CUSTOM_CALL if '"has_communication":true' in plain else None
@@ -149,7 +149,7 @@ def _custom_kind(target: str, text: str) -> str | None:
 
 
 def _tpu_roles(instructions: Sequence[HloInstruction]) -> dict[str, str]:
-    """Return what computations do for asynchronous TPU collectives: start, step or done."""
+    """Return the roles of computations in asynchronous TPU collectives: start, step or done."""
     roles: dict[str, str] = {}
     seen: set[int] = set()
     for instruction in instructions:
@@ -167,7 +167,7 @@ def _tpu_roles(instructions: Sequence[HloInstruction]) -> dict[str, str]:
 
 
 def _has_attribute(computation: HloComputation, word: str) -> bool:
-    """Return whether any instruction of a computation has a word among its attributes."""
+    """Return whether the attributes of any instruction of a computation contain a word."""
     columns, rows = computation.module.columns, computation.rows
     first, last = rows[0] * STRIDE + OPERANDS_END, rows[-1] * STRIDE + END
     if columns.source.text.find(word, columns.spans[first], columns.spans[last]) < 0:
@@ -182,9 +182,9 @@ def _twin_key(instruction: HloInstruction) -> tuple[str, int | None]:
 def _without_tpu_clones(
     instructions: Sequence[HloInstruction], roles: Mapping[str, str]
 ) -> list[HloInstruction]:
-    """Leave out the later parts of asynchronous TPU collectives.
+    """Drop the later parts of asynchronous TPU collectives.
 
-    A part that continues or ends one whose start is missing, as in a truncated text, stays once.
+    If the start is missing, as in a truncated text, the first later part is kept.
     """
     if not roles:
         return list(instructions)
@@ -200,7 +200,7 @@ def _without_tpu_clones(
 
 
 def _without_wrappers(instructions: Sequence[HloInstruction]) -> list[HloInstruction]:
-    """Leave out each ``X-start`` that prints the computation whose own X is in the list too."""
+    """Drop async wrappers whose inner collective is already listed."""
     held = {
         (instruction.computation.name, opcode_traits(instruction.opcode).base)
         for instruction in instructions
@@ -224,7 +224,7 @@ class _Pairing:
 
     Args:
         table: Table of the module.
-        calls: Who calls which computation.
+        calls: Callers of its computations.
         instructions: All instructions with a collective's opcode, copies included.
         roles: Roles of computations in asynchronous TPU collectives.
     """
@@ -322,7 +322,7 @@ def _first_behind(
 ) -> HloInstruction | None:
     """Return the nearest instruction wanted that an instruction's operands come from, or None.
 
-    Followed are instructions that pass on what a start gave.
+    Only instructions that forward the result of a start are followed.
     """
     computation = end.computation
     waiting = deque(end.operand_names)
@@ -345,7 +345,7 @@ def _first_behind(
 def _is_marked_sync(instruction: HloInstruction, start: HloInstruction) -> bool:
     """Return whether GPU's compiler marked a collective as synchronous.
 
-    It does so by ``is_sync`` in the backend_config of the start (of 2022: escaped quotes).
+    The mark is ``is_sync`` in the backend_config of the start (2022: with escaped quotes).
     """
     columns = instruction.computation.module.columns
     for marked in (start, instruction):

@@ -1,7 +1,7 @@
 """The origin of a collective in the user's program: operation path, source line, call stack.
 
-Taken from the metadata of the collective; without an operation path there, from what starts it or
-fuses it; else from the nearest operand that has one.
+Taken from the metadata of the collective; without an operation path there, from its start or its
+fusion; else from the nearest operand with a path.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _STEPS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a collective comes from; fields as in `Collective`."""
+    """Origin of a collective; fields as in `Collective`."""
 
     op_name: str | None = None
     source_file: str | None = None
@@ -36,7 +36,7 @@ class Origins:
 
     Args:
         module: The module.
-        calls: How often its computations run, and from where.
+        calls: Callers of its computations.
     """
 
     def __init__(self, module: HloModule, calls: CallCounts) -> None:
@@ -73,7 +73,7 @@ class Origins:
 
 
 def _near(start: HloInstruction) -> Origin:
-    """Return the origin of the first operand, past what has no operation path of its own."""
+    """Return the origin of the first operand, or of its first operand, until one has a path."""
     instruction: HloInstruction | None = start
     for _ in range(_STEPS):
         names = () if instruction is None else instruction.operand_names

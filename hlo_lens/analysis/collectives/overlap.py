@@ -1,8 +1,8 @@
-"""What runs while a collective is under way: instructions, arithmetic, bytes.
+"""Overlap of a collective: instructions, arithmetic and bytes between its start and its end.
 
-Counted are the instructions between start and end in a scheduled computation that do work of their
-own: no views (tuple, get-tuple-element, bitcast, parameter, constant), no starts and ends of other
-asynchronous operations, no other collectives. None of them: the collective is exposed.
+Counted are instructions between start and end in a scheduled computation, except views (tuple,
+get-tuple-element, bitcast, parameter, constant), starts and ends of other asynchronous operations,
+and other collectives. A collective without such instructions is exposed.
 
 Arithmetic is that of dot, convolution and matrix products in custom calls (see `flops`), also
 inside fusions, calls and loops (times the trip count). Bytes are those of the results.
@@ -31,12 +31,12 @@ _ALLOCATES = 'custom_call_target="AllocateBuffer"'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlap:
-    """What runs between start and end.
+    """Work between start and end.
 
     Attributes:
-        instructions: How many; 0 means exposed.
-        flops: Their multiplications and additions; None where a loop's trip count is not known.
-        size_bytes: Bytes of their results, as far as these are known.
+        instructions: Number of instructions; 0 means exposed.
+        flops: Their multiplications and additions; None if a loop's trip count is unknown.
+        size_bytes: Bytes of their results, if known.
     """
 
     instructions: int
@@ -48,7 +48,7 @@ EXPOSED = Overlap(instructions=0, flops=0, size_bytes=0)
 
 
 class OverlapFinder:
-    """Finds what runs between two instructions of a computation.
+    """Finds the work between two instructions of a computation.
 
     Args:
         table: Table of the module.
@@ -61,7 +61,7 @@ class OverlapFinder:
         self._flops: dict[str, int | None] = {}
 
     def between(self, start: HloInstruction, done: HloInstruction) -> Overlap:
-        """Return what runs after a start and before its end."""
+        """Return the work after a start and before its end."""
         count = size = 0
         flops: int | None = 0
         for row in self._rows_between(start, done):
@@ -109,11 +109,11 @@ class OverlapFinder:
         return None if trips is None else flops * trips
 
     def _of_computations(self, instruction: HloInstruction) -> int | None:
-        """Return the arithmetic in what an instruction calls, each once."""
+        """Return the arithmetic of the computations that an instruction calls, each once."""
         total = 0
         for name in instruction.called_computations:
             if name not in self._flops:
-                self._flops[name] = 0  # what a computation that calls itself sees
+                self._flops[name] = 0  # seen by a computation that calls itself
                 computation = self._table.module.computation(name)
                 rows = () if computation is None else computation.rows
                 parts = [self._flops_of(row) for row in rows]

@@ -1,4 +1,4 @@
-"""Collective and Collectives: what is known of each collective of a module, and of all together."""
+"""Results on collectives: one collective, and all collectives of a module."""
 
 from __future__ import annotations
 
@@ -25,49 +25,49 @@ class Collective:
 
     Attributes:
         name: Name of the instruction that performs or starts it.
-        kind: One of `COLLECTIVE_KINDS`; ``custom-call`` for one that is none of them.
-        computation: Computation that holds the instruction.
+        kind: One of `COLLECTIVE_KINDS`; ``custom-call`` for any other.
+        computation: Computation of the instruction.
         channel_id: Channel; not unique.
-        mode: What the printed ids count: a `CollectiveOpGroupMode` value; None for send and recv.
-        groups: Flattened device ids; None where they are not known.
-        group_size: Devices in each group; None where unknown or unequal.
+        mode: What the printed ids number: a `CollectiveOpGroupMode` value; None for send and recv.
+        groups: Flattened device ids; None if unknown.
+        group_size: Devices in each group; None if unknown or unequal.
         num_groups: Number of groups.
         axes: Mesh axes along which the devices of a group differ, most major first; () for groups
-            of one device; None where no mesh is known.
+            of one device; None if no mesh is known.
         payload_bytes: Bytes of the full tensor of one group.
         wire_bytes_per_device: Bytes that leave each device when it runs once; see
-            `collective_bytes`.
+            `wire_bytes`.
         element_type: Element type of the payload; several joined by commas.
         static_count: 1.
-        dynamic_count: How often one run of the program performs it, at most where `is_at_most`;
-            None where the trip count of a loop around it is not known.
+        dynamic_count: Runs per program run, an upper bound if `is_at_most`; None if the trip count
+            of a loop around it is unknown.
         loop_path: Enclosing loops, outermost first.
-        is_async: Whether other instructions may run between its start and its end.
-        overlap_instructions: How many do; 0 where it is exposed, None where the module is not
-            scheduled or the end is not found.
+        is_async: Whether other instructions may run between start and end.
+        overlap_instructions: Their number; 0 if exposed, None if the module is not scheduled or the
+            end is not found.
         op_name: Scope path of the framework.
         source_file: File of the user's program.
         source_line: 1-based line in it.
         source_target_pairs: Flattened ids of source and target of each transfer; None for kinds
-            that have none, and where they are not known.
-        axis_parts: The same as `axes` where groups are exactly all devices along axes or parts of
-            axes, which are written ``model:(2)2``; else None.
-        transfer: What source and target pairs do: ``shift +1 around model``, ``2 cycles of 4``.
+            that have none, and if unknown.
+        axis_parts: `axes`, if groups are exactly all devices along axes or parts of axes, which are
+            written ``model:(2)2``; else None.
+        transfer: Pattern of source and target pairs: ``shift +1 around model``, ``2 cycles of 4``.
         steps: Rounds of the ring or chain.
         moves_nothing: Whether each group is one device, or each device sends to itself.
-        is_at_most: Whether a conditional decides if it runs.
-        overlap_flops: Multiplications and additions of the instructions that run meanwhile.
+        is_at_most: Whether it is under a conditional.
+        overlap_flops: Multiplications and additions of the overlapping instructions.
         overlap_bytes: Bytes of their results.
-        is_host_transfer: Whether a send or recv goes between a device and its host.
-        crosses_slices: Whether the multi-slice runtime carries it to other slices.
+        is_host_transfer: Whether a send or recv is between a device and its host.
+        crosses_slices: Whether the multi-slice runtime forwards it to other slices.
         performed_as: The kind that it is fused to (TPU: all-reduce and slice to reduce-scatter), or
             of the collective between slices that it is part of.
-        started_by: The instruction that starts it, where that is not the one named.
+        started_by: The instruction that starts it, if not `name`.
         ended_by: The instruction that ends it, in the computation of the one that starts it; None
-            for a synchronous one, and where it is not found.
+            for a synchronous one, and if not found.
         stack: Python call stack, innermost first: ``file:line (function)``.
-        near_op_name: Where nothing says where it comes from: scope path of its first operand.
-        near_source: And the place in the user's program that this operand comes from.
+        near_op_name: Scope path of its first operand, if it has no origin itself.
+        near_source: Source line of that operand.
     """
 
     name: str
@@ -109,14 +109,14 @@ class Collective:
 
     @property
     def is_exposed(self) -> bool | None:
-        """Whether nothing runs meanwhile, although it moves something; None if not known."""
+        """Whether it moves bytes and nothing overlaps it; None if unknown."""
         if self.moves_nothing:
             return False
         return None if self.overlap_instructions is None else not self.overlap_instructions
 
     @property
     def axis(self) -> str:
-        """The axes as people read them: ``data,model``; ``?`` if unknown, ``-`` for none."""
+        """The axes as text: ``data,model``; ``?`` if unknown, ``-`` for none."""
         if self.axes is None:
             return "?"
         return ",".join(self.axes if self.axis_parts is None else self.axis_parts) or "-"
@@ -130,7 +130,7 @@ class Collective:
 
     @property
     def wire_bytes_per_run(self) -> int | None:
-        """Bytes that leave each device in one run of the program; None if not known."""
+        """Bytes that leave each device in one run of the program; None if unknown."""
         if self.wire_bytes_per_device == 0 or self.dynamic_count == 0:
             return 0
         if self.wire_bytes_per_device is None or self.dynamic_count is None:
@@ -144,22 +144,22 @@ class Collectives(Result):
 
     Attributes:
         collectives: Each logical operation once.
-        clones: How many further instructions are parts of operations that are counted already.
+        clones: Number of further instructions that are parts of counted operations.
         unknown_opcodes: Opcodes not known to XLA of August 2026 that sound like collectives, and
-            how often each stands in the text; they are not counted.
+            the count of each in the text; they are no collectives here.
         meshes: The meshes that axes are named by.
         trips: Trip counts of the loops.
         movement: Copies between the memories of device and host.
-        is_scheduled: Whether it is known what runs meanwhile.
+        is_scheduled: Whether overlap is known.
     """
 
     KIND: ClassVar[str] = "collectives"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
         Column("name", Unit.NONE, "instruction that performs or starts it"),
         Column("kind", Unit.NONE, "all-reduce, all-gather, ..."),
-        Column("computation", Unit.NONE, "computation that holds the instruction"),
+        Column("computation", Unit.NONE, "computation of the instruction"),
         Column("channel_id", Unit.NONE, "channel; not unique"),
-        Column("mode", Unit.NONE, "what the printed ids count"),
+        Column("mode", Unit.NONE, "what the printed ids number"),
         Column("groups", Unit.NONE, "flattened ids of the devices of each group"),
         Column("group_size", Unit.COUNT, "devices in each group"),
         Column("num_groups", Unit.COUNT, "number of groups"),
@@ -167,30 +167,30 @@ class Collectives(Result):
         Column("payload_bytes", Unit.BYTES, "bytes of the full tensor of one group"),
         Column("wire_bytes_per_device", Unit.BYTES, "bytes that leave each device, each time"),
         Column("element_type", Unit.NONE, "element type of the payload"),
-        Column("static_count", Unit.COUNT, "1: each operation has its row"),
-        Column("dynamic_count", Unit.COUNT, "how often one run performs it"),
+        Column("static_count", Unit.COUNT, "always 1"),
+        Column("dynamic_count", Unit.COUNT, "runs per program run"),
         Column("loop_path", Unit.NONE, "enclosing loops"),
-        Column("is_async", Unit.NONE, "whether other instructions may run meanwhile"),
-        Column("overlap_instructions", Unit.COUNT, "how many instructions run meanwhile"),
+        Column("is_async", Unit.NONE, "whether other instructions may run at the same time"),
+        Column("overlap_instructions", Unit.COUNT, "instructions that overlap it"),
         Column("op_name", Unit.NONE, "scope path of the framework"),
         Column("source_file", Unit.NONE, "file of the user's program"),
         Column("source_line", Unit.NONE, "1-based line in it"),
         Column("source_target_pairs", Unit.NONE, "source and target of each transfer"),
         Column("axis_parts", Unit.NONE, "axes, or parts of them, that the groups are exactly"),
-        Column("transfer", Unit.NONE, "what source and target pairs do"),
+        Column("transfer", Unit.NONE, "pattern of source and target pairs"),
         Column("steps", Unit.COUNT, "rounds of the ring or chain"),
         Column("moves_nothing", Unit.NONE, "whether each group is one device"),
-        Column("is_at_most", Unit.NONE, "whether a conditional decides if it runs"),
-        Column("overlap_flops", Unit.COUNT, "arithmetic that runs meanwhile"),
-        Column("overlap_bytes", Unit.BYTES, "bytes of the results that are made meanwhile"),
-        Column("is_host_transfer", Unit.NONE, "whether it goes between a device and its host"),
+        Column("is_at_most", Unit.NONE, "whether it is under a conditional"),
+        Column("overlap_flops", Unit.COUNT, "arithmetic of the overlapping instructions"),
+        Column("overlap_bytes", Unit.BYTES, "bytes of their results"),
+        Column("is_host_transfer", Unit.NONE, "whether it is between a device and its host"),
         Column("crosses_slices", Unit.NONE, "whether it goes to other slices"),
         Column("performed_as", Unit.NONE, "kind that it is fused to"),
-        Column("started_by", Unit.NONE, "instruction that starts it, where another does"),
-        Column("ended_by", Unit.NONE, "instruction that ends it, where another does"),
+        Column("started_by", Unit.NONE, "instruction that starts it, if another"),
+        Column("ended_by", Unit.NONE, "instruction that ends it, if another"),
         Column("stack", Unit.NONE, "Python call stack, innermost first"),
-        Column("near_op_name", Unit.NONE, "scope path of its operand, where it has none itself"),
-        Column("near_source", Unit.NONE, "place that its operand comes from, likewise"),
+        Column("near_op_name", Unit.NONE, "scope path of its operand, if it has none itself"),
+        Column("near_source", Unit.NONE, "source line of that operand"),
         Column("axis", Unit.NONE, "axes or parts of them as one text"),
         Column("source", Unit.NONE, "source_file:source_line; ~ marks near_source"),
         Column("wire_bytes_per_run", Unit.BYTES, "bytes that leave each device in one run"),
@@ -213,12 +213,12 @@ class Collectives(Result):
         return len(self.collectives)
 
     def static_counts(self) -> dict[str, int]:
-        """Return every kind with how many there are, in the order of `COLLECTIVE_KINDS`."""
+        """Return the number of collectives of every kind, in the order of `COLLECTIVE_KINDS`."""
         counts = Counter(collective.kind for collective in self.collectives)
         return {kind: counts[kind] for kind in (*COLLECTIVE_KINDS, *self._custom())}
 
     def dynamic_counts(self) -> dict[str, int | None]:
-        """Return every kind with how often one run performs it; None if not known for each."""
+        """Return the runs of every kind per program run; None if any is unknown."""
         found: dict[str, int | None] = dict.fromkeys((*COLLECTIVE_KINDS, *self._custom()), 0)
         for collective in self.collectives:
             so_far, more = found[collective.kind], collective.dynamic_count
@@ -230,7 +230,7 @@ class Collectives(Result):
 
     @property
     def wire_bytes_per_device(self) -> int | None:
-        """Bytes that leave each device in one run of the program; None if not known for each."""
+        """Bytes that leave each device in one run of the program; None if any is unknown."""
         parts = [collective.wire_bytes_per_run for collective in self.collectives]
         known = [part for part in parts if part is not None]
         return sum(known) if len(known) == len(parts) else None

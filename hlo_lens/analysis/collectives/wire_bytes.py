@@ -1,4 +1,4 @@
-"""What one collective moves: payload, bytes on the wire per device, steps.
+"""Communication of one collective: payload, bytes on the wire per device, steps.
 
 Let S be the payload: the bytes of the full tensor of one group, which is the result of all-reduce
 and all-gather and the operand of all others, summed over the arrays of a combined collective; and n
@@ -15,10 +15,10 @@ the devices of a group.
     recv                 0 (its send has them)   1
 
 These are bytes that leave a device in the ring algorithm (a chain for broadcast), which no other
-algorithm undercuts; for a ragged all-to-all, whose sizes the text does not tell, the most they can
-be. A number that is not whole is rounded up. Where groups differ in size, the largest counts. A
-transfer between a device and its host moves nothing between devices; one that the multi-slice
-runtime carries on to another slice does.
+algorithm undercuts; for a ragged all-to-all, whose sizes are not in the text, an upper bound.
+Fractions are rounded up. If groups differ in size, the largest counts. A transfer between a device
+and its host moves nothing between devices; one that the multi-slice runtime forwards to another
+slice does.
 
 Sources: NCCL's tests, PERFORMANCE.md (bus bandwidth factors); nsys-jax. An all-reduce that TPU
 compilers fuse with the slice that each device keeps of it (``all-reduce-scatter``) moves what a
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.shape import Shape
 
 TRANSFERS = opcodes_where(lambda traits: traits.is_transfer)
-"""Kinds that have sources and targets, not groups."""
+"""Kinds with sources and targets instead of groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """What one run of a collective moves.
+    """Communication of one run of a collective.
 
     Attributes:
-        wire_bytes: Bytes that leave each device; None where it is not known.
-        steps: Rounds of the ring or chain; None where it is not known.
+        wire_bytes: Bytes that leave each device; None if unknown.
+        steps: Rounds of the ring or chain; None if unknown.
     """
 
     wire_bytes: int | None
@@ -59,7 +59,7 @@ NOTHING = Moved(wire_bytes=0, steps=0)
 
 
 def moved_by_groups(kind: str, payload_bytes: int | None, groups: Groups | None) -> Moved:
-    """Return what a collective over groups moves.
+    """Return the communication of a collective over groups.
 
     Args:
         kind: One of `COLLECTIVE_KINDS` that has groups.
@@ -82,13 +82,13 @@ def moved_by_groups(kind: str, payload_bytes: int | None, groups: Groups | None)
 def moved_by_pairs(
     kind: str, payload_bytes: int | None, pairs: Groups | None, devices: int | None
 ) -> Moved:
-    """Return what transfers between devices move.
+    """Return the communication of transfers between devices.
 
     Args:
         kind: ``collective-permute``, ``send`` or ``recv``.
         payload_bytes: Bytes that each source sends.
-        pairs: Source and target of each transfer; None if not known.
-        devices: How many devices run the program; None if not known.
+        pairs: Source and target of each transfer; None if unknown.
+        devices: Number of devices that run the program; None if unknown.
     """
     if pairs is None:
         return UNKNOWN
@@ -112,7 +112,7 @@ def is_scattered_at_once(instruction: HloInstruction) -> bool:
 def payload(
     instruction: HloInstruction, kind: str, group_size: int | None
 ) -> tuple[int | None, str | None]:
-    """Return bytes and element types of the payload; None where they are not known."""
+    """Return bytes and element types of the payload; None if unknown."""
     shape = _payload_shape(instruction, kind)
     if shape is None:
         return None, None
@@ -132,7 +132,7 @@ def _prints_operand(instruction: HloInstruction) -> bool:
 def _payload_shape(instruction: HloInstruction, kind: str) -> Shape | None:
     """Return the shape of the payload, or for a plain reduce-scatter that of its result.
 
-    All other kinds have results as large as their operands, or want the result.
+    All other kinds have results as large as their operands, or count the result.
     """
     if kind == "ragged-all-to-all":
         return instruction.operand_shape(0)

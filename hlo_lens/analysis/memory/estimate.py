@@ -116,7 +116,7 @@ class MemoryEstimate(Result):
     KIND: ClassVar[str] = "memory-estimate"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
         Column("value", Unit.NONE, "instruction and shape index"),
-        Column("size_bytes", Unit.BYTES, "bytes it holds that none above it holds"),
+        Column("size_bytes", Unit.BYTES, "its bytes that no value above it holds"),
         Column("offset", Unit.BYTES, "first byte in its allocation"),
         Column("allocation", Unit.NONE, "index of the allocation"),
         Column("category", Unit.NONE, "argument, output, temp or constant"),
