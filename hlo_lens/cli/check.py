@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlo_lens.cli.ci import ci_options
+from hlo_lens.cli.ci import ci_options, finish
 from hlo_lens.cli.options import force_option, module_option
 from hlo_lens.cli.output import output_options
 from hlo_lens.cli.progress import progress_bar
@@ -52,7 +52,6 @@ def check(
     codes: 0 all rules hold; 1 a rule failed; 4 a rule cannot be decided, which is not a pass.
     """
     from hlo_lens.api.comparison import judge
-    from hlo_lens.cli.verdict import finish
 
     with progress_bar("reading") as progress:
         judged = judge(

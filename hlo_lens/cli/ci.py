@@ -1,26 +1,27 @@
-"""Options for continuous integration: step summary and annotations on source lines."""
+"""Continuous integration: step summary, annotations on source lines, exit code of a verdict."""
 
 from __future__ import annotations
 
-import functools
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
+from hlo_lens.cli import exit_codes
+from hlo_lens.cli.options import option_group
 from hlo_lens.cli.output import open_output
 from hlo_lens.report import render_as
 from hlo_lens.report.render.table import RenderOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from hlo_lens.api.changes import Diff
+    from hlo_lens.api.check import Checked
     from hlo_lens.cli.output import Output
     from hlo_lens.report.render.table import Report
     from hlo_lens.report.render.to_github import Annotation
-
-R = TypeVar("R")
 
 _VARIABLE = "GITHUB_STEP_SUMMARY"
 
@@ -49,7 +50,7 @@ class CiOutput:
         if self.has_annotations:
             from hlo_lens.report.render.to_github import annotation_lines
 
-            is_free = output.format == "text" or output.path not in (None, "-")
+            is_free = output.format == "text" or output.path_out not in (None, "-")
             for line in annotation_lines(annotations):
                 click.echo(line, err=not is_free)
 
@@ -62,24 +63,57 @@ class CiOutput:
             render_as("markdown", report, out, RenderOptions())
 
 
-def ci_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Add the options about continuous integration; the command gets them as ``ci``."""
-
-    @click.option(
+ci_options = option_group(
+    "ci",
+    CiOutput,
+    click.option(
         "--github-step-summary",
+        "has_summary",
         is_flag=True,
         help=f"Append the report as Markdown to the file ${_VARIABLE}.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--github-annotations",
+        "has_annotations",
         is_flag=True,
         help="Print ::warning commands for what got worse, on the lines of your program.",
-    )
-    @functools.wraps(command)
-    def with_ci(
-        *args: object, github_step_summary: bool, github_annotations: bool, **kwargs: object
-    ) -> R:
-        ci = CiOutput(has_summary=github_step_summary, has_annotations=github_annotations)
-        return command(*args, ci=ci, **kwargs)
+    ),
+)
+"""The options about continuous integration; the command gets them as ``ci``."""
 
-    return with_ci
+
+def finish(checked: Checked | None, diff: Diff | None = None) -> None:
+    """Exit with 1 if a rule failed, 4 if one cannot be decided, else 0.
+
+    Args:
+        checked: Verdicts on rules, if there are any.
+        diff: Differences, each of which is a failure; None if none is.
+    """
+    is_changed = diff is not None and not diff.identical
+    code = exit_codes.DONE
+    if is_changed or (checked is not None and checked.judgement.is_failed):
+        code = exit_codes.RULE_FAILED
+    else:
+        for text in (*_unknown(diff), *_undecided(checked)):
+            code = exit_codes.UNPARSABLE
+            click.echo(f"hlo-lens: error: {text}", err=True)
+    click.get_current_context().exit(code)
+
+
+def _unknown(diff: Diff | None) -> Iterator[str]:
+    """Yield the modules that may have changed, with what could not be compared."""
+    for name, subjects in ({} if diff is None else diff.unknown).items():
+        yield f"{name}: whether it changed is not known: {', '.join(subjects)}"
+
+
+def _undecided(checked: Checked | None) -> Iterator[str]:
+    """Yield the rules that cannot be decided, with the reason."""
+    if checked is None or not checked.judgement.is_undecided:
+        return
+    undecided = [one for one in checked.judgement.verdicts if one.is_undecided]
+    for verdict in undecided:
+        where = f" of {verdict.module}" if verdict.module else ""
+        text = f"{verdict.rule.metric.label}{where} cannot be decided: {verdict.reason}"
+        yield f"{verdict.rule.place}: {text}"
+    if not undecided:
+        yield "no rule could be decided, not even an informational one"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlo_lens.cli.ci import ci_options
+from hlo_lens.cli.ci import ci_options, finish
 from hlo_lens.cli.options import comma_separated, force_option, module_option
 from hlo_lens.cli.output import output_options
 from hlo_lens.cli.progress import progress_bar
@@ -72,7 +72,6 @@ def diff(
     'memory.temp_bytes>4GiB' or 'collectives.static.all-gather>+0'.
     """
     from hlo_lens.api.comparison import compare
-    from hlo_lens.cli.verdict import finish
 
     with progress_bar("reading") as progress:
         compared = compare(

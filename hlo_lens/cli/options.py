@@ -1,11 +1,12 @@
-"""Input of commands: its options, the modules to read, and the coverage that is required."""
+"""Groups of options; input of commands: the modules to read, and the coverage required."""
 
 from __future__ import annotations
 
 import functools
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
@@ -22,7 +23,31 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.mesh import Mesh
     from hlo_lens.report.render.table import Report
 
-R = TypeVar("R")
+    Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def option_group(name: str, make: Callable[..., object], *options: Decorator) -> Decorator:
+    """Return a decorator that adds options; the command gets their values as one object.
+
+    Args:
+        name: Parameter of the command.
+        make: Makes the object, of the values of the options that have the names of its parameters.
+        options: The options, in the order of the help.
+    """
+    names = signature(make).parameters
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def with_group(*args: object, **values: object) -> object:
+            own = {key: values.pop(key) for key in names if key in values}
+            return command(*args, **{name: make(**own)}, **values)
+
+        added: Callable[..., Any] = with_group
+        for option in reversed(options):
+            added = option(added)
+        return added
+
+    return add
 
 
 class Question(Protocol):
@@ -39,14 +64,14 @@ class Reading:
     """Modules to read, and the share of them that must be understood.
 
     Attributes:
-        module: Modules whose names this regular expression is found in; None for all.
+        pattern: Modules whose names this regular expression is found in; None for all.
         strict: Whether any gap is an error.
         min_coverage: Least share of each module that must be understood, 0 to 100.
         stage: Stage of compilation that is read, as `ModuleDump.at_stage` takes it; None for the
             latest.
     """
 
-    module: re.Pattern[str] | None
+    pattern: re.Pattern[str] | None
     strict: bool
     min_coverage: float
     stage: str | None = None
@@ -65,7 +90,7 @@ class Reading:
         """
         from hlo_lens.api.modules import select_modules
 
-        chosen = select_modules(modules, self.module)
+        chosen = select_modules(modules, self.pattern)
         return chosen if self.stage is None else self._at_stage(chosen, self.stage)
 
     def _at_stage(self, modules: Sequence[ModuleDump], stage: str) -> tuple[ModuleDump, ...]:
@@ -178,45 +203,26 @@ mesh_option = click.option(
 """The option that names the mesh; the command gets it as ``mesh``."""
 
 
-def reading_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Add PATH and the options about input; the command gets ``path`` and ``reading``."""
-
-    @click.argument("path", type=click.Path(allow_dash=True, readable=False))
-    @click.option(
-        "--module",
-        "module_pattern",
-        metavar="REGEX",
-        callback=regular_expression,
-        help="Only modules whose name matches this expression.",
-    )
-    @click.option(
+reading_options = option_group(
+    "reading",
+    Reading,
+    click.argument("path", type=click.Path(allow_dash=True, readable=False)),
+    module_option,
+    click.option(
         "--stage",
         metavar="STAGE",
         help="Stage of compilation to read: before or after (optimizations), a name or part of a "
         "name, or the number of a pass; the latest if not given.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--strict", is_flag=True, help="Exit with 4 if any part of the input was not understood."
-    )
-    @click.option(
+    ),
+    click.option(
         "--min-coverage",
         type=click.FloatRange(0, 100),
         default=0,
         metavar="PERCENT",
         help="Exit with 4 if less than this of a module was understood.",
-    )
-    @functools.wraps(command)
-    def with_reading(
-        *args: object,
-        module_pattern: re.Pattern[str] | None,
-        stage: str | None,
-        strict: bool,
-        min_coverage: float,
-        **kwargs: object,
-    ) -> R:
-        reading = Reading(
-            module=module_pattern, strict=strict, min_coverage=min_coverage, stage=stage
-        )
-        return command(*args, reading=reading, **kwargs)
-
-    return with_reading
+    ),
+)
+"""PATH and the options about input; the command gets ``path`` and ``reading``."""

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
+from typing import TYPE_CHECKING, Literal, TextIO
 
 import click
 
+from hlo_lens.cli.options import option_group
 from hlo_lens.report import RENDERERS
 from hlo_lens.report.render.table import RenderOptions
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from hlo_lens.report.render.table import Report
-
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,18 +28,21 @@ class Output:
 
     Attributes:
         format: One of `RENDERERS`.
-        path: File to write; None for standard output.
-        options: Rows and colour.
+        path_out: File to write; None for standard output.
+        rows: Rows of each table, as in `RenderOptions`.
+        color: Whether to colour, as in `RenderOptions`.
     """
 
     format: str
-    path: str | None
-    options: RenderOptions
+    path_out: str | None
+    rows: int | None
+    color: str
 
     def write(self, report: Report) -> None:
         """Write a report; raises UsageError where the file cannot be written."""
-        with open_output(self.path) as out:
-            RENDERERS[self.format](report, out, self.options)
+        with open_output(self.path_out) as out:
+            options = RenderOptions(rows=self.rows, color=self.color)
+            RENDERERS[self.format](report, out, options)
 
 
 @contextmanager
@@ -65,47 +66,34 @@ def open_output(path: str | None, mode: Literal["w", "a"] = "w") -> Iterator[Tex
         raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
-def output_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Add the options about output; the command gets them as ``output``."""
-
-    @click.option(
+output_options = option_group(
+    "output",
+    Output,
+    click.option(
         "-f",
         "--format",
-        "format_name",
         type=click.Choice(list(RENDERERS)),
         default="text",
         show_default=True,
         help="Output format.",
-    )
-    @click.option(
+    ),
+    click.option(
         "-o", "--output", "path_out", metavar="FILE", help="Write here instead of standard output."
-    )
-    @click.option(
+    ),
+    click.option(
         "-n",
         "--rows",
         type=click.IntRange(min=0),
         metavar="N",
         help="Rows to print of each table, 0 for all; csv and json always have all.  [default: 10 "
         "in text, 20 in md]",
-    )
-    @click.option(
+    ),
+    click.option(
         "--color",
         type=click.Choice(["auto", "always", "never"]),
         default="auto",
         show_default=True,
         help="Colour in text; auto means on a terminal unless NO_COLOR is set.",
-    )
-    @functools.wraps(command)
-    def with_output(
-        *args: object,
-        format_name: str,
-        path_out: str | None,
-        rows: int | None,
-        color: str,
-        **kwargs: object,
-    ) -> R:
-        options = RenderOptions(rows=rows, color=color)
-        output = Output(format=format_name, path=path_out, options=options)
-        return command(*args, output=output, **kwargs)
-
-    return with_output
+    ),
+)
+"""The options about output; the command gets them as ``output``."""

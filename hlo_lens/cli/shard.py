@@ -26,9 +26,6 @@ Example:
 
 _WIDTH = 100
 
-_NAMES = {"bfloat16": "bf16", "bool": "pred", "half": "f16", "float": "f32", "double": "f64"}
-_PREFIXES = {"float": "f", "int": "s", "uint": "u", "complex": "c"}
-
 
 @click.command(epilog=_EXAMPLE)
 @click.argument("sharding", required=False)
@@ -88,23 +85,16 @@ def _sharding(text: str | None, mesh: Mesh | None, spec: str | None, rank: int) 
 
 def _shape(text: str, dtype: str | None) -> Shape:
     """Return the shape given by sizes, with or without an element type."""
+    from hlo_lens.model.shapes.primitive_type import xla_name
     from hlo_lens.model.shapes.shape import Shape
 
     if "[" not in text:
         sizes = text.strip().strip("()").rstrip(",")
-        text = f"{_type_name(dtype or 'f32')}[{sizes}]"
+        name = dtype or "f32"
+        text = f"{xla_name(name) or name}[{sizes}]"
     elif dtype is not None:
         raise UsageError("give the element type once: in --shape or as --dtype")
     try:
         return Shape.parse(text)
     except DumpSyntaxError as error:
         raise UsageError(f"not a shape: {text}; write it like 20,16 or bf16[20,16]") from error
-
-
-def _type_name(dtype: str) -> str:
-    """Return XLA's name of an element type, from its name in XLA or numpy (bfloat16, int8, ...)."""
-    name = _NAMES.get(dtype, dtype)
-    for long, short in _PREFIXES.items():
-        if name.startswith(long) and name[len(long) :][:1].isdigit():
-            return short + name[len(long) :].replace("_", "")
-    return name

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import functools
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
 from hlo_lens.cli import exit_codes
-from hlo_lens.cli.options import reading_options, regular_expression
+from hlo_lens.cli.options import option_group, reading_options, regular_expression
 from hlo_lens.cli.output import open_output, output_options
 from hlo_lens.cli.progress import progress_bar
+from hlo_lens.report.call_trees.section import TreeView
 
 if TYPE_CHECKING:
-    import re
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from hlo_lens.analysis.call_trees.tree_analysis import CallTreeAnalysis
     from hlo_lens.cli.options import Reading
     from hlo_lens.cli.output import Output
-    from hlo_lens.report.call_trees.section import TreeView
-
-R = TypeVar("R")
 
 _MEASURES = ("calls", "memory", "wire-bytes", "count")
 _BY = ("function", "file", "package", "communication", "repeats")
@@ -36,48 +33,32 @@ Example:
 """
 
 
-def _view_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Add the options of the view; the command gets them as ``view``."""
-
-    @click.option("--by", type=click.Choice(_BY), help="Show one table alone.")
-    @click.option(
+_view_options = option_group(
+    "view",
+    TreeView,
+    click.option("--by", type=click.Choice(_BY), help="Show one table alone."),
+    click.option(
         "--sort",
         type=click.Choice(["own", "total"]),
         default="own",
         show_default=True,
         help="Order of groups: by their own amounts, or with all nodes below them.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--find",
         metavar="REGEX",
         callback=regular_expression,
         help="Count functions whose 'function, file:line' matches as communication.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--program",
         metavar="REGEX",
         callback=regular_expression,
         help="Files of your program; recognized by their folders if not given.",
-    )
-    @click.option("--depth", type=click.IntRange(min=1), help="Levels of the tree to show.")
-    @functools.wraps(command)
-    def with_view(
-        *args: object,
-        by: str | None,
-        sort: str,
-        find: re.Pattern[str] | None,
-        program: re.Pattern[str] | None,
-        depth: int | None,
-        output: Output,
-        **kwargs: object,
-    ) -> R:
-        from hlo_lens.report.call_trees.section import TreeView
-
-        lines = output.options.rows
-        view = TreeView(by=by, sort=sort, find=find, program=program, lines=lines, depth=depth)
-        return command(*args, view=view, output=output, **kwargs)
-
-    return with_view
+    ),
+    click.option("--depth", type=click.IntRange(min=1), help="Levels of the tree to show."),
+)
+"""The options of the view; the command gets them as ``view``."""
 
 
 @click.command(epilog=_EXAMPLE)
@@ -120,7 +101,7 @@ def tree(
         with open_output(folded) as out:
             out.writelines(f"{line}\n" for line in folded_lines(trees, view.depth))
     elif against is None:
-        output.write(tree_page(trees, view))
+        output.write(tree_page(trees, replace(view, lines=output.rows)))
     else:
         base = call_trees(reading.read(against), measure, view)
         _write_difference(base, trees, output, is_strict=exit_code)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hlo_lens.model.hlo.framework import FrameworkValue
 from hlo_lens.model.shapes.mesh import AxisRef, Mesh
 from hlo_lens.model.shapes.named_sharding import DimensionSharding, NamedSharding
+from hlo_lens.model.shapes.primitive_type import xla_name
 from hlo_lens.model.shapes.shape import Shape
 from hlo_lens.model.shapes.sharding import HloSharding
 from hlo_lens.model.shapes.tile_assignment import TileAssignment
@@ -24,17 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from hlo_lens.model.hlo.module import HloModule
-
-_TYPES = {
-    "bool": "pred",
-    "float64": "f64",
-    "float32": "f32",
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "complex64": "c64",
-    "complex128": "c128",
-}
-_LETTERS = (("uint", "u"), ("int", "s"), ("float", "f"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,16 +111,10 @@ class Meshes:
         )
 
 
-def element_type(dtype: object) -> str | None:
-    """Return XLA's name of a dtype; None for extended dtypes of jax, such as PRNG keys."""
-    name = str(getattr(dtype, "name", dtype))
-    if name in _TYPES:
-        return _TYPES[name]
-    for prefix, letter in _LETTERS:
-        rest = name.removeprefix(prefix)
-        if rest != name and rest[:1].isdigit():
-            return f"{letter}{rest.replace('_', '')}"
-    return None
+def _element_type(leaf: Leaf) -> str | None:
+    """Return XLA's name of an array's type; None for extended dtypes of jax, such as PRNG keys."""
+    dtype = getattr(leaf.aval, "dtype", None)
+    return xla_name(str(getattr(dtype, "name", dtype)))
 
 
 def argument_values(
@@ -197,14 +181,13 @@ def _follow(leaves: Sequence[Leaf], types: Sequence[str | None], before: int) ->
     """Return whether the element types of arrays match, after the first `before` types."""
     if before < 0:
         return False
-    named = [element_type(getattr(leaf.aval, "dtype", None)) for leaf in leaves]
-    pairs = zip(named, types[before:], strict=True)
+    pairs = zip(map(_element_type, leaves), types[before:], strict=True)
     return not before or all(None in pair or pair[0] == pair[1] for pair in pairs)
 
 
 def _value(leaf: Leaf, meshes: Meshes) -> FrameworkValue:
     sizes = getattr(leaf.aval, "shape", None)
-    kind = element_type(getattr(leaf.aval, "dtype", None))
+    kind = _element_type(leaf)
     shape = None
     if sizes is not None and kind is not None and all(isinstance(size, int) for size in sizes):
         shape = Shape(element_type=kind, dimensions=tuple(sizes))

@@ -70,3 +70,20 @@ def primitive_type(name: str) -> PrimitiveType | None:
     if not bits:
         return None
     return PrimitiveType(name=name, bits=bits, storage_bits=-(-bits // 8) * 8)
+
+
+_NUMPY = {"bool": "pred", "bfloat16": "bf16", "half": "f16", "float": "f32", "double": "f64"}
+_NUMPY_FORM = re.compile(r"(uint|int|float|complex)(\d.*)")
+_LETTERS = {"uint": "u", "int": "s", "float": "f", "complex": "c"}
+
+
+def xla_name(dtype: str) -> str | None:
+    """Return XLA's name of an element type by its name in numpy or ml_dtypes; None for others.
+
+    >>> xla_name("bfloat16"), xla_name("uint8"), xla_name("float8_e4m3fn"), xla_name("f32")
+    ('bf16', 'u8', 'f8e4m3fn', None)
+    """
+    match = _NUMPY_FORM.fullmatch(dtype)
+    if match is None:
+        return _NUMPY.get(dtype)
+    return f"{_LETTERS[match[1]]}{match[2].replace('_', '')}"
