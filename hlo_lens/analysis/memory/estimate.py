@@ -181,16 +181,14 @@ def memory_estimate(
 
     Args:
         table: The module.
-        backend: ``cpu``, ``gpu`` or ``tpu`` if the caller knows it, for example from a file name;
-            marks in the text take precedence; ``cpu`` if neither is known.
+        backend: ``cpu``, ``gpu`` or ``tpu``; None to take it from the text, and else ``cpu``.
         in_text_order: Whether a text without a schedule is assumed to run in its own order, in
             which every instruction follows its operands; the result is no bound.
     """
     module = table.module
     if why_no_estimate(table, in_text_order=in_text_order) is not None:
         return None
-    told = backend_of_text(module, table.producers) or backend
-    rules = backend_rules(module, told)
+    rules = backend_rules(module, backend or backend_of_text(module, table.producers))
     flow = dataflow(table, rules.measure, rules.color)
     layout = heap_layout(flow, BufferSharing(flow, rules.backend), rules.layout)
     laid = _laid(flow, layout.allocations, rules.notes)
@@ -206,7 +204,7 @@ def sizes_of(
         table: The module.
         backend: As for `memory_estimate`.
     """
-    rules = backend_rules(table.module, backend_of_text(table.module, table.producers) or backend)
+    rules = backend_rules(table.module, backend or backend_of_text(table.module, table.producers))
     return rules.measure, rules.color
 
 

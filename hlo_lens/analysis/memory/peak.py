@@ -176,6 +176,11 @@ def peak_memory(
     )
 
 
+def peaks_of(layout: MemoryLayout, module: HloModule | None = None) -> dict[int, PeakMemory | None]:
+    """Return the peak of each memory space, as `peak_memory` does."""
+    return {color: peak_memory(layout, color=color, module=module) for color in layout.colors}
+
+
 def _live(layout: MemoryLayout, color: int, position: int) -> list[LiveValue]:
     """Return the values alive at an instant, largest first."""
     by_index = layout.by_index

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, MemoryLayout, layout_of_dump
-from hlo_lens.analysis.memory.peak import PeakMemory, peak_memory
+from hlo_lens.analysis.memory.peak import PeakMemory, peak_memory, peaks_of
 from hlo_lens.analysis.memory.statement import MemoryStatement, is_integer_scalar, memory_statement
 from hlo_lens.model.hlo.columns import OPCODE, OPCODE_END
 from hlo_lens.model.hlo.query import rows_named, tabulate, unknown_names
@@ -151,19 +151,20 @@ def _results(
             "temporary values have no live range: it is not of the same compile"
         )
         raise DumpMismatchError(message)
+    peaks = peaks_of(layout, module)
     statement = memory_statement(
         layout,
+        peaks,
         backend=backend,
         opcodes=_opcodes(layout, module, backend),
         is_exact_tpu=_is_exact(dump),
     )
     if found is not None:
         statement = replace(statement, notes=(*statement.notes, found.source))
-    peak = peak_memory(layout, module=module)
     return MemoryResults(
         layout=layout,
         statement=statement,
-        peak=peak,
+        peak=peaks[DEFAULT_SPACE],
         backend=backend,
         module=module,
         unknown_values=unknown,
@@ -204,8 +205,9 @@ def _estimated(
     if estimate is None:
         return None
     layout = estimate.layout
+    peaks = peaks_of(layout, module)
     statement = replace(
-        memory_statement(layout, backend=estimate.backend),
+        memory_statement(layout, peaks, backend=estimate.backend),
         argument_bytes=estimate.argument_bytes,
         output_bytes=estimate.output_bytes,
         alias_bytes=estimate.alias_bytes,
@@ -213,11 +215,10 @@ def _estimated(
         temp_range=(estimate.temp_bytes, estimate.temp_bytes),
         notes=(ESTIMATE, *estimate.notes),
     )
-    peak = peak_memory(layout, module=module)
     return MemoryResults(
         layout=layout,
         statement=statement,
-        peak=peak,
+        peak=peaks[DEFAULT_SPACE],
         backend=estimate.backend,
         module=module,
         missing=_missing(dump),

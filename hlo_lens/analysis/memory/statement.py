@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, HOST_SPACE
-from hlo_lens.analysis.memory.peak import peak_memory
 from hlo_lens.analysis.result import Column, Result, Unit, rows_of
 from hlo_lens.model.shapes.shape import Shape
 from hlo_lens.model.snapshot.facts import SpaceFacts
@@ -118,6 +117,7 @@ class MemoryStatement(Result):
 
 def memory_statement(
     layout: MemoryLayout,
+    peaks: Mapping[int, PeakMemory | None],
     *,
     backend: str | None,
     opcodes: Mapping[str, str] | None = None,
@@ -127,11 +127,12 @@ def memory_statement(
 
     Args:
         layout: Allocations and values.
+        peaks: Peak of each memory space, as `peaks_of` returns them.
         backend: ``cpu``, ``gpu``, ``tpu`` or None.
         opcodes: Opcode of instructions by name, to find a TPU's scalars; None without HLO text.
         is_exact_tpu: Whether the rule for temporaries of the libtpu that wrote the text is known.
     """
-    spaces = tuple(_space(layout, color, backend) for color in layout.colors)
+    spaces = tuple(_space(layout, color, peak, backend) for color, peak in peaks.items())
     device = [space for space in spaces if space.color != HOST_SPACE]
     empty = SpaceFacts(color=HOST_SPACE, name="host")
     host = next((space for space in spaces if space.color == HOST_SPACE), empty)
@@ -162,7 +163,9 @@ def memory_statement(
     )
 
 
-def _space(layout: MemoryLayout, color: int, backend: str | None) -> SpaceFacts:
+def _space(
+    layout: MemoryLayout, color: int, peak: PeakMemory | None, backend: str | None
+) -> SpaceFacts:
     sums: Counter[str] = Counter()
     for allocation in layout.allocations:
         if allocation.color != color:
@@ -173,7 +176,6 @@ def _space(layout: MemoryLayout, color: int, backend: str | None) -> SpaceFacts:
             sums["live-out"] += allocation.size
         if allocation.is_aliased:
             sums["aliased"] += allocation.size
-    peak = peak_memory(layout, color=color)
     heap = sums["total"] - sums["thread-local"]
     return SpaceFacts(
         color=color,

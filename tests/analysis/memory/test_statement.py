@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from hlo_lens.analysis.memory.layout import LaidAllocation, LaidValue, MemoryLayout
+from hlo_lens.analysis.memory.peak import peaks_of
 from hlo_lens.analysis.memory.statement import memory_statement, space_name
 from tests.analysis.memory.layouts import layout
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hlo_lens.analysis.memory.statement import MemoryStatement
+
+
+def statement_of(
+    laid: MemoryLayout,
+    backend: str,
+    opcodes: Mapping[str, str] | None = None,
+    *,
+    is_exact_tpu: bool = False,
+) -> MemoryStatement:
+    return memory_statement(
+        laid, peaks_of(laid), backend=backend, opcodes=opcodes, is_exact_tpu=is_exact_tpu
+    )
+
 
 def test_statement_keeps_host_memory_apart() -> None:
-    statement = memory_statement(layout(), backend="gpu")
+    statement = statement_of(layout(), backend="gpu")
     assert statement.argument_bytes == 100
     assert statement.output_bytes == 8
     assert statement.temp_bytes == 64
@@ -30,7 +50,7 @@ def test_a_donated_argument_is_in_arguments_and_outputs() -> None:
         ),
         values=(),
     )
-    statement = memory_statement(donated, backend="cpu")
+    statement = statement_of(donated, backend="cpu")
     assert (statement.argument_bytes, statement.alias_bytes, statement.output_bytes) == (9, 9, 9)
 
 
@@ -54,15 +74,13 @@ def tpu(shape: str, name: str = "v") -> MemoryLayout:
     ],
 )
 def test_tables_and_integer_scalars_are_never_in_hbm(shape: str, opcode: str, temp: int) -> None:
-    statement = memory_statement(
-        tpu(shape), backend="tpu", opcodes={"v": opcode}, is_exact_tpu=True
-    )
+    statement = statement_of(tpu(shape), backend="tpu", opcodes={"v": opcode}, is_exact_tpu=True)
     assert statement.temp_bytes == temp
     assert statement.temp_range == (temp, temp)
 
 
 def test_older_libtpu_gives_a_range() -> None:
-    statement = memory_statement(tpu("f32[8]{0}"), backend="tpu", opcodes={"v": "fusion"})
+    statement = statement_of(tpu("f32[8]{0}"), backend="tpu", opcodes={"v": "fusion"})
     assert statement.temp_range == (16384, 32768)
     assert any("least" in note for note in statement.notes)
 
