@@ -116,11 +116,10 @@ def diff_sides(
     """Return the changes between two sides."""
     unknown = set(only) - set(SUBJECTS)
     if unknown or not only:
-        message = (
+        raise UsageError(
             f"cannot compare {', '.join(sorted(unknown)) or 'nothing'}; there is "
             + ", ".join(SUBJECTS)
         )
-        raise UsageError(message)
     noise = noise_of(heed)
     subjects = tuple(subject for subject in SUBJECTS if subject in only)
     mine, yours = [m.snapshot for m in base.modules], [m.snapshot for m in head.modules]
@@ -169,8 +168,7 @@ def noise_of(words: Sequence[str]) -> frozenset[Noise]:
     kinds = {kind.value: kind for kind in Noise}
     unknown = [word for word in words if word not in kinds]
     if unknown:
-        message = f"no kind of noise is called {unknown[0]!r}; there is {', '.join(kinds)}"
-        raise UsageError(message)
+        raise UsageError(f"no kind of noise is called {unknown[0]!r}; there is {', '.join(kinds)}")
     return frozenset(kinds[word] for word in words)
 
 

@@ -1,4 +1,4 @@
-"""Judgement of a compile by rules, against a baseline or by itself."""
+"""Judgement of a compile by rules, against a baseline or by itself; two compiles compared."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.comparison.module_diff import SUBJECTS
 from hlo_lens.analysis.gate.budget import read_budget
 from hlo_lens.analysis.gate.judge import Candidate, Judgement, Sides, judge
 from hlo_lens.analysis.gate.rules import default_rules, short_rule
 from hlo_lens.api.changes import Diff, diff_sides
 from hlo_lens.api.sides import LoadedSide, fingerprint_of, load_side, load_sides
 from hlo_lens.load import read_source
+from hlo_lens.report.comparison.github_notes import check_annotations, diff_annotations
+from hlo_lens.report.comparison.page import listed_names
+from hlo_lens.report.comparison.verdicts import check_report
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.gate.rules import Rule
     from hlo_lens.api.modules import Progress
     from hlo_lens.api.sides import Side, SideModule
+    from hlo_lens.report.render.table import Report
+    from hlo_lens.report.render.to_github import Annotation
 
 _SUBJECTS = ("memory", "collectives", "sharding")
 """Subjects that contributors to failures come from."""
@@ -35,11 +41,37 @@ class Checked:
         judgement: Verdict of each rule on each module.
         diff: Changes against the baseline; None without one.
         head: The compile.
+        budget: Path of the budget file, if there is one.
     """
 
     judgement: Judgement
     diff: Diff | None
     head: LoadedSide
+    budget: str | None = None
+
+    def report(self) -> Report:
+        """Return the report that ``hlo-lens check`` prints."""
+        return check_report(self.judgement, self._facts())
+
+    def annotations(self) -> list[Annotation]:
+        """Return the notes on failed rules."""
+        return check_annotations(self.judgement)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """Return the paths, and differences that may be the cause of a failure."""
+        diff = self.diff
+        baseline = None if diff is None else diff.base.path
+        paths = (("head", self.head.path), ("baseline", baseline), ("budget", self.budget))
+        facts = [(role, path) for role, path in paths if path is not None]
+        if diff is None:
+            return facts
+        for label, name in (("toolchain", "toolchain"), ("pair", "note")):
+            texts = dict.fromkeys(str(getattr(m, name)) for m in diff.modules if getattr(m, name))
+            facts += [(label, text) for text in texts]
+        apart = dict.fromkeys("; ".join(m.differences) for m in diff.modules if m.differences)
+        facts += [("incomparable", text) for text in apart]
+        alone = (("only in baseline", diff.removed), ("only in head", diff.added))
+        return [*facts, *((label, listed_names(found)) for label, found in alone if found)]
 
 
 def check(
@@ -72,15 +104,18 @@ def check(
     given += [short_rule(rule) for rule in rules]
     if not given:
         if baseline is None:
-            message = "nothing to judge by: give --budget FILE, --baseline FILE or both"
-            raise UsageError(message)
+            raise UsageError("nothing to judge by: give --budget FILE, --baseline FILE or both")
         given = [*default_rules()]
+    compared = None
     if baseline is None:
         side = load_side(head, pattern=pattern, progress=progress)
-        return judge_sides(given, side, None, is_forced=force)
-    base, side = load_sides(baseline, head, pattern=pattern, progress=progress, with_programs=False)
-    compared = diff_sides(base, side, only=_SUBJECTS, is_forced=force)
-    return judge_sides(given, side, compared, is_forced=force)
+    else:
+        base, side = load_sides(
+            baseline, head, pattern=pattern, progress=progress, with_programs=False
+        )
+        compared = diff_sides(base, side, only=_SUBJECTS, is_forced=force)
+    checked = judge_sides(given, side, compared, is_forced=force)
+    return dataclasses.replace(checked, budget=budget)
 
 
 def judge_sides(
@@ -109,3 +144,66 @@ def judge_sides(
 def _is_same_program(base: SideModule, head: SideModule) -> bool:
     one = fingerprint_of(base)
     return one is not None and one == fingerprint_of(head)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two compiles compared, and judged by rules if there are any.
+
+    Attributes:
+        diff: Differences.
+        checked: Verdicts on the rules; None without rules.
+    """
+
+    diff: Diff
+    checked: Checked | None
+
+    def report(self) -> Report:
+        """Return the report, the verdicts first."""
+        report = self.diff.report()
+        if self.checked is None:
+            return report
+        judged = check_report(self.checked.judgement)
+        return dataclasses.replace(
+            report,
+            sections=(*judged.sections, *report.sections),
+            data={**report.data, "rules": judged.data["rules"]},
+        )
+
+    def annotations(self) -> list[Annotation]:
+        """Return the notes on failed rules, then on what got worse."""
+        judged = [] if self.checked is None else self.checked.annotations()
+        return [*judged, *diff_annotations(self.diff)]
+
+
+def compare(
+    base: str,
+    head: str,
+    *,
+    pattern: re.Pattern[str] | None = None,
+    only: Sequence[str] = SUBJECTS,
+    heed: Sequence[str] = (),
+    rules: Sequence[str] = (),
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Compare two paths and judge the differences by rules.
+
+    Args:
+        base: Path before.
+        head: Path after.
+        pattern: Modules to compare, by their names; None for all.
+        only: Subjects to compare: ``memory``, ``collectives``, ``sharding``, ``program``.
+        heed: Noise kinds to report as changes, such as ``names``.
+        rules: Rules in short, such as ``memory.temp_bytes>+2%``.
+        force: Compare an estimate of memory with what XLA assigned, too.
+        progress: Called with modules done and modules in all.
+    """
+    parsed = [short_rule(rule) for rule in rules]
+    is_limited = "program" in only and not parsed  # a rule may be about memory
+    one, other = load_sides(
+        base, head, pattern=pattern, progress=progress, limits_estimate=is_limited
+    )
+    diff = diff_sides(one, other, only=only, heed=heed, is_forced=force)
+    checked = judge_sides(parsed, other, diff, is_forced=force) if parsed else None
+    return Comparison(diff=diff, checked=checked)

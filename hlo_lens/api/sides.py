@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import math
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +12,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.api.modules import modules_of, no_module_matches, with_progress
 from hlo_lens.api.origin import target_of, toolchain_of
-from hlo_lens.api.snapshot_files import is_snapshot_file, read_snapshot_file
-from hlo_lens.load import STDIN, load
-from hlo_lens.load.stored import require
+from hlo_lens.load import STDIN, load, read_source
+from hlo_lens.load.stored import DiskFile, head_of, require
 from hlo_lens.model.dump import Dump
 from hlo_lens.model.snapshot.module_snapshot import Snapshot
-from hlo_lens.text.errors import UsageError
+from hlo_lens.model.snapshot.reading import read_snapshot
+from hlo_lens.text.errors import DumpSyntaxError, UsageError
 
 if TYPE_CHECKING:
     import re
@@ -98,8 +100,7 @@ def load_sides(
         UnknownNameError: If the pattern is found in no name of either side.
     """
     if STDIN in (base, head) and base == head:
-        message = "only one side can be standard input"
-        raise UsageError(message)
+        raise UsageError("only one side can be standard input")
     for side in (base, head):
         if _is_path(side):
             require(str(side))  # before the other, which may be large, is read
@@ -185,7 +186,7 @@ def _is_snapshot(side: Side) -> bool:
     """Return whether a side is a snapshot, or the path of one."""
     if isinstance(side, Snapshot):
         return True
-    return _is_path(side) and side != STDIN and is_snapshot_file(str(side))
+    return _is_path(side) and side != STDIN and _is_snapshot_file(str(side))
 
 
 def _module_of(dump: ModuleDump, *, limits_estimate: bool) -> SideModule:
@@ -233,3 +234,48 @@ def fingerprint_of(module: SideModule) -> str | None:
     if module.snapshot.fingerprint is not None or module.hlo is None:
         return module.snapshot.fingerprint
     return program_fingerprint(module.hlo)
+
+
+# ---- snapshot files -----------------------------------------------------------------------------
+
+
+def _is_snapshot_file(path: str) -> bool:
+    """Return whether a file begins like JSON with a kind; texts of XLA do not."""
+    if not Path(path).is_file():
+        return False
+    head = head_of(DiskFile(path)).lstrip(b"\xef\xbb\xbf \t\r\n")
+    return head.startswith(b"{") and (b'"kind"' in head or b'"schema_version"' in head)
+
+
+def read_snapshot_file(path: str) -> Snapshot:
+    """Return the snapshot in a file.
+
+    Raises:
+        UnreadableError: If it cannot be read.
+        DumpSyntaxError: If it is no snapshot, damaged, or of a newer version.
+    """
+    try:
+        data = json.loads(read_source(path).text, parse_constant=_no_number, parse_float=_finite)
+    except json.JSONDecodeError as error:
+        raise DumpSyntaxError(
+            f"this begins like JSON, but is none: {error.msg}",
+            path=path,
+            line=error.lineno,
+            column=error.colno,
+        ) from error
+    except RecursionError as error:
+        raise DumpSyntaxError(
+            "this begins like JSON, but is nested too deeply", path=path
+        ) from error
+    except ValueError as error:  # also from int(), of more digits than Python reads
+        raise DumpSyntaxError(f"the snapshot is damaged: {error}", path=path) from error
+    return read_snapshot(data, path)
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _no_number(text)

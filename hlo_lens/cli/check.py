@@ -51,10 +51,10 @@ def check(
     With a baseline but no rules, memory, collectives and bytes on the wire may not grow. Exit
     codes: 0 all rules hold; 1 a rule failed; 4 a rule cannot be decided, which is not a pass.
     """
-    from hlo_lens.api.comparison import judge
+    from hlo_lens.api import check as api
 
     with progress_bar("reading") as progress:
-        judged = judge(
+        checked = api.check(
             head,
             baseline=baseline,
             budget=budget,
@@ -63,5 +63,5 @@ def check(
             force=force,
             progress=progress,
         )
-    ci.write(judged.report(), output, judged.annotations())
-    finish(judged.checked)
+    ci.write(checked.report(), output, checked.annotations())
+    finish(checked)

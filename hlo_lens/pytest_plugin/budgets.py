@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hlo_lens import __version__
 from hlo_lens.analysis.gate.judge import FAIL, UNDECIDED
 from hlo_lens.api.check import check
-from hlo_lens.api.sides import snapshot
-from hlo_lens.api.snapshot_files import read_snapshot_file
+from hlo_lens.api.sides import read_snapshot_file, snapshot
 from hlo_lens.model.dump import Dump
 from hlo_lens.model.snapshot.module_snapshot import Snapshot
 from hlo_lens.model.snapshot.reading import read_snapshot

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import hlo_lens
-from hlo_lens.api.sides import snapshot
-from hlo_lens.api.snapshot_files import read_snapshot_file
+from hlo_lens.api.sides import read_snapshot_file, snapshot
 from hlo_lens.model.snapshot.writing import snapshot_text
 from hlo_lens.text.errors import DumpSyntaxError
 from tests.corpus import SAMPLES
