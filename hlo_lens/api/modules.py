@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
-from hlo_lens.load import load
+from hlo_lens.load import load, load_log
 from hlo_lens.model.dump import Dump, ModuleDump, given
 from hlo_lens.model.hlo.module import HloModule
 from hlo_lens.model.shapes.mesh import Mesh
@@ -69,8 +69,6 @@ def read_dump(path: str, *, progress: Progress | None = None) -> Dump:
 
 def read_log(path: str) -> ModuleDump:
     """Return the log in a file."""
-    from hlo_lens.load import load_log
-
     return load_log(path)
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from hlo_lens.jax_bridge.facts import compiled_shardings, facts_of, lowered_shardings
 from hlo_lens.jax_bridge.texts import (
-    FAILURES,
     CompiledProgram,
     buffers_of,
     compiled_module,
@@ -23,7 +22,7 @@ from hlo_lens.jax_bridge.texts import (
 )
 from hlo_lens.model.dump import Lazy, ModuleDump, given
 from hlo_lens.text.dump_kinds import DumpKind
-from hlo_lens.text.errors import MissingDumpError, UsageError
+from hlo_lens.text.errors import UsageError
 
 BEFORE = "before_optimizations"
 AFTER = "after_optimizations"
@@ -109,20 +108,10 @@ def dump_of_compile(lowering: Any, executable: Any) -> ModuleDump:
         CompiledProgram(
             executable=getattr(executable, "_executable", executable) if is_stage else executable,
             stage=executable if is_stage else None,
-            before=partial(_text_before, lowering),
+            before=partial(lowered_text, lowering),
             donated=tuple(donated) if isinstance(donated, (tuple, list)) else None,
         )
     )
-
-
-def _text_before(lowering: Any) -> str:
-    """Return the HLO text of a lowering, from before optimizations."""
-    try:
-        if hasattr(lowering, "hlo"):
-            return str(lowering.hlo().as_hlo_text())
-        return str(lowering.as_text(dialect="hlo"))
-    except FAILURES as error:
-        raise MissingDumpError(f"jax cannot give the HLO text of this program: {error}") from error
 
 
 def dump_of(program: CompiledProgram) -> ModuleDump:

@@ -71,8 +71,10 @@ def compiled_module(program: CompiledProgram) -> tuple[HloModule, int]:
 
 
 def lowered_text(lowered: Any) -> str:
-    """Return the HLO text of a lowered program; raises MissingDumpError."""
+    """Return the HLO text of a lowered program, public or not; raises MissingDumpError."""
     try:
+        if hasattr(lowered, "hlo"):
+            return str(lowered.hlo().as_hlo_text())
         return str(lowered.as_text(dialect="hlo"))
     except FAILURES as error:
         raise MissingDumpError(
@@ -158,9 +160,5 @@ def memory_of(source: Any) -> dict[str, int]:
         stats = source.memory_analysis()
     except FAILURES:
         return {}
-    found: dict[str, int] = {}
-    for name in dir(stats):
-        value = getattr(stats, name, None) if _BYTES.fullmatch(name) else None
-        if isinstance(value, int):
-            found[name] = value
-    return found
+    figures = ((name, getattr(stats, name, None)) for name in dir(stats) if _BYTES.fullmatch(name))
+    return {name: value for name, value in figures if isinstance(value, int)}

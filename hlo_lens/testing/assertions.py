@@ -24,7 +24,6 @@ from hlo_lens.testing.evidence import (
     counts_text,
     fail,
     fail_unknown,
-    known_collectives,
     memory_lines,
     memory_space,
     not_donated,
@@ -72,9 +71,7 @@ def assert_collectives(
     """
     __tracebackhide__ = True
     known = one_module(program)
-    found = known_collectives(known)
-    dump = known.dump
-    chosen = list(chosen_collectives(found, dump, axis, parse_size(min_bytes)))
+    chosen = list(chosen_collectives(known, axis, min_bytes))
     counts: Counter[str] = Counter()
     for one in chosen:
         times = one.dynamic_count if dynamic else one.static_count
@@ -86,7 +83,7 @@ def assert_collectives(
     if wrong:
         where = f" along {axis_text(axis)}" if axis is not None else ""
         counted, wanted = counts_text(counts, kinds), counts_text(expected, kinds)
-        head = f"{dump.title} has {counted}{where}, expected {wanted}"
+        head = f"{known.dump.title} has {counted}{where}, expected {wanted}"
         fail(head, collective_lines([one for one in chosen if one.kind in wrong]))
 
 
@@ -112,16 +109,11 @@ def assert_no_collectives(
     """
     __tracebackhide__ = True
     known = one_module(program)
-    found = known_collectives(known)
-    dump = known.dump
-    chosen = [
-        one
-        for one in chosen_collectives(found, dump, axis, parse_size(min_bytes))
-        if one.loop_path or not inside_loops
-    ]
+    found = chosen_collectives(known, axis, min_bytes)
+    chosen = [one for one in found if one.loop_path or not inside_loops]
     if chosen:
         where = " inside of loops" if inside_loops else ""
-        head = f"{dump.title} has {plural(len(chosen), 'collective')}{where}, expected none"
+        head = f"{known.dump.title} has {plural(len(chosen), 'collective')}{where}, expected none"
         fail(head, collective_lines(chosen))
 
 

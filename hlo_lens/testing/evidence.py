@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.modules import modules_of
 from hlo_lens.text.errors import UsageError
-from hlo_lens.text.units import format_bytes, plural
+from hlo_lens.text.units import format_bytes, parse_size, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.memory.results import MemoryResults
     from hlo_lens.analysis.sharding.table import ShardedValue
     from hlo_lens.api.modules import Program
-    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.snapshot.facts import SpaceFacts
 
 SHOWN = 5
@@ -55,34 +54,28 @@ def understood(known: ModuleAnalysis) -> ModuleAnalysis:
     return known
 
 
-def known_collectives(known: ModuleAnalysis) -> Collectives:
-    """Return the collectives of a module; fail if not all of them are known."""
+def chosen_collectives(
+    known: ModuleAnalysis, axis: Axes | None, min_bytes: int | str
+) -> Iterator[Collective]:
+    """Yield the collectives of an axis and size; fail if one of these, or a kind, is not known."""
     __tracebackhide__ = True
-    found = understood(known).collectives
+    found, least = understood(known).collectives, parse_size(min_bytes)
     if found.unknown_opcodes:
         names = ", ".join(name for name, _ in found.unknown_opcodes)
         fail_unknown(f"whether {names} are collectives")
-    return found
-
-
-def chosen_collectives(
-    found: Collectives, dump: ModuleDump, axis: Axes | None, min_bytes: int
-) -> Iterator[Collective]:
-    """Yield the collectives of an axis and size; fail if an axis or size is not known."""
-    __tracebackhide__ = True
     wanted = None if axis is None else {axis} if isinstance(axis, str) else set(axis)
     if wanted and found.collectives:
         _check_axes(found, wanted)
     for one in found.collectives:
-        if one.payload_bytes is None and min_bytes:
+        if one.payload_bytes is None and least:
             fail_unknown(f"the payload of {one.name} ({place_of(one)})")
-        if min_bytes and (one.payload_bytes or 0) < min_bytes:
+        if least and (one.payload_bytes or 0) < least:
             continue
         if wanted is not None:
             if one.axes is None:
                 fail_unknown(
-                    f"the mesh axes of {one.name} in {dump.title}: no text names them, and the "
-                    "program was not given as jax has it"
+                    f"the mesh axes of {one.name} in {known.dump.title}: no text names them, and "
+                    "the program was not given as jax has it"
                 )
             if set(one.axes) != wanted:
                 continue

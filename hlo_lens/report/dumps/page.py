@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.dumps.reader_comparison import EQUAL, VERDICTS
-from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.analysis.result import Column, Unit, rows_of
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.dumps.health import DumpHealth
     from hlo_lens.analysis.dumps.reader_comparison import ReaderComparison
     from hlo_lens.analysis.dumps.xla_flags import Finding
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.dump import Dump
 
 _FLAGS = 'XLA_FLAGS="--xla_dump_to=/tmp/dump --xla_dump_hlo_as_text"'
@@ -61,25 +60,22 @@ class Examination:
 
 def doctor_page(examination: Examination) -> Report:
     """Return the report of an examination."""
-    all_findings = [*examination.findings]
-    if examination.health is not None:
-        all_findings += examination.health.findings
+    dump, health = examination.dump, examination.health
+    findings = [*examination.findings, *(() if health is None else health.findings)]
     data = envelope(
         "doctor",
         versions=dict(examination.versions),
         variables=[asdict(finding) for finding in examination.variables],
         recipes=[{"for": name, "how": how} for name, how in RECIPES],
         path=examination.path,
-        files=None if examination.dump is None else examination.dump.files,
-        modules=None if examination.dump is None else len(examination.dump.modules),
-        left_aside=[]
-        if examination.dump is None
-        else [asdict(aside) for aside in examination.dump.left_aside],
-        texts=None if examination.health is None else examination.health.to_dict()["rows"],
-        findings=[asdict(finding) for finding in all_findings],
+        files=None if dump is None else dump.files,
+        modules=None if dump is None else len(dump.modules),
+        left_aside=[] if dump is None else [asdict(aside) for aside in dump.left_aside],
+        texts=None if health is None else health.to_dict()["rows"],
+        findings=[asdict(finding) for finding in findings],
         reference=None if examination.readers is None else examination.readers.to_dict(),
     )
-    return Report(kind="doctor", sections=tuple(_sections(examination, all_findings)), data=data)
+    return Report(kind="doctor", sections=tuple(_sections(examination, findings)), data=data)
 
 
 def _sections(examination: Examination, findings: Sequence[Finding]) -> Iterator[Section]:
@@ -146,12 +142,11 @@ _COLUMNS = (
 
 
 def _findings_table(name: str, findings: Sequence[Finding]) -> Table:
-    rows: list[Row] = [(finding.level, finding.what, finding.remedy) for finding in findings]
     return Table(
         name=name,
         title=name.capitalize(),
         columns=_COLUMNS,
-        read_rows=lambda: rows,
-        row_count=len(rows),
+        read_rows=lambda: rows_of(findings, _COLUMNS),
+        row_count=len(findings),
         is_data_only=True,
     )

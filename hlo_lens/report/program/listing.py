@@ -14,7 +14,7 @@ from hlo_lens.analysis.dumps.across_processes import (
 )
 from hlo_lens.analysis.dumps.module_groups import STEP
 from hlo_lens.analysis.module_analysis import MOST_ESTIMATED
-from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.analysis.result import Column, Unit, rows_of
 from hlo_lens.report.program.process_differences import difference_lines
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table
@@ -168,7 +168,7 @@ def _tables(listing: Listing) -> Iterator[Table]:
         *(("passes",) if has_passes else ()),
         "files",
     )
-    yield Table.of(groups, title=_title(listing), shown=shown)
+    yield Table.of(groups, title=f"Modules, {_ORDERS[listing.sort]}", shown=shown)
     retraced = [g for g in groups.groups if len(g.modules) > 1] if listing.is_grouped else []
     if retraced:
         yield _retraces(retraced)
@@ -176,25 +176,18 @@ def _tables(listing: Listing) -> Iterator[Table]:
         yield Table.of(
             across,
             title=f"The same program in all {'processes' if across.are_processes else 'folders'}?",
-            is_data_only=_is_same(across),
+            is_data_only=across.count(SAME) == len(across.programs),
         )
     if listing.dump.left_aside:
         yield _left_aside(listing.dump)
 
 
-def _is_same(across: AcrossProcesses) -> bool:
-    return across.count(SAME) == len(across.programs)
-
-
-def _title(listing: Listing) -> str:
-    orders = {
-        "peak": "largest peak first",
-        "size": "most instructions first",
-        "flops": "most arithmetic first",
-        "name": "by name",
-    }
-    return f"Modules, {orders[listing.sort]}"
-
+_ORDERS = {
+    "peak": "largest peak first",
+    "size": "most instructions first",
+    "flops": "most arithmetic first",
+    "name": "by name",
+}
 
 _RETRACE_COLUMNS = (
     Column("module", Unit.NONE, "name of the module"),
@@ -240,13 +233,12 @@ _ASIDE_COLUMNS = (
 
 
 def _left_aside(dump: Dump) -> Table:
-    rows: list[Row] = [(aside.kind, aside.count, aside.example) for aside in dump.left_aside]
     return Table(
         name="left-aside",
         title="Files that are no texts of a module",
         columns=_ASIDE_COLUMNS,
-        read_rows=lambda: rows,
-        row_count=len(rows),
+        read_rows=lambda: rows_of(dump.left_aside, _ASIDE_COLUMNS),
+        row_count=len(dump.left_aside),
         is_data_only=True,
     )
 
