@@ -2,12 +2,12 @@
 
 Usage: ``python -m tests.estimate_table [--all] [--backend cpu|gpu|tpu] [--compiled] [-o FILE]``.
 
-Truth is the sum over the allocation lines of a module's ``*-buffer-assignment.txt``, as XLA's
-CompiledMemoryStats makes it: arguments are lines with ``parameter``, outputs those with
+Truth is the sum over the allocation lines of a module's ``*-buffer-assignment.txt``, as in XLA's
+CompiledMemoryStats: arguments are lines with ``parameter``, outputs those with
 ``maybe-live-out``, aliased those with both, temporaries those with ``preallocated-temp``; color 5
-is the host's and stands apart. On TPU only color 0 counts as temporary, rounded up to 16 KiB, and
-not at all where it lists nothing but tuples and integer scalars. Beside it stands what
-``Compiled.memory_analysis()`` said, from ``truth.json``.
+is host memory and separate. On TPU only color 0 counts as temporary, rounded up to 16 KiB,
+and 0 if it has only tuples and integer scalars. The table also has the figures of
+``Compiled.memory_analysis()``, from ``truth.json``.
 
 Percentiles are of the nearest rank. The error is that of the temporaries, in percent of the truth.
 """
@@ -55,12 +55,12 @@ class Case:
     Attributes:
         backend: Folder of the dump: backend and topology.
         model: Program.
-        variant: Options of it.
+        variant: Its options.
         module: Stem of its files.
         true: Figure to bytes, from the allocation lines.
-        found: Figure to bytes, estimated; empty where there is no estimate.
+        found: Figure to bytes, estimated; empty without an estimate.
         reason: Why there is none.
-        told: Figure to bytes, from memory_analysis(); empty where it said nothing.
+        told: Figure to bytes, from memory_analysis(); may be empty.
     """
 
     backend: str
@@ -74,7 +74,7 @@ class Case:
 
     @property
     def error(self) -> float:
-        """Error of the temporaries in percent; infinite where there are none in truth."""
+        """Error of the temporaries in percent; infinite if the truth is 0."""
         true, found = self.true["temp"], self.found["temp"]
         if true == found:
             return 0.0
@@ -86,7 +86,7 @@ class Case:
         return self.found == self.true
 
     def as_exact(self, *names: str) -> str:
-        """Return ``yes`` where all these figures are exact."""
+        """Return ``yes`` if all these figures are exact."""
         return "yes" if all(self.found[name] == self.true[name] for name in names) else "no"
 
 
@@ -117,7 +117,7 @@ def true_figures(lines: Iterable[str], backend: str) -> dict[str, int]:
 
 
 def _is_in_memory(line: str) -> bool:
-    """Whether the line of a value names more than a table or an integer scalar."""
+    """Whether the line of a value is more than a table or an integer scalar."""
     value = _VALUE.match(line)
     if value is None or value[2].startswith(("(", "token")):
         return False
@@ -144,8 +144,8 @@ def cases_of(archive: Path, *, compiled: bool = False) -> Iterator[Case]:
 
     Args:
         archive: A ``.tar.gz`` of the corpus.
-        compiled: Whether to read ``compiled.<job>.txt``, what ``Compiled.as_text()`` said, in
-            place of the dumped text, and that without a word on the backend.
+        compiled: Whether to read ``compiled.<job>.txt``, the output of ``Compiled.as_text()``,
+            instead of the dumped text, without naming the backend.
     """
     with tarfile.open(archive) as tar:
         members = {member.name: member for member in tar if member.isfile()}
@@ -190,7 +190,7 @@ def _module_of(modules: Sequence[dict[str, object]], stem: str) -> dict[str, obj
 
 
 def _is_own(module: dict[str, object], stem: str) -> bool:
-    """Whether a file is of the module itself, not of one that was made of a part of it."""
+    """Whether a file is of the module itself, not of a module made from a part of it."""
     return f".{module.get('as_text_module_name')}." in stem
 
 
@@ -234,7 +234,7 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def percentile(numbers: Sequence[float], part: float) -> float:
-    """Return the number of the nearest rank."""
+    """Return the percentile of nearest rank."""
     ordered = sorted(numbers)
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)]
 

@@ -1,4 +1,4 @@
-"""Chunks of a heap, given and drawn."""
+"""Chunks of a heap, fixed and generated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def chunk(size: int, *intervals: tuple[int, int], order: int = 0) -> Chunk:
 
 @st.composite
 def chunk_lists(draw: st.DrawFn) -> list[Chunk]:
-    """Draw chunks whose intervals stand apart in time."""
+    """Draw chunks with disjoint intervals."""
     found = []
     for order in range(draw(st.integers(0, 25))):
         ends = draw(st.lists(st.integers(0, EVENTS - 1), min_size=2, max_size=6, unique=True))

@@ -1,4 +1,4 @@
-"""Which results may be written over an operand."""
+"""Results that may be written over an operand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.analysis.buffer_assignment.flows import flow_of, name_of
 from tests.analysis.texts import entry_of
 
 
-def test_elementwise_results_may_lie_in_an_operand_of_their_shape() -> None:
+def test_elementwise_results_may_share_an_operand_of_their_shape() -> None:
     flow = flow_of(
         entry_of("""  p = f32[8]{0} parameter(0)
   a = f32[8]{0} negate(p)

@@ -1,4 +1,4 @@
-"""Values, buffers and live ranges of small modules, by hand from XLA's definitions."""
+"""Values, buffers and live ranges of small modules, derived by hand from XLA's definitions."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ ENTRY main {
 """
 
 
-def test_what_a_loop_only_carries_round_is_one_value() -> None:
+def test_a_value_carried_unchanged_by_a_loop_is_one_value() -> None:
     flow = flow_of(table_of(CARRIED))
     assert ["v{}"] in buffers_of(flow)
     assert ranges_of(flow)["v{}"] == (2, flow.end)
@@ -143,7 +143,7 @@ ENTRY main {
     assert buffers_of(flow) == [["b{}", "d{}", "r{}"], ["p{}"], ["q{}"]]
 
 
-def test_updates_lie_in_their_operand() -> None:
+def test_updates_share_their_operand() -> None:
     flow = flow_of(
         table_of("""HloModule m, is_scheduled=true
 

@@ -1,4 +1,4 @@
-"""Where buffers lie: allocations of their own, reused outputs, the heap."""
+"""Allocations of buffers: own allocations, reused outputs, the heap."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_partition_swaps_as_the_standard_library_does() -> None:
 
 
 def layout_of(text: str, alignment: int = 64) -> tuple[HeapLayout, list[dict[str, int]]]:
-    """Return a module's layout and what lies where in each allocation."""
+    """Return a module's layout, and the values with offsets in each allocation."""
     flow = flow_of(table_of(text))
     layout = heap_layout(flow, BufferSharing(flow, "cpu"), LayoutRules(alignment=alignment))
     named = [{name_of(flow, v): at for v, at in a.values} for a in layout.allocations]
@@ -73,7 +73,7 @@ ENTRY main {
 
 
 @pytest.mark.parametrize(("reuses", "inside"), [(True, "acdp"), (False, "adp")])
-def test_a_value_may_lie_in_a_donated_operand(reuses: bool, inside: str) -> None:
+def test_a_value_may_reuse_a_donated_operand(reuses: bool, inside: str) -> None:
     flow = flow_of(table_of(DONATED))
     rules = LayoutRules(alignment=64, reuses_outputs=reuses)
     layout = heap_layout(flow, BufferSharing(flow, "cpu"), rules)
@@ -86,7 +86,7 @@ def test_memory_spaces_are_apart() -> None:
     assert sorted((a.color, a.size) for a in layout.allocations if a.is_temp) == [(5, 400)]
 
 
-def test_tables_of_tuples_stand_aligned_behind_the_heap() -> None:
+def test_tables_of_tuples_follow_the_heap_aligned() -> None:
     table = entry_of("""  p = f32[100]{0} parameter(0)
   t = (f32[100]{0}, f32[100]{0}) custom-call(p), custom_call_target="f"
   a = f32[100]{0} get-tuple-element(t), index=0

@@ -1,4 +1,4 @@
-"""Where chunks lie in a heap: XLA's rules on small cases, and what must hold of all."""
+"""Offsets of chunks in a heap: XLA's rules on small cases, and invariants."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def clashes(chunks: list[Chunk]) -> bool:
 
 
 @given(chunk_lists(), st.sampled_from([1, 64, 256]), st.sampled_from([pack, pack_in_time]))
-def test_chunks_that_live_at_once_lie_apart(
+def test_chunks_alive_at_once_are_disjoint(
     chunks: list[Chunk], alignment: int, rule: object
 ) -> None:
     assert callable(rule)

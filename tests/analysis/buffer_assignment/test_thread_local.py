@@ -1,4 +1,4 @@
-"""Allocations of what runs on a thread's stack."""
+"""Allocations of computations on a thread's stack."""
 
 from __future__ import annotations
 

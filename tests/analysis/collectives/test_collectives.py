@@ -1,4 +1,4 @@
-"""Each logical collective once, with what the text tells of it."""
+"""Collectives: each logical operation once, with its facts."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ wrapped {
 """
 
 
-def test_async_start_counts_what_it_calls_once() -> None:
+def test_async_start_counts_its_collective_once() -> None:
     found = _counted(
         """
   x = f32[8,4] parameter(0)
@@ -364,7 +364,7 @@ def test_all_reduce_of_all_partitions_that_looks_like_groups_of_one() -> None:
     assert (found.moves_nothing, found.wire_bytes_per_device) == (False, 192)
 
 
-def test_all_reduce_fused_with_its_slice_moves_what_a_reduce_scatter_does() -> None:
+def test_all_reduce_fused_with_its_slice_counts_as_reduce_scatter() -> None:
     text = f"""HloModule m, num_partitions=4
 {ADD}
 all-reduce-scatter.3 {{
@@ -418,7 +418,7 @@ def _axes(groups: str, mesh: Mesh | None = MESH, header: str = ", num_partitions
         ("[8,1]<=[8]", (), ()),
     ],
 )
-def test_groups_lie_along_axes(
+def test_groups_are_along_axes(
     groups: str, axes: tuple[str, ...], parts: tuple[str, ...] | None
 ) -> None:
     found = _axes(groups)
@@ -485,7 +485,7 @@ def test_transfers_are_shifts_or_cycles(pairs: str, transfer: str) -> None:
     assert found.transfer == transfer
 
 
-# ---- how often ---------------------------------------------------------------------------------
+# ---- runs --------------------------------------------------------------------------------------
 
 
 def test_dynamic_count_is_weighted_by_loops_calls_and_conditionals() -> None:
@@ -593,7 +593,7 @@ ENTRY main {{
 """
 
 
-# ---- hidden or exposed -------------------------------------------------------------------------
+# ---- overlap -----------------------------------------------------------------------------------
 
 SCHEDULED = ", is_scheduled=true, num_partitions=2"
 HIDING = """
@@ -609,7 +609,7 @@ use_global_device_ids=true, to_apply=add
   ROOT r = (f32[8,4], f32[8,16]) tuple(d, n)"""
 
 
-def test_what_runs_between_start_and_done_hides_it() -> None:
+def test_instructions_between_start_and_done_overlap() -> None:
     (found,) = _counted(HIDING, SCHEDULED).collectives
     assert (found.is_async, found.is_exposed) == (True, False)
     assert found.overlap_instructions == 2
@@ -632,7 +632,7 @@ def test_nothing_between_start_and_done_is_exposed() -> None:
     assert (found.is_async, found.overlap_instructions, found.is_exposed) == (True, 0, True)
 
 
-def test_order_of_an_unscheduled_module_tells_nothing() -> None:
+def test_overlap_of_an_unscheduled_module_is_unknown() -> None:
     (found,) = _counted(HIDING, ", num_partitions=2").collectives
     assert (found.overlap_instructions, found.is_exposed) == (None, None)
 
@@ -728,7 +728,7 @@ def test_copies_to_the_host_are_shown_apart() -> None:
 # ---- groups ------------------------------------------------------------------------------------
 
 
-def test_groups_of_collectives_sum_what_one_run_moves() -> None:
+def test_groups_of_collectives_sum_bytes_of_one_run() -> None:
     found = collectives(table_of(NESTED)).collectives
     by_loop = {g.group: g for g in collectives_by(found, "loop").groups}
     assert by_loop["[not in a loop]"].static == 2

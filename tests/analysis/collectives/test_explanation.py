@@ -1,4 +1,4 @@
-"""What a collective stands between, and what disagrees, in words."""
+"""Sentences on the reasons for a collective."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_all_gather_is_explained_by_parameter_and_consumer() -> None:
     )
 
 
-def test_collective_that_the_program_asks_for_says_so() -> None:
+def test_collective_that_the_program_calls_is_named_so() -> None:
     found = _why("p")
     assert found.sentences[0] == "the program asks for it: ppermute"
     assert found.sentences[1] == "each device passes its part on: shift +1 around model"

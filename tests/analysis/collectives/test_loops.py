@@ -1,4 +1,4 @@
-"""The levels of a program, with their trip counts and what they communicate."""
+"""Levels of a program, with their trip counts and collectives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The estimate against what the compilers said, and what must hold of every estimate."""
+"""Estimates against the figures of compilers, and invariants of every estimate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXTS = sorted(
     if path.name.endswith("after_optimizations.txt") or path.name == "compiled.txt"
 )
 LARGEST_ARCHIVE = 150_000
-"""Bytes of the archives that are tried here; all are, by ``python -m tests.estimate_table``."""
+"""Largest archive that is tested here; ``python -m tests.estimate_table`` tests all."""
 
 sample = pytest.mark.parametrize("path", TEXTS, ids=lambda path: "/".join(path.parts[-3:]))
 
@@ -46,12 +46,12 @@ def test_figures_are_those_of_the_compiler(path: Path) -> None:
 
 
 @sample
-def test_the_text_tells_its_backend(path: Path) -> None:
+def test_the_text_shows_its_backend(path: Path) -> None:
     assert _estimate(path).backend == path.parts[-3].partition("_")[0]
 
 
 @sample
-def test_values_alive_at_once_lie_apart_or_begin_alike(path: Path) -> None:
+def test_values_alive_at_once_are_disjoint_or_begin_at_one_offset(path: Path) -> None:
     layout = _estimate(path).layout
     groups: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
     for value in layout.values:
@@ -79,14 +79,14 @@ def test_live_values_sum_to_the_peak(path: Path) -> None:
 
 
 @sample
-def test_every_value_lies_in_its_allocation(path: Path) -> None:
+def test_every_value_is_inside_its_allocation(path: Path) -> None:
     layout = _estimate(path).layout
     for value in layout.values:
         assert value.offset + value.size <= layout.by_index[value.allocation].size
 
 
 @sample
-def test_an_estimate_says_that_it_is_one(path: Path) -> None:
+def test_an_estimate_is_marked_as_one(path: Path) -> None:
     estimate = _estimate(path)
     assert estimate.source == estimate.layout.source == "estimate"
     assert estimate.to_dict()["kind"] == "memory-estimate"
@@ -147,7 +147,7 @@ def test_backends_align_and_pad_their_own_way() -> None:
     assert temps == [448 + 100, 512 + 100, 2 * 16384 + 16384 - 16384]
 
 
-def test_an_unknown_backend_is_said() -> None:
+def test_an_unknown_backend_is_noted() -> None:
     estimate = memory_estimate(entry_of(SMALL, header=", is_scheduled=true"))
     assert estimate is not None
     assert estimate.notes == ("the text does not show its backend; assumed to be cpu",)
@@ -161,7 +161,7 @@ def test_host_memory_counts_apart() -> None:
     assert estimate.spaces == ((0, 400 + 612), (5, 200))
 
 
-def test_a_shape_of_unknown_size_is_said() -> None:
+def test_a_shape_of_unknown_size_is_noted() -> None:
     text = SMALL.replace("b = f32[25]{0}", "b = strange[25]{0}")
     estimate = memory_estimate(entry_of(text, header=", is_scheduled=true"), backend="cpu")
     assert estimate is not None
