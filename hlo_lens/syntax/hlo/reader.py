@@ -13,13 +13,8 @@ from hlo_lens.syntax.shapes.sharding import parse_sharding
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hlo_lens.model.hlo.input_output_alias import InputOutputAlias
-    from hlo_lens.model.hlo.metadata import OpMetadata
-    from hlo_lens.model.hlo.operand import HloOperand
     from hlo_lens.model.shapes.replica_groups import CollectiveDeviceList
-    from hlo_lens.model.shapes.shape import Shape, ShapeIndex
+    from hlo_lens.model.shapes.shape import Shape
     from hlo_lens.model.shapes.sharding import HloSharding
 
 
@@ -29,6 +24,17 @@ class HloTextReader:
     `parse_shape`, `parse_sharding` and `parse_device_list` have the one cache of a process. Only
     very long shapes are cached here, as long as the module lives.
     """
+
+    metadata = staticmethod(hlo_text.parse_metadata)
+    metadata_string = staticmethod(hlo_text.parse_metadata_string)
+    operands = staticmethod(hlo_text.parse_operands)
+    attributes = staticmethod(hlo_text.parse_attributes)
+    attribute = staticmethod(hlo_text.parse_attribute)
+    string = staticmethod(hlo_text.parse_string)
+    frontend_attributes = staticmethod(hlo_text.parse_frontend_attributes)
+    names = staticmethod(hlo_text.parse_names)
+    aliasing = staticmethod(hlo_text.parse_aliasing)
+    donors = staticmethod(hlo_text.parse_donors)
 
     def __init__(self) -> None:
         self._long_shapes: dict[str, Shape] = {}
@@ -50,38 +56,6 @@ class HloTextReader:
         """Return the device groups that a ``replica_groups`` value prints."""
         return parse_device_list(text)
 
-    def metadata(self, text: str) -> OpMetadata:
-        """Return the fields of a ``metadata`` value."""
-        return hlo_text.parse_metadata(text)
-
-    def metadata_string(self, text: str, name: str) -> str | None:
-        """Return a text field of a ``metadata`` value, the last of that name, or None."""
-        return hlo_text.parse_metadata_string(text, name)
-
-    def operands(self, text: str) -> tuple[HloOperand, ...]:
-        """Return the operands between an instruction's parentheses."""
-        return hlo_text.parse_operands(text)
-
-    def attributes(self, text: str) -> tuple[tuple[str, str], ...]:
-        """Return names and values of an attribute list."""
-        return hlo_text.parse_attributes(text)
-
-    def attribute(self, text: str, name: str) -> str | None:
-        """Return the first value of a name in an attribute list; None without any."""
-        return hlo_text.parse_attribute(text, name)
-
-    def string(self, text: str) -> str:
-        """Return a quoted string without quotes and escapes."""
-        return hlo_text.parse_string(text)
-
-    def frontend_attributes(self, text: str) -> Mapping[str, str]:
-        """Return keys and values of a ``frontend_attributes`` value."""
-        return hlo_text.parse_frontend_attributes(text)
-
-    def names(self, text: str) -> tuple[str, ...]:
-        """Return the names in ``{%a, %b}`` or ``%a``."""
-        return hlo_text.parse_names(text)
-
     def program_shape(self, text: str) -> ProgramShape:
         """Return the signature that an ``entry_computation_layout`` value prints.
 
@@ -94,11 +68,3 @@ class HloTextReader:
             raise DumpSyntaxError(message)
         parameters = tuple(self.shape(item[1]) for item in SHAPE_ITEM.finditer(match[1]))
         return ProgramShape(parameters=parameters, result=self.shape(match[2]))
-
-    def aliasing(self, text: str) -> tuple[InputOutputAlias, ...]:
-        """Return the pairs of an ``input_output_alias`` value."""
-        return hlo_text.parse_aliasing(text)
-
-    def donors(self, text: str) -> tuple[tuple[int, ShapeIndex], ...]:
-        """Return the entries of a ``buffer_donor`` value."""
-        return hlo_text.parse_donors(text)
