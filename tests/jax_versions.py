@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,36 +77,48 @@ def prepared(environment: Environment, python: str) -> Path | str:
     return inside
 
 
-def say(text: str) -> None:
-    """Print a line at once: environments take their time."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Outcome of the tests with one version of jax.
+
+    Attributes:
+        has_passed: Whether they passed; None if no Python here can have this version.
+        text: Report for people.
+    """
+
+    has_passed: bool | None
+    text: str
+
+
+def outcome(environment: Environment) -> Outcome:
+    """Run the tests of the bridge with one version of jax."""
+    label = f"jax {environment.jax}"
+    python = python_of(environment)
+    if python is None:
+        return Outcome(
+            None, f"{label}: skipped: none of {', '.join(environment.pythons)} runs here"
+        )
+    start = time.perf_counter()
+    inside = prepared(environment, python)
+    if isinstance(inside, str):
+        return Outcome(False, f"{label}: no environment: {inside}")
+    arguments = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "filterwarnings=")
+    done = run(inside, *arguments, "tests/jax_bridge")
+    summary = next(reversed(done.stdout.splitlines()), "no output")
+    text = f"{label}: {summary} ({time.perf_counter() - start:.0f} s in all)"
+    details = f"\n{done.stdout}\n{done.stderr}" if done.returncode else ""
+    return Outcome(not done.returncode, f"{text}{details}")
 
 
 def main() -> int:
-    """Return 1 if any version fails, or if none could be tried."""
-    failed = tried = 0
-    for environment in ENVIRONMENTS:
-        label = f"jax {environment.jax}"
-        python = python_of(environment)
-        if python is None:
-            say(f"{label}: skipped: none of {', '.join(environment.pythons)} runs here")
-            continue
-        start = time.perf_counter()
-        inside = prepared(environment, python)
-        if isinstance(inside, str):
-            say(f"{label}: no environment: {inside}")
-            failed += 1
-            continue
-        arguments = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "filterwarnings=")
-        done = run(inside, *arguments, "tests/jax_bridge")
-        tried += 1
-        failed += bool(done.returncode)
-        summary = next(reversed(done.stdout.splitlines()), "no output")
-        say(f"{label}: {summary} ({time.perf_counter() - start:.0f} s in all)")
-        if done.returncode:
-            say(f"{done.stdout}\n{done.stderr}")
-    return int(bool(failed) or not tried)
+    """Return 1 if any version fails, or if none could be tried; two run at a time."""
+    found = []
+    with ThreadPoolExecutor(2) as pool:
+        for one in pool.map(outcome, ENVIRONMENTS):
+            sys.stdout.write(f"{one.text}\n")
+            sys.stdout.flush()
+            found.append(one.has_passed)
+    return int(False in found or True not in found)
 
 
 if __name__ == "__main__":
