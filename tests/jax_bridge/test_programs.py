@@ -295,7 +295,8 @@ def test_unused_arguments_are_in_the_report(dump: ModuleDump) -> None:
 def test_questions_take_a_compiled_program(compiled: Any, dump: ModuleDump) -> None:
     memory = hlo_lens.memory(compiled)
     assert memory.statement == hlo_lens.memory(dump).statement
-    assert hlo_lens.collectives(compiled).to_frame()["kind"].tolist() == ["all-reduce"] * 2
+    found = hlo_lens.collectives(compiled).collectives
+    assert [one.kind for one in found] == ["all-reduce"] * 2
     assert hlo_lens.shardings(compiled).parameters[0].value.name
     assert hlo_lens.report_on(compiled).data["modules"]
     assert_collectives(compiled, {"all-reduce": 2})
