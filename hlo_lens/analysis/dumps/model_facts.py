@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from hlo_lens.model.buffers.assignment import BufferAssignment
 from hlo_lens.model.buffers.live_range import HloLiveRange
@@ -119,16 +119,13 @@ def _instruction_facts(computation: str, instruction: HloInstruction) -> Iterato
         ("called_computations", instruction.called_computations),
     )
 
-    def line() -> int:
-        return instruction.line
-
     for name, value in cells:
-        yield Fact(place, name, value, line)
+        yield Fact(place, name, value, lambda: instruction.line)
     names = {name for name, _ in attributes}
     if "sharding" in names:
-        yield Fact(place, "sharding", instruction.sharding, line)
+        yield Fact(place, "sharding", instruction.sharding, lambda: instruction.line)
     if "replica_groups" in names:
-        yield Fact(place, "replica_groups", instruction.device_list, line)
+        yield Fact(place, "replica_groups", instruction.device_list, lambda: instruction.line)
 
 
 _ALLOCATION = (
@@ -161,13 +158,17 @@ def _value_facts(values: BufferValues) -> Iterator[Fact]:
         yield from _view_facts(f"used value {value.id}", value, _USED)
 
 
-def _view_facts(place: str, view: object, names: Iterable[str]) -> Iterator[Fact]:
-    def line() -> int:
-        found: int = getattr(view, "line")  # noqa: B009 # allocations and values have it
-        return found
+class _View(Protocol):
+    """A view of an allocation or a value."""
 
+    @property
+    def line(self) -> int:
+        """1-based line in the file."""
+
+
+def _view_facts(place: str, view: _View, names: Iterable[str]) -> Iterator[Fact]:
     for name in names:
-        yield Fact(place, name, getattr(view, name), line)
+        yield Fact(place, name, getattr(view, name), lambda: view.line)
 
 
 def _range_facts(ranges: HloLiveRange) -> Iterator[Fact]:
