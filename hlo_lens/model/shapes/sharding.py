@@ -198,7 +198,7 @@ class HloSharding:
             UsageError: If it is a tuple, whose elements have tiles of their own.
         """
         if self.kind is ShardingKind.TUPLE:
-            message = "a tuple sharding has no tiles; ask its elements"
+            message = "a tuple sharding has no tiles; its elements have"
             raise UsageError(message)
         if self.tile_assignment is not None:
             index = self.tile_assignment.index_of(device)
@@ -246,7 +246,7 @@ class HloSharding:
     def _shard_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Return the sizes of one device's part of an array."""
         if self.kind is ShardingKind.TUPLE:
-            message = "a tuple sharding has no shape of one array; ask its elements"
+            message = "a tuple sharding has no shard shape of one array; its elements have"
             raise UsageError(message)
         if self.kind is not ShardingKind.TILED:
             return tuple(sizes)

@@ -72,7 +72,7 @@ class BufferPrinter:
     def _buffer(self, number: int) -> Any:
         found = self._buffers.get(number)
         if found is None:
-            message = f"value {number} is assigned, but it is not there"
+            message = f"value {number} is assigned, but missing"
             raise ValueError(message)
         return found
 
@@ -81,7 +81,7 @@ class BufferPrinter:
         found = self._by_name.get(place.instruction_name) if place.instruction_name else None
         found = found or self._instructions.get(place.instruction_id)
         if found is None:
-            message = f"value {buffer.id} is of an instruction that is not there"
+            message = f"value {buffer.id} has no instruction"
             raise ValueError(message)
         return found
 

@@ -29,7 +29,7 @@ class Names:
         """Return the name of a computation; raises ValueError if there is none."""
         found = self.computations.get(number)
         if found is None:
-            message = f"computation {number} is called, but it is not there"
+            message = f"computation {number} is called, but missing"
             raise ValueError(message)
         return words(found.name)
 
@@ -37,7 +37,7 @@ class Names:
         """Return the name of an instruction; raises ValueError if there is none."""
         found = self.instructions.get(number)
         if found is None:
-            message = f"instruction {number} is an operand, but it is not there"
+            message = f"instruction {number} is an operand, but missing"
             raise ValueError(message)
         return found
 

@@ -80,7 +80,7 @@ class ShapePrinter:
             return f"b({inner})"
         name = TYPE_NAMES.get(kind)
         if name is None:
-            message = f"an array of type {kind}, which is none of XLA's"
+            message = f"an array of unknown type {kind}"
             raise ValueError(message)
         if kind in _NO_DIMENSIONS:
             return f"{name}[]"

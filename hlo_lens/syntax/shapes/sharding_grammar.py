@@ -165,7 +165,7 @@ def _unique(brace: Token, parts: tuple[_Part, ...] | list[_Part]) -> dict[str, A
     """Return the parts by name; raises MisplacedError if one occurs twice."""
     found = dict(parts)
     if len(found) != len(parts):
-        raise MisplacedError.at_token(brace, "a part of the sharding is there twice")
+        raise MisplacedError.at_token(brace, "a part of the sharding occurs twice")
     return found
 
 

@@ -159,7 +159,7 @@ ERRORS = [
         "'last_tile_dims=', found 'foo'",
     ),
     ("{replicated} x", 14, "expected the end of the text, found 'x'"),
-    ("{replicated manual}", 1, "a part of the sharding is there twice"),
+    ("{replicated manual}", 1, "a part of the sharding occurs twice"),
     (
         "{devices=[2]<=[2] manual}",
         1,
@@ -203,7 +203,7 @@ ERRORS = [
     ("{mesh['x'=4], [{'7'}]}", 17, "expected an axis of the mesh (x), found '7'"),
     ("{mesh['x'=4], [{'x':(3)2}]}", 17, "sub-axis (3)2 does not divide an axis of size 4"),
     ("{mesh['x'=4], [{'x'}, {'x'}]}", 1, "axes 'x' and 'x' overlap"),
-    ("{mesh['x'=4], [{'x'}], [{'x'}]}", 1, "a part of the sharding is there twice"),
+    ("{mesh['x'=4], [{'x'}], [{'x'}]}", 1, "a part of the sharding occurs twice"),
     ("{replicated={'x'}}", 1, "expected a mesh before its axes"),
     ("{replicated, [{'x'}]}", 14, "expected 'metadata=', found '['"),
 ]
