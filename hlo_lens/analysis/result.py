@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
 from html import escape
@@ -58,8 +57,9 @@ class Column:
 
 
 def rows_of(records: Iterable[object], columns: Sequence[Column]) -> Iterator[Row]:
-    """Yield the rows of records whose fields have the names of at least two columns."""
-    return map(attrgetter(*(column.name for column in columns)), records)
+    """Yield the rows of records: tuples as they are, of others the fields named as the columns."""
+    cells = attrgetter(*(column.name for column in columns))
+    return (record if type(record) is tuple else cells(record) for record in records)
 
 
 def row_objects(columns: Iterable[Column], rows: Iterable[Row]) -> list[dict[str, Cell]]:
@@ -69,25 +69,27 @@ def row_objects(columns: Iterable[Column], rows: Iterable[Row]) -> list[dict[str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(ABC):
+class Result:
     """Base of all results: exact, complete, in base units.
 
-    Subclasses set KIND and COLUMNS; `rows` yields the rows in their final order. Where a column
-    adds up, `totals` has its sum over `rows` and `residual_rows`. The first cell of a residual row
-    is a label in brackets: ``[unattributed]``.
+    Subclasses set KIND and COLUMNS; `rows` yields the rows in their final order. RECORDS names the
+    field with one record for each row, if there is one. Where a column adds up, `totals` has its
+    sum over `rows` and `residual_rows`. The first cell of a residual row is a label in brackets:
+    ``[unattributed]``.
     """
 
     KIND: ClassVar[str]
     COLUMNS: ClassVar[tuple[Column, ...]]
+    RECORDS: ClassVar[str] = ""
 
-    @abstractmethod
     def rows(self) -> Iterator[Row]:
         """Yield all rows, without residuals; each call starts anew."""
+        return rows_of(getattr(self, self.RECORDS), self.COLUMNS)
 
     @property
     def row_count(self) -> int:
         """Number of rows, without residuals."""
-        return sum(1 for _ in self.rows())
+        return len(getattr(self, self.RECORDS)) if self.RECORDS else sum(1 for _ in self.rows())
 
     def residual_rows(self) -> tuple[Row, ...]:
         """Return the bracketed rows that make the others add up to the totals."""

@@ -22,7 +22,7 @@ from hlo_lens.analysis.sharding.forms import sharding_forms
 from tests.analysis.texts import LOOP, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from hlo_lens.analysis.result import Cell
     from hlo_lens.model.hlo.query import InstructionTable
@@ -37,10 +37,8 @@ class Sizes(Result):
         Column("name", Unit.NONE, "operation"),
         Column("size_bytes", Unit.BYTES, "its size"),
     )
+    RECORDS: ClassVar[str] = "sizes"
     sizes: tuple[tuple[str, int], ...]
-
-    def rows(self) -> Iterator[Row]:
-        yield from self.sizes
 
     def residual_rows(self) -> tuple[Row, ...]:
         return (("[unknown]", 0),)

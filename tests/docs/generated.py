@@ -25,7 +25,7 @@ def columns() -> str:
     """Return each kind of result with its columns: name, unit, meaning."""
     for module in pkgutil.walk_packages(analysis.__path__, "hlo_lens.analysis."):
         importlib.import_module(module.name)
-    results = sorted(set(_results(Result)), key=lambda r: r.KIND)  # type: ignore[type-abstract] # subclasses
+    results = sorted(set(_results(Result)), key=lambda r: r.KIND)
     return "\n".join("".join(_lines_of(result)) for result in results)
 
 

@@ -23,13 +23,12 @@ from hlo_lens.analysis.call_trees.communication_kind import (
     communication_kind,
 )
 from hlo_lens.analysis.call_trees.source_files import Places, path_text
-from hlo_lens.analysis.result import Column, Result, Unit, rows_of
+from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.call_tree import NO_PARENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.call_tree import CallFrame, CallTree
 
 _DISPATCH = re.compile(r"(?:__torch_(?:dispatch|function)__|_*(?:\w+_)?dispatch)\Z")
@@ -38,7 +37,7 @@ _RULES = re.compile(r"(?:^|/)_?ops/")
 
 @dataclass(frozen=True, kw_only=True)
 class CommunicationFunctions(Result):
-    """Functions that communicate, with their numbers of calls.
+    """Functions that communicate, collectives first, the most frequent first.
 
     Attributes:
         found: The rows.
@@ -52,11 +51,8 @@ class CommunicationFunctions(Result):
         Column("function", Unit.NONE, "function"),
         Column("place", Unit.NONE, "file and line, relative to the program's folder"),
     )
+    RECORDS: ClassVar[str] = "found"
     found: tuple[tuple[int, int, str, str, str | None], ...]
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the functions, collectives first, the most frequent first."""
-        yield from self.found
 
     def totals(self) -> Mapping[str, int]:
         """Return the number of outermost calls, which include those inside them."""
@@ -137,12 +133,9 @@ class CommunicationPaths(Result):
         Column("model_place", Unit.NONE, "file and line of the model function"),
         Column("caller_place", Unit.NONE, "file and line of the caller"),
     )
+    RECORDS: ClassVar[str] = "found"
     found: tuple[Communication, ...]
     functions: CommunicationFunctions
-
-    def rows(self) -> Iterator[Row]:
-        """Return the groups."""
-        return rows_of(self.found, self.COLUMNS)
 
     def totals(self) -> Mapping[str, int]:
         """Return the number of calls and of collectives."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from hlo_lens.analysis.call_trees.grouping import BYTE_MEASURES
 from hlo_lens.analysis.call_trees.source_files import Places, path_text
-from hlo_lens.analysis.result import Column, Result, Unit, rows_of
+from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.call_tree import NO_PARENT
 from hlo_lens.text.errors import UsageError
 
@@ -89,15 +89,12 @@ class CallTreeDiff(Result):
 
     KIND: ClassVar[str] = "call-tree-diff"
     COLUMNS: ClassVar[tuple[Column, ...]] = _change_columns(Unit.COUNT)
+    RECORDS: ClassVar[str] = "changes"
     changes: tuple[CallChange, ...]
     base_total: int
     head_total: int
     base_residuals: int = 0
     head_residuals: int = 0
-
-    def rows(self) -> Iterator[Row]:
-        """Return the differences."""
-        return rows_of(self.changes, self.COLUMNS)
 
     def residual_rows(self) -> tuple[Row, ...]:
         """Return the difference of the amounts without a node."""

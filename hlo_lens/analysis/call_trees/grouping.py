@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.call_trees.source_files import Places
-from hlo_lens.analysis.result import Column, Result, Unit, rows_of
+from hlo_lens.analysis.result import Column, Result, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.call_tree import CallTree
@@ -82,14 +82,11 @@ class CallTreeBy(Result):
 
     KIND: ClassVar[str] = "call-tree-by"
     COLUMNS: ClassVar[tuple[Column, ...]] = _columns(Unit.COUNT)
+    RECORDS: ClassVar[str] = "groups"
     by: str
     groups: tuple[CallGroup, ...]
     total: int
     residuals: tuple[tuple[str, int], ...] = ()
-
-    def rows(self) -> Iterator[Row]:
-        """Return the groups."""
-        return rows_of(self.groups, self.COLUMNS)
 
     def residual_rows(self) -> tuple[Row, ...]:
         """Return the amounts without a node."""

@@ -15,9 +15,8 @@ from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.call_tree import NO_PARENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.call_tree import CallTree
 
 _SMALLEST = 3
@@ -63,11 +62,8 @@ class CallTreeRepeats(Result):
         Column("place", Unit.NONE, "file and line of that function"),
         Column("line", Unit.NONE, "line of the text that draws the first of them"),
     )
+    RECORDS: ClassVar[str] = "found"
     found: tuple[tuple[int, int, float, str, str | None, int | None], ...]
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the subtrees."""
-        yield from self.found
 
 
 def call_tree_repeats(tree: CallTree, shapes: Sequence[int]) -> CallTreeRepeats:

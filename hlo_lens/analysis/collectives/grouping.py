@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.result import Column, Result, Unit, rows_of
+from hlo_lens.analysis.result import Column, Result, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from hlo_lens.analysis.collectives.collectives import Collective
-    from hlo_lens.analysis.result import Row
 
 NO_LOOP = "[not in a loop]"
 NO_SOURCE = "[no source line]"
@@ -84,13 +83,10 @@ class CollectivesBy(Result):
         Column("asynchronous", Unit.COUNT, "collectives that may overlap with other instructions"),
         Column("where", Unit.NONE, "source line of the largest"),
     )
+    RECORDS: ClassVar[str] = "groups"
     by: str
     is_dynamic: bool
     groups: tuple[CollectiveGroup, ...]
-
-    def rows(self) -> Iterator[Row]:
-        """Return the groups."""
-        return rows_of(self.groups, self.COLUMNS)
 
     def totals(self) -> Mapping[str, int]:
         """Return the sums of columns that are known in all groups."""

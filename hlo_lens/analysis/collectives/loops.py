@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.collectives.grouping import collectives_by
 from hlo_lens.analysis.program.call_counts import CallCounts
-from hlo_lens.analysis.result import Column, Result, Unit, rows_of
+from hlo_lens.analysis.result import Column, Result, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.collectives.collectives import Collective, Collectives
     from hlo_lens.analysis.collectives.grouping import CollectivesBy
     from hlo_lens.analysis.program.trip_counts import TripCount
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.query import InstructionTable
@@ -119,11 +118,8 @@ class Loops(Result):
         Column("op_name", Unit.NONE, "scope path of the framework"),
         Column("source", Unit.NONE, "innermost place in the user's program"),
     )
+    RECORDS: ClassVar[str] = "levels"
     levels: tuple[LoopLevel, ...]
-
-    def rows(self) -> Iterator[Row]:
-        """Return the levels."""
-        return rows_of(self.levels, self.COLUMNS)
 
 
 def loops(table: InstructionTable, found: Collectives, calls: CallCounts | None = None) -> Loops:

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, ClassVar
 from hlo_lens.analysis.collectives.data_movement import DataMovement
 from hlo_lens.analysis.collectives.operations import CUSTOM_CALL
 from hlo_lens.analysis.program.trip_counts import TripCounts
-from hlo_lens.analysis.result import Column, Result, Row, Unit, rows_of
+from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hlo_lens.analysis.sharding.mesh_axes import ModuleMesh
     from hlo_lens.model.shapes.replica_groups import Groups
 
@@ -195,6 +193,7 @@ class Collectives(Result):
         Column("source", Unit.NONE, "source_file:source_line; ~ marks near_source"),
         Column("wire_bytes_per_run", Unit.BYTES, "bytes that leave each device in one run"),
     )
+    RECORDS: ClassVar[str] = "collectives"
     collectives: tuple[Collective, ...]
     clones: int
     unknown_opcodes: tuple[tuple[str, int], ...]
@@ -202,15 +201,6 @@ class Collectives(Result):
     trips: TripCounts = field(default_factory=lambda: TripCounts(loops=()))
     movement: DataMovement = field(default_factory=lambda: DataMovement(copies=()))
     is_scheduled: bool = False
-
-    def rows(self) -> Iterator[Row]:
-        """Return the collectives in text order."""
-        return rows_of(self.collectives, self.COLUMNS)
-
-    @property
-    def row_count(self) -> int:
-        """Number of collectives."""
-        return len(self.collectives)
 
     def static_counts(self) -> dict[str, int]:
         """Return the number of collectives of every kind, in the order of `COLLECTIVE_KINDS`."""

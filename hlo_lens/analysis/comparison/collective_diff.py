@@ -145,6 +145,7 @@ class CollectiveDiff(Result):
         Column("base_axis", Unit.NONE, "mesh axes in the base"),
         Column("head_axis", Unit.NONE, "mesh axes in the head"),
     )
+    RECORDS: ClassVar[str] = "changed"
     counts: Mapping[str, Delta]
     dynamic_counts: Mapping[str, Delta]
     wire_bytes: Delta
@@ -154,11 +155,6 @@ class CollectiveDiff(Result):
     def rows(self) -> Iterator[Row]:
         """Yield the changed collectives."""
         return (row.row(self.COLUMNS) for row in self.changed)
-
-    @property
-    def row_count(self) -> int:
-        """Number of rows."""
-        return len(self.changed)
 
     def totals(self) -> Mapping[str, int]:
         """Return the number of changed collectives, and the increase on the wire if known."""

@@ -33,6 +33,7 @@ class DonationDiff(Result):
         Column("base_donation", Unit.NONE, "kind of donation in the base"),
         Column("head_donation", Unit.NONE, "kind of donation in the head"),
     )
+    RECORDS: ClassVar[str] = "entries"
     entries: tuple[tuple[EntryFact, EntryFact], ...]
 
     def rows(self) -> Iterator[Row]:
@@ -48,11 +49,6 @@ class DonationDiff(Result):
                 base.donation,
                 head.donation,
             )
-
-    @property
-    def row_count(self) -> int:
-        """Number of parameters."""
-        return len(self.entries)
 
     def bytes_of(self, change: str) -> int:
         """Return the known bytes of all parameters with one change."""

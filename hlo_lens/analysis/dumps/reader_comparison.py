@@ -6,12 +6,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.result import Column, Result, Unit, rows_of
+from hlo_lens.analysis.result import Column, Result, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from hlo_lens.analysis.result import Row
+    from collections.abc import Mapping
 
 EQUAL = "equal"
 DIFFERENT = "different"
@@ -74,12 +72,8 @@ class ReaderComparison(Result):
         Column("scanner_seconds", Unit.NONE, "time of the scanner"),
         Column("grammar_seconds", Unit.NONE, "time of the grammar"),
     )
-
+    RECORDS: ClassVar[str] = "texts"
     texts: tuple[ReadText, ...]
-
-    def rows(self) -> Iterator[Row]:
-        """Return one row for each text, in the order of the files."""
-        return rows_of(self.texts, self.COLUMNS)
 
     @property
     def counts(self) -> Mapping[str, int]:

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.comparison.peak_diff import shape_text
-from hlo_lens.analysis.result import Column, Result, Unit, rows_of
+from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     from hlo_lens.analysis.comparison.module_diff import ModuleDiff
     from hlo_lens.analysis.comparison.peak_diff import PeakRow
     from hlo_lens.analysis.gate.metric import Metric
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
     from hlo_lens.model.snapshot.rows import AliveGroup, CollectiveFact
 
@@ -55,11 +54,8 @@ class Contributors(Result):
         Column("what", Unit.NONE, "values or collectives"),
         Column("op_name", Unit.NONE, "operation path"),
     )
+    RECORDS: ClassVar[str] = "contributors"
     contributors: tuple[Contributor, ...]
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the contributors."""
-        return rows_of(self.contributors, self.COLUMNS)
 
 
 def contributors(metric: Metric, head: ModuleSnapshot, diff: ModuleDiff | None) -> Contributors:

@@ -40,7 +40,7 @@ from hlo_lens.analysis.memory.layout import (
 )
 from hlo_lens.analysis.program.backend import backend_of_text
 from hlo_lens.analysis.program.undefined_names import undefined_names
-from hlo_lens.analysis.result import Column, Result, Row, Unit, rows_of
+from hlo_lens.analysis.result import Column, Result, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -123,6 +123,7 @@ class MemoryEstimate(Result):
         Column("start", Unit.NONE, "first instant at which it lives"),
         Column("end", Unit.NONE, "last instant at which it lives"),
     )
+    RECORDS: ClassVar[str] = "live"
     source: str = "estimate"
     backend: str
     argument_bytes: int
@@ -143,15 +144,6 @@ class MemoryEstimate(Result):
     live: tuple[LiveValue, ...] = field(repr=False)
     layout: MemoryLayout = field(repr=False)
     notes: tuple[str, ...] = ()
-
-    def rows(self) -> Iterator[Row]:
-        """Return the values that live at the peak."""
-        return rows_of(self.live, self.COLUMNS)
-
-    @property
-    def row_count(self) -> int:
-        """Number of values alive at the peak."""
-        return len(self.live)
 
 
 def why_no_estimate(table: InstructionTable, *, in_text_order: bool = False) -> str | None:

@@ -86,6 +86,7 @@ class PeakMemory(Result):
         Column("offset", Unit.NONE, "first byte in its allocation"),
         Column("allocation", Unit.NONE, "index of the allocation"),
     )
+    RECORDS: ClassVar[str] = "live"
     source: str
     color: int
     position: int
@@ -117,11 +118,6 @@ class PeakMemory(Result):
                 value.offset,
                 value.allocation,
             )
-
-    @property
-    def row_count(self) -> int:
-        """Number of values."""
-        return len(self.live)
 
     @property
     def shared_bytes(self) -> int:

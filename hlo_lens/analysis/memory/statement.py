@@ -24,17 +24,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, HOST_SPACE
-from hlo_lens.analysis.result import Column, Result, Unit, rows_of
+from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.shapes.shape import Shape
 from hlo_lens.model.snapshot.facts import SpaceFacts
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from hlo_lens.analysis.memory.layout import MemoryLayout
     from hlo_lens.analysis.memory.peak import PeakMemory
-    from hlo_lens.analysis.result import Row
 
 _TPU_ROUNDING = 16 << 10
 _INTEGER_SCALAR = re.compile(r"(?:pred|[su]\d+)\[\](?:\{.*\})?$")
@@ -93,6 +92,7 @@ class MemoryStatement(Result):
         Column("fragmentation_bytes", Unit.BYTES, "total without thread-local, minus peak"),
         Column("padding_bytes", Unit.BYTES, "bytes beyond the elements, at the peak"),
     )
+    RECORDS: ClassVar[str] = "spaces"
     source: str
     spaces: tuple[SpaceFacts, ...]
     argument_bytes: int
@@ -105,10 +105,6 @@ class MemoryStatement(Result):
     host_bytes: tuple[int, int, int, int]
     total_bytes: int
     notes: tuple[str, ...] = ()
-
-    def rows(self) -> Iterator[Row]:
-        """Return one row per memory space."""
-        return rows_of(self.spaces, self.COLUMNS)
 
     def totals(self) -> Mapping[str, int]:
         """Return the sums over all spaces."""

@@ -35,6 +35,7 @@ class MemoryTimeline(Result):
         Column("instruction", Unit.NONE, "instruction that runs then"),
         Column("occupied_bytes", Unit.BYTES, "union of bytes in use"),
     )
+    RECORDS: ClassVar[str] = "series"
     color: int
     series: tuple[int, ...]
     schedule: Sequence[str]
@@ -44,11 +45,6 @@ class MemoryTimeline(Result):
         for position, size in enumerate(self.series):
             name = self.schedule[position] if position < len(self.schedule) else None
             yield position, name, size
-
-    @property
-    def row_count(self) -> int:
-        """Number of instants."""
-        return len(self.series)
 
 
 def memory_timeline(layout: MemoryLayout, *, color: int = DEFAULT_SPACE) -> MemoryTimeline | None:

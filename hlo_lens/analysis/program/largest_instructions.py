@@ -51,6 +51,7 @@ class LargestInstructions(Result):
         Column("op_name", Unit.NONE, "scope path of the framework"),
         Column("computation", Unit.NONE, "computation that holds it"),
     )
+    RECORDS: ClassVar[str] = "positions"
     table: InstructionTable
     positions: Sequence[int]
     total_bytes: int
@@ -65,11 +66,6 @@ class LargestInstructions(Result):
         for size, group in groupby(self.positions, key=produced.__getitem__):
             for row in sorted((producers[position] for position in group), key=name):
                 yield (size, *_describe(self.table.instruction(row)))
-
-    @property
-    def row_count(self) -> int:
-        """Number of instructions that produce arrays."""
-        return len(self.positions)
 
     def totals(self) -> Mapping[str, int]:
         """Return the sum of the known bytes."""

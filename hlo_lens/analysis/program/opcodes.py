@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.model.hlo.query import opcode_totals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from hlo_lens.model.hlo.query import InstructionTable
 
@@ -36,16 +36,8 @@ class Opcodes(Result):
         Column("result_bytes", Unit.BYTES, "bytes of all their results, logical; known sizes only"),
         Column("unknown_sizes", Unit.COUNT, "how many results are of unknown size"),
     )
+    RECORDS: ClassVar[str] = "counts"
     counts: tuple[tuple[str, int, int, int], ...]
-
-    def rows(self) -> Iterator[Row]:
-        """Yield opcode, instructions, result bytes and unknown sizes."""
-        yield from self.counts
-
-    @property
-    def row_count(self) -> int:
-        """Number of distinct opcodes."""
-        return len(self.counts)
 
     def totals(self) -> Mapping[str, int]:
         """Return the sums of all three number columns."""

@@ -17,7 +17,7 @@ from hlo_lens.analysis.program.source_places import InstructionPlaces
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from hlo_lens.model.hlo.query import InstructionTable
 
@@ -40,19 +40,11 @@ class SourceBytes(Result):
         Column("result_bytes", Unit.BYTES, "bytes its instructions produce, logical"),
         Column("instructions", Unit.COUNT, "how many instructions produce them"),
     )
+    RECORDS: ClassVar[str] = "lines"
     lines: tuple[tuple[str, int | None, int, int], ...]
     parameters: tuple[int, int]
     unattributed: tuple[int, int]
     unknown_sizes: int
-
-    def rows(self) -> Iterator[Row]:
-        """Yield file, line, bytes and instructions."""
-        yield from self.lines
-
-    @property
-    def row_count(self) -> int:
-        """Number of source lines."""
-        return len(self.lines)
 
     def residual_rows(self) -> tuple[Row, ...]:
         """Return the rows of instructions without a place."""

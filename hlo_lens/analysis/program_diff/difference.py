@@ -112,6 +112,7 @@ class ProgramDiff(Result):
         Column("base", Unit.NONE, "names in the base, the first few"),
         Column("head", Unit.NONE, "names in the head, the first few"),
     )
+    RECORDS: ClassVar[str] = "groups"
     unchanged: int
     changed: int
     added: int
@@ -149,11 +150,6 @@ class ProgramDiff(Result):
                 group.base_names,
                 group.head_names,
             )
-
-    @property
-    def row_count(self) -> int:
-        """Number of groups."""
-        return len(self.groups)
 
 
 def program_diff(base: HloModule, head: HloModule, *, heed: Collection[Noise] = ()) -> ProgramDiff:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.result import Column, Result, Row, Unit, rows_of
+from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.analysis.sharding.sources import custom_call_target
 from hlo_lens.model.hlo.columns import END, OPERANDS_END, STRIDE
 from hlo_lens.model.shapes import shardy
@@ -84,16 +84,8 @@ class ShardingAnnotations(Result):
         Column("source", Unit.NONE, "source line, file:line"),
         Column("op_name", Unit.NONE, "operation path"),
     )
+    RECORDS: ClassVar[str] = "annotations"
     annotations: tuple[Annotation, ...]
-
-    def rows(self) -> Iterator[Row]:
-        """Return annotations in text order."""
-        return rows_of(self.annotations, self.COLUMNS)
-
-    @property
-    def row_count(self) -> int:
-        """Number of annotations."""
-        return len(self.annotations)
 
     def counts(self) -> dict[str, int]:
         """Return the number of annotations of each kind, most frequent first."""

@@ -72,6 +72,7 @@ class DeviceSlices(Result):
         Column("start", Unit.NONE, "first index of each dimension"),
         Column("end", Unit.NONE, "index after the last of each dimension"),
     )
+    RECORDS: ClassVar[str] = "slices"
     shape: Shape
     shard_shape: Shape
     tile_counts: tuple[int, ...]
@@ -92,11 +93,6 @@ class DeviceSlices(Result):
                 tuple(start for start, _ in part.bounds),
                 tuple(end for _, end in part.bounds),
             )
-
-    @property
-    def row_count(self) -> int:
-        """Number of devices."""
-        return len(self.slices)
 
     @property
     def is_uneven(self) -> bool:

@@ -65,6 +65,7 @@ class Donations(Result):
         Column("output", Unit.NONE, "output that has its memory, or could"),
         Column("reason", Unit.NONE, "why it is not aliased"),
     )
+    RECORDS: ClassVar[str] = "donations"
     donations: tuple[Donation, ...]
 
     def rows(self) -> Iterator[Row]:
@@ -81,11 +82,6 @@ class Donations(Result):
                 donation.output,
                 donation.reason,
             )
-
-    @property
-    def row_count(self) -> int:
-        """Number of arguments that are donated or could be."""
-        return len(self.donations)
 
     def of(self, status: DonationStatus) -> tuple[Donation, ...]:
         """Return the donations of one status."""

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.hlo.columns import END, OPERANDS_END
 from hlo_lens.text.errors import DumpSyntaxError
 
@@ -51,17 +51,9 @@ class ShardingForms(Result):
         Column("example", Unit.NONE, "the most frequent text of this form"),
         Column("example_instruction", Unit.NONE, "the first instruction with the example"),
     )
+    RECORDS: ClassVar[str] = "forms"
     forms: tuple[tuple[str, int, int, str, str], ...]
     unsharded: int
-
-    def rows(self) -> Iterator[Row]:
-        """Yield form, instructions, distinct texts and example."""
-        yield from self.forms
-
-    @property
-    def row_count(self) -> int:
-        """Number of forms."""
-        return len(self.forms)
 
     def totals(self) -> Mapping[str, int]:
         """Return the number of instructions with a sharding, and of distinct texts."""

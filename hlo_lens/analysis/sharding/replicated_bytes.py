@@ -61,11 +61,8 @@ class AxisSavings(Result):
         Column("device_bytes", Unit.BYTES, "bytes of them on each device"),
         Column("saved_bytes", Unit.BYTES, "bytes of each device that dividing all would save"),
     )
+    RECORDS: ClassVar[str] = "axes"
     axes: tuple[tuple[str, int, int, int], ...]
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the axes."""
-        yield from self.axes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +91,7 @@ class ReplicatedBytes(Result):
         Column("dimensions", Unit.NONE, "all dimensions that it divides"),
         Column("saved_bytes", Unit.BYTES, "bytes of each device that dividing it would save"),
     )
+    RECORDS: ClassVar[str] = "savings"
     savings: tuple[Saving, ...]
     replicated: tuple[ShardedValue, ...]
     no_axes: int
@@ -117,11 +115,6 @@ class ReplicatedBytes(Result):
                 saving.dimensions,
                 saving.saved_bytes,
             )
-
-    @property
-    def row_count(self) -> int:
-        """Number of savings."""
-        return len(self.savings)
 
     @cached_property
     def by_axis(self) -> AxisSavings:

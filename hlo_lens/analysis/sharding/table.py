@@ -76,6 +76,7 @@ class ShardingTable(Result):
         Column("donation", Unit.NONE, "may-alias, must-alias or donor"),
         Column("aliased_with", Unit.NONE, "value that shares its buffer"),
     )
+    RECORDS: ClassVar[str] = "values"
     values: Sequence[ShardedValue]
     num_devices: int
     meshes: tuple[Mesh, ...]
@@ -84,11 +85,6 @@ class ShardingTable(Result):
         """Yield parameters, then outputs."""
         for value in self.values:
             yield sharded_row(value)
-
-    @property
-    def row_count(self) -> int:
-        """Number of arrays."""
-        return len(self.values)
 
     @property
     def parameters(self) -> tuple[ShardedValue, ...]:
