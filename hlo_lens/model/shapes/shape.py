@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 from hlo_lens.model.shapes.primitive_type import primitive_type
 from hlo_lens.model.shapes.tiling import SplitConfig, Tile, padded_count
-from hlo_lens.text.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -274,17 +273,6 @@ class Shape:
                 if not stack:
                     return done
                 stack[-1][1].append(done)
-
-    def subshape(self, index: ShapeIndex) -> Shape:
-        """Return the part at an index; raises UnknownNameError if there is none."""
-        shape = self
-        for position in index:
-            if not 0 <= position < len(shape.tuple_shapes):
-                message = f"no part {{{','.join(map(str, index))}}} in a shape of "
-                message += f"{len(self.tuple_shapes)} elements" if self.is_tuple else "one array"
-                raise UnknownNameError(message)
-            shape = shape.tuple_shapes[position]
-        return shape
 
     def _nodes(self) -> Iterator[Shape]:
         """Yield this shape and all its parts, in any order."""

@@ -8,7 +8,6 @@ from hlo_lens import Shape
 from hlo_lens.model.shapes.primitive_type import PRIMITIVE_TYPES, primitive_type
 from hlo_lens.model.shapes.shape import Layout, ProgramShape
 from hlo_lens.model.shapes.tiling import Tile
-from hlo_lens.text.errors import UnknownNameError
 
 
 @pytest.mark.parametrize(
@@ -118,18 +117,6 @@ def test_leaves_come_depth_first_with_their_index() -> None:
     ]
     assert list(Shape.parse("f32[]").leaves()) == [((), Shape.parse("f32[]"))]
     assert list(Shape.parse("()").leaves()) == []
-
-
-def test_subshape_follows_the_index() -> None:
-    shape = Shape.parse("(f32[2], (s8[], pred[]))")
-    assert shape.subshape(()) == shape
-    assert str(shape.subshape((1, 1))) == "pred[]"
-
-
-@pytest.mark.parametrize("index", [(2,), (0, 0), (-1,), (1, 2)])
-def test_subshape_refuses_an_index_that_is_not_there(index: tuple[int, ...]) -> None:
-    with pytest.raises(UnknownNameError, match="no part"):
-        Shape.parse("(f32[2], (s8[], pred[]))").subshape(index)
 
 
 def test_with_leaves_keeps_the_nesting() -> None:
