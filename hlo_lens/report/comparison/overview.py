@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.comparison.memory_diff import PEAK
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.comparison.program import COUNTS
-from hlo_lens.report.render.table import Table
+from hlo_lens.report.render.table import Table, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,14 +45,7 @@ def modules_table(diff: DumpDiff) -> Table:
     """Return one line for each module that changed."""
     changed = sorted((one for one in diff.modules if not one.identical), key=weight)
     rows = [_module_row(one) for one in changed]
-    return Table(
-        name="modules",
-        title="Modules that changed",
-        columns=_MODULE_COLUMNS,
-        read_rows=lambda: rows,
-        row_count=len(rows),
-        totals=_totals(rows),
-    )
+    return table_of("modules", "Modules that changed", _MODULE_COLUMNS, rows, totals=_totals(rows))
 
 
 def _totals(rows: Sequence[Row]) -> dict[str, int]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.noise import Noise
 from hlo_lens.analysis.result import Column, Unit
-from hlo_lens.report.render.table import Table
+from hlo_lens.report.render.table import Table, table_of
 from hlo_lens.text.units import format_count, plural
 
 if TYPE_CHECKING:
@@ -54,18 +54,8 @@ def program_diff_facts(diff: ProgramDiff) -> tuple[tuple[str, str], ...]:
 
 def program_diff_tables(diff: ProgramDiff) -> tuple[Table, ...]:
     """Return the tables of changes of the module, and of instructions; without empty ones."""
-    tables = []
     module = tuple(_module_rows(diff))
-    if module:
-        tables.append(
-            Table(
-                name="module-diff",
-                title="Module",
-                columns=_MODULE_COLUMNS,
-                read_rows=lambda: module,
-                row_count=len(module),
-            )
-        )
+    tables = [table_of("module-diff", "Module", _MODULE_COLUMNS, module)] if module else []
     if diff.groups:
         tables.append(Table.of(diff, title="Program", shown=SHOWN, notes=tuple(_notes(diff))))
     return tuple(tables)

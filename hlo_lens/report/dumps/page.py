@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.dumps.reader_comparison import EQUAL, VERDICTS
 from hlo_lens.analysis.result import Column, Unit, rows_of
 from hlo_lens.report.render.envelope import envelope
-from hlo_lens.report.render.table import Report, Section, Table
+from hlo_lens.report.render.table import Report, Section, Table, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -142,11 +142,5 @@ _COLUMNS = (
 
 
 def _findings_table(name: str, findings: Sequence[Finding]) -> Table:
-    return Table(
-        name=name,
-        title=name.capitalize(),
-        columns=_COLUMNS,
-        read_rows=lambda: rows_of(findings, _COLUMNS),
-        row_count=len(findings),
-        is_data_only=True,
-    )
+    rows = [*rows_of(findings, _COLUMNS)]
+    return table_of(name, name.capitalize(), _COLUMNS, rows, is_data_only=True)

@@ -16,12 +16,10 @@ from hlo_lens.report.logs.tables import (
     OPERATOR,
     bounds_of,
     bounds_text,
-    filled,
     operator_cells,
     size_text,
-    table_of,
 )
-from hlo_lens.report.render.table import Section, Table
+from hlo_lens.report.render.table import Section, Table, filled, table_of
 from hlo_lens.text.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:
@@ -142,23 +140,13 @@ def _compile_tables(message: CompileOutOfMemory, shortage: MemoryShortage) -> It
 
 
 def _statement_rows(message: CompileOutOfMemory) -> Iterator[Row]:
-    space = message.memory_space
-    total, requirement = message.total, message.requirement
+    space, total, requirement = message.memory_space, message.total, message.requirement
     of_all = f"{space} usage, at least {total}" if total is not None else f"{space} usage"
-    for part in message.usage:
-        yield (
-            of_all,
-            part.name,
-            size_text(part.size) or "not known",
-            *bounds_of(part.size),
-            None,
-            None,
-            None,
-        )
     of_program = f"program {requirement}" if requirement is not None else space
-    for part in message.parts:
+    parts = [(of_all, part) for part in message.usage]
+    for whole, part in (*parts, *((of_program, part) for part in message.parts)):
         yield (
-            of_program,
+            whole,
             part.name,
             size_text(part.size) or "not known",
             *bounds_of(part.size),

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.logs.compile_oom import memory_sections
 from hlo_lens.report.logs.shardings import sharding_log_section
-from hlo_lens.report.logs.tables import OPERATOR, operator_cells, table_of
+from hlo_lens.report.logs.tables import OPERATOR, operator_cells
 from hlo_lens.report.logs.warnings import warnings_section
-from hlo_lens.report.render.table import Section, Table
+from hlo_lens.report.render.table import Section, Table, table_of
 from hlo_lens.text.units import format_bytes, format_count, plural
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.logs.oom_message import size_bounds
 from hlo_lens.analysis.result import Column, Unit
-from hlo_lens.report.logs.tables import BOUNDS, bounds_text, size_text, table_of
-from hlo_lens.report.render.table import Section, Table
+from hlo_lens.report.logs.tables import BOUNDS, bounds_text, size_text
+from hlo_lens.report.render.table import Section, Table, table_of
 from hlo_lens.text.units import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.logs.oom_message import Bounds
     from hlo_lens.analysis.result import Row
+    from hlo_lens.model.buffers.human_size import HumanSize
     from hlo_lens.model.logs.log import LogText
     from hlo_lens.model.logs.out_of_memory import (
         AllocatorState,
@@ -26,45 +27,36 @@ if TYPE_CHECKING:
 
 def runtime_section(name: str, log: LogText) -> Section:
     """Return the section on failed allocations and on programs that remain too large."""
-    tables = []
+    fatal = sum(failure.is_fatal for failure in log.failures)
+    facts, tables = [], []
     if log.failures:
         tables.append(_failures_table(log.failures))
-    if log.limits:
-        tables.append(_limits_table(log.limits))
-    fatal = sum(failure.is_fatal for failure in log.failures)
-    facts = []
-    if log.failures:
         tries = len(log.failures) - fatal
         rest = f"; {plural(tries, 'attempt')} that may fail" if tries else ""
         facts.append(("failed", f"{plural(fatal, 'allocation')}{rest}"))
     if log.limits:
+        tables.append(_limits_table(log.limits))
         facts.append(("too large", f"{plural(len(log.limits), 'program')} after rematerialization"))
     return Section(title=f"{name}: out of memory", facts=tuple(facts), tables=tuple(tables))
 
 
 def _failures_table(failures: Sequence[FailedAllocation]) -> Table:
-    counts = Counter(failures)
-    rows: list[Row] = []
-    for failure in dict.fromkeys(failures):
-        requested, free = size_bounds(failure.requested), failure.free
-        missing = None
-        if free is not None:
-            missing = requested[1] - size_bounds(free)[0]
-        rows.append(
-            (
-                failure.line,
-                counts[failure],
-                size_text(failure.requested),
-                *requested,
-                size_text(free),
-                size_text(failure.largest_free),
-                None if missing is None else max(0, missing),
-                failure.purpose or None,
-                failure.program,
-                failure.allocator or failure.device or None,
-                failure.is_fatal,
-            )
+    rows: list[Row] = [
+        (
+            failure.line,
+            times,
+            size_text(failure.requested),
+            *size_bounds(failure.requested),
+            size_text(failure.free),
+            size_text(failure.largest_free),
+            None if failure.free is None else _excess(failure.requested, failure.free),
+            failure.purpose or None,
+            failure.program,
+            failure.allocator or failure.device or None,
+            failure.is_fatal,
         )
+        for failure, times in Counter(failures).items()
+    ]
     return table_of(
         "failed-allocations",
         "Failed allocations",
@@ -87,19 +79,22 @@ def _failures_table(failures: Sequence[FailedAllocation]) -> Table:
     )
 
 
+def _excess(size: HumanSize, limit: HumanSize) -> int:
+    """Return the most bytes by which a size exceeds another."""
+    return max(0, size_bounds(size)[1] - size_bounds(limit)[0])
+
+
 def _limits_table(limits: Sequence[RematerializationLimit]) -> Table:
-    rows: list[Row] = []
-    for limit in limits:
-        wanted, reached = size_bounds(limit.wanted), size_bounds(limit.reached)
-        rows.append(
-            (
-                limit.line,
-                size_text(limit.wanted),
-                size_text(limit.reached),
-                size_text(limit.original),
-                max(0, reached[1] - wanted[0]),
-            )
+    rows: list[Row] = [
+        (
+            limit.line,
+            size_text(limit.wanted),
+            size_text(limit.reached),
+            size_text(limit.original),
+            _excess(limit.reached, limit.wanted),
         )
+        for limit in limits
+    ]
     return table_of(
         "rematerialization-limits",
         "Programs that rematerialization did not make small enough",
@@ -185,16 +180,15 @@ def _allocator_tables(state: AllocatorState) -> Iterator[Table]:
     if state.used_chunks:
         chunks = sorted(state.used_chunks, key=lambda chunk: (-chunk[0] * chunk[1], -chunk[0]))
         rows: list[Row] = [(size, count, size * count) for size, count in chunks]
-        yield Table(
-            name="allocator-chunks",
-            title="Chunks in use by size, largest total first",
-            columns=(
+        yield table_of(
+            "allocator-chunks",
+            "Chunks in use by size, largest total first",
+            (
                 Column("chunk_bytes", Unit.BYTES, "size of each"),
                 Column("chunks", Unit.COUNT, "number of chunks"),
                 Column("total_bytes", Unit.BYTES, "sum of their sizes"),
             ),
-            read_rows=lambda: rows,
-            row_count=len(rows),
+            rows,
             totals={"total_bytes": sum(size * count for size, count in state.used_chunks)},
         )
     bins: list[Row] = [

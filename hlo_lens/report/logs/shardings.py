@@ -13,8 +13,7 @@ from hlo_lens.analysis.logs.sharding_trail import (
     value_cells,
 )
 from hlo_lens.analysis.result import Column, Unit
-from hlo_lens.report.logs.tables import table_of
-from hlo_lens.report.render.table import Section, Table
+from hlo_lens.report.render.table import Section, Table, table_of
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
@@ -172,10 +171,10 @@ def _cells_table(log: ShardingLog) -> Table:
         for boxes in log.boxes
         for cell in boxes.cells
     ]
-    return Table(
-        name="drawn-boxes",
-        title="Boxes",
-        columns=(
+    return table_of(
+        "drawn-boxes",
+        "Boxes",
+        (
             Column("line", Unit.NONE, "1-based line where the drawing begins"),
             Column("row", Unit.NONE, "row of boxes, from 0"),
             Column("column", Unit.NONE, "column of boxes, from 0"),
@@ -184,8 +183,7 @@ def _cells_table(log: ShardingLog) -> Table:
             Column("platform", Unit.NONE, "kind of device"),
             Column("devices", Unit.NONE, "ids of the devices that hold it"),
         ),
-        read_rows=lambda: rows,
-        row_count=len(rows),
+        rows,
         is_data_only=True,
     )
 

@@ -1,4 +1,4 @@
-"""Cells and tables used by all pages on logs."""
+"""Cells and columns used by all pages on logs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.logs.oom_message import size_bounds
 from hlo_lens.analysis.result import Column, Unit
-from hlo_lens.report.render.table import Table
 from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hlo_lens.analysis.logs.oom_message import Bounds
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.buffers.human_size import HumanSize
     from hlo_lens.model.hlo.metadata import OpMetadata
 
@@ -56,38 +52,3 @@ def size_text(size: HumanSize | None) -> str | None:
 def bounds_of(size: HumanSize | None) -> tuple[int | None, int | None]:
     """Return the smallest and largest number of bytes that a size stands for."""
     return (None, None) if size is None else size_bounds(size)
-
-
-def filled(columns: Sequence[Column], rows: Sequence[Row], names: Sequence[str]) -> list[str]:
-    """Return the columns, of some, that have a value (not zero) in some row."""
-    places = {column.name: place for place, column in enumerate(columns)}
-    return [name for name in names if any(row[places[name]] for row in rows)]
-
-
-def table_of(
-    name: str,
-    title: str,
-    columns: Sequence[Column],
-    rows: list[Row],
-    *,
-    shown: Sequence[str] = (),
-    if_filled: Sequence[str] = (),
-) -> Table:
-    """Return a table of rows.
-
-    Args:
-        name: Name for scripts.
-        title: Title for people.
-        columns: Columns of the rows.
-        rows: The rows.
-        shown: Columns shown to people, all if empty.
-        if_filled: Further columns, shown if some row has a value there.
-    """
-    return Table(
-        name=name,
-        title=title,
-        columns=tuple(columns),
-        read_rows=lambda: rows,
-        row_count=len(rows),
-        shown=(*shown, *filled(columns, rows, if_filled)),
-    )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from hlo_lens.report.logs.tables import filled
-from hlo_lens.report.render.table import Section, Table
+from hlo_lens.report.render.table import Section, Table, filled
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.logs.page import gap_notes
-from hlo_lens.report.logs.tables import table_of
-from hlo_lens.report.render.table import Section
+from hlo_lens.report.render.table import Section, table_of
 from hlo_lens.text.dump_kinds import TEXT_FLAGS
 from hlo_lens.text.units import format_bytes, plural
 

@@ -17,7 +17,7 @@ from hlo_lens.analysis.module_analysis import MOST_ESTIMATED
 from hlo_lens.analysis.result import Column, Unit, rows_of
 from hlo_lens.report.program.process_differences import difference_lines
 from hlo_lens.report.render.envelope import envelope
-from hlo_lens.report.render.table import Report, Section, Table
+from hlo_lens.report.render.table import Report, Section, Table, table_of
 from hlo_lens.text.units import format_bytes, format_count, format_flops, listed, plural
 
 if TYPE_CHECKING:
@@ -205,12 +205,11 @@ def _retraces(groups: Sequence[ModuleGroup]) -> Table:
         for group in groups
         for shapes, count in group.signatures
     ]
-    return Table(
-        name="retraces",
-        title="Functions compiled more than once, by the shapes of their parameters",
-        columns=_RETRACE_COLUMNS,
-        read_rows=lambda: rows,
-        row_count=len(rows),
+    return table_of(
+        "retraces",
+        "Functions compiled more than once, by the shapes of their parameters",
+        _RETRACE_COLUMNS,
+        rows,
         shown=("module", "compiles", "differs"),
     )
 
@@ -233,14 +232,9 @@ _ASIDE_COLUMNS = (
 
 
 def _left_aside(dump: Dump) -> Table:
-    return Table(
-        name="left-aside",
-        title="Files that are no texts of a module",
-        columns=_ASIDE_COLUMNS,
-        read_rows=lambda: rows_of(dump.left_aside, _ASIDE_COLUMNS),
-        row_count=len(dump.left_aside),
-        is_data_only=True,
-    )
+    rows = [*rows_of(dump.left_aside, _ASIDE_COLUMNS)]
+    title = "Files that are no texts of a module"
+    return table_of("left-aside", title, _ASIDE_COLUMNS, rows, is_data_only=True)
 
 
 # ---- notes --------------------------------------------------------------------------------------

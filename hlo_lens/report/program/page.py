@@ -21,7 +21,7 @@ from hlo_lens.report.collectives.page import (
 )
 from hlo_lens.report.program.objects import GAP_COLUMNS, module_object, object_without_hlo
 from hlo_lens.report.render.envelope import ModulePage
-from hlo_lens.report.render.table import Section, Table
+from hlo_lens.report.render.table import Section, Table, table_of
 from hlo_lens.report.sharding.facts import sharding_facts
 from hlo_lens.text.units import format_bytes, format_ratio, listed, plural
 
@@ -324,11 +324,6 @@ def _shardings_table(result: ShardingForms) -> Table:
 
 
 def _gaps_table(gaps: Sequence[Gap]) -> Table:
-    return Table(
-        name="gaps",
-        title="Gaps: text that was not understood",
-        columns=GAP_COLUMNS,
-        read_rows=lambda: rows_of(gaps, GAP_COLUMNS),
-        row_count=len(gaps),
-        totals={"lines": sum(gap.lines for gap in gaps)},
-    )
+    rows, lines = [*rows_of(gaps, GAP_COLUMNS)], sum(gap.lines for gap in gaps)
+    title = "Gaps: text that was not understood"
+    return table_of("gaps", title, GAP_COLUMNS, rows, totals={"lines": lines})

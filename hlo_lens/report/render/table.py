@@ -104,6 +104,47 @@ class Table:
         yield from self.residual_rows
 
 
+def filled(columns: Sequence[Column], rows: Sequence[Row], names: Sequence[str]) -> list[str]:
+    """Return the columns, of some, that have a value (not zero) in some row."""
+    places = {column.name: place for place, column in enumerate(columns)}
+    return [name for name in names if any(row[places[name]] for row in rows)]
+
+
+def table_of(
+    name: str,
+    title: str,
+    columns: Sequence[Column],
+    rows: Sequence[Row],
+    *,
+    shown: Sequence[str] = (),
+    if_filled: Sequence[str] = (),
+    totals: Mapping[str, int] | None = None,
+    is_data_only: bool = False,
+) -> Table:
+    """Return a table of rows.
+
+    Args:
+        name: Name for scripts.
+        title: Title for people.
+        columns: Columns of the rows.
+        rows: The rows.
+        shown: Columns shown to people, all if empty.
+        if_filled: Further columns, shown if some row has a value there.
+        totals: Column name to sum over the rows.
+        is_data_only: Whether only CSV has it.
+    """
+    return Table(
+        name=name,
+        title=title,
+        columns=tuple(columns),
+        read_rows=lambda: rows,
+        row_count=len(rows),
+        totals=totals or {},
+        shown=(*shown, *filled(columns, rows, if_filled)),
+        is_data_only=is_data_only,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
     """One subject of a report, such as a module.
