@@ -68,7 +68,7 @@ class SingleTexts:
 
             found["log"] = log_object(self.log)
         if self.dump.call_trees is not None:
-            from hlo_lens.report.call_trees.objects import trees_object
+            from hlo_lens.report.call_trees.page import trees_object
 
             found["call_trees"] = trees_object(self.dump.call_trees, self.trees)
         return found

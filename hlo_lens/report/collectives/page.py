@@ -7,9 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.collectives.grouping import times_of
-from hlo_lens.analysis.collectives.results import Collectives
+from hlo_lens.analysis.collectives.results import Collective, Collectives
+from hlo_lens.analysis.comparison.facts import collectives_facts
 from hlo_lens.analysis.module_analysis import KIND_AND_AXIS
-from hlo_lens.report.collectives.objects import collectives_object
+from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.render.envelope import ModulePage, module_head, page_without_hlo
 from hlo_lens.report.render.table import Section, Table
 from hlo_lens.text.units import format_bytes, plural
@@ -17,7 +18,6 @@ from hlo_lens.text.units import format_bytes, plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.collectives.collectives import Collective
     from hlo_lens.analysis.collectives.data_movement import DataMovement
     from hlo_lens.analysis.collectives.explanation import Why
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
@@ -297,3 +297,13 @@ def _why_table(reason: Why) -> Table:
         title=f"Neighbours of {reason.collective.name}",
         shown=("role", "name", "opcode", "shape", "sharding", "op_name"),
     )
+
+
+def collectives_object(found: Collectives) -> Mapping[str, object]:
+    """Return counts per kind, bytes of one run, all collectives, loops and the mesh."""
+    return {
+        **facts_object(collectives_facts(found)),
+        "rows": found.objects(),
+        "loops": found.trips.objects(),
+        "data_movement": found.movement.objects(),
+    }

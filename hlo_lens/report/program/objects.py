@@ -11,9 +11,9 @@ from hlo_lens.analysis.comparison.facts import coverage_facts, module_facts
 from hlo_lens.analysis.program.entry_signature import EntrySignature
 from hlo_lens.analysis.result import Column, Unit, row_objects, rows_of
 from hlo_lens.model.snapshot.writing import facts_object
-from hlo_lens.report.collectives.objects import collectives_object
+from hlo_lens.report.collectives.page import collectives_object
 from hlo_lens.report.memory.objects import memory_object
-from hlo_lens.report.sharding.objects import sharding_rows
+from hlo_lens.report.sharding.page import sharding_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.module_analysis import NO_HLO
 from hlo_lens.analysis.sharding.placement import ALIAS, SHAPES
 from hlo_lens.analysis.sharding.table import ShardingTable, sharded_row
-from hlo_lens.report.render.envelope import ModulePage
+from hlo_lens.report.render.envelope import ModulePage, module_head
 from hlo_lens.report.render.table import Section, Table
 from hlo_lens.report.sharding.facts import (
     donation_text,
@@ -17,11 +17,10 @@ from hlo_lens.report.sharding.facts import (
     replicated_text,
     total_text,
 )
-from hlo_lens.report.sharding.objects import sharding_object
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.result import Result, Row
@@ -214,3 +213,46 @@ def _filtered(
     note = f"hidden: {plural(hidden, 'row')} under {format_bytes(view.min_bytes)}"
     table = Table.of(result, title=title, shown=shown, notes=(note,) if hidden else ())
     return replace(table, read_rows=lambda: rows, row_count=len(rows))
+
+
+# ---- JSON ---------------------------------------------------------------------------------------
+
+
+_KEYS = """
+    num_devices meshes values replicated replicated_by_axis donation annotations
+"""
+
+
+def sharding_rows(results: ShardingResults | None) -> list[Mapping[str, object]]:
+    """Return the objects of parameters and outputs, which ``kind`` tells apart."""
+    if results is None:
+        return []
+    names = [column.name for column in ShardingTable.COLUMNS]
+    found: list[Mapping[str, object]] = []
+    for value in results.table.values:  # each made here, and once
+        row: dict[str, object] = dict(zip(names, sharded_row(value), strict=True))
+        row["partition_spec"] = None if value.spec is None else list(value.spec)
+        found.append(row)
+    return found
+
+
+def sharding_object(dump: ModuleDump, results: ShardingResults | None) -> Mapping[str, object]:
+    """Return the object of a module; all its keys, null where there is no HLO text."""
+    if results is None:
+        return {**module_head(dump), **dict.fromkeys(_KEYS.split())}
+    return {
+        **module_head(dump),
+        "num_devices": results.table.num_devices,
+        "meshes": [
+            {
+                "axes": dict(zip(mesh.axis_names, mesh.axis_sizes, strict=True)),
+                "device_ids": None if mesh.device_assignment is None else list(mesh.device_ids),
+            }
+            for mesh in results.table.meshes
+        ],
+        "values": sharding_rows(results),
+        "replicated": results.replicated.objects(),
+        "replicated_by_axis": results.replicated.by_axis.objects(),
+        "donation": results.donations.objects(),
+        "annotations": results.annotations.objects(),
+    }
