@@ -21,11 +21,9 @@ from hlo_lens.jax_bridge.texts import (
     module_before,
 )
 from hlo_lens.model.dump import Lazy, ModuleDump, given
+from hlo_lens.text.dump_files import AFTER, BEFORE
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import UsageError
-
-BEFORE = "before_optimizations"
-AFTER = "after_optimizations"
 
 
 def from_compiled(compiled: Any, *, lowered: Any = None) -> ModuleDump:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from hlo_lens.text.dump_files import AFTER, BEFORE
 from hlo_lens.text.errors import UnknownNameError
 from hlo_lens.text.units import listed
 
@@ -242,15 +243,14 @@ class ModuleDump:
 
 
 _STAGES_SHOWN = 12
-_LATEST = "after_optimizations"
 
 
 def _stages_like(stages: tuple[Stage, ...], wanted: str) -> list[Stage]:
     """Return the stages that match best."""
     if wanted == "before":
-        return [stage for stage in stages if stage.name == "before_optimizations"]
+        return [stage for stage in stages if stage.name == BEFORE]
     if wanted == "after":
-        return [stage for stage in stages if stage.name.endswith(_LATEST)]
+        return [stage for stage in stages if stage.name.endswith(AFTER)]
     if wanted.isdecimal():
         return [stage for stage in stages if stage.pass_number == int(wanted)]
     exact = [stage for stage in stages if stage.name == wanted]

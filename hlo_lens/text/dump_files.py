@@ -13,6 +13,9 @@ from hlo_lens.text.dump_kinds import BUFFER_PARTS, PROTO
 BEFORE = "before_optimizations"
 """Stage whose text is the program as the framework gave it."""
 
+AFTER = "after_optimizations"
+"""End of the name of the stage whose text is the program that runs."""
+
 _KNOWN = r"""
     (?:(?:cpu|gpu|sm_[\d.]+[a-z]?_gpu|gfx[0-9a-f]+_gpu)_)?
         after_optimizations(?:_before_buffer_assignment|_after_buffer_assignment)?

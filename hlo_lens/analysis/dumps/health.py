@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hlo_lens.analysis.dumps.xla_flags import ERROR, FINE, NOTE, WARNING, Finding
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.dump import REFUSED
-from hlo_lens.text.dump_files import BEFORE, title_of
+from hlo_lens.text.dump_files import AFTER, BEFORE, title_of
 from hlo_lens.text.dump_kinds import AS_TEXT, BUFFER_ROWS, DumpKind
 
 if TYPE_CHECKING:
@@ -101,9 +101,6 @@ def _has_passes(module: ModuleDump) -> bool:
     return any(stage.pass_number is not None for stage in module.stages)
 
 
-_AFTER = "after_optimizations"
-
-
 def _kinds(modules: Sequence[ModuleDump]) -> Iterator[KindOfText]:
     """Yield the kinds of text that XLA writes, with the number of modules that have each."""
 
@@ -112,7 +109,7 @@ def _kinds(modules: Sequence[ModuleDump]) -> Iterator[KindOfText]:
         return KindOfText(name=name, flag=flag, used_for=used_for, modules=count, of=len(modules))
 
     yield kind(BEFORE, AS_TEXT, "global shapes, shardings", _has_stage(BEFORE))
-    yield kind(_AFTER, AS_TEXT, "the program that runs", _has_stage(_AFTER))
+    yield kind(AFTER, AS_TEXT, "the program that runs", _has_stage(AFTER))
     for row in BUFFER_ROWS:
         part = row.part or ""
         has = _live_range(modules) if row.kind is DumpKind.LIVE_RANGE else _has_part(part)
@@ -149,7 +146,7 @@ def _other_findings(dump: Dump, modules: Sequence[ModuleDump]) -> Iterator[Findi
 
 def _module_findings(modules: Sequence[ModuleDump]) -> Iterator[Finding]:
     whole = [m for m in modules if any(s.pass_number is None for s in m.stages)]
-    early = [m for m in whole if not _has_stage(_AFTER)(m)]
+    early = [m for m in whole if not _has_stage(AFTER)(m)]
     if early:
         share = f"{len(early)} of {len(whole)}"
         what = (

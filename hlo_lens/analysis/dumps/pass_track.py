@@ -30,6 +30,7 @@ from hlo_lens.analysis.memory.estimate import memory_estimate
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS, OPCODES, opcode_traits
 from hlo_lens.model.hlo.query import tabulate
+from hlo_lens.text.dump_files import AFTER, BEFORE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -239,9 +240,9 @@ class PassTrack(Result):
 def tracked_stages(dump: ModuleDump) -> list[Stage]:
     """Return the examined texts of a module: the first one, those of passes, and the final one."""
     stages = [stage for stage in dump.stages if stage.is_hlo]
-    first = [stage for stage in stages if stage.name == "before_optimizations"]
+    first = [stage for stage in stages if stage.name == BEFORE]
     passes = [stage for stage in stages if stage.pass_number is not None]
-    last = [stage for stage in stages if stage.name.endswith("after_optimizations")]
+    last = [stage for stage in stages if stage.name.endswith(AFTER)]
     return [*first, *passes, *last[-1:]]
 
 
