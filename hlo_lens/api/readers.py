@@ -19,7 +19,7 @@ from hlo_lens.syntax.buffers.assignment import parse_buffer_assignment, parse_bu
 from hlo_lens.syntax.buffers.live_range import parse_live_range
 from hlo_lens.syntax.buffers.memory_usage import parse_memory_usage_report
 from hlo_lens.syntax.call_trees.drawn_trees import parse_call_trees
-from hlo_lens.syntax.hlo.module import parse_hlo
+from hlo_lens.syntax.hlo.module import parse_hlo, parse_hlo_with_grammar
 from hlo_lens.text.dump_kinds import BUFFER_HEADERS, DumpKind
 from hlo_lens.text.errors import DumpSyntaxError
 
@@ -68,7 +68,7 @@ def compare_readers(path: str, *, progress: Progress | None = None) -> ReaderCom
 
     Args:
         path: File, folder or archive.
-        progress: Called with files done and files in all.
+        progress: Called with files done and files in all; for a single HLO text with characters.
 
     Raises:
         UnreadableError: If the path is missing or cannot be read.
@@ -81,22 +81,28 @@ def compare_readers(path: str, *, progress: Progress | None = None) -> ReaderCom
                 progress(done + inside, len(files) + inside)
             found = dump_text(member)
             if found is not None and found[0] in _PARSERS:
-                texts += _compared(*found)
+                texts += _compared(*found, progress if len(files) == 1 else None)
     folder = path.rstrip("/") + "/"
     return ReaderComparison(
         texts=tuple(replace(text, file=text.file.removeprefix(folder)) for text in texts)
     )
 
 
-def _compared(kind: DumpKind, source: Source) -> Iterator[ReadText]:
+def _compared(kind: DumpKind, source: Source, progress: Progress | None) -> Iterator[ReadText]:
     """Yield the comparison of a text, and of the live range in the same text."""
-    yield compare_text(kind, source)
+    yield compare_text(kind, source, progress=progress)
     if kind is DumpKind.BUFFER_ASSIGNMENT and "\nHloLiveRange " in source.text:
         yield compare_text(DumpKind.LIVE_RANGE, source)
 
 
-def compare_text(kind: DumpKind, source: Source) -> ReadText:
-    """Return whether scanner and grammar read a text alike."""
+def compare_text(kind: DumpKind, source: Source, *, progress: Progress | None = None) -> ReadText:
+    """Return whether scanner and grammar read a text alike.
+
+    Args:
+        kind: Kind of the text.
+        source: The text.
+        progress: Called with characters done and in all while the grammar reads an HLO text.
+    """
     scanned, seconds = _timed(kind, source, "scanner")
     made = ReadText(
         file=source.path,
@@ -107,7 +113,7 @@ def compare_text(kind: DumpKind, source: Source) -> ReadText:
     )
     if isinstance(scanned, DumpSyntaxError):
         return replace(made, verdict=REFUSED, line=scanned.line, scanner=scanned.message)
-    checked, seconds = _timed(kind, source, "grammar")
+    checked, seconds = _timed(kind, source, "grammar", progress)
     made = replace(made, grammar_seconds=seconds)
     if isinstance(checked, DumpSyntaxError):
         return _refused(made, source, scanned, checked)
@@ -126,13 +132,17 @@ def compare_text(kind: DumpKind, source: Source) -> ReadText:
 
 
 def _timed(
-    kind: DumpKind, source: Source, reader: ReaderName
+    kind: DumpKind, source: Source, reader: ReaderName, progress: Progress | None = None
 ) -> tuple[Model | DumpSyntaxError, float]:
     """Return the model of a text, or the error of its reader, and the seconds that it took."""
     start = time.perf_counter()
     found: Model | DumpSyntaxError
     try:
-        found = _PARSERS[kind](source, reader=reader)
+        if progress is not None and kind is DumpKind.HLO:
+            size = len(source.text)
+            found = parse_hlo_with_grammar(source, progress=lambda done: progress(done, size))
+        else:
+            found = _PARSERS[kind](source, reader=reader)
     except DumpSyntaxError as error:
         found = error
     return found, round(time.perf_counter() - start, 6)

@@ -58,6 +58,18 @@ def test_a_file_and_an_archive_are_read_too(tmp_path: Path) -> None:
         compare_readers(str(tmp_path / "none"))
 
 
+def test_progress_counts_files_or_characters_of_one_text() -> None:
+    seen: list[tuple[int, int]] = []
+    compare_readers(str(FOLDER), progress=lambda done, total: seen.append((done, total)))
+    assert [done for done, _ in seen] == list(range(len(list(FOLDER.iterdir()))))
+    seen.clear()
+    path = FOLDER / f"{STEM}.before_optimizations.txt"
+    compare_readers(str(path), progress=lambda done, total: seen.append((done, total)))
+    assert seen[0] == (0, 1)
+    assert seen[1:] == sorted(seen[1:])
+    assert {total for _, total in seen[1:]} == {len(HLO)}
+
+
 def test_a_text_of_before_2026_is_two() -> None:
     folder = SAMPLES / "cpu_jax_0_4_30" / "tp_mlp"
     path = folder / f"{STEM}.cpu_after_optimizations-buffer-assignment.txt"

@@ -20,6 +20,8 @@ from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hlo_lens.syntax.hlo.places import ReadComputation
+
 _SECOND = "expected the end of the text, found a second HloModule (hlo_lens.load reads them all)"
 
 
@@ -51,7 +53,7 @@ def parse_hlo(
     else:
         source = clean(decode(text) if isinstance(text, bytes) else text, path)
     if uses_grammar(reader):
-        return _parse_with_grammar(source)
+        return parse_hlo_with_grammar(source)
     modules = parse_hlo_modules(source)
     module = modules[0]
     if len(modules) > 1:
@@ -92,8 +94,14 @@ def parse_hlo_modules(
     return scan.modules
 
 
-def _parse_with_grammar(source: Source) -> HloModule:
+def parse_hlo_with_grammar(
+    source: Source, *, progress: Callable[[int], None] | None = None
+) -> HloModule:
     """Return the one module of a source, read by the grammar alone.
+
+    Args:
+        source: The text.
+        progress: Called with the offset of each computation.
 
     Raises:
         DumpSyntaxError: At the first place that the grammar does not allow.
@@ -103,9 +111,13 @@ def _parse_with_grammar(source: Source) -> HloModule:
 
     rows = HloRows(new_module(source, HloGrammarReader(), "", 0))
     module = rows.module
-    read = read_module(
-        source, lambda computation: rows.add_read_computation(computation, is_inline=False)
-    )
+
+    def add(computation: ReadComputation) -> None:
+        rows.add_read_computation(computation, is_inline=False)
+        if progress is not None:
+            progress(computation.start)
+
+    read = read_module(source, add)
     module.name = read.name
     module.header = first_values((name, source.text[start:end]) for name, start, end in read.header)
     module.stack_frames = read.stack_frames
