@@ -7,6 +7,7 @@ import re
 import shutil
 from typing import TYPE_CHECKING, Any
 
+from hlo_lens.text.dump_files import AFTER, BEFORE
 from hlo_lens.text.errors import HloLensError, MissingPackageError
 
 if TYPE_CHECKING:
@@ -95,11 +96,11 @@ def _file_name(title: str) -> str:
 
 def _texts(dump: ModuleDump) -> Iterator[tuple[str, str]]:
     """Yield the texts of a dump with the file names that XLA uses."""
-    stage = dump.stage or "after_optimizations"
+    stage = dump.stage or AFTER
     if dump.hlo is not None:
         yield stage, dump.hlo.columns.source.text
     if dump.before is not None:
-        yield "before_optimizations", dump.before.columns.source.text
+        yield BEFORE, dump.before.columns.source.text
     try:
         assignment = dump.buffer_assignment
     except HloLensError:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_lens.text.dump_files import BEFORE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
-
-BEFORE = "before_optimizations"
 
 
 def differences(base: ModuleSnapshot, head: ModuleSnapshot) -> tuple[str, ...]:
