@@ -70,14 +70,18 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
         left = LeftAsides()
         return _folder_dump(name, archive_files(archive, form, left), left, strict=strict)
     opened.pieces = chain((head,), opened.pieces)
-    from hlo_lens.load.folder import siblings_of
-
-    siblings = siblings_of(file)
-    modules = modules_of(file, opened=opened, progress=progress, siblings=siblings)
-    dump = Dump(path=name, modules=tuple(modules))
+    dump = _file_dump(file, opened, progress)
     if strict and dump.gaps:
         raise dump.gaps[0].as_error()
     return dump
+
+
+def _file_dump(file: DiskFile, opened: Opened, progress: Progress | None) -> Dump:
+    """Return the modules of a file, with the other files of the same module."""
+    from hlo_lens.load.folder import siblings_of
+
+    modules = modules_of(file, opened=opened, progress=progress, siblings=siblings_of(file))
+    return Dump(path=file.path, modules=tuple(modules))
 
 
 def _counted(files: Sequence[T], progress: Progress | None) -> Iterator[T]:

@@ -112,14 +112,8 @@ def _tables(known: ShardingLogResults) -> Iterator[Table]:
             trail,
             title="Trail: values that each function received and returned",
             shown=(
-                "line",
-                "times",
-                "function",
-                "direction",
-                "name",
-                "value",
-                "shape",
-                "device_shape",
+                *("line", "times", "function", "direction"),
+                *("name", "value", "shape", "device_shape"),
             ),
         )
     if trail.changes:

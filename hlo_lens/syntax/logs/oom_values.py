@@ -27,13 +27,7 @@ def sentence_fields(tree: Node) -> dict[str, object]:
     sizes = sizes_of(tree)
     kind = tree.data
     if kind == "ran_out_of_space":
-        fields: dict[str, object] = {"memory_space": str(optional_token(tree, "SPACE"))}
-        for used in find_all(tree, "used"):
-            amount, capacity = sizes_of(used)
-            fields |= {"used": (amount,), "capacity": capacity}
-        for exceeded in find_all(tree, "exceeded"):
-            fields["exceeded"] = sizes_of(exceeded)[0]
-        return fields
+        return _space_fields(tree)
     if kind == "too_many_temporaries":
         module = optional_token(tree, "MODULE")
         words = str(optional_token(tree, "RAN_OUT_OF_TEMPORARIES"))
@@ -44,23 +38,8 @@ def sentence_fields(tree: Node) -> dict[str, object]:
             "used_for": words.partition(" required for ")[2].strip(),
             "module": None if module is None else str(module).rstrip("."),
         }
-    if kind == "stack_overflow":
-        owner = str(optional_token(tree, "STACK_OWNER")).partition(" stack for ")[2]
-        return {
-            "memory_space": str(optional_token(tree, "SPACE")),
-            "used": (sizes[0],),
-            "capacity": sizes[1],
-            "exceeded": sizes[2],
-            "used_for": "the stack of one instruction",
-            "instruction": owner.strip(),
-        }
-    if kind == "stack_without_room":
-        owner = str(optional_token(tree, "STACK_OWNER_ALONE")).partition(" stack for ")[2]
-        return {
-            "memory_space": str(optional_token(tree, "SPACE")),
-            "used_for": "the stack of one instruction",
-            "instruction": owner.strip(),
-        }
+    if kind in ("stack_overflow", "stack_without_room"):
+        return _stack_fields(tree)
     if kind == "cores_exceed":
         return {
             "memory_space": "hbm",
@@ -69,6 +48,29 @@ def sentence_fields(tree: Node) -> dict[str, object]:
             "used_for": "TensorCore and SparseCore",
         }
     return _exceeding_fields(tree)
+
+
+def _space_fields(tree: Node) -> dict[str, object]:
+    fields: dict[str, object] = {"memory_space": str(optional_token(tree, "SPACE"))}
+    for used in find_all(tree, "used"):
+        amount, capacity = sizes_of(used)
+        fields |= {"used": (amount,), "capacity": capacity}
+    for exceeded in find_all(tree, "exceeded"):
+        fields["exceeded"] = sizes_of(exceeded)[0]
+    return fields
+
+
+def _stack_fields(tree: Node) -> dict[str, object]:
+    """Return the fields of a stack that does not fit; some messages have no sizes."""
+    owner = optional_token(tree, "STACK_OWNER") or optional_token(tree, "STACK_OWNER_ALONE")
+    fields: dict[str, object] = {
+        "memory_space": str(optional_token(tree, "SPACE")),
+        "used_for": "the stack of one instruction",
+        "instruction": str(owner).partition(" stack for ")[2].strip(),
+    }
+    if sizes := sizes_of(tree):
+        fields |= {"used": (sizes[0],), "capacity": sizes[1], "exceeded": sizes[2]}
+    return fields
 
 
 _TAG = re.compile(r"shape = '([^']*)'|space=(\w+)|tag = '([^\n]*)'\]$")
