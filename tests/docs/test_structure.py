@@ -11,6 +11,7 @@ import pytest
 
 from hlo_lens.analysis.module_analysis import MOST_ESTIMATED
 from hlo_lens.cli import COMMANDS, exit_codes, main
+from tests.corpus import ROOT
 from tests.docs.documents import DOCUMENTS, MANUAL, README, TOPICS, blocks, prose
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
+_FILE = re.compile(r"`([\w./-]+/[\w-]+\.(?:py|lark|toml))`")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _INLINE = re.compile(r"`(hlo-lens [^`]+)`")
 _LINE = re.compile(r"^ *(?:.* \| )?(hlo-lens [^\n]+)", re.MULTILINE)
@@ -61,6 +63,13 @@ def _anchors(file: Path) -> set[str]:
     """Return the anchors that GitHub gives the headings of a file."""
     titles = _HEADING.findall(prose(file))
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d.stem)
+def test_files_exist(document: Path) -> None:
+    for name in _FILE.findall(prose(document)):
+        is_pattern = "ROOM" in name or name.rpartition("/")[2].startswith(("x.", "to_x."))
+        assert is_pattern or (ROOT / name).exists() or (ROOT / "hlo_lens" / name).exists(), name
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d.stem)
