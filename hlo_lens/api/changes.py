@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.comparison.dump_diff import DumpDiff
-from hlo_lens.analysis.comparison.module_diff import SUBJECTS, module_diff
+from hlo_lens.analysis.comparison.module_diff import SUBJECTS, DumpDiff, module_diff
 from hlo_lens.analysis.comparison.module_pairs import pair_modules
 from hlo_lens.analysis.program_diff.difference import program_diff
 from hlo_lens.analysis.program_diff.noise import Noise

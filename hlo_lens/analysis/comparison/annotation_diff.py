@@ -18,8 +18,9 @@ from hlo_lens.model.snapshot.rows import AnnotationFact, EntryFact
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from hlo_lens.analysis.comparison.sharding_meaning import ShardingMeaning
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
+
+    SameShardings = Callable[[str, str], bool]
 
 _OF_GSPMD = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"})
 _BODY = "shard_map body"
@@ -88,9 +89,10 @@ def _annotations(module: ModuleSnapshot) -> list[AnnotationFact]:
 
     Bodies of shard_map, and shardings that are all manual, do not.
     """
-    facts = module.annotations or ()
     return [
-        f for f in facts if f.annotation != _BODY and (f.spec or "manual" not in str(f.sharding))
+        fact
+        for fact in module.annotations or ()
+        if fact.annotation != _BODY and (fact.spec or "manual" not in str(fact.sharding))
     ]
 
 
@@ -110,27 +112,25 @@ def annotation_problem(base: ModuleSnapshot, head: ModuleSnapshot) -> str:
 
 
 def annotation_diff(
-    base: ModuleSnapshot, head: ModuleSnapshot, meaning: ShardingMeaning
+    base: ModuleSnapshot, head: ModuleSnapshot, is_same: SameShardings
 ) -> tuple[AnnotationRow, ...]:
     """Return the annotations that changed, equal changes once."""
-    sides = [_annotations(module) for module in (base, head)]
-    found = pair_items(sides[0], sides[1], _STAGES, _order)
-    rows: Counter[tuple[AnnotationFact | None, AnnotationFact | None]] = Counter()
-    for one, other, _ in found.pairs:
-        if not _is_same(one, other, meaning):
-            rows[one, other] += 1
-    rows.update((one, None) for one in found.removed)
-    rows.update((None, one) for one in found.added)
+    sides = pair_items(_annotations(base), _annotations(head), _STAGES, _order)
+    rows = Counter((b, h) for b, h in sides if not _is_same(b, h, is_same))
     listed = [AnnotationRow(base=b, head=h, count=n) for (b, h), n in rows.items()]
     return tuple(sorted(listed, key=repr))
 
 
-def _is_same(one: AnnotationFact, other: AnnotationFact, meaning: ShardingMeaning) -> bool:
+def _is_same(
+    one: AnnotationFact | None, other: AnnotationFact | None, is_same: SameShardings
+) -> bool:
+    if one is None or other is None:
+        return False
     if one.spec is not None and other.spec is not None:
         return one.spec == other.spec  # manual axes are printed by some versions alone
-    if one.sharding is None or other.sharding is None:
+    if one.sharding is None or other.sharding is None or one.sharding == other.sharding:
         return one.sharding == other.sharding
-    return meaning.is_same(one.sharding, other.sharding)
+    return is_same(one.sharding, other.sharding)
 
 
 _STAGES: tuple[Callable[[AnnotationFact], Hashable], ...] = (

@@ -12,20 +12,21 @@ Bytes are those of one run of the program.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.comparison.collective_details import EXPOSED, arrow, details_of, times_text
-from hlo_lens.analysis.comparison.collective_matching import pair_collectives
-from hlo_lens.analysis.comparison.delta import Delta
-from hlo_lens.analysis.comparison.side_pair import SidePair
+from hlo_lens.analysis.comparison.keyed_pairs import pair_items
+from hlo_lens.analysis.comparison.portable_sources import last_scopes
+from hlo_lens.analysis.comparison.side_pair import Delta, SidePair
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
 from hlo_lens.model.snapshot.rows import CollectiveFact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.comparison.collective_details import Detail
     from hlo_lens.analysis.result import Row
@@ -170,24 +171,18 @@ def collective_diff(base: ModuleSnapshot, head: ModuleSnapshot) -> CollectiveDif
     """Return the changes of the collectives of a module; None if a side has no HLO text."""
     if base.collectives is None or head.collectives is None:
         return None
-    paired = pair_collectives(base.collectives, head.collectives)
-    rows: Counter[tuple[CollectiveFact | None, CollectiveFact | None]] = Counter()
-    unchanged = 0
-    for one, other, _ in paired.pairs:
-        if any(True for _ in details_of(one, other)):
-            rows[one, other] += 1
-        else:
-            unchanged += 1
-    rows.update((one, None) for one in paired.removed)
-    rows.update((None, other) for other in paired.added)
+    mine, yours = base.collectives, head.collectives
+    paired = pair_items(mine, yours, _STAGES, _order)
+    rows = Counter((b, h) for b, h in paired if b is None or h is None or any(details_of(b, h)))
     changed = [CollectiveRow(base=b, head=h, count=n) for (b, h), n in rows.items()]
-    changed.sort(key=_row_order)
+    counts = [Counter(fact.kind for fact in side) for side in (mine, yours)]
+    kinds = dict.fromkeys((*COLLECTIVE_KINDS, *sorted({*counts[0], *counts[1]})))
     return CollectiveDiff(
-        counts=_counts(base.collectives, head.collectives),
-        dynamic_counts=_dynamic_counts(base.collectives, head.collectives),
-        wire_bytes=Delta(base=_total(base.collectives), head=_total(head.collectives)),
-        changed=tuple(changed),
-        unchanged=unchanged,
+        counts={kind: Delta(counts[0][kind], counts[1][kind]) for kind in kinds},
+        dynamic_counts={kind: Delta(_runs(mine, kind), _runs(yours, kind)) for kind in kinds},
+        wire_bytes=Delta(_wire_total(mine), _wire_total(yours)),
+        changed=tuple(sorted(changed, key=_row_order)),
+        unchanged=len(paired) - rows.total(),
     )
 
 
@@ -197,29 +192,11 @@ def _row_order(row: CollectiveRow) -> tuple[object, ...]:
     return (*size, row.change, one.kind, one.axis, one.source or "", one.op_name or "", repr(row))
 
 
-def _kinds(facts: Iterable[CollectiveFact]) -> dict[str, None]:
-    return dict.fromkeys((*COLLECTIVE_KINDS, *sorted({fact.kind for fact in facts})))
-
-
-def _counts(base: Sequence[CollectiveFact], head: Sequence[CollectiveFact]) -> dict[str, Delta]:
-    mine, yours = Counter(f.kind for f in base), Counter(f.kind for f in head)
-    return {k: Delta(base=mine[k], head=yours[k]) for k in _kinds((*base, *head))}
-
-
-def _dynamic_counts(
-    base: Sequence[CollectiveFact], head: Sequence[CollectiveFact]
-) -> dict[str, Delta]:
-    return {
-        kind: Delta(base=_runs(base, kind), head=_runs(head, kind))
-        for kind in _kinds((*base, *head))
-    }
-
-
 def _runs(facts: Sequence[CollectiveFact], kind: str) -> int | None:
     return _sum(fact.dynamic_count for fact in facts if fact.kind == kind)
 
 
-def _total(facts: Sequence[CollectiveFact]) -> int | None:
+def _wire_total(facts: Sequence[CollectiveFact]) -> int | None:
     return _sum(fact.wire_bytes_per_run for fact in facts)
 
 
@@ -230,3 +207,62 @@ def _sum(parts: Iterable[int | None]) -> int | None:
             return None
         total += part
     return total
+
+
+# ---- matching ----------------------------------------------------------------------------------
+
+_TIMES = re.compile(r" x(?:\d+|\?)$")
+
+
+def _loops(fact: CollectiveFact) -> tuple[str, ...]:
+    """Return the enclosing loops, without trip counts."""
+    return tuple(_TIMES.sub("", loop) for loop in fact.loops)
+
+
+def _times(fact: CollectiveFact) -> tuple[object, ...]:
+    return (fact.loops, fact.dynamic_count)
+
+
+def _what(fact: CollectiveFact) -> tuple[object, ...]:
+    return (fact.kind, fact.groups, fact.payload_bytes, fact.element_type)
+
+
+def _where(fact: CollectiveFact) -> tuple[object, ...]:
+    return (fact.kind, fact.axis, fact.group_size)
+
+
+def _operation(fact: CollectiveFact) -> str:
+    """Return the last two scopes of the operation path; edits around it change the others."""
+    return last_scopes(fact.op_name, 2)
+
+
+_STAGES: tuple[Callable[[CollectiveFact], Hashable], ...] = (
+    lambda f: (*_what(f), *_times(f), f.is_at_most, f.is_exposed, f.op_name, f.source),
+    lambda f: (*_what(f), *_times(f), f.is_exposed, f.op_name),
+    lambda f: (*_what(f), *_times(f), f.op_name),
+    lambda f: (*_what(f), _loops(f), f.op_name),
+    lambda f: (*_where(f), _loops(f), f.op_name),
+    lambda f: (*_what(f), _operation(f)),
+    # a collective that moves into another scope keeps the last scope of its path
+    lambda f: last_scopes(f.op_name) and (*_what(f), last_scopes(f.op_name), f.source_file),
+    lambda f: (*_what(f), len(f.loops), f.dynamic_count),
+    lambda f: (*_where(f), f.payload_bytes, len(f.loops)),
+    lambda f: f.op_name and (f.kind, f.op_name, f.source_file),
+    lambda f: f.op_name and (*_where(f), _operation(f), f.source_file),
+)
+"""Keys by which collectives are matched, strictest first."""
+
+
+def _order(fact: CollectiveFact) -> tuple[object, ...]:
+    return (
+        fact.source_line,
+        fact.payload_bytes,
+        fact.dynamic_count,
+        fact.axis,
+        fact.op_name,
+        fact.source_file,
+        " ".join(fact.loops),
+        fact.groups,
+        fact.element_type,
+        fact.is_exposed,
+    )

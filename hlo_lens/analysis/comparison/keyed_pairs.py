@@ -6,8 +6,7 @@ Exchanging the sides exchanges the members of each pair and nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -15,28 +14,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Paired(Generic[T]):
-    """Paired items of two lists, and the others.
-
-    Attributes:
-        pairs: Item of the base, item of the head, index of the stage that paired them.
-        removed: Items of the base alone, in order.
-        added: Items of the head alone, in order.
-    """
-
-    pairs: tuple[tuple[T, T, int], ...]
-    removed: tuple[T, ...]
-    added: tuple[T, ...]
-
-
 def pair_items(
     base: Sequence[T],
     head: Sequence[T],
     stages: Sequence[Callable[[T], Hashable]],
     order: Callable[[T], tuple[object, ...]],
-) -> Paired[T]:
-    """Return the pairs of two lists.
+) -> list[tuple[T | None, T | None]]:
+    """Return the pairs of two lists, then the items of one side with None, in order.
 
     Args:
         base: Items of one side.
@@ -45,15 +29,19 @@ def pair_items(
         order: Sort key of items with equal keys; equal for equal items.
     """
     left, right = dict(enumerate(base)), dict(enumerate(head))
-    pairs: list[tuple[T, T, int]] = []
-    for stage, key_of in enumerate(stages):
+    pairs: list[tuple[T | None, T | None]] = []
+    for key_of in stages:
         if not left or not right:
             break
         mine, yours = _by_key(left, key_of, order), _by_key(right, key_of, order)
         for key, places in mine.items():
             for one, other in zip(places, yours.get(key, ()), strict=False):
-                pairs.append((left.pop(one), right.pop(other), stage))
-    return Paired(pairs=tuple(pairs), removed=tuple(left.values()), added=tuple(right.values()))
+                pairs.append((left.pop(one), right.pop(other)))
+    return [
+        *pairs,
+        *((one, None) for one in left.values()),
+        *((None, one) for one in right.values()),
+    ]
 
 
 def _by_key(

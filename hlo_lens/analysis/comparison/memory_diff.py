@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis import module_analysis
-from hlo_lens.analysis.comparison.delta import Delta
 from hlo_lens.analysis.comparison.peak_diff import FREE, NO_HEAP, PeakDiff, peak_diff
+from hlo_lens.analysis.comparison.side_pair import Delta
 from hlo_lens.model.snapshot.facts import MemoryFacts, SpaceFacts
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Changes between two compiles of one module."""
+"""Changes between two compiles of one module, and between two dumps."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.collective_diff import CollectiveDiff, collective_diff
-from hlo_lens.analysis.comparison.comparable import differences, toolchain_change
 from hlo_lens.analysis.comparison.donation_diff import DonationDiff, donation_diff
 from hlo_lens.analysis.comparison.memory_diff import MemoryDiff, memory_diff
 from hlo_lens.analysis.comparison.sharding_diff import ShardingDiff, sharding_diff
+from hlo_lens.text.dump_files import BEFORE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from hlo_lens.analysis.program_diff.difference import ProgramDiff
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
@@ -90,6 +92,35 @@ class ModuleDiff:
         return (*subjects, "gaps") if has_gaps else subjects
 
 
+@dataclass(frozen=True, kw_only=True)
+class DumpDiff:
+    """Changes between two dumps.
+
+    Attributes:
+        modules: Changes of each pair of modules.
+        places: Index in the base and in the head of each pair.
+        added: Modules of the head alone.
+        removed: Modules of the base alone.
+        copies: Indices in the base and in the head of modules left out as copies of others.
+    """
+
+    modules: tuple[ModuleDiff, ...]
+    places: tuple[tuple[int, int], ...]
+    added: tuple[ModuleSnapshot, ...]
+    removed: tuple[ModuleSnapshot, ...]
+    copies: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+
+    @property
+    def identical(self) -> bool:
+        """Whether nothing changed."""
+        return not self.added and not self.removed and all(m.identical for m in self.modules)
+
+    @property
+    def unknown(self) -> Mapping[str, tuple[str, ...]]:
+        """Name of each module that could not be compared whole, to the subjects that could not."""
+        return {m.head.name: m.unknown for m in self.modules if m.unknown}
+
+
 def module_diff(
     base: ModuleSnapshot,
     head: ModuleSnapshot,
@@ -118,8 +149,8 @@ def module_diff(
         base=base,
         head=head,
         note=note,
-        differences=differences(base, head),
-        toolchain=toolchain_change(base, head),
+        differences=tuple(_differences(base, head)),
+        toolchain=_toolchain_change(base, head),
         memory=memory_diff(base, head, is_forced=is_forced) if has_memory else None,
         donations=donations if has_memory else None,
         collectives=collective_diff(base, head) if "collectives" in subjects else None,
@@ -133,3 +164,46 @@ def module_diff(
         # in one program with equal figures, only metadata moves values between groups
         found = replace(found, memory=replace(memory, peaks=memory.unchanged_peaks))
     return found
+
+
+def _differences(base: ModuleSnapshot, head: ModuleSnapshot) -> Iterator[str]:
+    """Yield why the figures of two modules cannot be compared, in words; nothing if they can.
+
+    What only one side knows is no difference.
+    """
+    mine, yours = base.facts, head.facts
+    if mine.backend and yours.backend and mine.backend != yours.backend:
+        yield f"backend {mine.backend} -> {yours.backend}"
+    elif base.target and head.target and base.target != head.target:
+        yield f"target {base.target} -> {head.target}"
+    partitions = [_partitions(module) for module in (base, head)]
+    has_text = base.collectives is not None and head.collectives is not None
+    if has_text and (partitions[0] or 1) != (partitions[1] or 1):  # one partition is not printed
+        texts = ["1 (none printed)" if n is None else str(n) for n in partitions]
+        yield f"partitions {' -> '.join(texts)}"
+    replicas = [facts.replica_count for facts in (mine, yours)]
+    if None not in replicas and replicas[0] != replicas[1]:
+        yield f"replicas {replicas[0]} -> {replicas[1]}"
+    stages = [facts.stage for facts in (mine, yours)]
+    if None not in stages and (stages[0] == BEFORE) != (stages[1] == BEFORE):
+        yield "one text is from before optimizations, the other from after"
+
+
+def _partitions(module: ModuleSnapshot) -> int | None:
+    """Return the number of partitions; None if nothing in the text gives it.
+
+    Texts of before the end of 2023 have no number: shardings or groups of collectives give it.
+    """
+    printed = module.facts.evident_partitions
+    if printed is not None or not module.collectives:
+        return printed
+    sizes = [(fact.group_size or 1) * (fact.num_groups or 1) for fact in module.collectives]
+    most = max(sizes) // (module.facts.replica_count or 1)
+    return most if most > 1 else None
+
+
+def _toolchain_change(base: ModuleSnapshot, head: ModuleSnapshot) -> str:
+    """Return how the compilers differ; empty if they do not, or one is not known."""
+    if not base.toolchain or not head.toolchain or base.toolchain == head.toolchain:
+        return ""
+    return f"{base.toolchain} -> {head.toolchain}"

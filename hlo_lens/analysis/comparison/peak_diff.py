@@ -19,15 +19,15 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.comparison.keyed_pairs import pair_items
-from hlo_lens.analysis.comparison.op_paths import last_scopes
+from hlo_lens.analysis.comparison.portable_sources import last_scopes
 from hlo_lens.analysis.comparison.side_pair import SidePair
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.snapshot.rows import AliveGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping
 
-    from hlo_lens.analysis.comparison.delta import Delta
+    from hlo_lens.analysis.comparison.side_pair import Delta
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.snapshot.rows import SpacePeak
 
@@ -133,35 +133,19 @@ class PeakDiff(Result):
 
     def _others(self) -> Iterator[Row]:
         """Yield the other bytes that differ."""
+        empty = (None,) * (len(self.COLUMNS) - 7)
         for label, delta in self.rest.items():
             if delta.delta:
                 change = "grown" if delta.delta > 0 else "shrunk"
-                empty = (None,) * (len(self.COLUMNS) - 7)
-                yield (
-                    *(self.space, delta.delta, delta.base, delta.head, change, None, label),
-                    *empty,
-                )
+                yield (self.space, delta.delta, delta.base, delta.head, change, None, label, *empty)
 
     def _groups(self) -> Iterator[Row]:
         for row in self.changed:
-            base, head = row.base, row.head
+            one = row.one
             yield (
-                self.space,
-                row.delta_bytes,
-                None if base is None else base.size_bytes,
-                None if head is None else head.size_bytes,
-                row.change,
-                row.source,
-                row.shape,
-                row.one.op_name,
-                row.one.category,
-                row.one.opcode,
-                0 if base is None else base.values,
-                0 if head is None else head.values,
-                None if base is None else base.shape,
-                None if head is None else head.shape,
-                None if base is None else base.source,
-                None if head is None else head.source,
+                *(self.space, row.delta_bytes, *row.cells("size_bytes"), row.change, row.source),
+                *(row.shape, one.op_name, one.category, one.opcode, *row.cells("values", 0)),
+                *(*row.cells("shape"), *row.cells("source")),
             )
 
     @property
@@ -199,11 +183,10 @@ def peak_diff(
     """
     known = head or base
     if known is None:
-        message = "one side has a peak"
-        raise AssertionError(message)
-    rows = _rows(base.groups if base else (), head.groups if head else ())
-    changed = [row for row in rows if row.delta_bytes]
-    changed.sort(key=_row_order)
+        raise AssertionError("one side has a peak")
+    groups = (base.groups if base else (), head.groups if head else ())
+    rows = [PeakRow(base=b, head=h) for b, h in pair_items(*groups, _STAGES, _order)]
+    changed = sorted((row for row in rows if row.delta_bytes), key=_row_order)
     return PeakDiff(
         color=known.color,
         space=known.name,
@@ -219,14 +202,6 @@ def peak_diff(
 def _row_order(row: PeakRow) -> tuple[object, ...]:
     one = row.one
     return (-abs(row.delta_bytes), one.op_name or "", one.source or "", row.shape, one.category)
-
-
-def _rows(base: Sequence[AliveGroup], head: Sequence[AliveGroup]) -> list[PeakRow]:
-    found = pair_items(base, head, _STAGES, _order)
-    rows = [PeakRow(base=one, head=other) for one, other, _ in found.pairs]
-    rows += [PeakRow(base=one, head=None) for one in found.removed]
-    rows += [PeakRow(base=None, head=one) for one in found.added]
-    return rows
 
 
 def _file(group: AliveGroup) -> str:
@@ -259,11 +234,5 @@ _STAGES: tuple[Callable[[AliveGroup], Hashable], ...] = (
 
 def _order(group: AliveGroup) -> tuple[object, ...]:
     line = (group.source or "").rpartition(":")[2]
-    return (
-        int(line) if line.isdecimal() else None,
-        group.size_bytes,
-        group.shape,
-        group.category,
-        group.opcode,
-        group.source,
-    )
+    number = int(line) if line.isdecimal() else None
+    return (number, group.size_bytes, group.shape, group.category, group.opcode, group.source)

@@ -1,4 +1,4 @@
-"""Source places as they are on any machine."""
+"""Source places as they are on any machine, and the stable parts of operation paths."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 _PACKAGES = re.compile(r".*/(?:site|dist)-packages/|.*/lib/python3[.\d]*/")
 _DRIVE = re.compile(r"[A-Za-z]:/")
 _KEPT_NAMES = 2
+_PARAMETERS = re.compile(r"\[.*\]$", re.DOTALL)
 
 
 def portable_path(file: str) -> str:
@@ -39,3 +40,14 @@ def split_source(source: str | None) -> tuple[str | None, int | None]:
         return None, None
     file, _, line = source.rpartition(":")
     return (file, int(line)) if file and line.isdecimal() else (source, None)
+
+
+def last_scopes(op_name: str | None, count: int = 1) -> str:
+    """Return the last scopes of an operation path, without the parameters of the operation.
+
+    Outer scopes change with edits around it; jax until 0.4.35 printed parameters.
+
+    >>> last_scopes("jit(f)/while/body/psum[axes=('x',)]"), last_scopes("jit(f)/a/b", 2)
+    ('psum', 'a/b')
+    """
+    return "/".join(_PARAMETERS.sub("", op_name or "").split("/")[-count:])

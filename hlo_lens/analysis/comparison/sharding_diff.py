@@ -8,6 +8,8 @@ A value whose sharding only one side knows is compared by its global shape and i
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import takewhile
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,15 +20,19 @@ from hlo_lens.analysis.comparison.annotation_diff import (
     annotation_problem,
 )
 from hlo_lens.analysis.comparison.keyed_pairs import pair_items
-from hlo_lens.analysis.comparison.sharding_meaning import ShardingMeaning
 from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.model.shapes.sharding import HloSharding
 from hlo_lens.model.snapshot.rows import EntryFact
+from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
+    from hlo_lens.analysis.comparison.annotation_diff import SameShardings
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
+
+    _Sides = tuple[EntryFact | None, EntryFact | None]
 
 ADDED, REMOVED, RESHARDED, RESHAPED = "added", "removed", "resharded", "reshaped"
 
@@ -120,24 +126,25 @@ def sharding_diff(base: ModuleSnapshot, head: ModuleSnapshot) -> ShardingDiff | 
     """Return the changes of the shardings of a module; None if a side has no HLO text."""
     if base.entries is None or head.entries is None:
         return None
-    meaning = ShardingMeaning()
-    pairs, removed, added = _match(base.entries, head.entries)
+    is_same = cache(_is_equivalent)
+    pairs: list[tuple[EntryFact, EntryFact]] = []
     rows: list[EntryRow] = []
     unknown = 0
-    for one, other in pairs:
-        change = _change(one, other, meaning)
-        if change:
+    for one, other in _match(base.entries, head.entries):
+        if one is None or other is None:
+            rows.append(EntryRow(base=one, head=other, change=REMOVED if one else ADDED))
+            continue
+        pairs.append((one, other))
+        if change := _change(one, other, is_same):
             rows.append(EntryRow(base=one, head=other, change=change))
         elif (one.sharding is None) != (other.sharding is None):
             unknown += 1
-    rows += [EntryRow(base=one, head=None, change=REMOVED) for one in removed]
-    rows += [EntryRow(base=None, head=one, change=ADDED) for one in added]
     rows.sort(key=lambda row: (-abs(row.delta_bytes or 0), row.one.kind, row.name))
     problem = annotation_problem(base, head)
     return ShardingDiff(
         pairs=tuple(pairs),
         entries=tuple(rows),
-        annotations=() if problem else annotation_diff(base, head, meaning),
+        annotations=() if problem else annotation_diff(base, head, is_same),
         problem=problem,
         unknown=unknown,
     )
@@ -150,51 +157,56 @@ _STAGES: tuple[Callable[[EntryFact], Hashable], ...] = (
 """Keys by which parameters are matched, strictest first."""
 
 
-def _match(
-    base: Sequence[EntryFact], head: Sequence[EntryFact]
-) -> tuple[list[tuple[EntryFact, EntryFact]], list[EntryFact], list[EntryFact]]:
-    """Return the matched values, and those of one side alone."""
-    mine, yours = _of_kind(base, "parameter"), _of_kind(head, "parameter")
-    found = pair_items(mine, yours, _STAGES, attrgetter("number", "index"))
-    outputs, gone, new = _match_outputs(_of_kind(base, "output"), _of_kind(head, "output"))
-    pairs = [(one, other) for one, other, _ in found.pairs] + outputs
-    return pairs, [*found.removed, *gone], [*found.added, *new]
+def _is_equivalent(one: str, other: str) -> bool:
+    """Return whether each device holds the same tile; False if a text is not readable."""
+    try:
+        return HloSharding.parse(one).equivalent(HloSharding.parse(other))
+    except DumpSyntaxError:
+        return False
 
 
-def _of_kind(entries: Sequence[EntryFact], kind: str) -> list[EntryFact]:
-    return [entry for entry in entries if entry.kind == kind]
+def _match(base: Sequence[EntryFact], head: Sequence[EntryFact]) -> list[_Sides]:
+    """Return the matched values, and those of one side alone with None."""
+    mine, yours = ([e for e in side if e.kind == "parameter"] for side in (base, head))
+    outputs = ([e for e in side if e.kind == "output"] for side in (base, head))
+    return [
+        *pair_items(mine, yours, _STAGES, attrgetter("number", "index")),
+        *_match_outputs(*outputs),
+    ]
 
 
-def _match_outputs(
-    base: list[EntryFact], head: list[EntryFact]
-) -> tuple[list[tuple[EntryFact, EntryFact]], list[EntryFact], list[EntryFact]]:
-    """Return outputs matched by place, from both ends if their numbers differ."""
-    if len(base) == len(head):
-        return list(zip(base, head, strict=True)), [], []
+def _match_outputs(base: list[EntryFact], head: list[EntryFact]) -> Iterator[_Sides]:
+    """Yield outputs matched by place, from both ends if their numbers differ."""
     least = min(len(base), len(head))
-    start = 0
-    while start < least and base[start].global_shape == head[start].global_shape:
-        start += 1
-    end = 0
-    while end < least - start and base[-1 - end].global_shape == head[-1 - end].global_shape:
-        end += 1
-    pairs = list(zip(base[:start], head[:start], strict=True))
-    if end:
-        pairs += list(zip(base[-end:], head[-end:], strict=True))
-    return pairs, base[start : len(base) - end], head[start : len(head) - end]
+    if len(base) == len(head):
+        start, end = least, 0
+    else:
+        start = _alike(base, head, least)
+        end = _alike(base[::-1], head[::-1], least - start)
+    yield from zip(base[:start], head[:start], strict=True)
+    yield from zip(base[len(base) - end :], head[len(head) - end :], strict=True)
+    yield from ((one, None) for one in base[start : len(base) - end])
+    yield from ((None, one) for one in head[start : len(head) - end])
 
 
-def _change(one: EntryFact, other: EntryFact, meaning: ShardingMeaning) -> str:
+def _alike(base: list[EntryFact], head: list[EntryFact], most: int) -> int:
+    """Return how many values at the start have equal shapes, at most `most`."""
+    pairs = zip(base[:most], head[:most], strict=True)
+    return sum(1 for _ in takewhile(lambda p: p[0].global_shape == p[1].global_shape, pairs))
+
+
+def _change(one: EntryFact, other: EntryFact, is_same: SameShardings) -> str:
     """Return the change of a value; empty for none."""
     shapes = (one.global_shape, other.global_shape)
     parts = (one.device_shape, other.device_shape)
     if one.sharding is not None and other.sharding is not None:
-        if not meaning.is_same(one.sharding, other.sharding):
+        if not (one.sharding == other.sharding or is_same(one.sharding, other.sharding)):
             return RESHARDED
-    elif (
-        None not in shapes and shapes[0] == shapes[1] and None not in parts and parts[0] != parts[1]
-    ):
+    elif None not in shapes and shapes[0] == shapes[1] and _differ(parts):
         return RESHARDED
-    if None not in shapes:
-        return RESHAPED if shapes[0] != shapes[1] else ""
-    return RESHAPED if None not in parts and parts[0] != parts[1] else ""
+    return RESHAPED if _differ(parts if None in shapes else shapes) else ""
+
+
+def _differ(texts: tuple[str | None, str | None]) -> bool:
+    """Return whether two texts are known and differ."""
+    return None not in texts and texts[0] != texts[1]

@@ -1,4 +1,4 @@
-"""Pair of the two sides of a changed item."""
+"""Items and numbers of the two sides of a comparison."""
 
 from __future__ import annotations
 
@@ -11,6 +11,37 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.result import Cell, Column, Row
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A number before and after; None if it is not known.
+
+    Attributes:
+        base: Before.
+        head: After.
+        is_comparable: Whether the two mean the same.
+    """
+
+    base: int | None
+    head: int | None
+    is_comparable: bool = True
+
+    @property
+    def delta(self) -> int | None:
+        """Head minus base; None if either is not known, or they do not mean the same."""
+        if self.base is None or self.head is None or not self.is_comparable:
+            return None
+        return self.head - self.base
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the numbers differ."""
+        return self.base != self.head
+
+    def to_dict(self) -> dict[str, int | None]:
+        """Return the JSON object."""
+        return {"base": self.base, "head": self.head, "delta": self.delta}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +61,13 @@ class SidePair(Generic[T]):
         """The item of the head, or of the base if it was removed."""
         found = self.head or self.base
         if found is None:
-            message = "a pair has at least one side"
-            raise AssertionError(message)
+            raise AssertionError("a pair has at least one side")
         return found
+
+    def cells(self, name: str, absent: Cell = None) -> tuple[Cell, Cell]:
+        """Return a field of both sides; `absent` where there is no item."""
+        base, head = (getattr(item, name, absent) for item in (self.base, self.head))
+        return base, head
 
     def row(self, columns: Iterable[Column]) -> Row:
         """Return the cells of some columns.

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.grouping import UNKNOWN_TIMES
 from hlo_lens.analysis.comparison.alive_groups import space_peaks
-from hlo_lens.analysis.comparison.fact_rows import (
-    annotation_rows,
-    collective_rows,
-    digest,
-    entry_rows,
+from hlo_lens.analysis.comparison.facts import copied, module_facts
+from hlo_lens.analysis.comparison.portable_sources import (
+    portable_path,
+    portable_source,
+    split_source,
 )
-from hlo_lens.analysis.comparison.facts import module_facts
 from hlo_lens.model.snapshot.facts import ShardingFacts
 from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
+from hlo_lens.model.snapshot.rows import AnnotationFact, CollectiveFact, EntryFact
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hlo_lens.analysis.collectives.results import Collective, Collectives
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.analysis.sharding.annotations import Annotation
+    from hlo_lens.analysis.sharding.results import ShardingResults
+    from hlo_lens.analysis.sharding.table import ShardedValue
+    from hlo_lens.model.hlo.module import HloModule
+
+_RESULT = "xla.sdy.FuncResultSharding"
+"""Annotation of a result's sharding, which the rows of outputs have."""
 
 
 def module_snapshot(
@@ -37,10 +49,10 @@ def module_snapshot(
     """
     facts, shardings = module_facts(analysis), analysis.shardings
     if facts.collectives is not None:
-        rows = collective_rows(analysis.collectives, analysis.module)
+        rows = _collective_rows(analysis.collectives, analysis.module)
         facts = replace(facts, collectives=replace(facts.collectives, rows=rows))
     if shardings is not None:
-        facts = replace(facts, sharding=ShardingFacts(rows=entry_rows(shardings)))
+        facts = replace(facts, sharding=ShardingFacts(rows=_entry_rows(shardings)))
     return ModuleSnapshot(
         name=name,
         target=target,
@@ -49,7 +61,7 @@ def module_snapshot(
         fingerprint=None,
         facts=facts,
         peaks=() if analysis.memory is None else tuple(space_peaks(analysis.memory)),
-        annotations=None if shardings is None else annotation_rows(shardings),
+        annotations=None if shardings is None else _annotation_rows(shardings),
     )
 
 
@@ -57,5 +69,91 @@ def _signature(analysis: ModuleAnalysis) -> str:
     """Return a digest of the shapes of parameters and results, without layouts."""
     shapes = [value.shape or "?" for value in analysis.signature.parameters]
     given = [value.shape or "?" for value in analysis.signature.outputs]
-    text = f"{', '.join(shapes)} -> {', '.join(given)}"
-    return digest(text)
+    return _digest(f"{', '.join(shapes)} -> {', '.join(given)}")
+
+
+def _digest(text: str) -> str:
+    """Return a digest that is the same on every machine."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+def _collective_rows(found: Collectives, module: HloModule) -> tuple[CollectiveFact, ...]:
+    """Return the collectives of a module in the order of the text."""
+    labels = _loop_labels(found, module) if found.collectives else {}
+    named = {a for m in found.meshes if m.source != "inferred" for a in m.sizes}
+    return tuple(_collective(one, labels, named) for one in found.collectives)
+
+
+def _collective(one: Collective, labels: Mapping[str, str], named: set[str]) -> CollectiveFact:
+    pairs = one.source_target_pairs  # their order means nothing
+    devices = one.groups if pairs is None else tuple(sorted(pairs))
+    is_near = one.source_file is None
+    file, line = split_source(one.near_source) if is_near else (one.source_file, one.source_line)
+    return copied(
+        CollectiveFact,
+        one,
+        axis=one.axis,
+        are_axes_named=one.axes is not None and named.issuperset(one.axes),
+        groups=None if devices is None else _digest(repr(devices)),
+        loops=tuple(labels.get(name, UNKNOWN_TIMES) for name in one.loop_path),
+        op_name=one.op_name if one.op_name is not None else one.near_op_name,
+        source_file=None if file is None else portable_path(file),
+        source_line=line,
+    )
+
+
+def _loop_labels(found: Collectives, module: HloModule) -> dict[str, str]:
+    """Return loop name to operation path and trip count."""
+    labels: dict[str, str] = {}
+    for trip in found.trips.loops:
+        computation = module.computation(trip.computation)
+        loop = None if computation is None else computation.instruction(trip.loop)
+        path = (None if loop is None else loop.op_name) or "while"
+        times = UNKNOWN_TIMES if trip.trip_count is None else f"x{trip.trip_count}"
+        labels.setdefault(trip.loop, f"{path} {times}")
+    return labels
+
+
+def _entry_rows(results: ShardingResults) -> tuple[EntryFact, ...]:
+    """Return the parameters, then the outputs of a module."""
+    return tuple(map(_entry, results.table.values))
+
+
+def _entry(value: ShardedValue) -> EntryFact:
+    entry = value.value
+    part, whole = value.device_shape, value.global_shape
+    return EntryFact(
+        kind=entry.direction,
+        number=entry.number,
+        index=entry.index,
+        name=entry.name if entry.direction == "parameter" else None,
+        global_shape=None if whole is None else whole.to_text(layout=False),
+        device_shape=None if part is None else part.to_text(layout=False),
+        device_bytes=value.device_bytes,
+        padded_device_bytes=None if part is None else part.padded_size_bytes,
+        spec=value.spec_text,
+        sharding=None if value.sharding is None else value.sharding.to_v2().text,
+        replication_factor=value.replication_factor,
+        donation=entry.donation,
+        aliased_with=entry.aliased_with,
+    )
+
+
+def _annotation_rows(results: ShardingResults) -> tuple[AnnotationFact, ...] | None:
+    """Return the annotations of a program; None if the text that has them is not there."""
+    if results.found.before is None and results.found.is_per_device:
+        return None
+    found = results.annotations.annotations
+    return tuple(_annotation(one) for one in found if one.annotation != _RESULT)
+
+
+def _annotation(one: Annotation) -> AnnotationFact:
+    return AnnotationFact(
+        annotation=one.annotation,
+        shape=one.shape,
+        sharding=one.sharding,
+        spec=one.spec,
+        manual_axes=one.manual_axes,
+        source=portable_source(*split_source(one.source)),
+        op_name=one.op_name,
+    )

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.comparison.collective_diff import CollectiveRow
-    from hlo_lens.analysis.comparison.dump_diff import DumpDiff
-    from hlo_lens.analysis.comparison.module_diff import ModuleDiff
+    from hlo_lens.analysis.comparison.module_diff import DumpDiff, ModuleDiff
     from hlo_lens.analysis.gate.judge import Judgement
 
 LEAST_BYTES = 1 << 10

@@ -12,10 +12,10 @@ from hlo_lens.text.units import format_bytes, format_change, format_delta, liste
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.analysis.comparison.delta import Delta
     from hlo_lens.analysis.comparison.donation_diff import DonationDiff
     from hlo_lens.analysis.comparison.memory_diff import MemoryDiff
     from hlo_lens.analysis.comparison.peak_diff import PeakDiff
+    from hlo_lens.analysis.comparison.side_pair import Delta
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.snapshot.rows import SpacePeak
 

@@ -15,11 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hlo_lens.analysis.comparison.collective_diff import CollectiveDiff
-    from hlo_lens.analysis.comparison.delta import Delta
-    from hlo_lens.analysis.comparison.dump_diff import DumpDiff
     from hlo_lens.analysis.comparison.memory_diff import MemoryDiff
-    from hlo_lens.analysis.comparison.module_diff import ModuleDiff
+    from hlo_lens.analysis.comparison.module_diff import DumpDiff, ModuleDiff
     from hlo_lens.analysis.comparison.peak_diff import PeakDiff
+    from hlo_lens.analysis.comparison.side_pair import Delta
     from hlo_lens.analysis.result import Result
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
     from hlo_lens.model.snapshot.rows import SpacePeak

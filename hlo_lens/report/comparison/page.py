@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.comparison.annotation_diff import AnnotationRow
     from hlo_lens.analysis.comparison.collective_details import Detail
     from hlo_lens.analysis.comparison.collective_diff import CollectiveDiff, CollectiveRow
-    from hlo_lens.analysis.comparison.dump_diff import DumpDiff
-    from hlo_lens.analysis.comparison.module_diff import ModuleDiff
+    from hlo_lens.analysis.comparison.module_diff import DumpDiff, ModuleDiff
     from hlo_lens.analysis.comparison.sharding_diff import EntryRow, ShardingDiff
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot

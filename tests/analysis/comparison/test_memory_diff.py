@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.comparison.delta import Delta
 from hlo_lens.analysis.comparison.memory_diff import memory_diff
 from hlo_lens.analysis.comparison.peak_diff import FREE, NO_HEAP, PeakDiff, peak_diff
+from hlo_lens.analysis.comparison.side_pair import Delta
 from hlo_lens.model.snapshot.facts import SpaceFacts
 from tests.snapshots import FACTS, MEMORY, group, module, peak
 
