@@ -24,7 +24,6 @@ from hlo_lens.text.errors import HloLensError, UsageError
 from hlo_lens.text.version import __version__
 
 if TYPE_CHECKING:
-    from hlo_lens.analysis.dumps.reader_comparison import ReaderComparison
     from hlo_lens.api.modules import Progress
 
 
@@ -52,6 +51,11 @@ def examine(
     except HloLensError as error:
         found = [*_reasons(path, error), *options]
         return Examination(versions=versions, variables=variables, path=path, findings=found)
+    readers = None
+    if reference:
+        from hlo_lens.api.readers import compare_readers  # imports Lark
+
+        readers = compare_readers(path, progress=progress)
     return Examination(
         versions=versions,
         variables=variables,
@@ -59,14 +63,8 @@ def examine(
         dump=dump,
         health=dump_health(dump),
         findings=options,
-        readers=_readers(path, progress) if reference else None,
+        readers=readers,
     )
-
-
-def _readers(path: str, progress: Progress | None) -> ReaderComparison:
-    from hlo_lens.api.readers import compare_readers  # imports Lark
-
-    return compare_readers(path, progress=progress)
 
 
 def _variables() -> list[Finding]:

@@ -53,9 +53,9 @@ def _section(known: ModuleAnalysis) -> Section:
 def _notes(levels: Loops) -> Iterator[str]:
     if len(levels.levels) == 1:
         yield "no loops and no conditionals"
-    unknown = [level for level in levels.levels if level.kind == "loop" and level.reason]
-    for level in unknown:
-        yield f"{level.loop} x?: {level.reason}"
+    for level in levels.levels:
+        if level.kind == "loop" and level.reason:
+            yield f"{level.loop} x?: {level.reason}"
 
 
 def tree_lines(levels: Loops) -> Iterator[str]:
@@ -63,7 +63,8 @@ def tree_lines(levels: Loops) -> Iterator[str]:
     listed = levels.levels
     for place, level in enumerate(listed):
         later = [other.depth for other in listed[place + 1 :]]
-        bars = "".join(_bar(depth, later) for depth in range(1, level.depth))
+        above = range(1, level.depth)
+        bars = "".join("│  " if _has_more(depth, later) else "   " for depth in above)
         is_last = not _has_more(level.depth, later)
         branch = "" if not level.depth else "└─ " if is_last else "├─ "
         yield f"{bars}{branch}{_title(level)}".rstrip()
@@ -73,16 +74,9 @@ def tree_lines(levels: Loops) -> Iterator[str]:
             yield f"{bars}{below}{inside}{_line(group, level)}".rstrip()
 
 
-def _bar(depth: int, later: Sequence[int]) -> str:
-    return "│  " if _has_more(depth, later) else "   "
-
-
 def _has_more(depth: int, later: Sequence[int]) -> bool:
     """Return whether a level of a depth follows before its parent ends."""
-    for other in later:
-        if other <= depth:
-            return other == depth
-    return False
+    return next((other for other in later if other <= depth), None) == depth
 
 
 def _title(level: LoopLevel) -> str:

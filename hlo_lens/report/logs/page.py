@@ -60,36 +60,27 @@ def _head(name: str, log: LogText) -> Section:
 
 def _found(log: LogText) -> Iterator[str]:
     """Yield each kind of message with its count."""
-    for things, noun in (
-        (log.compile_ooms, "program too large for its memory"),
-        (log.failures, "failed allocation"),
-        (log.allocators, "allocator state"),
-        (log.limits, "limit of rematerialization"),
-        (log.warnings, "compiler warning"),
-        (log.buffers.entries if log.buffers is not None else (), "block of buffer statistics"),
+    for things, one, many in (
+        (log.compile_ooms, "program too large for its memory", _TOO_LARGE),
+        (log.failures, "failed allocation", "failed allocations"),
+        (log.allocators, "allocator state", "allocator states"),
+        (log.limits, "limit of rematerialization", "limits of rematerialization"),
+        (log.warnings, "compiler warning", "compiler warnings"),
+        (_entries(log), "block of buffer statistics", "blocks of buffer statistics"),
     ):
         if things:
-            yield _many(len(things), noun)
-    if log.shardings is not None:
-        shardings = log.shardings
-        if shardings.values:
-            yield f"{format_count(len(shardings.values))} shardings, meshes and types"
-        if shardings.boxes:
-            yield plural(len(shardings.boxes), "drawing")
+            yield f"{format_count(len(things))} {one if len(things) == 1 else many}"
+    if log.shardings is not None and log.shardings.values:
+        yield f"{format_count(len(log.shardings.values))} shardings, meshes and types"
+    if log.shardings is not None and log.shardings.boxes:
+        yield plural(len(log.shardings.boxes), "drawing")
 
 
-_PLURALS = {
-    "program too large for its memory": "programs too large for their memory",
-    "limit of rematerialization": "limits of rematerialization",
-    "block of buffer statistics": "blocks of buffer statistics",
-}
+_TOO_LARGE = "programs too large for their memory"
 
 
-def _many(count: int, noun: str) -> str:
-    """Return a count with its noun."""
-    if count > 1 and noun in _PLURALS:
-        return f"{format_count(count)} {_PLURALS[noun]}"
-    return plural(count, noun)
+def _entries(log: LogText) -> tuple[BufferLogEntry, ...]:
+    return () if log.buffers is None else log.buffers.entries
 
 
 # ---- buffers -----------------------------------------------------------------------------------
@@ -108,14 +99,14 @@ _STATS = (
 
 def _buffer_log_sections(known: LogAnalysis) -> Iterator[Section]:
     """Yield a section for each block of buffer statistics."""
-    entries = () if known.log.buffers is None else known.log.buffers.entries
+    entries = _entries(known.log)
     for number, (entry, groups) in enumerate(zip(entries, known.peak_buffers, strict=True), 1):
         what = "out of memory" if entry.is_oom else "buffer statistics"
         facts = [("line", str(entry.line))]
         if entry.requested_bytes is not None:
             facts.append(("requested", format_bytes(entry.requested_bytes)))
         yield Section(
-            title=f"{known.name}: {what}{_numbered(number, len(entries))}",
+            title=f"{known.name}: {what}{f', {number} of {len(entries)}' * (len(entries) > 1)}",
             facts=tuple(facts),
             tables=tuple(_buffer_tables(entry, groups)),
             notes=gap_notes((), entry.is_complete),
@@ -153,16 +144,9 @@ def _buffer_tables(entry: BufferLogEntry, groups: MemoryShortage) -> Iterator[Ta
         )
 
 
-def _numbered(number: int, count: int) -> str:
-    return f", {number} of {count}" if count > 1 else ""
-
-
 def _stats_table(stats: BufferStats) -> Table:
-    rows: list[Row] = []
-    for field, meaning in _STATS:
-        size = getattr(stats, field)
-        if size is not None:
-            rows.append((meaning, size.text))
+    sizes = ((meaning, getattr(stats, field)) for field, meaning in _STATS)
+    rows = [(meaning, size.text) for meaning, size in sizes if size is not None]
     return table_of(
         "buffer-stats",
         "Use of the buffers, as printed by XLA",

@@ -59,8 +59,10 @@ def page_of_texts(
         sections: Sections on its other texts.
         make_objects: Makes the JSON objects of these.
     """
+    memory, files = _memory_section(analysis), ("files", ", ".join(analysis.dump.files))
+    alone = replace(memory, title=analysis.dump.name, facts=(files, *memory.facts))
     return ModulePage(
-        sections=tuple(sections) or (_section_without_hlo(analysis),),
+        sections=tuple(sections) or (alone,),
         make_object=lambda: {**object_without_hlo(analysis), **make_objects()},
     )
 
@@ -74,7 +76,7 @@ def _section(analysis: ModuleAnalysis) -> Section:
     memory = _memory_section(analysis)
     tables = (
         Table.of(analysis.summary, title="Summary", is_data_only=True),
-        *(() if memory is None else memory.tables),
+        *memory.tables,
         groups_table(analysis),
         _largest_table(analysis.largest),
         _sources_table(analysis.sources),
@@ -91,13 +93,13 @@ def _section(analysis: ModuleAnalysis) -> Section:
         facts=(
             *_facts(analysis),
             *(() if shardings is None else sharding_facts(shardings)),
-            *(_memory_facts(analysis) if memory is None else memory.facts),
+            *memory.facts,
         ),
         tables=tables,
         notes=(
             *_notes(analysis),
             *_framework_notes(analysis.dump.framework),
-            *(_memory_notes(analysis) if memory is None else memory.notes),
+            *memory.notes,
         ),
     )
 
@@ -111,11 +113,6 @@ def _framework_notes(framework: Framework | None) -> Iterator[str]:
         yield f"arguments that the program does not use: {names}"
     for note in framework.notes:
         yield f"{framework.name}: {note}"
-
-
-def _section_without_hlo(analysis: ModuleAnalysis) -> Section:
-    memory = _memory_section(analysis) or Section(title=analysis.dump.name, notes=(NO_HLO,))
-    return replace(memory, facts=(("files", ", ".join(analysis.dump.files)), *memory.facts))
 
 
 def _facts(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:
@@ -205,32 +202,26 @@ def _collectives_text(analysis: ModuleAnalysis) -> str:
     return f"{collectives_text(analysis)}: {kinds}"
 
 
-def _memory_section(analysis: ModuleAnalysis) -> Section | None:
-    """Return facts, tables and notes on the memory of a module; None where it is not known."""
-    memory = analysis.memory
-    if memory is None:
-        return None
-    from hlo_lens.report.memory.facts import memory_facts, memory_notes
-    from hlo_lens.report.memory.page import memory_tables
+def _memory_section(analysis: ModuleAnalysis) -> Section:
+    """Return facts, tables and notes on the memory of a module, or why it is not known."""
+    memory, title = analysis.memory, analysis.dump.title
+    if memory is not None:
+        from hlo_lens.report.memory.facts import memory_facts, memory_notes
+        from hlo_lens.report.memory.page import memory_tables
 
-    return Section(
-        title=analysis.dump.name,
-        facts=tuple(memory_facts(memory)),
-        tables=tuple(memory_tables(memory, analysis.peak_by_source)),
-        notes=tuple(memory_notes(memory)),
-    )
-
-
-def _memory_facts(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:
-    """Yield the line on memory that was not estimated because of its size."""
+        return Section(
+            title=title,
+            facts=tuple(memory_facts(memory)),
+            tables=tuple(memory_tables(memory, analysis.peak_by_source)),
+            notes=tuple(memory_notes(memory)),
+        )
+    if not analysis.has_hlo:
+        return Section(title=title, notes=(NO_HLO,))
     if analysis.is_estimate_left_out:
-        yield "memory", not_estimated_text(analysis.summary.instructions)
-
-
-def _memory_notes(analysis: ModuleAnalysis) -> Iterator[str]:
-    """Yield the note on memory that cannot be estimated."""
-    if not analysis.module.is_scheduled:
-        yield "memory not known: no buffer assignment next to this text, and no schedule in it"
+        text = not_estimated_text(analysis.summary.instructions)
+        return Section(title=title, facts=(("memory", text),))
+    note = "memory not known: no buffer assignment next to this text, and no schedule in it"
+    return Section(title=title, notes=() if analysis.module.is_scheduled else (note,))
 
 
 def _notes(analysis: ModuleAnalysis) -> Iterator[str]:

@@ -161,7 +161,7 @@ def _drawn(
         middle = (height - 1) // 2
         for line in range(height):
             cells = [
-                _centered(labels[row, column], width) if line == middle else " " * width
+                f"{labels[row, column] if line == middle else '':^{width}}"[:width]
                 for column, width in enumerate(widths)
             ]
             yield f"│{'│'.join(cells)}│"

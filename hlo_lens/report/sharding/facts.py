@@ -70,9 +70,7 @@ def replicated_text(results: ShardingResults) -> str:
 
 def donation_text(results: ShardingResults) -> str:
     """Return the number and bytes of arguments by outcome of donation."""
-    from hlo_lens.analysis.sharding.donation import (
-        DonationStatus,  # not needed by the first page
-    )
+    from hlo_lens.analysis.sharding.donation import DonationStatus  # not for the first page
 
     parts = []
     for status in DonationStatus:

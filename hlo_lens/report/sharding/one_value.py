@@ -42,12 +42,14 @@ class ShardView:
 
 def shard_page(view: ShardView, slices: DeviceSlices, spellings: ShardingSpellings) -> Report:
     """Return the report on one sharding."""
+    padding = ("padding_bytes",) if slices.is_uneven else ()
+    shown = ("device", "slice", "tile", "size_bytes", *padding)
     section = Section(
         title=f"{view.shape.to_text(layout=False)} as {view.sharding.text}",
         facts=tuple(_facts(slices, spellings)),
         drawing=draw_boxes(slices, label=view.label, width=view.width),
         tables=(
-            Table.of(slices, title="Slices by device", shown=_shown(slices)),
+            Table.of(slices, title="Slices by device", shown=shown),
             Table.of(spellings, title="Spellings"),
         ),
         notes=tuple(_notes(slices, spellings)),
@@ -62,7 +64,9 @@ def _facts(slices: DeviceSlices, spellings: ShardingSpellings) -> Iterator[tuple
     count = sum(part.device is not None for part in slices.slices)
     tiles = " x ".join(map(str, slices.tile_counts)) or "1"
     many = plural(count, "device") if count else "every device"
-    yield "tiles", f"{tiles} over {many}{_copies(slices.replication_factor)}"
+    factor = slices.replication_factor
+    copies = f", each element on {plural(factor, 'device')}" if factor and factor > 1 else ""
+    yield "tiles", f"{tiles} over {many}{', no copies' if factor == 1 else copies}"
     if spellings.mesh is not None:
         sizes = zip(spellings.mesh.axis_names, spellings.mesh.axis_sizes, strict=True)
         made_up = " (no mesh given; generated names)" if spellings.is_made_up else ""
@@ -74,17 +78,6 @@ def _facts(slices: DeviceSlices, spellings: ShardingSpellings) -> Iterator[tuple
 def _sized(shape: Shape) -> str:
     size = shape.size_bytes
     return shape.to_text(layout=False) + (f", {format_bytes(size)}" if size is not None else "")
-
-
-def _copies(factor: int | None) -> str:
-    if factor is None:
-        return ""
-    return f", each element on {plural(factor, 'device')}" if factor > 1 else ", no copies"
-
-
-def _shown(slices: DeviceSlices) -> tuple[str, ...]:
-    padding = ("padding_bytes",) if slices.is_uneven else ()
-    return ("device", "slice", "tile", "size_bytes", *padding)
 
 
 def _notes(slices: DeviceSlices, spellings: ShardingSpellings) -> Iterator[str]:
