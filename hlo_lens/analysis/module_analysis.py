@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.program.summary import Summary
     from hlo_lens.analysis.sharding.forms import ShardingForms
     from hlo_lens.analysis.sharding.results import ShardingResults
-    from hlo_lens.analysis.sharding.table import ShardingTable
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.mesh import Mesh
@@ -216,11 +215,6 @@ class ModuleAnalysis:
             read_before=not self._is_quick or self.num_devices > 1,
             known=(self.table, self.signature),
         )
-
-    @property
-    def sharding_table(self) -> ShardingTable | None:
-        """Shardings of parameters and outputs; None without HLO text."""
-        return None if self.shardings is None else self.shardings.table
 
     @property
     def num_devices(self) -> int:

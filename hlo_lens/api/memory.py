@@ -71,8 +71,7 @@ def memory_report(
         UsageError: If the timelines cannot be drawn.
     """
     known = [ModuleAnalysis(one) for one in modules]
-    pages = (_page(one, view) for one in with_progress(known, progress))
-    report = report_of_pages("memory", pages)
+    report = report_of_pages("memory", (_page(one, view) for one in with_progress(known, progress)))
     if plot is not None:
         from hlo_lens.report.memory.plot import plot_timelines
 

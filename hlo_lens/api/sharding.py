@@ -38,9 +38,9 @@ def shardings(
         mesh: Mesh that names the axes; None for the one that arguments or texts name.
     """
     known = analysis_of(program, module, mesh)
-    if known.sharding_table is None:
+    if known.shardings is None:
         raise MissingDumpError(f"{known.dump.name}: {NO_HLO}")
-    return known.sharding_table
+    return known.shardings.table
 
 
 def signature(program: Program, *, module: str | None = None) -> EntrySignature:

@@ -38,24 +38,20 @@ def facts_of(
         arguments: Sharding of each argument, in order; None for unused arguments.
         results: Sharding of each result, in order.
     """
+    import jax
+
     meshes = Meshes()
     leaves, notes = _argument_leaves(program, module, arguments)
     values, more = argument_values(leaves, module, meshes)
     outputs, rest = output_values(_result_leaves(program, results), module, meshes)
     return Framework(
-        name=f"jax {_version()}",
+        name=f"jax {jax.__version__}",
         backend=_backend((*arguments, *results)),
         arguments=values,
         outputs=outputs,
         meshes=meshes.meshes,
         notes=(*notes, *more, *rest),
     )
-
-
-def _version() -> str:
-    import jax
-
-    return str(jax.__version__)
 
 
 def _backend(shardings: Sequence[Any]) -> str | None:

@@ -60,10 +60,10 @@ def find_arguments(known: ModuleAnalysis, pattern: str) -> tuple[list[ShardedVal
         AssertionError: If neither exists.
     """
     __tracebackhide__ = True
-    table, dump = known.sharding_table, known.dump
-    if table is None:
+    dump = known.dump
+    if known.shardings is None:
         raise AssertionError(f"not known: the arguments of {dump.title}: there is no HLO text")
-    parameters = table.parameters
+    parameters = known.shardings.table.parameters
     found = [value for value in parameters if matches(pattern, str(value.value.name))]
     unread = () if dump.framework is None else dump.framework.unused
     unused = [value.name for value in unread if matches(pattern, value.name)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from hlo_lens.report.call_trees.drawing import amount_text
@@ -47,10 +48,9 @@ def has_changes(report: Report) -> bool:
 def _diff_section(base: CallTreeAnalysis, head: CallTreeAnalysis, diff: CallTreeDiff) -> Section:
     measure = base.tree.measure
     before, after = base.tree, head.tree
-    counts = {"added": 0, "removed": 0, "changed": 0}
-    for change in diff.changes:
-        counts[change.status] += 1
-    parts = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+    counts: Counter[str] = Counter(change.status for change in diff.changes)
+    words = ("added", "removed", "changed")
+    parts = ", ".join(f"{counts[status]} {status}" for status in words if counts[status])
     return Section(
         title=base.name if base.name == head.name else f"{base.name} against {head.name}",
         facts=(

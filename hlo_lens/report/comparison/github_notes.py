@@ -58,23 +58,18 @@ def _of_module(diff: ModuleDiff) -> Iterator[tuple[int, Annotation]]:
                     f"{format_delta(row.delta_bytes)} at the peak of {peak.space} in {name}: "
                     f"{row.change} {row.shape} ({row.one.op_name or row.one.opcode})"
                 )
-                yield (
-                    row.delta_bytes,
-                    Annotation(
-                        level="warning", title="more memory", message=text, source=row.source
-                    ),
-                )
+                yield row.delta_bytes, _warning("more memory", text, row.source)
     lost = diff.donations
     if lost is not None and any(row[0] == "lost" for row in lost.rows()):
-        yield (
-            lost.bytes_of("lost"),
-            Annotation(
-                level="warning", title="donation lost", message=f"{name}: {donation_text(lost)}"
-            ),
-        )
+        text = f"{name}: {donation_text(lost)}"
+        yield lost.bytes_of("lost"), _warning("donation lost", text)
     for change in () if diff.collectives is None else diff.collectives.changed:
         if change.is_worse:
             yield change.delta_wire_bytes or 0, _collective(change, name)
+
+
+def _warning(title: str, message: str, source: str | None = None) -> Annotation:
+    return Annotation(level="warning", title=title, message=message, source=source)
 
 
 def _collective(row: CollectiveRow, module: str) -> Annotation:
@@ -83,9 +78,7 @@ def _collective(row: CollectiveRow, module: str) -> Annotation:
     count = f"{row.count} x " if row.count > 1 else ""
     what = ", ".join((row.change, *map(detail_text, row.changes)))
     text = f"{count}{one.kind} over {one.axis} of {size} in {module}: {what}"
-    return Annotation(
-        level="warning", title=f"{one.kind} {row.change}", message=text, source=one.source
-    )
+    return _warning(f"{one.kind} {row.change}", text, one.source)
 
 
 def check_annotations(judgement: Judgement) -> list[Annotation]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.gate.judge import FAIL, PASS, UNDECIDED
@@ -66,16 +67,14 @@ def outcome(judgement: Judgement) -> str:
 
 
 def _counts(verdicts: Sequence[Verdict]) -> str:
-    counts: dict[str, int] = {}
-    for verdict in verdicts:
-        word = f"{verdict.status} (informational)" if _is_soft(verdict) else verdict.status
-        counts[word] = counts.get(word, 0) + 1
+    counts = Counter(map(_status_text, verdicts))
     listed = ", ".join(f"{count:,} {word}" for word, count in counts.items())
     return f"{plural(len(verdicts), 'verdict')}: {listed}" if verdicts else "none"
 
 
-def _is_soft(verdict: Verdict) -> bool:
-    return verdict.rule.is_informational and verdict.status != PASS
+def _status_text(verdict: Verdict) -> str:
+    is_soft = verdict.rule.is_informational and verdict.status != PASS
+    return f"{verdict.status} (informational)" if is_soft else verdict.status
 
 
 def _table(verdicts: Sequence[Verdict]) -> Table:
@@ -125,7 +124,7 @@ def _row(verdict: Verdict) -> Row:
 def _shown_row(verdict: Verdict) -> Row:
     """Return the row of a verdict as text."""
     texts = {
-        "status": f"{verdict.status} (informational)" if _is_soft(verdict) else verdict.status,
+        "status": _status_text(verdict),
         "metric": verdict.rule.metric.label,
         "base": amount_text(verdict, verdict.base),
         "head": amount_text(verdict, verdict.head),

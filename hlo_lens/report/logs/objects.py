@@ -53,21 +53,18 @@ def log_object(known: LogAnalysis) -> Mapping[str, object]:
             "dump_lines": log.dump_lines,
             "gaps": len(log.gaps),
             "gap_lines": sum(gap.lines for gap in log.gaps),
-            "rows": [
-                {"line": gap.line, "column": gap.column, "message": gap.message} for gap in log.gaps
-            ],
+            "rows": [{key: getattr(gap, key) for key in _GAP_KEYS} for gap in log.gaps],
         },
     }
+
+
+_GAP_KEYS = ("line", "column", "message")
 
 
 def as_json(value: object) -> object:
     """Return a model value as JSON: its fields by name, sizes with their ranges."""
     if isinstance(value, HumanSize):
-        return {
-            "text": value.text,
-            "at_least_bytes": value.at_least,
-            "at_most_bytes": value.at_most,
-        }
+        return {"text": value.text, **_range((value.at_least, value.at_most))}
     if is_dataclass(value) and not isinstance(value, type):
         return _fields(value)
     if isinstance(value, (tuple, list)):
@@ -125,12 +122,7 @@ def _shardings_object(known: ShardingLogResults) -> Mapping[str, object]:
         ],
         "arrays": known.arrays.objects(),
         "values": [
-            {
-                "line": value.line,
-                "label": value.label,
-                "text": value.text,
-                **cells,
-            }
+            {"line": value.line, "label": value.label, "text": value.text, **cells}
             for value, cells in zip(
                 log.values, row_objects(VALUE_COLUMNS, map(value_cells, log.values)), strict=True
             )
@@ -140,5 +132,5 @@ def _shardings_object(known: ShardingLogResults) -> Mapping[str, object]:
     }
 
 
-def _range(bounds: tuple[int, int]) -> Mapping[str, int]:
+def _range(bounds: tuple[int | None, int | None]) -> Mapping[str, int | None]:
     return {"at_least_bytes": bounds[0], "at_most_bytes": bounds[1]}

@@ -48,12 +48,8 @@ def _head(name: str, log: LogText) -> Section:
     ]
     if log.shardings is not None and log.shardings.dumps:
         count, lines = log.shardings.dumps, log.shardings.dump_lines
-        facts.append(
-            (
-                "objects",
-                f"{plural(count, 'Python object')} dumped over {lines:,} lines, skipped",
-            )
-        )
+        dumped = f"{plural(count, 'Python object')} dumped over {lines:,} lines, skipped"
+        facts.append(("objects", dumped))
     facts.append(("found", "; ".join(_found(log)) or "nothing"))
     return Section(title=f"{name}: log", facts=tuple(facts), notes=gap_notes(log.gaps, True))
 

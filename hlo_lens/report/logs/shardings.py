@@ -48,10 +48,8 @@ def _facts(known: ShardingLogResults) -> Iterator[tuple[str, str]]:
     yield from _change_facts(trail)
     if trail.checks:
         right = sum(check.agrees is True for check in trail.checks)
-        yield (
-            "device shapes",
-            f"{right} of {len(trail.checks)} printed ones agree with the sharding",
-        )
+        text = f"{right} of {len(trail.checks)} printed ones agree with the sharding"
+        yield "device shapes", text
     if drawn.drawings:
         agreed = sum(bool(drawing.agrees_with) for drawing in drawn.drawings)
         yield "drawings", f"{agreed} of {len(drawn.drawings)} agree with a sharding of the log"
@@ -74,8 +72,7 @@ def _change_facts(trail: ShardingTrail) -> Iterator[tuple[str, str]]:
     """Yield the printed shardings of the result, first to last."""
     if not trail.changes:
         return
-    words = [_said(trail.changes[0].before)]
-    words += [_said(change.after) for change in trail.changes]
+    words = map(_said, (trail.changes[0].before, *(change.after for change in trail.changes)))
     verdicts = {change.places_alike for change in trail.changes}
     end = "; all place every element alike" if verdicts == {True} else ""
     if False in verdicts:
@@ -153,17 +150,9 @@ def _tables(known: ShardingLogResults) -> Iterator[Table]:
 def _cells_table(log: ShardingLog) -> Table:
     """Return all boxes of all drawings with their devices."""
     rows: list[Row] = [
-        (
-            boxes.line,
-            cell.row,
-            cell.column,
-            cell.row_span,
-            cell.column_span,
-            boxes.platform,
-            cell.devices,
-        )
+        (boxes.line, c.row, c.column, c.row_span, c.column_span, boxes.platform, c.devices)
         for boxes in log.boxes
-        for cell in boxes.cells
+        for c in boxes.cells
     ]
     return table_of(
         "drawn-boxes",

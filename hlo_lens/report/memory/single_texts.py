@@ -86,13 +86,11 @@ def _live_range_section(name: str, ranges: HloLiveRange) -> Section:
     facts = [("schedule", plural(len(ranges.flattened_instruction_sequence), "instruction"))]
     facts.append(("values", plural(len(ranges.buffer_live_ranges), "live range")))
     if ranges.peak_moment is not None and ranges.peak_bytes is not None:
-        facts.append(
-            (
-                "XLA's peak",
-                f"{format_bytes(ranges.peak_bytes)} at {ranges.instruction_at(ranges.peak_moment)}"
-                f" ({ranges.peak_moment}): whole instructions, no padding; often not the true peak",
-            )
+        text = (
+            f"{format_bytes(ranges.peak_bytes)} at {ranges.instruction_at(ranges.peak_moment)}"
+            f" ({ranges.peak_moment}): whole instructions, no padding; often not the true peak"
         )
+        facts.append(("XLA's peak", text))
     rows: list[Row] = [
         (value.size_bytes, value.instruction_name, _index(value[1])) for value in ranges.peak_values
     ]

@@ -45,11 +45,9 @@ class ShardingView:
 def sharding_page(known: ModuleAnalysis, view: ShardingView) -> ModulePage:
     """Return the page on the sharding of a module."""
     dump, results = known.dump, known.shardings
-    section = (
-        Section(title=dump.name, notes=(NO_HLO,))
-        if results is None
-        else _section(dump, results, view)
-    )
+    section = Section(title=dump.name, notes=(NO_HLO,))
+    if results is not None:
+        section = _section(dump, results, view)
     return ModulePage(sections=(section,), make_object=partial(sharding_object, dump, results))
 
 
@@ -171,14 +169,8 @@ def _other_tables(results: ShardingResults, view: ShardingView) -> Iterator[Tabl
         view,
         title="Replicated values, and the savings of each device if a free axis divided them",
         shown=(
-            "saved_bytes",
-            "axis",
-            "dimension",
-            "kind",
-            "name",
-            "spec",
-            "device_shape",
-            "device_bytes",
+            *("saved_bytes", "axis", "dimension", "kind"),
+            *("name", "spec", "device_shape", "device_bytes"),
         ),
     )
     yield _filtered(
