@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from hlo_lens.report.call_trees.drawing import amount_text
-from hlo_lens.report.call_trees.section import PAGE, TreeView, tree_section
+from hlo_lens.report.call_trees.section import PAGE, TreeView, amount_text, tree_section
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table
 

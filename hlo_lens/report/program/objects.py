@@ -12,7 +12,7 @@ from hlo_lens.analysis.program.entry_signature import EntrySignature
 from hlo_lens.analysis.result import Column, Unit, row_objects, rows_of
 from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.collectives.page import collectives_object
-from hlo_lens.report.memory.objects import memory_object
+from hlo_lens.report.memory.page import memory_object
 from hlo_lens.report.sharding.page import sharding_rows
 
 if TYPE_CHECKING:

@@ -19,10 +19,12 @@ from hlo_lens.report.collectives.page import (
     groups_table,
     movement_tables,
 )
+from hlo_lens.report.memory.facts import memory_facts, memory_notes
+from hlo_lens.report.memory.page import memory_tables
 from hlo_lens.report.program.objects import GAP_COLUMNS, module_object, object_without_hlo
 from hlo_lens.report.render.envelope import ModulePage
 from hlo_lens.report.render.table import Section, Table, table_of
-from hlo_lens.report.sharding.facts import sharding_facts
+from hlo_lens.report.sharding.page import sharding_facts
 from hlo_lens.text.units import format_bytes, format_ratio, listed, plural
 
 if TYPE_CHECKING:
@@ -206,9 +208,6 @@ def _memory_section(analysis: ModuleAnalysis) -> Section:
     """Return facts, tables and notes on the memory of a module, or why it is not known."""
     memory, title = analysis.memory, analysis.dump.title
     if memory is not None:
-        from hlo_lens.report.memory.facts import memory_facts, memory_notes
-        from hlo_lens.report.memory.page import memory_tables
-
         return Section(
             title=title,
             facts=tuple(memory_facts(memory)),

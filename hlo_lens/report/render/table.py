@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -295,3 +296,37 @@ def _labelled(table: Table, label: str, sums: Mapping[str, int]) -> Row:
     texts = [column.name for column in table.shown_columns if column.unit is Unit.NONE]
     home = texts[0] if texts else table.shown_columns[0].name
     return tuple(label if c.name == home else sums.get(c.name) for c in table.columns)
+
+
+_DOTS = "..."
+_PLACE = re.compile(r"\.\w+:\d+$")
+
+
+def cell_width(text: str) -> int:
+    """Return the number of terminal columns of a text."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def shorten(text: str, width: int) -> str:
+    """Return a text of at most this width: its first third and its end, of a path only its end.
+
+    >>> shorten("jit(step)/transpose(jvp(attention))/dot_general", 30)
+    'jit(step)...tion))/dot_general'
+    >>> shorten("/home/me/project/train.py:41", 15)
+    '...train.py:41'
+    """
+    if cell_width(text) <= width:
+        return text
+    keep = width - len(_DOTS)
+    if keep < 2:
+        return text[:width]
+    if not text.isascii():
+        from rich.cells import set_cell_size
+
+        return f"{set_cell_size(text, keep)}{_DOTS}"
+    head = 0 if text.startswith("/") or _PLACE.search(text) else keep // 3
+    return f"{text[:head]}{_DOTS}{text[len(text) - (keep - head) :]}"

@@ -6,8 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, TextIO
 
 from hlo_lens.analysis.result import Unit
-from hlo_lens.report.render.shorten import shorten
-from hlo_lens.report.render.table import cut_table
+from hlo_lens.report.render.table import cut_table, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

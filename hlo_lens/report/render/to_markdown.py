@@ -12,8 +12,7 @@ from html import escape as html_escape
 from typing import TYPE_CHECKING, TextIO
 
 from hlo_lens.analysis.result import Unit
-from hlo_lens.report.render.shorten import shorten
-from hlo_lens.report.render.table import cut_table
+from hlo_lens.report.render.table import cut_table, shorten
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, TextIO
 
 from hlo_lens.analysis.result import Unit
-from hlo_lens.report.render.shorten import cell_width, shorten
-from hlo_lens.report.render.table import CutTable, cut_table
+from hlo_lens.report.render.table import CutTable, cell_width, cut_table, shorten
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:

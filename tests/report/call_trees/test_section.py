@@ -6,7 +6,7 @@ from hlo_lens.analysis.call_trees.difference import call_tree_diff
 from hlo_lens.analysis.call_trees.grouping import call_tree_by
 from hlo_lens.analysis.call_trees.outline import call_tree_outline
 from hlo_lens.analysis.call_trees.repeats import subtree_shapes
-from hlo_lens.report.call_trees.drawing import outline_drawing
+from hlo_lens.report.call_trees.section import outline_drawing
 from hlo_lens.syntax.call_trees.drawn_trees import parse_call_trees
 from tests.analysis.call_trees.trees import tree_of
 
