@@ -6,12 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.dumps.across_processes import across_processes
-from hlo_lens.analysis.dumps.listing_facts import ListingFacts, listing_facts
+from hlo_lens.analysis.dumps.listing_facts import ListingFacts, listing_facts, named_facts
 from hlo_lens.analysis.dumps.module_groups import module_groups
 from hlo_lens.analysis.dumps.process_difference import process_difference
 from hlo_lens.load.workers import map_modules
 from hlo_lens.report.program.listing import Listing
-from hlo_lens.text.dump_files import title_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,21 +69,6 @@ def facts_of(
     function = partial(listing_facts, with_fingerprint=len(folders) > 1)
     found = map_modules(function, modules, progress=progress, processes=processes)
     return [
-        _dead(module) if facts is None else facts
+        named_facts(module, problem=_DIED) if facts is None else facts
         for module, facts in zip(modules, found, strict=True)
     ]
-
-
-def _dead(module: ModuleDump) -> ListingFacts:
-    stages = module.stages
-    return ListingFacts(
-        name=title_of(module.name) or module.name,
-        key=module.name,
-        number=module.number,
-        folder=module.folder,
-        stage=module.stage,
-        stages=sum(stage.pass_number is None for stage in stages),
-        passes=sum(stage.pass_number is not None for stage in stages),
-        files=len(module.files),
-        problem=_DIED,
-    )

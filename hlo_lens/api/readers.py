@@ -149,7 +149,6 @@ def _timed(
 
 
 def _refused(made: ReadText, source: Source, scanned: Model, error: DumpSyntaxError) -> ReadText:
-    """Return the comparison of a text that the grammar refuses."""
     gaps = len(scanned.gaps)
     passed = getattr(scanned, "passed_lines", 0) or len(getattr(scanned, "passed_over", ()))
     start, end = source.line_bounds(_offset(source, error.line))

@@ -190,7 +190,6 @@ def _is_snapshot(side: Side) -> bool:
 
 
 def _module_of(dump: ModuleDump, *, limits_estimate: bool) -> SideModule:
-    """Return a module with its snapshot."""
     from hlo_lens.analysis.comparison.module_pairs import plain_name
     from hlo_lens.analysis.comparison.snapshot import module_snapshot
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
@@ -209,7 +208,6 @@ _Key: TypeAlias = "tuple[str, str | None]"
 
 
 def _keys(side: LoadedSide) -> list[_Key]:
-    """Return name and signature of each module."""
     from hlo_lens.analysis.comparison.module_pairs import plain_name
 
     return [(plain_name(m.snapshot.name), m.snapshot.signature) for m in side.modules]

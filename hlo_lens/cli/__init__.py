@@ -75,7 +75,6 @@ def _with_topic(command: click.Command) -> click.Command:
 
 @contextmanager
 def _error_boundary(ctx: click.Context) -> Iterator[None]:
-    """Turn errors into a message and an exit code."""
     try:
         yield
     except HloLensError as error:

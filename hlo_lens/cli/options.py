@@ -187,7 +187,6 @@ force_option = click.option(
 
 
 def _mesh(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Mesh | None:
-    """Return an option's value as a mesh."""
     del ctx, parameter
     from hlo_lens.model.shapes.mesh import Mesh
 

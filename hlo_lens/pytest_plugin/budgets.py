@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,8 +38,7 @@ _BETWEEN = " :: "
 def captured() -> Iterator[Capture | None]:
     """Capture what the block compiles; yield None where jax is not installed."""
     if find_spec("jax") is None:
-        with nullcontext() as nothing:
-            yield nothing
+        yield None
         return
     from hlo_lens.api.capture import capture
 
@@ -64,25 +63,19 @@ def breach_of(found: Capture | None, compiled: Sequence[Compiling], budget: Path
             f"not known: whether {budget.name} is kept: the test compiled nothing (a function that "
             "was compiled before is not compiled again)"
         )
+    compiled_here = Dump(path="what the test compiled", modules=tuple(dumps))
     try:
-        checked = check(
-            Dump(path="what the test compiled", modules=tuple(dumps)), budget=str(budget)
-        )
+        checked = check(compiled_here, budget=str(budget))
     except HloLensError as error:
         return f"not known: whether {budget.name} is kept: {error}"
     if checked.judgement.is_failed or checked.judgement.is_undecided:
-        return judgement_text(checked)
+        return str(check_report(checked.judgement)).rstrip()
     return None
 
 
 def _text(dump: ModuleDump) -> str | int:
     """Return the text of a program; a unique number where there is none."""
     return id(dump) if dump.hlo is None else dump.hlo.columns.source.text
-
-
-def judgement_text(checked: Checked) -> str:
-    """Return the verdicts as text, with the contributors of each failure."""
-    return str(check_report(checked.judgement)).rstrip()
 
 
 def session_text(checked: Checked) -> str:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from hlo_lens.api.changes import compare_programs
 from hlo_lens.api.memory import memory
 from hlo_lens.report.comparison.program import program_diff_facts
-from hlo_lens.testing.argument_patterns import find_arguments
 from hlo_lens.testing.evidence import (
     SHOWN,
     axes_of,
@@ -24,6 +23,7 @@ from hlo_lens.testing.evidence import (
     counts_text,
     fail,
     fail_unknown,
+    find_arguments,
     memory_lines,
     memory_space,
     not_donated,

@@ -122,7 +122,6 @@ _STRANGE = re.compile(r"[\0-\x08\x0e-\x1a\x1c-\x1f\ufffd]|\\x[89a-f]")
 
 
 def _is_binary(head: str) -> bool:
-    """Whether a decoded text was binary data."""
     strange = len(_STRANGE.findall(head))
     return strange * 20 > len(head) and _SIGNS[0][1].search(head) is None
 

@@ -16,7 +16,7 @@ from hlo_lens.testing import (
     assert_same_program,
     assert_sharded,
 )
-from hlo_lens.testing.argument_patterns import matches
+from hlo_lens.testing.evidence import matches
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.units import parse_size
 from tests.corpus import SAMPLES

@@ -86,10 +86,18 @@ def listing_facts(dump: ModuleDump, *, with_fingerprint: bool = False) -> Listin
         dump: The module, at its latest stage.
         with_fingerprint: Whether to compute the hashes, for comparisons with other modules.
     """
+    facts = named_facts(dump)
+    try:
+        return _read(facts, dump, with_fingerprint=with_fingerprint)
+    except HloLensError as error:
+        return replace(facts, problem=str(error).splitlines()[0])
+
+
+def named_facts(dump: ModuleDump, *, problem: str | None = None) -> ListingFacts:
+    """Return the facts that the names of a module's files have, and why there are no others."""
     stages = dump.stages
-    own = title_of(dump.name)
-    facts = ListingFacts(
-        name=own or dump.name,
+    return ListingFacts(
+        name=title_of(dump.name) or dump.name,
         key=dump.name,
         number=dump.number,
         folder=dump.folder,
@@ -97,11 +105,8 @@ def listing_facts(dump: ModuleDump, *, with_fingerprint: bool = False) -> Listin
         stages=sum(stage.pass_number is None for stage in stages),
         passes=sum(stage.pass_number is not None for stage in stages),
         files=len({file for stage in stages for file in stage.files} or set(dump.files)),
+        problem=problem,
     )
-    try:
-        return _read(facts, dump, with_fingerprint=with_fingerprint)
-    except HloLensError as error:
-        return replace(facts, problem=str(error).splitlines()[0])
 
 
 def _read(facts: ListingFacts, dump: ModuleDump, *, with_fingerprint: bool) -> ListingFacts:

@@ -70,7 +70,6 @@ def tree_section(known: CallTreeAnalysis, view: TreeView = PAGE) -> Section:
 
 
 def _facts(known: CallTreeAnalysis) -> Iterator[tuple[str, str]]:
-    """Yield the lines at the head of a tree."""
     tree = known.tree
     files = {frame.file for frame in tree.frames} - {None}
     size = (

@@ -233,7 +233,6 @@ def collectives_table(found: Collectives, *, is_dynamic: bool = True) -> Table:
 
 
 def _shown_row(collective: Collective) -> Row:
-    """Return the row of a collective as people read it."""
     texts = {
         "dynamic_count": times_of(collective),
         "overlap_instructions": _overlap_text(collective),

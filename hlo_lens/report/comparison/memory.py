@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.memory_diff import PEAK
+from hlo_lens.analysis.comparison.side_pair import Delta
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.render.table import Table
 from hlo_lens.text.units import format_bytes, format_change, format_delta, listed, plural
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.comparison.donation_diff import DonationDiff
     from hlo_lens.analysis.comparison.memory_diff import MemoryDiff
     from hlo_lens.analysis.comparison.peak_diff import PeakDiff
-    from hlo_lens.analysis.comparison.side_pair import Delta
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.snapshot.rows import SpacePeak
 
@@ -54,13 +54,7 @@ def memory_facts(memory: MemoryDiff) -> Iterator[tuple[str, str]]:
 def peak_text(peak: PeakDiff) -> str:
     """Return the change of a space's peak, and where it moved."""
     base, head = peak.base, peak.head
-    sizes = [one.bytes if one else 0 for one in (base, head)]
-    text = (
-        f"{format_bytes(sizes[0])} -> {format_bytes(sizes[1])}, {format_delta(peak.delta_bytes)} "
-        f"({format_change(*sizes)})"
-        if peak.delta_bytes
-        else f"{format_bytes(sizes[0])} ({NO_CHANGE})"
-    )
+    text = delta_text(Delta(base.bytes if base else 0, head.bytes if head else 0))
     if base is None or head is None or not peak.has_moved:
         return text
     return f"{text}; moved from {moment_text(base)} to {moment_text(head)}"

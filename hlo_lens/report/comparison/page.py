@@ -68,7 +68,6 @@ def diff_report(diff: DumpDiff, names: tuple[str, str]) -> Report:
 
 
 def _head(diff: DumpDiff, names: tuple[str, str]) -> Section:
-    """Return the section on all modules together."""
     changed = sum(not module.identical for module in diff.modules)
     facts = [("compared", " -> ".join(names))]
     if len(diff.modules) != 1 or diff.added or diff.removed or any(diff.copies):
@@ -164,7 +163,6 @@ def sharding_text(found: ShardingDiff) -> str:
 
 
 def _counts(rows: Iterable[CollectiveRow | EntryRow | AnnotationRow]) -> str:
-    """Return the number of items for each change."""
     counts: Counter[str] = Counter()
     for row in rows:
         counts[row.change] += row.count

@@ -122,7 +122,6 @@ def _row(verdict: Verdict) -> Row:
 
 
 def _shown_row(verdict: Verdict) -> Row:
-    """Return the row of a verdict as text."""
     texts = {
         "status": _status_text(verdict),
         "metric": verdict.rule.metric.label,

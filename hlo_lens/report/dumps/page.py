@@ -119,7 +119,6 @@ def _dump_section(examination: Examination, findings: Sequence[Finding]) -> Sect
 
 
 def _readers_section(readers: ReaderComparison) -> Section:
-    """Return the section on the texts read by the scanner and by the grammar."""
     counts = readers.counts
     if not readers.texts:
         return Section(title=_READERS, notes=("no text that the grammar reads",))

@@ -55,7 +55,6 @@ def _head(name: str, log: LogText) -> Section:
 
 
 def _found(log: LogText) -> Iterator[str]:
-    """Yield each kind of message with its count."""
     for things, one, many in (
         (log.compile_ooms, "program too large for its memory", _TOO_LARGE),
         (log.failures, "failed allocation", "failed allocations"),
@@ -94,7 +93,6 @@ _STATS = (
 
 
 def _buffer_log_sections(known: LogAnalysis) -> Iterator[Section]:
-    """Yield a section for each block of buffer statistics."""
     entries = _entries(known.log)
     for number, (entry, groups) in enumerate(zip(entries, known.peak_buffers, strict=True), 1):
         what = "out of memory" if entry.is_oom else "buffer statistics"

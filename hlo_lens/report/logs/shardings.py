@@ -148,7 +148,6 @@ def _tables(known: ShardingLogResults) -> Iterator[Table]:
 
 
 def _cells_table(log: ShardingLog) -> Table:
-    """Return all boxes of all drawings with their devices."""
     rows: list[Row] = [
         (boxes.line, c.row, c.column, c.row_span, c.column_span, boxes.platform, c.devices)
         for boxes in log.boxes

@@ -199,7 +199,6 @@ _RETRACE_COLUMNS = (
 
 
 def _retraces(groups: Sequence[ModuleGroup]) -> Table:
-    """Return the table of functions that were compiled more than once."""
     rows: list[Row] = [
         (group.name, group.process, count, _changes(group, shapes), shapes)
         for group in groups

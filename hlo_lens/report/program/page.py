@@ -73,7 +73,6 @@ def page_of_texts(
 
 
 def _section(analysis: ModuleAnalysis) -> Section:
-    """Return head and tables of a module with HLO text."""
     module, shardings = analysis.module, analysis.shardings
     memory = _memory_section(analysis)
     tables = (
@@ -118,7 +117,6 @@ def _framework_notes(framework: Framework | None) -> Iterator[str]:
 
 
 def _facts(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:
-    """Yield the lines at the head of a module."""
     facts = analysis.summary
     stage = f"{analysis.dump.stage}, " if analysis.dump.stage else ""
     backend = analysis.backend or "backend unknown"

@@ -34,7 +34,6 @@ def render_csv(report: Report, out: TextIO, options: RenderOptions) -> None:
 
 
 def _text(cell: Cell) -> str | int | float:
-    """Return a cell as CSV text."""
     if cell is None:
         return ""
     if isinstance(cell, (bool, tuple)):

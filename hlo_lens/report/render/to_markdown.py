@@ -63,7 +63,6 @@ def _section(section: Section, rows: int) -> Iterator[str]:
 
 
 def _table_lines(table: Table, rows: int) -> Iterator[str]:
-    """Yield the heading and the rows of a table."""
     cut = cut_table(table, rows)
     yield _line([column.name for column in cut.columns])
     yield _line(["---" if column.unit is Unit.NONE else "---:" for column in cut.columns])
@@ -182,7 +181,6 @@ def _short(text: str, most: int) -> str:
 
 
 def _folded(table: Table, rows: int) -> str:
-    """Return a folded table."""
     count = f" ({plural(table.row_count, 'row')})" if table.row_count else ""
     title = _unlinked(html_escape(table.title, quote=False))
     lines = [f"<details><summary>{title}{count}</summary>", "", *_table_lines(table, rows), ""]

@@ -63,7 +63,6 @@ def _sheet_text(slices: DeviceSlices, bounds: Bounds) -> str:
 def _sheet(
     slices: DeviceSlices, parts: Sequence[DeviceSlice], label: str, width: int
 ) -> Iterator[str]:
-    """Yield the lines of the last two dimensions."""
     rank = min(2, len(slices.tile_counts))
     holders: dict[tuple[int, int], list[DeviceSlice]] = {}
     for part in parts:
@@ -152,7 +151,6 @@ def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[in
 def _drawn(
     labels: Mapping[tuple[int, int], str], widths: Sequence[int], heights: Sequence[int]
 ) -> Iterator[str]:
-    """Yield the lines of a table of boxes."""
     bars = ["─" * width for width in widths]
     yield f"┌{'┬'.join(bars)}┐"
     for row, height in enumerate(heights):
