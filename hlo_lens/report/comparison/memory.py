@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.memory_diff import PEAK
 from hlo_lens.analysis.comparison.side_pair import Delta
 from hlo_lens.analysis.result import Column, Unit
-from hlo_lens.report.render.table import Table
+from hlo_lens.report.render.table import Table, table_of
 from hlo_lens.text.units import format_bytes, format_change, format_delta, listed, plural
 
 if TYPE_CHECKING:
@@ -85,16 +86,9 @@ def statement_table(memory: MemoryDiff) -> Table:
     ]
     changed = [row for row in rows if row[1] != row[2]]
     same = len(rows) - len(changed)
-    return Table(
-        name="memory-statement",
-        title="Memory of one device",
-        columns=_COLUMNS,
-        read_rows=lambda: changed,
-        row_count=len(changed),
-        notes=(f"{plural(same, 'figure')} without change",) if same else (),
-        is_whole=True,
-        text_only=("change",),
-    )
+    notes = (f"{plural(same, 'figure')} without change",) if same else ()
+    table = table_of("memory-statement", "Memory of one device", _COLUMNS, changed)
+    return replace(table, notes=notes, is_whole=True, text_only=("change",))
 
 
 def _is_shown(name: str, spaces: int) -> bool:

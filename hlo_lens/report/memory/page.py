@@ -13,7 +13,7 @@ from hlo_lens.analysis.result import Column, Unit, row_objects
 from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.memory.facts import memory_facts, memory_notes, where_text
 from hlo_lens.report.render.envelope import ModulePage, module_head
-from hlo_lens.report.render.table import Section, Table
+from hlo_lens.report.render.table import Section, Table, table_of
 from hlo_lens.text.dump_kinds import TEXT_FLAGS
 from hlo_lens.text.units import format_bytes, plural
 
@@ -117,11 +117,10 @@ def _section(dump: ModuleDump, viewed: ViewedMemory) -> Section:
     results, peak, timeline = viewed.results, viewed.instant, viewed.timeline
     tables: list[Table] = [*statement_tables(results)]
     if timeline is not None:
-        tables.extend(timeline_tables(timeline, space_name(timeline.color, results.backend)))
-    if peak is not None and viewed.tree is not None:
-        tables.append(tree_table(peak, viewed.tree))
-    elif peak is not None and viewed.groups is not None:
-        tables.append(groups_table(peak, viewed.groups))
+        tables.append(_chart(timeline, space_name(timeline.color, results.backend)))
+        tables.append(Table.of(timeline, title="Timeline", is_data_only=True))
+    if peak is not None and viewed.groups is not None:
+        tables.append(_groups_table(peak, viewed.groups, viewed.tree))
     elif peak is not None:
         tables.append(peak_table(results, peak))
     return Section(
@@ -195,67 +194,44 @@ def _statement_table(results: MemoryResults) -> Table:
         if column.unit is Unit.BYTES and (any(cells) or column.name in _ALWAYS):
             rows.append((column.name, *cells, column.meaning))
     source = "as XLA assigned it" if results.layout.source == "buffer-assignment" else "estimated"
-    return Table(
-        name="memory-statement",
-        title=f"Memory of one device, {source}",
-        columns=(
-            Column("quantity", Unit.NONE, "name of the figure"),
-            *(Column(space.name, Unit.BYTES, f"colour {space.color}") for space in spaces),
-            Column("definition", Unit.NONE, "bytes that it sums"),
-        ),
-        read_rows=lambda: rows,
-        row_count=len(rows),
-        is_text_only=True,
-        is_whole=True,
+    columns = (
+        Column("quantity", Unit.NONE, "name of the figure"),
+        *(Column(space.name, Unit.BYTES, f"colour {space.color}") for space in spaces),
+        Column("definition", Unit.NONE, "bytes that it sums"),
     )
+    table = table_of("memory-statement", f"Memory of one device, {source}", columns, rows)
+    return replace(table, is_text_only=True, is_whole=True)
 
 
 def peak_table(results: MemoryResults, peak: PeakMemory) -> Table:
     """Return the table of the values alive at an instant, largest first."""
-    what = "the peak" if peak.is_peak else f"instant {peak.position}"
     space = space_name(peak.color, results.backend)
     word = "Estimated values" if results.layout.source == "estimate" else "Values"
-    size = format_bytes(peak.total_bytes)
+    found = f"{format_bytes(peak.total_bytes)} {where_text(results, peak)}"
     names = [column.name for column in peak.COLUMNS if column.name != "size_bytes"]
     return Table.of(
         peak,
-        title=f"{word} alive at {what} of {space}: {size} {where_text(results, peak)}",
+        title=f"{word} alive at {_instant_text(peak)} of {space}: {found}",
         shown=("size_bytes", *names),
     )
 
 
-def groups_table(peak: PeakMemory, groups: MemoryBy) -> Table:
-    """Return the table of the bytes alive at an instant in groups."""
-    return Table.of(
-        groups,
-        title=_groups_title(peak, groups.by),
-        shown=("size_bytes", "share", "values", "group"),
-    )
-
-
-def tree_table(peak: PeakMemory, tree: MemoryTree) -> Table:
-    """Return the table of the bytes alive at an instant as a tree of scopes, indented by depth."""
+def _groups_table(peak: PeakMemory, groups: MemoryBy, tree: MemoryTree | None) -> Table:
+    """Return the table of the bytes at an instant in groups; a tree is indented by depth."""
+    title, shown = f"Bytes at {_instant_text(peak)} by", ("size_bytes", "share", "values")
+    if tree is None:
+        return Table.of(groups, title=f"{title} {groups.by}", shown=(*shown, "group"))
 
     def indented() -> Iterator[Row]:
         for (scope, depth, _), row in zip(tree.branches(), tree.rows(), strict=True):
             yield ("  " * depth + scope, *row[1:])
 
-    table = Table.of(
-        tree,
-        title=_groups_title(peak, "operation"),
-        shown=("size_bytes", "share", "values", "scope"),
-    )
+    table = Table.of(tree, title=f"{title} operation", shown=(*shown, "scope"))
     return replace(table, read_shown=indented)
 
 
-def _groups_title(peak: PeakMemory, by: str) -> str:
-    what = "the peak" if peak.is_peak else f"instant {peak.position}"
-    return f"Bytes at {what} by {by}"
-
-
-def timeline_tables(timeline: MemoryTimeline, space: str) -> tuple[Table, Table]:
-    """Return the timeline as bars for people, and all instants for CSV."""
-    return _chart(timeline, space), Table.of(timeline, title="Timeline", is_data_only=True)
+def _instant_text(peak: PeakMemory) -> str:
+    return "the peak" if peak.is_peak else f"instant {peak.position}"
 
 
 def _chart(timeline: MemoryTimeline, space: str) -> Table:
@@ -270,12 +246,7 @@ def _chart(timeline: MemoryTimeline, space: str) -> Table:
         bar = "█" * round(series[best] * _BAR_WIDTH / most)
         rows.append((best, series[best], bar, name))
     position, instruction, occupied = timeline.COLUMNS
-    return Table(
-        name="memory-chart",
-        title=f"Occupied bytes of {space} over the schedule, {plural(step, 'instant')} a line",
-        columns=(position, occupied, Column("bar", Unit.NONE, "occupied bytes"), instruction),
-        read_rows=lambda: rows,
-        row_count=len(rows),
-        is_text_only=True,
-        is_whole=True,
-    )
+    title = f"Occupied bytes of {space} over the schedule, {plural(step, 'instant')} a line"
+    columns = (position, occupied, Column("bar", Unit.NONE, "occupied bytes"), instruction)
+    table = table_of("memory-chart", title, columns, rows)
+    return replace(table, is_text_only=True, is_whole=True)

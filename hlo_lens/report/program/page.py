@@ -24,11 +24,11 @@ from hlo_lens.report.memory.page import memory_tables
 from hlo_lens.report.program.objects import GAP_COLUMNS, module_object, object_without_hlo
 from hlo_lens.report.render.envelope import ModulePage
 from hlo_lens.report.render.table import Section, Table, table_of
-from hlo_lens.report.sharding.page import sharding_facts
-from hlo_lens.text.units import format_bytes, format_ratio, listed, plural
+from hlo_lens.report.sharding.page import sharding_facts, sum_text
+from hlo_lens.text.units import format_ratio, listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.entry_values import EntryValue
@@ -169,27 +169,19 @@ def _undefined_text(facts: Summary) -> str:
 def _interface_text(count: int, values: Sequence[EntryValue]) -> str:
     """Return the number of values, their bytes, and those donated or aliased."""
     arrays = f" ({plural(len(values), 'array')})" if len(values) != count else ""
-    size = _bytes_text([value.size_bytes for value in values])
-    padded = _bytes_text([value.padded_size_bytes for value in values])
+    size = sum_text([value.size_bytes for value in values])
+    padded = sum_text([value.padded_size_bytes for value in values])
     padding = f" ({padded} with padding)" if padded != size else ""
     parts = [f"{count:,}{arrays} of {size}{padding}" if count else "none"]
     aliased = [value.size_bytes for value in values if value.aliased_with is not None]
     if aliased:
         is_input = values[0].direction == "parameter"
         where = "donated to outputs" if is_input else "in donated buffers"
-        parts.append(f"{len(aliased):,} of {_bytes_text(aliased)} {where}")
+        parts.append(f"{len(aliased):,} of {sum_text(aliased)} {where}")
     donors = [value.size_bytes for value in values if value.donation == "donor"]
     if donors:
-        parts.append(f"{len(donors):,} of {_bytes_text(donors)} donated for reuse")
+        parts.append(f"{len(donors):,} of {sum_text(donors)} donated for reuse")
     return "; ".join(parts)
-
-
-def _bytes_text(sizes: Iterable[int | None]) -> str:
-    """Return the sum of sizes, and the number of unknown ones."""
-    known = list(sizes)
-    text = format_bytes(sum(size for size in known if size is not None))
-    unknown = known.count(None)
-    return f"{text} and {plural(unknown, 'value')} of unknown size" if unknown else text
 
 
 def _collectives_text(analysis: ModuleAnalysis) -> str:

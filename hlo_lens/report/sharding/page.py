@@ -273,14 +273,15 @@ def total_text(values: Sequence[ShardedValue]) -> str:
         return "none"
     whole = [value.global_bytes for value in values]
     part = [value.device_bytes for value in values]
-    text = f"{len(values):,} of {_sum(whole)} in all, {_sum(part)} on each device"
+    text = f"{len(values):,} of {sum_text(whole)} in all, {sum_text(part)} on each device"
     return f"{text} (at most: {_BOUND})" if any(value.is_upper_bound for value in values) else text
 
 
 _BOUND = "global shapes are the device's times its tiles"
 
 
-def _sum(sizes: Iterable[int | None]) -> str:
+def sum_text(sizes: Iterable[int | None]) -> str:
+    """Return the sum of sizes, and the number of unknown ones."""
     listed = list(sizes)
     unknown = listed.count(None)
     text = format_bytes(sum(size or 0 for size in listed))
@@ -293,7 +294,7 @@ def replicated_text(results: ShardingResults) -> str:
     if not found.replicated:
         unknown = [v for v in results.table.values if v.replication_factor is None]
         return "not known: no text has the shardings" if unknown else "nothing"
-    size = _sum(value.device_bytes for value in found.replicated)
+    size = sum_text(value.device_bytes for value in found.replicated)
     text = f"{plural(len(found.replicated), 'value')} of {size} on each device"
     savings = [
         f"{axis} would save {format_bytes(saved)} ({plural(count, 'value')})"
@@ -310,6 +311,6 @@ def donation_text(results: ShardingResults) -> str:
     for status in DonationStatus:
         found = results.donations.of(status)
         if found:
-            size = _sum(donation.value.device_bytes for donation in found)
+            size = sum_text(donation.value.device_bytes for donation in found)
             parts.append(f"{len(found):,} of {size} {status.value}")
     return "; ".join(parts) or "none"
