@@ -133,12 +133,12 @@ def _nothing_in(path: str, left: LeftAsides) -> EmptyDumpError:
     archive = next((aside.example for aside in asides if aside.kind == "archive"), None)
     if archive is not None:
         there += f" (such as {archive}; archives in archives, and those without dumps, are skipped)"
-    message = (
+    return EmptyDumpError(
         f"{path}: no HLO text in it; {there}; "
         f'run the program with XLA_FLAGS="{TEXT_FLAGS}", '
-        f"or run hlo-lens doctor {path}"
+        f"or run hlo-lens doctor {path}",
+        asides,
     )
-    return EmptyDumpError(message, asides)
 
 
 def load_log(path: str | Path) -> ModuleDump:
@@ -163,8 +163,7 @@ def _is_folder(path: str | Path) -> bool:
         return Path(path).is_dir()
     except OSError as error:
         shown = str(path) if len(str(path)) <= _LONGEST_NAME else f"{str(path)[:_LONGEST_NAME]}..."
-        message = f"{shown}: cannot be read: {error.strerror or error}"
-        raise UnreadableError(message) from error
+        raise UnreadableError(f"{shown}: cannot be read: {error.strerror or error}") from error
 
 
 class _Callable(ModuleType):

@@ -76,25 +76,23 @@ def archive_files(
         )
         for number, member in enumerate(members, start=1):
             if number > _MOST_MEMBERS:
-                message = f"{file.path}: more than {_MOST_MEMBERS} files; unpack it by hand"
-                raise UnreadableError(message)
+                raise UnreadableError(
+                    f"{file.path}: more than {_MOST_MEMBERS} files; unpack it by hand"
+                )
             yield member
     except tarfile.ReadError as error:
         if not number:
-            message = f"{file.path}: cannot be read as tar archive: {error}"
-            raise UnreadableError(message) from error
+            raise UnreadableError(f"{file.path}: cannot be read as tar archive: {error}") from error
         left.add("rest of an archive that ends too early", file.path)
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError) as error:
-        message = f"{file.path}: cannot be read as {form} archive: {error}"
-        raise UnreadableError(message) from error
+        raise UnreadableError(f"{file.path}: cannot be read as {form} archive: {error}") from error
 
 
 def _checked(archive: str, name: str) -> str:
     """Return a member's name, normalized; raises UnreadableError if it leaves the archive."""
     parts = [part for part in re.split(r"[/\\]", name) if part not in ("", ".")]
     if name.startswith(("/", "\\")) or _DRIVE.match(name) or ".." in parts or "\0" in name:
-        message = f"{archive}: refused: {name!r} points out of the archive"
-        raise UnreadableError(message)
+        raise UnreadableError(f"{archive}: refused: {name!r} points out of the archive")
     return posixpath.normpath(name)
 
 
@@ -103,8 +101,9 @@ def _check_link(archive: str, name: str, target: str, *, is_hard: bool) -> None:
     base = "" if is_hard else posixpath.dirname(name)
     place = posixpath.normpath(posixpath.join(base, target))
     if target.startswith(("/", "\\")) or _DRIVE.match(target) or place.split("/")[0] == "..":
-        message = f"{archive}: refused: {name!r} is a link to {target!r}, out of the archive"
-        raise UnreadableError(message)
+        raise UnreadableError(
+            f"{archive}: refused: {name!r} is a link to {target!r}, out of the archive"
+        )
 
 
 def _refuse_device(archive: str, name: str) -> UnreadableError:
@@ -142,8 +141,7 @@ class _Member(io.BufferedIOBase):
         header = self._file.read(_LOCAL_HEADER)
         if header[:4] != b"PK\3\4" or len(header) < _LOCAL_HEADER:
             self._file.close()
-            message = "no member where the archive's directory says"
-            raise OSError(message)
+            raise OSError("no member where the archive's directory says")
         self._file.seek(sum(struct.unpack("<HH", header[26:30])), os.SEEK_CUR)
         try:
             self._member = zipfile.ZipExtFile(self._file, "r", info)
@@ -185,8 +183,7 @@ def _zip_files(file: StoredFile, left: LeftAsides) -> Iterator[StoredFile]:
         elif stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
             raise _refuse_device(file.path, name)
         elif info.flag_bits & 1:
-            message = f"{file.path}: {name!r} is encrypted; unpack it by hand"
-            raise UnreadableError(message)
+            raise UnreadableError(f"{file.path}: {name!r} is encrypted; unpack it by hand")
         elif not info.is_dir():
             yield ZipMember(*_place(file.path, name), file, info)
 
@@ -244,8 +241,7 @@ class StreamedMember:
             for number, (_, opened) in enumerate(_members(stream, tar)):
                 if number == self.number:
                     return io.BytesIO(b"" if opened is None else opened.read())
-        message = f"{self.path}: not found when read again"
-        raise OSError(message)
+        raise OSError(f"{self.path}: not found when read again")
 
 
 class _Stream(io.RawIOBase):
@@ -265,8 +261,9 @@ class _Stream(io.RawIOBase):
         if self.allowed is not None:
             self.allowed -= len(data)
             if self.allowed < 0:
-                message = f"{self._path}: refused: a header is more than {_MOST_HEADER} bytes long"
-                raise UnreadableError(message)
+                raise UnreadableError(
+                    f"{self._path}: refused: a header is more than {_MOST_HEADER} bytes long"
+                )
         return data
 
 

@@ -86,8 +86,9 @@ def _zstd() -> _Decompressor:
     try:
         decompressor: _Decompressor = import_module("compression.zstd").ZstdDecompressor()
     except ImportError as error:
-        message = "zstandard can be read from Python 3.14 on; unpack it with zstd -d"
-        raise UnreadableError(message) from error
+        raise UnreadableError(
+            "zstandard can be read from Python 3.14 on; unpack it with zstd -d"
+        ) from error
     return decompressor
 
 
@@ -173,8 +174,7 @@ def _made(make: Callable[[], _Decompressor], path: str) -> _Decompressor:
     try:
         return make()
     except UnreadableError as error:
-        message = f"{path}: {error}"
-        raise UnreadableError(message) from error
+        raise UnreadableError(f"{path}: {error}") from error
 
 
 def check_growth(total: int, packed: int, path: str, *, is_deflated: bool = False) -> None:
@@ -190,15 +190,13 @@ def check_growth(total: int, packed: int, path: str, *, is_deflated: bool = Fals
     if is_deflated:
         most = min(most, max(_DEFLATED_ANYWAY, packed * MOST_DEFLATED))
     if total > min(most, MOST_UNPACKED):
-        message = f"{path}: unpacks to more than {total} bytes; unpack it by hand"
-        raise UnreadableError(message)
+        raise UnreadableError(f"{path}: unpacks to more than {total} bytes; unpack it by hand")
 
 
 def _refuse_or_note(error: Exception, path: str, cut: list[bool] | None, total: int) -> None:
     """Raise UnreadableError if nothing could be unpacked; else note that the file is cut."""
     if not total:
-        message = f"{path}: cannot be unpacked: {error}"
-        raise UnreadableError(message) from error
+        raise UnreadableError(f"{path}: cannot be unpacked: {error}") from error
     _note(cut)
 
 

@@ -95,8 +95,7 @@ def chunks(file: StoredFile, cut: list[bool] | None = None) -> Iterator[bytes]:
     except FileNotFoundError as error:
         raise _missing(file.path) from error
     except OSError as error:
-        message = f"{file.path}: cannot be read: {error.strerror or error}"
-        raise UnreadableError(message) from error
+        raise UnreadableError(f"{file.path}: cannot be read: {error.strerror or error}") from error
 
 
 def require(path: str) -> None:

@@ -167,8 +167,7 @@ class ModuleDump:
         names = listed([stage.name for stage in (found or stages)], _STAGES_SHOWN)
         what = "more than one stage matches" if found else "no stage"
         there = f"there is {names}" if names else "the file names have none"
-        message = f"{self.name}: {what} {wanted!r}; {there}"
-        raise UnknownNameError(message)
+        raise UnknownNameError(f"{self.name}: {what} {wanted!r}; {there}")
 
     @property
     def title(self) -> str:

@@ -11,23 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.buffers.columns import (
-    COLOR,
-    FIRST_VALUE,
-    FLAGS,
-    IS_CONSTANT,
-    IS_PREALLOCATED_TEMP,
-    IS_THREAD_LOCAL,
-    MAYBE_LIVE_OUT,
-    NUMBER,
-    OUTPUT_SHAPE,
-    PAGE,
-    PARAMETER,
-    PARAMETER_SHAPE,
-    SHAPE_INDEX,
-    SIZE,
-    parse_index,
-)
+from hlo_lens.model.buffers import columns as at
 from hlo_lens.model.buffers.values import AssignedValue, ReusedValue
 from hlo_lens.model.rows import Rows
 
@@ -85,68 +69,68 @@ class BufferAllocation:
 
     @property
     def _flags(self) -> int:
-        return self._columns.cell(self._row, FLAGS)
+        return self._columns.cell(self._row, at.FLAGS)
 
     @property
     def index(self) -> int:
         """Number of the allocation, dense from 0."""
-        return self._columns.number(self._row, NUMBER) or 0
+        return self._columns.number(self._row, at.NUMBER) or 0
 
     @property
     def size(self) -> int:
         """Size in bytes."""
-        return self._columns.number(self._row, SIZE) or 0
+        return self._columns.number(self._row, at.SIZE) or 0
 
     @property
     def color(self) -> int:
         """Memory space; 0, the default, is not printed."""
-        return self._columns.number(self._row, COLOR) or 0
+        return self._columns.number(self._row, at.COLOR) or 0
 
     @property
     def page_id(self) -> int | None:
         """Page of its heap; None before August 2026."""
-        return self._columns.number(self._row, PAGE)
+        return self._columns.number(self._row, at.PAGE)
 
     @property
     def parameter_number(self) -> int | None:
         """Number of the entry parameter in it, or of which a part is in it; None without one."""
-        return self._columns.number(self._row, PARAMETER)
+        return self._columns.number(self._row, at.PARAMETER)
 
     @property
     def param_shape_index(self) -> ShapeIndex | None:
         """Index of the part of the parameter in it, () for all of it; None without one."""
-        text = self._part(SHAPE_INDEX)
-        return None if text is None else parse_index(text)
+        text = self._part(at.SHAPE_INDEX)
+        return None if text is None else at.parse_index(text)
 
     @property
     def parameter_shape_text(self) -> str | None:
         """Shape without layout: of the part since August 2025, of the whole parameter before."""
-        return self._part(PARAMETER_SHAPE)
+        return self._part(at.PARAMETER_SHAPE)
 
     @property
     def output_shape_text(self) -> str | None:
         """Shape of the module's result if its root value (or root pointer table) is here."""
-        return self._part(OUTPUT_SHAPE)
+        return self._part(at.OUTPUT_SHAPE)
 
     @property
     def is_constant(self) -> bool:
         """Whether it is of a constant of the program."""
-        return bool(self._flags & IS_CONSTANT)
+        return bool(self._flags & at.IS_CONSTANT)
 
     @property
     def is_thread_local(self) -> bool:
         """Whether it is thread-local: a scalar of a reducer or the like, in no heap."""
-        return bool(self._flags & IS_THREAD_LOCAL)
+        return bool(self._flags & at.IS_THREAD_LOCAL)
 
     @property
     def maybe_live_out(self) -> bool:
         """Whether it may be part of the module's result."""
-        return bool(self._flags & MAYBE_LIVE_OUT)
+        return bool(self._flags & at.MAYBE_LIVE_OUT)
 
     @property
     def is_preallocated_temp(self) -> bool:
         """Whether it is none of parameter, result, constant and thread-local."""
-        return bool(self._flags & IS_PREALLOCATED_TEMP)
+        return bool(self._flags & at.IS_PREALLOCATED_TEMP)
 
     @property
     def values(self) -> Sequence[AssignedValue]:
@@ -167,7 +151,7 @@ class BufferAllocation:
     @property
     def line(self) -> int:
         """1-based line in the file."""
-        return self._columns.line(self._row, NUMBER)
+        return self._columns.line(self._row, at.NUMBER)
 
 
 @dataclass(eq=False)
@@ -224,19 +208,10 @@ class BufferAssignment:
 
     def value_rows(self, row: int) -> range:
         """Return the rows of the values in the allocation of a row."""
-        first = self.columns.cell(row, FIRST_VALUE)
+        first = self.columns.cell(row, at.FIRST_VALUE)
         if row + 1 < len(self.columns):
-            return range(first, self.columns.cell(row + 1, FIRST_VALUE))
+            return range(first, self.columns.cell(row + 1, at.FIRST_VALUE))
         return range(first, len(self.assigned))
-
-    @functools.cached_property
-    def _row_by_index(self) -> dict[int, int]:
-        return {allocation.index: row for row, allocation in enumerate(self.allocations)}
-
-    def allocation(self, index: int) -> BufferAllocation | None:
-        """Return the allocation of an index, or None."""
-        row = self._row_by_index.get(index)
-        return None if row is None else BufferAllocation(self, row)
 
     @property
     def total_bytes(self) -> int | None:
@@ -251,7 +226,7 @@ class BufferAssignment:
     def allocated_bytes(self) -> int:
         """Sum of the sizes of all allocations; equal to `total_bytes` in a complete text."""
         number = self.columns.number
-        return sum(number(row, SIZE) or 0 for row in range(len(self.columns)))
+        return sum(number(row, at.SIZE) or 0 for row in range(len(self.columns)))
 
     def bytes_by_color(
         self, counts: Callable[[BufferAllocation], bool] | None = None

@@ -12,21 +12,10 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.shape import ShapeIndex
     from hlo_lens.text.source import Source
 
-(
-    NUMBER,
-    SIZE,
-    COLOR,
-    PAGE,
-    PARAMETER,
-    PARAMETER_SHAPE,
-    PARAMETER_SHAPE_END,
-    SHAPE_INDEX,
-    SHAPE_INDEX_END,
-    OUTPUT_SHAPE,
-    OUTPUT_SHAPE_END,
-    FLAGS,
-    FIRST_VALUE,
-) = range(13)
+NUMBER, SIZE, COLOR, PAGE = range(4)
+PARAMETER, PARAMETER_SHAPE, PARAMETER_SHAPE_END = range(4, 7)
+SHAPE_INDEX, SHAPE_INDEX_END, OUTPUT_SHAPE, OUTPUT_SHAPE_END = range(7, 11)
+FLAGS, FIRST_VALUE = 11, 12
 """Columns of an allocation: offsets in the text (not positive for parts that are not printed),
 flags, row of its first value."""
 ALLOCATION_STRIDE = 13

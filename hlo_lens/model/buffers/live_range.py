@@ -30,27 +30,15 @@ LogicalTime = int
 """Position in the flattened schedule, from 0; the length of the schedule is a legal end."""
 
 
-class LiveRangeBounds(NamedTuple):
-    """Live range of a value.
-
-    Attributes:
-        start: Position of the instruction that defines it (of parameters: of the first
-            instruction of their computation).
-        end: Position of its last use, inclusive; the end of the schedule for live-out values.
-    """
-
-    start: LogicalTime
-    end: LogicalTime
-
-
 class BufferLiveRange(NamedTuple):
     """A value and its live range.
 
     Attributes:
         instruction_name: Instruction that defines it, without ``%``.
         index: Index into its shape; () also where that is no tuple.
-        start: First position at which it lives.
-        end: Last position at which it lives, inclusive.
+        start: Position of the instruction that defines it (of parameters: of the first
+            instruction of their computation).
+        end: Position of its last use, inclusive; the end of the schedule for live-out values.
     """
 
     instruction_name: str
@@ -64,9 +52,9 @@ class BufferLiveRange(NamedTuple):
         return f"{self.instruction_name}{{{','.join(map(str, self.index))}}}"
 
     @property
-    def bounds(self) -> LiveRangeBounds:
+    def bounds(self) -> tuple[LogicalTime, LogicalTime]:
         """Start and end."""
-        return LiveRangeBounds(self.start, self.end)
+        return self.start, self.end
 
 
 class PeakValue(NamedTuple):

@@ -11,25 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, overload
 
-from hlo_lens.model.buffers.columns import (
-    FROM,
-    FROM_END,
-    ID,
-    INDEX_END,
-    NAME,
-    NAME_END,
-    NUMBER_PATTERN,
-    POSITIONS,
-    POSITIONS_END,
-    REUSED_COLOR,
-    USES,
-    USES_END,
-    VALUE_END,
-    VALUE_OFFSET,
-    VALUE_SHAPE,
-    VALUE_SIZE,
-    parse_index,
-)
+from hlo_lens.model.buffers import columns as at
 from hlo_lens.model.rows import Rows
 from hlo_lens.model.text_reader import reader
 
@@ -105,22 +87,22 @@ class _Value:
     @property
     def id(self) -> int:
         """Number of the HloValue, unique in the module."""
-        return self._columns.number(self._row, ID) or 0
+        return self._columns.number(self._row, at.ID) or 0
 
     @property
     def instruction_name(self) -> str:
         """Name of the instruction that defines it, without ``%``."""
-        return self._columns.text(self._row, NAME, NAME_END)
+        return self._columns.text(self._row, at.NAME, at.NAME_END)
 
     @property
     def index_text(self) -> str:
         """Index as printed: ``{0}``; empty if the instruction's shape is no tuple."""
-        return self._columns.text(self._row, NAME_END, INDEX_END).strip()
+        return self._columns.text(self._row, at.NAME_END, at.INDEX_END).strip()
 
     @property
     def index(self) -> ShapeIndex:
         """Index into the shape of the instruction; () also if that is no tuple."""
-        return parse_index(self.index_text)
+        return at.parse_index(self.index_text)
 
     @property
     def name(self) -> str:
@@ -130,18 +112,18 @@ class _Value:
     @property
     def is_phi(self) -> bool:
         """Whether it is a phi: the join of values of a loop or of branches."""
-        return "(phi)" in self._columns.text(self._row, INDEX_END, INDEX_END + 1)
+        return "(phi)" in self._columns.text(self._row, at.INDEX_END, at.INDEX_END + 1)
 
     @property
     def color(self) -> int | None:
         """Memory space; None if it is not printed."""
-        _, _, tail = self._columns.text(self._row, INDEX_END, INDEX_END + 1).partition("@")
-        return parse_index(tail)[0] if tail else None
+        _, _, tail = self._columns.text(self._row, at.INDEX_END, at.INDEX_END + 1).partition("@")
+        return at.parse_index(tail)[0] if tail else None
 
     @property
     def line(self) -> int:
         """1-based line in the file."""
-        return self._columns.line(self._row, ID)
+        return self._columns.line(self._row, at.ID)
 
 
 class AssignedValue(_Value):
@@ -155,17 +137,17 @@ class AssignedValue(_Value):
     @property
     def size(self) -> int:
         """Bytes of the value, padding of tiles included."""
-        return self._columns.number(self._row, VALUE_SIZE) or 0
+        return self._columns.number(self._row, at.VALUE_SIZE) or 0
 
     @property
     def offset(self) -> int:
         """Offset in the allocation, in bytes."""
-        return self._columns.number(self._row, VALUE_OFFSET) or 0
+        return self._columns.number(self._row, at.VALUE_OFFSET) or 0
 
     @property
     def shape_text(self) -> str:
         """Shape with layout, as printed."""
-        return self._columns.text(self._row, VALUE_SHAPE, VALUE_END)
+        return self._columns.text(self._row, at.VALUE_SHAPE, at.VALUE_END)
 
     @property
     def shape(self) -> Shape:
@@ -176,16 +158,16 @@ class AssignedValue(_Value):
         """Return instruction name, index as printed, offset, size and shape text, all at once."""
         columns = self._columns
         text, cells, base = columns.source.text, columns.cells, self._row * columns.stride
-        name_end = cells[base + NAME_END]
-        size, offset = cells[base + VALUE_SIZE], cells[base + VALUE_OFFSET]
-        size_match = NUMBER_PATTERN.match(text, size) if size > 0 else None
-        offset_match = NUMBER_PATTERN.match(text, offset) if offset > 0 else None
+        name_end = cells[base + at.NAME_END]
+        size, offset = cells[base + at.VALUE_SIZE], cells[base + at.VALUE_OFFSET]
+        size_match = at.NUMBER_PATTERN.match(text, size) if size > 0 else None
+        offset_match = at.NUMBER_PATTERN.match(text, offset) if offset > 0 else None
         return (
-            text[cells[base + NAME] : name_end],
-            text[name_end : cells[base + INDEX_END]].strip(),
+            text[cells[base + at.NAME] : name_end],
+            text[name_end : cells[base + at.INDEX_END]].strip(),
             0 if offset_match is None else int(offset_match[0]),
             0 if size_match is None else int(size_match[0]),
-            text[cells[base + VALUE_SHAPE] : cells[base + VALUE_END]],
+            text[cells[base + at.VALUE_SHAPE] : cells[base + at.VALUE_END]],
         )
 
 
@@ -200,7 +182,7 @@ class ReusedValue(_Value):
     @property
     def allocation_color(self) -> int:
         """The colour printed after the value."""
-        return self._columns.number(self._row, REUSED_COLOR) or 0
+        return self._columns.number(self._row, at.REUSED_COLOR) or 0
 
 
 class HloValue(_Value):
@@ -227,7 +209,7 @@ class HloValue(_Value):
         if lists is not None:
             return lists[0]
         return self._values.reader.positions(
-            self._columns.text(self._row, POSITIONS, POSITIONS_END)
+            self._columns.text(self._row, at.POSITIONS, at.POSITIONS_END)
         )
 
     @property
@@ -236,14 +218,14 @@ class HloValue(_Value):
         lists = self._values.lists.get(self._row)
         if lists is not None:
             return lists[1]
-        if self._columns.cell(self._row, USES) < 0:
+        if self._columns.cell(self._row, at.USES) < 0:
             return None
-        return self._values.reader.uses(self._columns.text(self._row, USES, USES_END))
+        return self._values.reader.uses(self._columns.text(self._row, at.USES, at.USES_END))
 
     @property
     def instruction_text(self) -> str:
         """The defining instruction as XLA prints it in long style, tuple accesses written out."""
-        return self._columns.text(self._row, FROM, FROM_END).strip()
+        return self._columns.text(self._row, at.FROM, at.FROM_END).strip()
 
 
 @dataclass(eq=False)
@@ -297,12 +279,3 @@ class BufferValues(Sequence[HloValue]):
         )
 
     __hash__ = object.__hash__
-
-    @functools.cached_property
-    def _row_by_id(self) -> dict[int, int]:
-        return {value.id: row for row, value in enumerate(self)}
-
-    def by_id(self, number: int) -> HloValue | None:
-        """Return the value with an id, or None."""
-        row = self._row_by_id.get(number)
-        return None if row is None else HloValue(self, row)

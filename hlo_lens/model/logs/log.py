@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hlo_lens.model.logs.buffer_log import BufferLog
     from hlo_lens.model.logs.compiler_warnings import CompilerWarning
     from hlo_lens.model.logs.jax_values import ShardingLog
@@ -55,7 +53,8 @@ class LogText:
     @property
     def is_empty(self) -> bool:
         """Whether there is no message."""
-        return not any(self._found()) and self.buffers is None and self.shardings is None
+        messages = (self.compile_ooms, self.failures, self.allocators, self.limits, self.warnings)
+        return not any(messages) and self.buffers is None and self.shardings is None
 
     @property
     def passed_lines(self) -> int:
@@ -63,7 +62,3 @@ class LogText:
         dumps = 0 if self.shardings is None else self.shardings.dump_lines
         gaps = sum(gap.lines for gap in self.gaps)
         return max(0, self.lines - self.understood_lines - self.dump_lines - gaps - dumps)
-
-    def _found(self) -> Iterator[tuple[object, ...]]:
-        yield from (self.compile_ooms, self.failures, self.allocators, self.limits)
-        yield self.warnings

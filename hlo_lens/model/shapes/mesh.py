@@ -72,10 +72,9 @@ class Mesh:
             return mesh
         sizes = mesh if isinstance(mesh, Mapping) else mesh.shape
         if any(size < 1 for size in sizes.values()):
-            message = (
+            raise UsageError(
                 f"expected a mesh whose axes have at least one device each, found {dict(sizes)}"
             )
-            raise UsageError(message)
         return cls(axis_names=tuple(sizes), axis_sizes=tuple(sizes.values()))
 
     @classmethod
@@ -89,12 +88,10 @@ class Mesh:
         for part in text.split(","):
             name, _, size = (word.strip().strip("'\"") for word in part.partition("="))
             if not name or not size.isdecimal() or int(size) < 1 or name in sizes:
-                message = f"not a mesh: {text!r}; write it like data=2,model=4"
-                raise UsageError(message)
+                raise UsageError(f"not a mesh: {text!r}; write it like data=2,model=4")
             sizes[name] = int(size)
         if math.prod(sizes.values()) > MOST_DEVICES:
-            message = f"mesh {text} has more than {MOST_DEVICES} devices"
-            raise UsageError(message)
+            raise UsageError(f"mesh {text} has more than {MOST_DEVICES} devices")
         return cls.of(sizes)
 
     @classmethod
@@ -127,15 +124,13 @@ class Mesh:
     def axis_size(self, axis: AxisRef) -> int:
         """Return the size of an axis or of a part of one; raises UnknownNameError."""
         if axis.axis not in self.axis_names:
-            message = f"no axis '{axis.axis}' in {self}"
-            raise UnknownNameError(message)
+            raise UnknownNameError(f"no axis '{axis.axis}' in {self}")
         whole = self.axis_sizes[self.axis_names.index(axis.axis)]
         if axis.size is None:
             return whole
         pre_size = axis.pre_size or 1
         if pre_size < 1 or axis.size < 1 or whole % (pre_size * axis.size):
-            message = f"sub-axis {axis} does not divide an axis of size {whole}"
-            raise UsageError(message)
+            raise UsageError(f"sub-axis {axis} does not divide an axis of size {whole}")
         return axis.size
 
     def split(self, axes: Sequence[AxisRef]) -> AxisSplit:
@@ -159,8 +154,7 @@ class Mesh:
             edges = sorted(cuts[name])
             for start, end in zip(edges, [*edges[1:], edges[-1]], strict=True):
                 if end % start:
-                    message = f"sub-axes of '{name}' overlap"
-                    raise UsageError(message)
+                    raise UsageError(f"sub-axes of '{name}' overlap")
                 first[name, start] = len(parts)
                 if end != start:
                     parts.append(end // start)
@@ -178,8 +172,7 @@ class Mesh:
             group = tuple(range(first[axis.axis, start], first[axis.axis, end]))
             for part in group:
                 if part in taken:
-                    message = f"axes {taken[part]} and {axis} overlap"
-                    raise UsageError(message)
+                    raise UsageError(f"axes {taken[part]} and {axis} overlap")
                 taken[part] = axis
             groups.append(group)
         rest = tuple(part for part in range(len(parts)) if part not in taken)

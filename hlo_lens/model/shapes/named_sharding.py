@@ -11,6 +11,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from hlo_lens.model.shapes.partition_spec import spec_of_axes
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -139,7 +141,4 @@ def spec_of_dimensions(dims: Sequence[DimensionSharding]) -> PartitionSpec | Non
     """Return the axes of each dimension as a partition spec; None if there are sub-axes."""
     if any(axis.size is not None for dim in dims for axis in dim.axes):
         return None
-    entries = [tuple(axis.axis for axis in dim.axes) for dim in dims]
-    while entries and not entries[-1]:
-        entries.pop()
-    return tuple(entry[0] if len(entry) == 1 else entry or None for entry in entries)
+    return spec_of_axes([tuple(axis.axis for axis in dim.axes) for dim in dims])

@@ -43,9 +43,18 @@ def partition_spec(
         if taken is None:
             return None
         entries.append(taken)
-    while entries and not entries[-1]:
-        entries.pop()
-    return tuple(entry[0] if len(entry) == 1 else entry or None for entry in entries)
+    return spec_of_axes(entries)
+
+
+def spec_of_axes(axes: list[tuple[str, ...]]) -> PartitionSpec:
+    """Return the partition spec of the axes of each dimension, without undivided ones at the end.
+
+    >>> spec_of_axes([("x",), (), ("y", "z"), ()])
+    ('x', None, ('y', 'z'))
+    """
+    while axes and not axes[-1]:
+        axes.pop()
+    return tuple(names[0] if len(names) == 1 else names or None for names in axes)
 
 
 def partition_spec_text(spec: PartitionSpec) -> str:

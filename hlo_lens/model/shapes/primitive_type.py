@@ -18,42 +18,35 @@ class PrimitiveType:
     Attributes:
         name: As printed, for example ``bf16``.
         bits: Significant width (XLA's BitWidth); 1 for ``pred``, 0 for ``token`` and ``opaque``.
-        storage_bits: Bits of one element in memory where the layout does not pack (``E(n)``).
     """
 
     name: str
     bits: int
-    storage_bits: int
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of one element where the layout does not pack it."""
-        return self.storage_bits // 8
+        """Bytes of one element where the layout does not pack it (``E(n)``)."""
+        return -(-self.bits // 8)
 
 
-def _known_types() -> dict[str, PrimitiveType]:
-    """Return XLA's primitive types by name. Source: formats of primitive_util.h."""
-    widths = {
-        0: "token opaque",
-        1: "pred s1 u1",
-        2: "s2 u2",
-        4: "s4 u4 f4e2m1fn",
-        8: "s8 u8 f8e5m2 f8e4m3 f8e4m3fn f8e4m3b11fnuz f8e5m2fnuz f8e4m3fnuz f8e3m4 f8e8m0fnu "
-        "f6e3m2fn f6e2m3fn",
-        16: "s16 u16 f16 bf16",
-        32: "s32 u32 f32",
-        64: "s64 u64 f64 c64",
-        128: "c128",
-    }
-    return {
-        name: PrimitiveType(name=name, bits=bits, storage_bits=-(-bits // 8) * 8)
-        for bits, names in widths.items()
-        for name in names.split()
-    }
-
-
-PRIMITIVE_TYPES = _known_types()
-"""Every primitive type XLA prints, by name."""
+_WIDTHS = {
+    0: "token opaque",
+    1: "pred s1 u1",
+    2: "s2 u2",
+    4: "s4 u4 f4e2m1fn",
+    8: "s8 u8 f8e5m2 f8e4m3 f8e4m3fn f8e4m3b11fnuz f8e5m2fnuz f8e4m3fnuz f8e3m4 f8e8m0fnu "
+    "f6e3m2fn f6e2m3fn",
+    16: "s16 u16 f16 bf16",
+    32: "s32 u32 f32",
+    64: "s64 u64 f64 c64",
+    128: "c128",
+}
+PRIMITIVE_TYPES = {
+    name: PrimitiveType(name=name, bits=bits)
+    for bits, names in _WIDTHS.items()
+    for name in names.split()
+}
+"""Every primitive type XLA prints, by name. Source: formats of primitive_util.h."""
 
 
 def primitive_type(name: str) -> PrimitiveType | None:
@@ -67,9 +60,7 @@ def primitive_type(name: str) -> PrimitiveType | None:
         return known
     match = _WIDTH_IN_NAME.fullmatch(name)
     bits = int(match[1]) if match else 0
-    if not bits:
-        return None
-    return PrimitiveType(name=name, bits=bits, storage_bits=-(-bits // 8) * 8)
+    return PrimitiveType(name=name, bits=bits) if bits else None
 
 
 _NUMPY = {"bool": "pred", "bfloat16": "bf16", "half": "f16", "float": "f32", "double": "f64"}

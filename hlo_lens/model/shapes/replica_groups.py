@@ -34,23 +34,13 @@ class ReplicaGroups:
 
     groups: Groups = ()
 
-    @property
-    def num_groups(self) -> int:
-        """Number of printed groups; 0 for ``{}``, which means one group of all."""
-        return len(self.groups)
-
-    @property
-    def group_size(self) -> int | None:
-        """Number of ids in each group; None if groups differ in size, or none is printed."""
-        sizes = {len(group) for group in self.groups}
-        return sizes.pop() if len(sizes) == 1 else None
-
     def flattened_replica_groups(self) -> Groups:
         """Return the ids of each group."""
         return self.groups
 
     def __str__(self) -> str:
-        return f"{{{','.join(f'{{{_joined(group)}}}' for group in self.groups)}}}"
+        groups = (",".join(map(str, group)) for group in self.groups)
+        return f"{{{','.join(f'{{{ids}}}' for ids in groups)}}}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +52,6 @@ class IotaReplicaGroupList:
     """
 
     assignment: TileAssignment
-
-    @property
-    def num_groups(self) -> int:
-        """Number of groups."""
-        return self.assignment.dimensions[0]
-
-    @property
-    def group_size(self) -> int | None:
-        """Number of ids in each group."""
-        return self.assignment.dimensions[1]
 
     def flattened_replica_groups(self) -> Groups:
         """Return the ids of each group."""
@@ -95,23 +75,13 @@ class MeshAxesReplicaGroupList:
     mesh: Mesh
     axes: tuple[AxisRef, ...] = ()
 
-    @property
-    def num_groups(self) -> int:
-        """Number of groups."""
-        return self.mesh.size // (self.group_size or 1)
-
-    @property
-    def group_size(self) -> int | None:
-        """Number of ids in each group."""
-        return math.prod(self.mesh.axis_size(axis) for axis in self.axes)
-
     def flattened_replica_groups(self) -> Groups:
         """Return the ids of each group, groups in mesh order."""
         if self.mesh.is_maximal:
             return (self.mesh.device_ids,)
         split = self.mesh.split(self.axes)
         order = (*split.rest, *(part for group in split.groups for part in group))
-        size = self.group_size or 1
+        size = math.prod(self.mesh.axis_size(axis) for axis in self.axes) or 1
         shape = (self.mesh.size // size, size)
         return _rows(self.mesh.assignment.rearranged(split.sizes, order, shape))
 
@@ -120,7 +90,7 @@ class MeshAxesReplicaGroupList:
 
 
 CollectiveDeviceList: TypeAlias = ReplicaGroups | IotaReplicaGroupList | MeshAxesReplicaGroupList
-"""A ``replica_groups`` value in any form; all have `flattened_replica_groups()` and sizes."""
+"""A ``replica_groups`` value in any form; all have `flattened_replica_groups()`."""
 
 
 class CollectiveOpGroupMode(enum.Enum):
@@ -156,8 +126,7 @@ def collective_op_group_mode(
         return CollectiveOpGroupMode.CROSS_PARTITION
     if channel_id is None:
         if use_global_device_ids:
-            message = f"{opcode} has use_global_device_ids=true but no channel_id"
-            raise DumpMismatchError(message)
+            raise DumpMismatchError(f"{opcode} has use_global_device_ids=true but no channel_id")
         return CollectiveOpGroupMode.CROSS_REPLICA
     if use_global_device_ids:
         return CollectiveOpGroupMode.FLATTENED_ID
@@ -184,8 +153,3 @@ def _rows(assignment: TileAssignment) -> Groups:
     ids = assignment.devices()
     size = assignment.dimensions[1]
     return tuple(ids[start : start + size] for start in range(0, len(ids), size))
-
-
-def _joined(ids: tuple[int, ...]) -> str:
-    """Return ids as printed."""
-    return ",".join(map(str, ids))

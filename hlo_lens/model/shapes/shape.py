@@ -2,7 +2,7 @@
 
 Two sizes are kept apart. `Shape.size_bytes` counts the elements alone, whatever the layout does
 with them (only ``E(n)`` packs them). `Shape.padded_size_bytes` adds the padding of the first tile,
-as a TPU allocates. Neither counts the pointer table of a tuple: `Shape.tuple_table_bytes`.
+as a TPU allocates. Neither counts the pointer table of a tuple.
 
 Sources: xla/shape_util.cc (ByteSizeOfElements, ArraySize, PrintHumanString), xla/layout.cc
 (Layout::Print), as of August 2026.
@@ -231,10 +231,6 @@ class Shape:
         Source: ShapeUtil::ArraySize. An array without tiles is not padded.
         """
         return self._sum(_padded_size_bytes)
-
-    def tuple_table_bytes(self, pointer_size: int) -> int:
-        """Return the bytes of this tuple's own pointer table; 0 if it is no tuple."""
-        return pointer_size * len(self.tuple_shapes)
 
     def leaves(self) -> Iterator[tuple[ShapeIndex, Shape]]:
         """Yield index and shape of each part that is no tuple, depth first, in printed order."""

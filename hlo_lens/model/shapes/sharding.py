@@ -198,8 +198,7 @@ class HloSharding:
             UsageError: If it is a tuple, whose elements have tiles of their own.
         """
         if self.kind is ShardingKind.TUPLE:
-            message = "a tuple sharding has no tiles; its elements have"
-            raise UsageError(message)
+            raise UsageError("a tuple sharding has no tiles; its elements have")
         if self.tile_assignment is not None:
             index = self.tile_assignment.index_of(device)
             known = index is not None
@@ -207,8 +206,7 @@ class HloSharding:
             index = ()
             known = not self.num_devices or device in self.devices()
         if index is None or not known:
-            message = f"device {device} is not in sharding {self.text}"
-            raise UnknownNameError(message)
+            raise UnknownNameError(f"device {device} is not in sharding {self.text}")
         return index[: len(self.tile_counts)]
 
     @overload
@@ -238,16 +236,16 @@ class HloSharding:
         leaves = [leaf for _, leaf in shape.leaves()]
         shardings = self.elements if self.kind is ShardingKind.TUPLE else (self,) * len(leaves)
         if len(shardings) != len(leaves) and leaves:
-            message = f"{len(shardings)} shardings for a shape of {len(leaves)} leaves"
-            raise DumpMismatchError(message)
+            raise DumpMismatchError(
+                f"{len(shardings)} shardings for a shape of {len(leaves)} leaves"
+            )
         pairs = zip(shardings, leaves, strict=False)
         return shape.with_leaves(_tile_shape(sharding, leaf) for sharding, leaf in pairs)
 
     def _shard_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Return the sizes of one device's part of an array."""
         if self.kind is ShardingKind.TUPLE:
-            message = "a tuple sharding has no shard shape of one array; its elements have"
-            raise UsageError(message)
+            raise UsageError("a tuple sharding has no shard shape of one array; its elements have")
         if self.kind is not ShardingKind.TILED:
             return tuple(sizes)
         return tuple(size or 0 for size in _tile_sizes(self, sizes, tuple(sizes)))
@@ -363,8 +361,10 @@ def _tile_sizes(
     """Return the sizes of one device's part of an array; `shown` is the array in messages."""
     counts = sharding.tile_counts
     if len(counts) > len(sizes) or (len(counts) < len(sizes) and sharding.named is None):
-        message = f"sharding {sharding.text} is for {len(counts)} dimensions, {shown} has "
-        raise DumpMismatchError(message + str(len(sizes)))
+        raise DumpMismatchError(
+            f"sharding {sharding.text} is for {len(counts)} dimensions, {shown} has "
+            + str(len(sizes))
+        )
     pairs = itertools.zip_longest(sizes, counts, fillvalue=1)
     return tuple(None if size is None else -(-size // (count or 1)) for size, count in pairs)
 

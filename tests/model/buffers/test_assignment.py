@@ -73,12 +73,9 @@ def test_rows_are_sequences() -> None:
     assert repr(allocations[0].values[1]) == "<AssignedValue 3 add{1}>"
 
 
-def test_allocations_are_found_by_index() -> None:
-    assignment = parse_buffer_assignment(TEXT)
-    found = assignment.allocation(4)
-    assert found is not None
-    assert (found.size, found.line) == (500, 11)
-    assert assignment.allocation(5) is None
+def test_an_allocation_has_its_line() -> None:
+    found = parse_buffer_assignment(TEXT).allocations[4]
+    assert (found.index, found.size, found.line) == (4, 500, 11)
 
 
 def test_equal_is_what_says_the_same() -> None:
@@ -135,9 +132,9 @@ def _check_values(assignment: BufferAssignment, values: BufferValues) -> None:
     assert values.total_bytes == assignment.allocated_bytes
     assert HumanSize(values.total_text or "").matches(assignment.allocated_bytes)
     assert len(values) == len(assigned_values(assignment))
+    by_id = {value.id: value for value in values}
     for assigned in assigned_values(assignment):
-        value = values.by_id(assigned.id)
-        assert value is not None
+        value = by_id[assigned.id]
         assert (value.name, value.is_phi, value.color) == (
             assigned.name,
             assigned.is_phi,
@@ -151,8 +148,8 @@ def _check_report(assignment: BufferAssignment, report: MemoryUsageReport) -> No
     """Assert that the report's totals and tables are those of the allocations."""
     assert report.total_bytes == assignment.allocated_bytes
     for row in report.allocation_rows:
-        allocation = assignment.allocation(row.allocation.index)
-        assert allocation is not None
+        allocation = assignment.allocations[row.allocation.index]
+        assert allocation.index == row.allocation.index
         assert row.allocation.size.matches(allocation.size)
         assert row.allocation.parameter_number == allocation.parameter_number
     if not report.is_by_memory_space:

@@ -102,12 +102,6 @@ def test_padded_size_rounds_up_to_the_first_tile(text: str, padded_size_bytes: i
     assert Shape.parse(text).padded_size_bytes == padded_size_bytes
 
 
-def test_tuple_table_counts_own_elements() -> None:
-    shape = Shape.parse("(f32[2], (f32[], f32[]), token[])")
-    assert shape.tuple_table_bytes(8) == 24
-    assert shape.tuple_shapes[0].tuple_table_bytes(8) == 0
-
-
 def test_leaves_come_depth_first_with_their_index() -> None:
     shape = Shape.parse("(f32[2], (), (s8[], (pred[])))")
     assert [(index, str(leaf)) for index, leaf in shape.leaves()] == [
