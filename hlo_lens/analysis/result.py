@@ -56,6 +56,16 @@ class Column:
     meaning: str
 
 
+def sum_of(parts: Iterable[int | None]) -> int | None:
+    """Return the sum of some numbers; None if any is unknown."""
+    total = 0
+    for part in parts:
+        if part is None:
+            return None
+        total += part
+    return total
+
+
 def rows_of(records: Iterable[object], columns: Sequence[Column]) -> Iterator[Row]:
     """Yield the rows of records: tuples as they are, of others the fields named as the columns."""
     cells = attrgetter(*(column.name for column in columns))

@@ -92,7 +92,8 @@ def collectives(
     read = [context.read(op) for op in found.ops]
     meshes: tuple[ModuleMesh, ...] = ()
     if read:
-        groups = [listed for one in read for listed in one.id_groups]
+        of_groups = (one.groups for one in read if one.op.kind not in TRANSFERS)
+        groups = [listed for listed in of_groups if listed is not None]
         meshes = module_meshes(table.module, before, mesh, groups)
     return Collectives(
         collectives=tuple(context.collective(one, meshes) for one in read),
@@ -113,7 +114,6 @@ class _Read:
 
     Attributes:
         op: The collective.
-        attributes: Attributes of its instruction.
         channel_id: Channel.
         mode: What the printed ids number.
         groups: Flattened ids of the devices of each group.
@@ -124,7 +124,6 @@ class _Read:
     """
 
     op: CollectiveOp
-    attributes: Mapping[str, str]
     channel_id: int | None
     mode: CollectiveOpGroupMode | None
     groups: Groups | None
@@ -132,11 +131,6 @@ class _Read:
     is_host_transfer: bool
     crosses_slices: bool
     slice_transfer: str | None
-
-    @property
-    def id_groups(self) -> tuple[Groups, ...]:
-        """The groups, if a mesh can be inferred from them; none for transfers."""
-        return () if self.groups is None or self.op.kind in TRANSFERS else (self.groups,)
 
 
 class _Context:
@@ -175,7 +169,6 @@ class _Context:
         across = said.get(_SLICE_TRANSFER)
         return _Read(
             op=op,
-            attributes=attributes,
             channel_id=channel_id,
             mode=mode,
             groups=groups,
@@ -224,7 +217,7 @@ class _Context:
         axes = self._axes_of(read, meshes)
         runs = self._calls.of(computation)
         overlap = self._overlap(op)
-        origin = self._origins.of(op)
+        starter = op.start.name
         return Collective(
             name=name,
             kind=op.kind,
@@ -242,9 +235,6 @@ class _Context:
             loop_path=runs.loop_path,
             is_async=op.is_async,
             overlap_instructions=None if overlap is None else overlap.instructions,
-            op_name=origin.op_name,
-            source_file=origin.source_file,
-            source_line=origin.source_line,
             source_target_pairs=read.pairs,
             axis_parts=None if axes is None else axes.parts,
             transfer=None if read.pairs is None else transfer_pattern(read.pairs, axes, meshes),
@@ -256,17 +246,15 @@ class _Context:
             is_host_transfer=read.is_host_transfer,
             crosses_slices=read.crosses_slices,
             performed_as="reduce-scatter" if is_scattered else read.slice_transfer,
-            started_by=None if op.start is instruction else _other_name(op.start, name),
+            started_by=None if starter == name else starter,
             ended_by=None if op.done is None else op.done.name,
-            stack=origin.stack,
-            near_op_name=origin.near_op_name,
-            near_source=origin.near_source,
+            **self._origins.of(op)._asdict(),
         )
 
     def _moved(self, read: _Read, payload_bytes: int | None) -> Moved:
         kind = read.op.kind
         if read.crosses_slices:
-            return _across_slices(kind, payload_bytes)
+            return Moved(wire_bytes=0 if kind == "recv" else payload_bytes, steps=1)
         if read.is_host_transfer:
             return Moved(wire_bytes=0, steps=1)
         if kind in TRANSFERS:
@@ -311,17 +299,6 @@ class _Context:
         if not op.is_async:
             return EXPOSED
         return None if op.done is None else self._overlaps.between(op.start, op.done)
-
-
-def _other_name(instruction: HloInstruction, name: str) -> str | None:
-    """Return the name of an instruction; None if it equals a given name."""
-    found = instruction.name
-    return None if found == name else found
-
-
-def _across_slices(kind: str, payload_bytes: int | None) -> Moved:
-    """Return the bytes of a transfer by the multi-slice runtime: all for send, none for recv."""
-    return Moved(wire_bytes=0 if kind == "recv" else payload_bytes, steps=1)
 
 
 def _mode(

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.program.call_counts import CallCounts
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.opcodes import OpcodeTraits
     from hlo_lens.model.hlo.query import InstructionTable
@@ -39,18 +38,7 @@ _TARGETS = ("annotate_device_placement", "MoveToHost", "MoveToDevice")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCopy:
-    """One copy between device and host memory.
-
-    Attributes:
-        name: The instruction.
-        direction: ``to host`` or ``to device``.
-        size_bytes: Bytes that each run copies; None if unknown.
-        dynamic_count: Number of runs per program run; None if unknown.
-        loop_path: Enclosing loops, outermost first.
-        is_async: Whether other instructions may run at the same time.
-        op_name: Scope path of the framework.
-        source: Innermost place in the user's program.
-    """
+    """One copy between device and host memory; its fields are the columns of `DataMovement`."""
 
     name: str
     direction: str
@@ -77,21 +65,8 @@ class DataMovement(Result):
         Column("op_name", Unit.NONE, "scope path of the framework"),
         Column("source", Unit.NONE, "innermost place in the user's program"),
     )
+    RECORDS: ClassVar[str] = "copies"
     copies: tuple[HostCopy, ...]
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the copies in text order."""
-        for copy in self.copies:
-            yield (
-                copy.name,
-                copy.direction,
-                copy.size_bytes,
-                copy.dynamic_count,
-                copy.loop_path,
-                copy.is_async,
-                copy.op_name,
-                copy.source,
-            )
 
 
 def data_movement(table: InstructionTable, calls: CallCounts) -> DataMovement:
@@ -143,21 +118,17 @@ def _is_host(shape: Shape) -> bool:
 
 def _asked_for(instruction: HloInstruction, calls: CallCounts) -> Iterator[HostCopy]:
     """Yield an infeed, an outfeed, or a custom call that requests a move."""
-    shape = instruction.shape
-    if instruction.opcode == "infeed":
-        yield _copy(instruction, TO_DEVICE, None if shape is None else shape.size_bytes, calls)
-        return
-    if instruction.opcode == "outfeed":
-        sent = instruction.operand_shape(0)
-        yield _copy(instruction, TO_HOST, None if sent is None else sent.size_bytes, calls)
-        return
-    target = (instruction.attribute("custom_call_target") or "").strip('"')
-    if target not in _TARGETS:
-        return
-    placement = instruction.frontend_attributes.get("_xla_buffer_placement", "")
-    is_to_host = target == "MoveToHost" or placement.endswith("host")
-    direction = TO_HOST if is_to_host else TO_DEVICE
-    yield _copy(instruction, direction, None if shape is None else shape.size_bytes, calls)
+    shape, is_to_host = instruction.shape, instruction.opcode == "outfeed"
+    if is_to_host:
+        shape = instruction.operand_shape(0)
+    elif instruction.opcode == "custom-call":
+        target = (instruction.attribute("custom_call_target") or "").strip('"')
+        if target not in _TARGETS:
+            return
+        placement = instruction.frontend_attributes.get("_xla_buffer_placement", "")
+        is_to_host = target == "MoveToHost" or placement.endswith("host")
+    size = None if shape is None else shape.size_bytes
+    yield _copy(instruction, TO_HOST if is_to_host else TO_DEVICE, size, calls)
 
 
 def _copy(

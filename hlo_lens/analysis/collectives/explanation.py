@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.collectives.collectives import end_of, instruction_of
-from hlo_lens.analysis.collectives.dimension_sources import summed_dimensions
+from hlo_lens.analysis.collectives.dimension_sources import listed_numbers, summed_dimensions
 from hlo_lens.analysis.collectives.operand_shardings import sharded_operands
 from hlo_lens.analysis.program.dataflow_neighbours import Neighbour, Neighbourhood
 from hlo_lens.analysis.result import Column, Result, Unit
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
 
-_NUMBER = re.compile(r"\d+")
 _ASKED_NAMES = """
     psum psum_invariant psum2 pmax pmin pmean all_gather all_gather_invariant reduce_scatter
     psum_scatter all_to_all ragged_all_to_all ppermute pshuffle pswapaxes pbroadcast psend precv
@@ -170,8 +169,8 @@ def _place(collective: Collective) -> str:
 
 
 def _dimension(instruction: HloInstruction) -> int | None:
-    numbers = _NUMBER.findall(instruction.attribute("dimensions") or "")
-    return int(numbers[0]) if len(numbers) == 1 else None
+    numbers = listed_numbers(instruction, "dimensions")
+    return numbers[0] if len(numbers) == 1 else None
 
 
 def _along(collective: Collective) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.analysis.result import Column, Result, Unit, sum_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,22 +24,10 @@ UNKNOWN_TIMES = "x?"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveGroup:
-    """Collectives of one group.
+    """Collectives of one group; its fields are columns of `CollectivesBy`.
 
-    Attributes:
-        group: Label of the group.
-        kind: Their kinds.
-        axis: Mesh axes of their groups of devices.
-        devices: Sizes of these groups; ``?`` where unknown or unequal.
-        element_type: Element types of their payloads.
-        static: Their number in the text.
-        dynamic: Their runs per program run; None if any is unknown.
-        times: The same as text: ``24``, ``<=24``, ``24 + x?``.
-        payload_bytes: Bytes of their full tensors; None if any is unknown.
-        wire_bytes: Bytes that leave each device; None if any is unknown.
-        exposed: Number of them that nothing overlaps.
-        asynchronous: Number of them that may overlap with other instructions.
-        where: Source line of the one that moves the most, and the number of others.
+    Sums are None if any part is unknown. `times` is text: ``24``, ``<=24``, ``24 + x?``; `where`
+    has the source line of the collective that moves the most, and the number of others.
     """
 
     group: str
@@ -122,7 +110,6 @@ def _descending(size: int | None) -> tuple[int, int]:
 
 
 def _group(name: str, members: list[Collective], is_dynamic: bool) -> CollectiveGroup:
-    counts = [c.dynamic_count for c in members]
     return CollectiveGroup(
         group=name,
         kind=_joined(c.kind for c in members),
@@ -130,12 +117,12 @@ def _group(name: str, members: list[Collective], is_dynamic: bool) -> Collective
         devices=_joined(str(c.group_size or "?") for c in members),
         element_type=_joined(t for c in members for t in (c.element_type or "?").split(",")),
         static=len(members),
-        dynamic=_sum(counts),
+        dynamic=sum_of(c.dynamic_count for c in members),
         times=_times(members),
-        payload_bytes=_sum(
+        payload_bytes=sum_of(
             _scaled(c.payload_bytes, c.dynamic_count if is_dynamic else 1) for c in members
         ),
-        wire_bytes=_sum(
+        wire_bytes=sum_of(
             c.wire_bytes_per_run if is_dynamic else c.wire_bytes_per_device for c in members
         ),
         exposed=sum(c.is_exposed is True for c in members),
@@ -146,15 +133,6 @@ def _group(name: str, members: list[Collective], is_dynamic: bool) -> Collective
 
 def _joined(parts: Iterable[str]) -> str:
     return " ".join(sorted(dict.fromkeys(parts)))
-
-
-def _sum(parts: Iterable[int | None]) -> int | None:
-    total = 0
-    for part in parts:
-        if part is None:
-            return None
-        total += part
-    return total
 
 
 def _scaled(size: int | None, times: int | None) -> int | None:

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.collectives.grouping import collectives_by
 from hlo_lens.analysis.program.call_counts import CallCounts
-from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.analysis.result import Column, Result, Unit, sum_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.collectives.collectives import Collective, Collectives
     from hlo_lens.analysis.collectives.grouping import CollectivesBy
-    from hlo_lens.analysis.program.trip_counts import TripCount
     from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.query import InstructionTable
@@ -31,23 +30,9 @@ _MOST = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopLevel:
-    """One level of a program.
+    """One level of a program; its fields are columns of `Loops`, and its own collectives.
 
-    Attributes:
-        depth: 0 for the entry.
-        kind: ``entry``, ``loop`` or ``branch``.
-        loop: Name of the while or conditional instruction; of the entry computation for the entry.
-        branch: Number of the branch; None for others.
-        computation: Name of the body, branch or entry.
-        trip_count: Runs of a loop's body per run of the loop; None if unknown.
-        trip_source: ``printed`` or ``derived``; None if unknown.
-        reason: Why the trip count is unknown.
-        times: Runs of this level in one run of the program; None if unknown.
-        is_at_most: Whether `times` is an upper bound, under a conditional.
-        instructions: Number of instructions in its computation.
-        collectives: Its own collectives.
-        op_name: Scope path of the framework.
-        source: Innermost place in the user's program.
+    `loop` is the entry computation for the entry; `branch` is None for others than branches.
     """
 
     depth: int
@@ -78,17 +63,12 @@ class LoopLevel:
     @property
     def wire_bytes_per_trip(self) -> int | None:
         """Bytes that leave each device each time this level runs; None if unknown."""
-        return _sum([collective.wire_bytes_per_device for collective in self.collectives])
+        return sum_of(c.wire_bytes_per_device for c in self.collectives)
 
     @property
     def wire_bytes(self) -> int | None:
         """Bytes that leave each device in one run of the program; None if unknown."""
-        return _sum([collective.wire_bytes_per_run for collective in self.collectives])
-
-
-def _sum(parts: list[int | None]) -> int | None:
-    known = [part for part in parts if part is not None]
-    return sum(known) if len(known) == len(parts) else None
+        return sum_of(c.wire_bytes_per_run for c in self.collectives)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,10 +153,6 @@ class _Levels:
         if depth > _DEEPEST or len(self._path) > _DEEPEST or computation.name in self._path:
             return
         self._path.append(computation.name)
-        yield from self._inner(computation, depth)
-        self._path.pop()
-
-    def _inner(self, computation: HloComputation, depth: int) -> Iterator[LoopLevel]:
         for instruction in self._inside.get(computation.name, ()):
             for number, name in enumerate(self._run_by(instruction)):
                 called = self._module.computation(name)
@@ -190,6 +166,7 @@ class _Levels:
                 kind, branch = ("loop", None) if is_loop else ("branch", number)
                 yield self._level(called, depth, kind, instruction, branch)
                 yield from self._within(called, depth + 1)
+        self._path.pop()
 
     def _run_by(self, instruction: HloInstruction) -> tuple[str, ...]:
         """Return the computations that an instruction runs; for a loop only the body."""
@@ -207,7 +184,9 @@ class _Levels:
         branch: int | None,
     ) -> LoopLevel:
         runs = self._calls.of(computation.name)
-        trip = self._trip(instruction)
+        trip = None
+        if instruction is not None:
+            trip = self._trips.get((instruction.computation.name, instruction.name))
         return LoopLevel(
             depth=depth,
             kind=kind,
@@ -224,8 +203,3 @@ class _Levels:
             op_name=None if instruction is None else instruction.op_name,
             source=None if instruction is None else instruction.source,
         )
-
-    def _trip(self, instruction: HloInstruction | None) -> TripCount | None:
-        if instruction is None:
-            return None
-        return self._trips.get((instruction.computation.name, instruction.name))

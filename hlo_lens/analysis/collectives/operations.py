@@ -240,8 +240,7 @@ class _Pairing:
         self._roles = roles
         self._calls = calls
         self._wrappers = _wrapped(table)
-        self._ends = self._ends_of_starts(table)
-        self._ends.update(self._ends_of_fusions(instructions))
+        self._ends = _ends_of_starts(table) | self._ends_of_fusions(instructions)
 
     def op(self, instruction: HloInstruction, kind: str) -> CollectiveOp:
         """Return one collective with its start and end."""
@@ -263,16 +262,6 @@ class _Pairing:
             return True
         is_tpu_start = self._roles.get(instruction.computation.name) == "start"
         return is_tpu_start or opcode_traits(start.opcode).phase == "start"
-
-    def _ends_of_starts(self, table: InstructionTable) -> dict[tuple[str, str], HloInstruction]:
-        """Return for each start the ``-done`` that its result goes to, in the same computation."""
-        found: dict[tuple[str, str], HloInstruction] = {}
-        for row in table.rows_where(lambda traits: traits.phase == "done"):
-            done = table.instruction(row)
-            start = _first_behind(done, _is_start)
-            if start is not None:
-                found.setdefault((start.computation.name, start.name), done)
-        return found
 
     def _ends_of_fusions(
         self, instructions: Iterable[HloInstruction]
@@ -298,6 +287,17 @@ class _Pairing:
             if start is not None:
                 found.setdefault((start.computation.name, start.name), end)
         return found
+
+
+def _ends_of_starts(table: InstructionTable) -> dict[tuple[str, str], HloInstruction]:
+    """Return for each start the ``-done`` that its result goes to, in the same computation."""
+    found: dict[tuple[str, str], HloInstruction] = {}
+    for row in table.rows_where(lambda traits: traits.phase == "done"):
+        done = table.instruction(row)
+        start = _first_behind(done, _is_start)
+        if start is not None:
+            found.setdefault((start.computation.name, start.name), done)
+    return found
 
 
 def _wrapped(table: InstructionTable) -> dict[int, int]:

@@ -6,8 +6,7 @@ fusion; else from the nearest operand with a path.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.collectives.operations import CollectiveOp
@@ -19,8 +18,7 @@ _STEPS = 8
 """Operands followed in search of an operation path."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Origin(NamedTuple):
     """Origin of a collective; fields as in `Collective`."""
 
     op_name: str | None = None

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program.flops import flops_of
+from hlo_lens.analysis.result import sum_of
 from hlo_lens.model.hlo.columns import NAME, STRIDE
 from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.text.errors import DumpSyntaxError
@@ -62,16 +63,12 @@ class OverlapFinder:
 
     def between(self, start: HloInstruction, done: HloInstruction) -> Overlap:
         """Return the work after a start and before its end."""
-        count = size = 0
-        flops: int | None = 0
-        for row in self._rows_between(start, done):
-            if not self._works(row):
-                continue
-            count += 1
-            size += self._table.result_bytes(row) or 0
-            more = self._flops_of(row)
-            flops = None if flops is None or more is None else flops + more
-        return Overlap(instructions=count, flops=flops, size_bytes=size)
+        rows = [row for row in self._rows_between(start, done) if self._works(row)]
+        return Overlap(
+            instructions=len(rows),
+            flops=sum_of(self._flops_of(row) for row in rows),
+            size_bytes=sum(self._table.result_bytes(row) or 0 for row in rows),
+        )
 
     def _rows_between(self, start: HloInstruction, done: HloInstruction) -> Sequence[int]:
         rows = start.computation.rows
@@ -109,18 +106,11 @@ class OverlapFinder:
         return None if trips is None else flops * trips
 
     def _of_computations(self, instruction: HloInstruction) -> int | None:
-        """Return the arithmetic of the computations that an instruction calls, each once."""
-        total = 0
+        """Return the arithmetic of the computations that an instruction calls."""
         for name in instruction.called_computations:
             if name not in self._flops:
                 self._flops[name] = 0  # seen by a computation that calls itself
                 computation = self._table.module.computation(name)
                 rows = () if computation is None else computation.rows
-                parts = [self._flops_of(row) for row in rows]
-                known = [part for part in parts if part is not None]
-                self._flops[name] = sum(known) if len(known) == len(parts) else None
-            part = self._flops[name]
-            if part is None:
-                return None
-            total += part
-        return total
+                self._flops[name] = sum_of([self._flops_of(row) for row in rows])
+        return sum_of(self._flops[name] for name in instruction.called_computations)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hlo_lens.analysis.collectives.data_movement import DataMovement
 from hlo_lens.analysis.collectives.operations import CUSTOM_CALL
 from hlo_lens.analysis.program.trip_counts import TripCounts
-from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.analysis.result import Column, Result, Unit, sum_of
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
 
 if TYPE_CHECKING:
@@ -19,53 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Collective:
-    """One collective operation.
+    """One collective operation; its fields are columns of `Collectives`.
 
-    Attributes:
-        name: Name of the instruction that performs or starts it.
-        kind: One of `COLLECTIVE_KINDS`; ``custom-call`` for any other.
-        computation: Computation of the instruction.
-        channel_id: Channel; not unique.
-        mode: What the printed ids number: a `CollectiveOpGroupMode` value; None for send and recv.
-        groups: Flattened device ids; None if unknown.
-        group_size: Devices in each group; None if unknown or unequal.
-        num_groups: Number of groups.
-        axes: Mesh axes along which the devices of a group differ, most major first; () for groups
-            of one device; None if no mesh is known.
-        payload_bytes: Bytes of the full tensor of one group.
-        wire_bytes_per_device: Bytes that leave each device when it runs once; see
-            `wire_bytes`.
-        element_type: Element type of the payload; several joined by commas.
-        static_count: 1.
-        dynamic_count: Runs per program run, an upper bound if `is_at_most`; None if the trip count
-            of a loop around it is unknown.
-        loop_path: Enclosing loops, outermost first.
-        is_async: Whether other instructions may run between start and end.
-        overlap_instructions: Their number; 0 if exposed, None if the module is not scheduled or the
-            end is not found.
-        op_name: Scope path of the framework.
-        source_file: File of the user's program.
-        source_line: 1-based line in it.
-        source_target_pairs: Flattened ids of source and target of each transfer; None for kinds
-            that have none, and if unknown.
-        axis_parts: `axes`, if groups are exactly all devices along axes or parts of axes, which are
-            written ``model:(2)2``; else None.
-        transfer: Pattern of source and target pairs: ``shift +1 around model``, ``2 cycles of 4``.
-        steps: Rounds of the ring or chain.
-        moves_nothing: Whether each group is one device, or each device sends to itself.
-        is_at_most: Whether it is under a conditional.
-        overlap_flops: Multiplications and additions of the overlapping instructions.
-        overlap_bytes: Bytes of their results.
-        is_host_transfer: Whether a send or recv is between a device and its host.
-        crosses_slices: Whether the multi-slice runtime forwards it to other slices.
-        performed_as: The kind that it is fused to (TPU: all-reduce and slice to reduce-scatter), or
-            of the collective between slices that it is part of.
-        started_by: The instruction that starts it, if not `name`.
-        ended_by: The instruction that ends it, in the computation of the one that starts it; None
-            for a synchronous one, and if not found.
-        stack: Python call stack, innermost first: ``file:line (function)``.
-        near_op_name: Scope path of its first operand, if it has no origin itself.
-        near_source: Source line of that operand.
+    None means unknown, or that a kind has no such thing. `mode` is a `CollectiveOpGroupMode` value,
+    `kind` one of `COLLECTIVE_KINDS` or ``custom-call``. `axes` are most major first, and () for
+    groups of one device; parts of axes in `axis_parts` are written ``model:(2)2``.
+    `dynamic_count` is an upper bound if `is_at_most`, and None if the trip count of a loop around
+    it is unknown. `overlap_instructions` is 0 if it is exposed, and None if the module is not
+    scheduled or the end is not found. `performed_as` is the kind that it is fused to (TPU:
+    all-reduce and slice to reduce-scatter), or that of the collective between slices that it is
+    part of. `ended_by` is in the computation of the instruction that starts it.
     """
 
     name: str
@@ -221,6 +184,4 @@ class Collectives(Result):
     @property
     def wire_bytes_per_device(self) -> int | None:
         """Bytes that leave each device in one run of the program; None if any is unknown."""
-        parts = [collective.wire_bytes_per_run for collective in self.collectives]
-        known = [part for part in parts if part is not None]
-        return sum(known) if len(known) == len(parts) else None
+        return sum_of(collective.wire_bytes_per_run for collective in self.collectives)
