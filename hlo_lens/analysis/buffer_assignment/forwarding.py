@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.buffer_assignment.fused_bodies import INDEX, parameter_number
 from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
-from hlo_lens.model.hlo.columns import END, OPERANDS, OPERANDS_END
+from hlo_lens.model.hlo.columns import OPERANDS, OPERANDS_END
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.buffer_assignment.walk import Invocation, Walk
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def parameter(walk: Walk, call: Invocation, row: int) -> list[int]:
     """Return the caller's argument; in an entry, new values that live from its start."""
-    number = parameter_number(walk.text(row, OPERANDS, OPERANDS_END))
+    number = parameter_number(walk.module.columns.text(row, OPERANDS, OPERANDS_END))
     if number == 0:
         call.parameter_instant = len(walk.schedule)
     if call.arguments is None:
@@ -36,7 +36,7 @@ def element(walk: Walk, call: Invocation, row: int) -> list[int]:
     """Return the values of a tuple's element."""
     operand = walk.operand(row, 0)
     places = walk.operands[row]
-    match = INDEX.search(walk.text(row, OPERANDS_END, END))
+    match = INDEX.search(walk.module.columns.attributes_text(row))
     if operand and match:
         source, base = divmod(places[0], NODES)
         tree = walk.tree(source)

@@ -21,10 +21,13 @@ from collections import defaultdict
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.buffer_assignment.allocations import Allocation, HeapLayout
+from hlo_lens.analysis.buffer_assignment.allocations import (
+    Allocation,
+    HeapLayout,
+    thread_local_allocations,
+)
 from hlo_lens.analysis.buffer_assignment.heap_simulation import HeapSimulation
 from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
-from hlo_lens.analysis.buffer_assignment.thread_local import thread_local_allocations
 from hlo_lens.analysis.buffer_assignment.time_trees import BusyTimes
 from hlo_lens.analysis.buffer_assignment.values import PHI_ORDER
 

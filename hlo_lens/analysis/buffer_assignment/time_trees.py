@@ -157,18 +157,9 @@ class BusyTimes:
 
     def add(self, bit: int, start: int, end: int) -> None:
         """Mark an allocation's bit from `start` to `end`, both inclusive."""
-        left, right = start + self._width, end + self._width + 1
-        while left < right:
-            if left & 1:
-                self._through[left] |= bit
-                self._mark(left, bit)
-                left += 1
-            if right & 1:
-                right -= 1
-                self._through[right] |= bit
-                self._mark(right, bit)
-            left >>= 1
-            right >>= 1
+        for node in _covering(start + self._width, end + self._width + 1):
+            self._through[node] |= bit
+            self._mark(node, bit)
 
     def _mark(self, node: int, bit: int) -> None:
         somewhere = self._somewhere
@@ -184,15 +175,8 @@ class BusyTimes:
         left, right = start + self._width, end + self._width + 1
         low, high = left, right - 1
         somewhere, through = self._somewhere, self._through
-        while left < right:
-            if left & 1:
-                found |= somewhere[left]
-                left += 1
-            if right & 1:
-                right -= 1
-                found |= somewhere[right]
-            left >>= 1
-            right >>= 1
+        for node in _covering(left, right):
+            found |= somewhere[node]
         while low:
             found |= through[low] | through[high]
             low >>= 1

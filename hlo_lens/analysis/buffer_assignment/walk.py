@@ -20,9 +20,7 @@ from hlo_lens.analysis.buffer_assignment.in_place import IN_PLACE, aliasing_pair
 from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
 from hlo_lens.analysis.buffer_assignment.values import PHI_ORDER, DisjointSets, Values
 from hlo_lens.model.hlo.columns import (
-    END,
     NOTHING,
-    OPERANDS_END,
     SHAPE,
     SHAPE_END,
     STRIDE,
@@ -121,11 +119,6 @@ class Walk:
         self.aliasing = set(aliasing)
 
     # ---- text ----------------------------------------------------------------------------------
-
-    def text(self, row: int, first: int, last: int) -> str:
-        """Return the text between two columns of a row."""
-        base = row * STRIDE
-        return self._text[self._spans[base + first] : self._spans[base + last]]
 
     def tree(self, row: int) -> ShapeTree:
         """Return the shape of a row's result."""
@@ -321,7 +314,9 @@ class Walk:
             prefix: Index of these outputs in its shape.
         """
         tree, find, places = self.tree(row), self.merged.find, self.operands[row]
-        said = aliasing_pairs(self.text(row, OPERANDS_END, END)) if row in self.aliasing else ()
+        said = (
+            aliasing_pairs(self.module.columns.attributes_text(row)) if row in self.aliasing else ()
+        )
         fused = self.fusions.in_place(row) if opcode == "fusion" else ()
         of_opcode = in_place_pairs(opcode, len(places), tree)
         for number, index, output in itertools.chain(said, fused, of_opcode):

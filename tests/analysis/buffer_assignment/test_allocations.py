@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_lens.analysis.buffer_assignment.thread_local import thread_local_allocations
+from hlo_lens.analysis.buffer_assignment.allocations import thread_local_allocations
 from tests.analysis.buffer_assignment.flows import flow_of
 from tests.analysis.texts import table_of
 
