@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hlo_lens.load.file_readers import Opened, modules_of
 from hlo_lens.load.stored import STDIN, DiskFile, MemoryFile, read_source
-from hlo_lens.model.dump import Dump, ModuleDump
+from hlo_lens.model.dump import Dump, LeftAsides, ModuleDump
 from hlo_lens.text.content_kind import archive_form
 from hlo_lens.text.dump_kinds import TEXT_FLAGS, DumpKind
 from hlo_lens.text.errors import UnreadableError
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from hlo_lens.load.stored import StoredFile
-    from hlo_lens.load.unread_files import LeftAsides
     from hlo_lens.model.dump import LeftAside
 
     Progress = Callable[[int, int], None]
@@ -52,7 +51,6 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
     name = str(path)
     if name != STDIN and _is_folder(path):
         from hlo_lens.load.folder import files_of
-        from hlo_lens.load.unread_files import LeftAsides
 
         files = _counted(list(files_of(Path(path))), progress)
         return _folder_dump(name, files, LeftAsides(), strict=strict)
@@ -62,7 +60,6 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
     form = archive_form(head)
     if form is not None:
         from hlo_lens.load.archive import archive_files
-        from hlo_lens.load.unread_files import LeftAsides
 
         archive: StoredFile = file
         if name == STDIN:
@@ -173,10 +170,7 @@ class _Callable(ModuleType):
     A callable package serves both, and needs not be imported before it is used.
     """
 
-    def __call__(
-        self, path: str | Path, *, strict: bool = False, progress: Progress | None = None
-    ) -> Dump:
-        return load(path, strict=strict, progress=progress)
+    __call__ = staticmethod(load)
 
 
 sys.modules[__name__].__class__ = _Callable

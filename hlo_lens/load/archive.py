@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from typing import IO, BinaryIO
 
     from hlo_lens.load.stored import StoredFile
-    from hlo_lens.load.unread_files import LeftAsides
+    from hlo_lens.model.dump import LeftAsides
 
 MOST_KEPT = 1 << 30
 """Most bytes of the dumps in compressed tars that are kept in memory."""

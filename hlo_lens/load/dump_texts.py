@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.stored import STDIN, DiskFile, head_kind, head_of, read_source
+from hlo_lens.model.dump import LeftAsides
 from hlo_lens.text.content_kind import archive_form, sniff
 from hlo_lens.text.dump_kinds import DumpKind
 
@@ -36,7 +37,6 @@ def members_of(file: DiskFile) -> Iterator[StoredFile]:
         yield file
         return
     from hlo_lens.load.archive import archive_files
-    from hlo_lens.load.unread_files import LeftAsides
 
     yield from archive_files(file, form, LeftAsides())
 

@@ -1,10 +1,11 @@
-"""The modules in a single file, by the kind of its content."""
+"""The modules in a single file, by the kind of its content, and lazy readers of them."""
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from hlo_lens.load.embedded_dumps import (
     Around,
@@ -14,24 +15,24 @@ from hlo_lens.load.embedded_dumps import (
     files_alone,
     files_of_parts,
 )
-from hlo_lens.load.lazy_texts import buffer_texts, lazy_log, lazy_module, lazy_trees
-from hlo_lens.load.protos import proto_module
+from hlo_lens.load.lazy_texts import buffer_texts, lazy_log, lazy_trees
 from hlo_lens.load.stored import chunks, name_of, source_of
-from hlo_lens.model.dump import ModuleDump, given
+from hlo_lens.model.dump import BufferTexts, Lazy, ModuleDump, given
 from hlo_lens.text import log_words
 from hlo_lens.text.content_kind import BRANCHES, PROTO_HEAD, draws_calls, proto_message, sniff
 from hlo_lens.text.dump_files import split_file_name
 from hlo_lens.text.dump_kinds import BUFFER_HEADERS, BUFFER_PARTS, PROTO, ROW_OF, DumpKind
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.log_words import has_log_words
-from hlo_lens.text.source import cut_log_prefixes
+from hlo_lens.text.source import clean, cut_log_prefixes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from hlo_lens.load.embedded_dumps import Part
     from hlo_lens.load.stored import StoredFile
-    from hlo_lens.model.dump import Lazy, Stage
+    from hlo_lens.model.dump import Stage
+    from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.text.source import Source
 
     Progress = Callable[[int, int], None]
@@ -109,15 +110,9 @@ def modules_of(
     opened = opened or Opened(file)
     head = next(opened.pieces, b"")
     pieces = itertools.chain((head,), opened.pieces)
+    others = siblings or SiblingFiles()
     if proto_message(head[:PROTO_HEAD]) is not None:  # bytes, which are not decoded as text
-        others = siblings or SiblingFiles()
-        yield proto_module(
-            file,
-            b"".join(pieces),
-            before=lazy_module(others.before, modules_of),
-            stages=others.stages,
-            progress=progress,
-        )
+        yield _proto_module(file, b"".join(pieces), others, progress)
         return
     source = source_of(pieces, file, opened.cut)
     kind = sniff(source.text)
@@ -125,11 +120,95 @@ def modules_of(
         source, kind = bare, sniff(bare.text)  # a log whose first lines have no prefix
     if not ROW_OF[kind].parser:
         raise DumpSyntaxError(ROW_OF[kind].refusal, path=source.path)
-    others = siblings or SiblingFiles()
     content = Content(file=file, kind=kind, source=source, siblings=others, progress=progress)
     content = content if siblings is None else _unmixed(content)
     read = _hlo_modules if content.kind is DumpKind.HLO else _without_hlo
     yield from read(content)
+
+
+def lazy_module(file: StoredFile | None, *, strict: bool = False) -> Lazy[HloModule] | None:
+    """Return the lazy reader of the module in a file, if there is one.
+
+    Args:
+        file: The file.
+        strict: Raise at the first part of the text that cannot be read.
+    """
+    return None if file is None else Lazy(partial(_read_module, file, strict=strict))
+
+
+def _read_module(file: StoredFile, *, strict: bool) -> HloModule:
+    """Return the module of a file; one that cannot be read is an empty module with a gap."""
+    from hlo_lens.syntax.hlo.module import unread_module
+
+    try:
+        (module, *_) = modules_of(file)
+        if strict and module.gaps:
+            raise module.gaps[0].as_error()
+        return module.hlo or unread_module(file.path)
+    except DumpSyntaxError as error:
+        if strict:
+            raise
+        return unread_module(file.path, error)
+
+
+def _proto_module(
+    file: StoredFile, data: bytes, siblings: SiblingFiles, progress: Progress | None
+) -> ModuleDump:
+    """Return the module of a proto: HLO text, buffer assignment and heap traces.
+
+    Raises:
+        DumpSyntaxError: If it is damaged.
+        MissingPackageError: If the protobuf package is not installed.
+    """
+    from hlo_lens.syntax.buffers.assignment import parse_buffer_assignment
+    from hlo_lens.syntax.hlo.module import parse_hlo_modules
+    from hlo_lens.syntax.proto import read_proto
+
+    texts = read_proto(data, file.path)
+    source = clean(texts.hlo, file.path)
+    module = parse_hlo_modules(source, progress=_of_size(progress, len(source.text)))[0]
+    name = split_file_name(name_of(file))
+    buffers, assignment = BufferTexts(), texts.assignment
+    if assignment is not None:
+        buffers.assignment = Lazy(lambda: parse_buffer_assignment(clean(assignment, file.path)))
+        buffers.traces = given(texts.traces)
+    return ModuleDump(
+        name=module.name or name.module,
+        kind=DumpKind.HLO_PROTO,
+        stage=name.stage,
+        files=(file.path,),
+        parts={} if assignment is None else {"buffer-assignment": file.path},
+        module_text=given(module),
+        before_text=lazy_module(siblings.before),
+        buffers=buffers,
+        number=name.number,
+        stage_list=siblings.stages,
+    )
+
+
+def _of_size(progress: Progress | None, size: int) -> Callable[[int], None] | None:
+    """Return a report of characters done of a text, from one of characters done and in all."""
+    return None if progress is None else lambda offset: progress(offset, size)
+
+
+def proto_texts(file: StoredFile) -> BufferTexts:
+    """Return lazy readers of the buffer-side texts of a proto, which is read when one is."""
+    module = Lazy(partial(_first_module, file))
+    return BufferTexts(
+        assignment=Lazy(partial(_text_of, module, "assignment")),
+        traces=Lazy(partial(_text_of, module, "traces")),
+    )
+
+
+def _first_module(file: StoredFile) -> ModuleDump:
+    return next(modules_of(file))
+
+
+def _text_of(module: Lazy[ModuleDump], field: str) -> Any:
+    """Return one of the buffer-side texts of a module, parsed."""
+    dump = module.get()
+    text = None if dump is None else getattr(dump.buffers, field)
+    return None if text is None else text.get()
 
 
 _HEAD = 64
@@ -150,11 +229,11 @@ def _hlo_modules(content: Content) -> Iterator[ModuleDump]:
     """Yield the modules in an HLO text or log, and the log's messages around them."""
     from hlo_lens.syntax.hlo.module import parse_hlo_modules  # Lark, which --help must not pay
 
-    source, progress = content.source, content.progress
-    size = len(source.text)
-    report = None if progress is None else lambda offset: progress(offset, size)
+    source = content.source
+    report = _of_size(content.progress, len(source.text))
     name = split_file_name(name_of(content.file))
-    modules = parse_hlo_modules(_hlo_source(content), progress=report)
+    rest = around_parts(source, content.parts).rest()  # without the buffer-side texts in it
+    modules = parse_hlo_modules(rest, progress=report)
     lines = [module.columns.source.line_column(module.start)[0] for module in modules]
     inside = files_of_parts(source, content.parts, lines)
     others = content.siblings if len(modules) == 1 else SiblingFiles()
@@ -167,7 +246,7 @@ def _hlo_modules(content: Content) -> Iterator[ModuleDump]:
             files=(source.path, *(file.path for file in parts.values())),
             parts={part: file.path for part, file in parts.items()},
             module_text=given(module),
-            before_text=lazy_module(others.before, modules_of),
+            before_text=lazy_module(others.before),
             buffers=buffer_texts({**parts, **texts}),
             number=name.number,
             stage_list=others.stages,
@@ -175,22 +254,12 @@ def _hlo_modules(content: Content) -> Iterator[ModuleDump]:
     yield from _around(content, around_modules(modules))
 
 
-def _hlo_source(content: Content) -> Source:
-    """Return the text without the buffer-side texts in it."""
-    return around_parts(content.source, content.parts).rest()
-
-
 def _buffer_modules(content: Content) -> Iterator[ModuleDump]:
     """Yield the module that a buffer-side text belongs to, with its other texts."""
     if content.parts:
         for texts in files_alone(content.source, content.parts):
-            yield ModuleDump(
-                name=name_of(content.file),
-                kind=content.kind,
-                files=(content.source.path,),
-                parts={part: file.path for part, file in texts.items()},
-                buffers=buffer_texts(texts),
-            )
+            paths = {part: file.path for part, file in texts.items()}
+            yield replace(_part_of_file(content), parts=paths, buffers=buffer_texts(texts))
         return
     name = split_file_name(name_of(content.file))
     parts = {**content.siblings.parts, BUFFER_PARTS[content.kind]: content.file}
@@ -202,8 +271,8 @@ def _buffer_modules(content: Content) -> Iterator[ModuleDump]:
         stage=name.stage,
         files=(*((hlo.path,) if hlo else ()), *(file.path for file in parts.values())),
         parts={part: file.path for part, file in parts.items()},
-        module_text=lazy_module(hlo, modules_of),
-        before_text=lazy_module(content.siblings.before, modules_of),
+        module_text=lazy_module(hlo),
+        before_text=lazy_module(content.siblings.before),
         buffers=buffer_texts(parts, content.source),
         number=name.number,
         stage_list=content.siblings.stages,
@@ -222,23 +291,18 @@ def _around(content: Content, around: Around) -> Iterator[ModuleDump]:
 
 
 def _log_module(content: Content, source: Source, dump_lines: int = 0) -> ModuleDump:
-    """Return the module entry of a log."""
-    return ModuleDump(
-        name=name_of(content.file),
-        kind=DumpKind.LOG,
-        files=(content.source.path,),
-        log_text=lazy_log(source, dump_lines=dump_lines),
-    )
+    log = lazy_log(source, dump_lines=dump_lines)
+    return replace(_part_of_file(content), kind=DumpKind.LOG, log_text=log)
 
 
 def _tree_module(content: Content, source: Source) -> ModuleDump:
-    """Return the module entry of the call trees in a text."""
-    return ModuleDump(
-        name=name_of(content.file),
-        kind=DumpKind.CALL_TREE,
-        files=(content.source.path,),
-        trees=lazy_trees(source),
-    )
+    return replace(_part_of_file(content), kind=DumpKind.CALL_TREE, trees=lazy_trees(source))
+
+
+def _part_of_file(content: Content) -> ModuleDump:
+    """Return the module entry of a text that is named by its file."""
+    path = content.source.path
+    return ModuleDump(name=name_of(content.file), kind=content.kind, files=(path,))
 
 
 def _without_hlo(content: Content) -> Iterator[ModuleDump]:

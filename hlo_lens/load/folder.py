@@ -6,24 +6,36 @@ text of the same stage with another time stamp begins a second run of the progra
 
 Other HLO texts named after a module are stages unknown to this version if their header names the
 same module; else they are parts that XLA wrote separately, such as fusions, and are skipped.
+
+Archives in a folder are read as folders of their names. Archives next to a folder of the same name
+are skipped as duplicates; so are archives without dumps and archives in archives.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from glob import escape
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.file_readers import SiblingFiles, modules_of
-from hlo_lens.load.lazy_texts import buffer_texts, lazy_module, proto_texts
-from hlo_lens.load.nested_archives import with_archives_open
+from hlo_lens.load.file_readers import SiblingFiles, lazy_module, modules_of, proto_texts
+from hlo_lens.load.lazy_texts import buffer_texts
 from hlo_lens.load.stored import STDIN, DiskFile, head_kind, head_of, name_of, read_source
-from hlo_lens.load.unread_files import LeftAsides
-from hlo_lens.model.dump import CUT_OUT, REPEATED, UNREADABLE, Lazy, ModuleDump, Stage
+from hlo_lens.model.dump import (
+    CUT_OUT,
+    REFUSED,
+    REPEATED,
+    UNPACKED,
+    UNREADABLE,
+    Lazy,
+    LeftAsides,
+    ModuleDump,
+    Stage,
+)
+from hlo_lens.text.content_kind import archive_form
 from hlo_lens.text.dump_files import (
     BEFORE,
     PACKED,
@@ -32,6 +44,7 @@ from hlo_lens.text.dump_files import (
     stage_order,
     stage_rank,
     title_of,
+    without_archive_end,
 )
 from hlo_lens.text.dump_kinds import PROTO, DumpKind, part_of
 from hlo_lens.text.errors import UnreadableError
@@ -39,6 +52,7 @@ from hlo_lens.text.errors import UnreadableError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from hlo_lens.load.archive import Kept
     from hlo_lens.load.stored import StoredFile
 
 
@@ -102,7 +116,7 @@ def sort_files(
     later: list[tuple[StoredFile, DumpFileName]] = []
     targets: dict[tuple[str, str], StoredFile] = {}
     kinds = ((file, head_kind(file)) for file in files)
-    for file, kind in with_archives_open(kinds, left) if opens_archives else kinds:
+    for file, kind in _with_archives_open(kinds, left) if opens_archives else kinds:
         name = split_file_name(name_of(file))
         if part_of(kind) != name.part:
             left.add(UNREADABLE if kind is None else kind.value, file.path)
@@ -121,6 +135,52 @@ def sort_files(
     found = [group for runs in groups.values() for group in runs]
     found.sort(key=lambda g: (g.folder, -1 if g.number is None else g.number, g.key))
     return _join_split(found)
+
+
+def _with_archives_open(
+    files: Iterable[tuple[StoredFile, DumpKind | None]], left: LeftAsides
+) -> Iterator[tuple[StoredFile, DumpKind | None]]:
+    """Yield files with their kinds; for an archive with dumps, its members."""
+    from hlo_lens.load.archive import Kept
+
+    kept = Kept()
+    for file, kind in files:
+        if kind is not DumpKind.ARCHIVE or not isinstance(file, DiskFile):
+            yield file, kind
+        elif _is_unpacked_beside(file):
+            left.add(UNPACKED, file.path)
+        else:
+            yield from _archive_members(file, left, kept)
+
+
+def _is_unpacked_beside(file: DiskFile) -> bool:
+    """Whether a folder with the archive's name is next to it."""
+    path = Path(file.path)
+    return path.with_name(without_archive_end(path.name)).is_dir()
+
+
+def _archive_members(
+    file: DiskFile, left: LeftAsides, kept: Kept
+) -> Iterator[tuple[StoredFile, DumpKind | None]]:
+    """Yield the members of an archive as files of a folder of its name."""
+    from hlo_lens.load.archive import archive_files
+
+    form = archive_form(head_of(file))
+    links = LeftAsides()
+    folder = "/".join(filter(None, (file.folder, PurePath(file.path).name)))
+    found: list[tuple[StoredFile, DumpKind | None]] = []
+    try:
+        for member in archive_files(file, form or "", links, kept):
+            below = "/".join(filter(None, (folder, member.folder)))
+            found.append((replace(member, folder=below), head_kind(member)))  # type: ignore[type-var] # all are dataclasses
+    except UnreadableError:
+        left.add(REFUSED, file.path)
+        return
+    if not any(part_of(kind) is not None for _, kind in found):
+        left.add(DumpKind.ARCHIVE.value, file.path)
+        return
+    left.add_all(links)
+    yield from found
 
 
 def _join_split(groups: list[ModuleFiles]) -> list[ModuleFiles]:
@@ -242,7 +302,7 @@ def module_at(group: ModuleFiles, stage: str | None, *, strict: bool = False) ->
     if text is None and proto is not None:
         text = proto
         if "buffer-assignment" not in parts:
-            buffers = proto_texts(proto, modules_of)
+            buffers = proto_texts(proto)
             parts = {"buffer-assignment": proto}
     return ModuleDump(
         name=group.key,
@@ -250,8 +310,8 @@ def module_at(group: ModuleFiles, stage: str | None, *, strict: bool = False) ->
         stage=stage or None,
         files=tuple(file.path for file in (text, before, *parts.values()) if file is not None),
         parts={part: file.path for part, file in parts.items()},
-        module_text=lazy_module(text, modules_of, strict=strict),
-        before_text=lazy_module(before, modules_of),
+        module_text=lazy_module(text, strict=strict),
+        before_text=lazy_module(before),
         buffers=buffers,
         number=group.number,
         folder=group.folder,

@@ -1,4 +1,4 @@
-"""Lazy readers of single texts: the HLO text, buffer-side texts, log and call trees of a module."""
+"""Lazy readers of single texts: the buffer-side texts, log and call trees of a module."""
 
 from __future__ import annotations
 
@@ -9,48 +9,15 @@ from typing import TYPE_CHECKING, Any
 from hlo_lens.load.stored import read_source
 from hlo_lens.model.dump import BufferTexts, Lazy
 from hlo_lens.text.dump_kinds import BUFFER_PARTS, BUFFER_ROWS, ROW_OF, DumpKind
-from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Mapping
 
     from hlo_lens.load.stored import StoredFile
     from hlo_lens.model.buffers.live_range import HloLiveRange
     from hlo_lens.model.call_tree import CallTrees
-    from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.logs.log import LogText
     from hlo_lens.text.source import Source
-
-    FileReader = Callable[[StoredFile], Iterator[ModuleDump]]
-
-
-def lazy_module(
-    file: StoredFile | None, modules_of: FileReader, *, strict: bool = False
-) -> Lazy[HloModule] | None:
-    """Return the lazy reader of the module in a file.
-
-    Args:
-        file: The file, if there is one.
-        modules_of: Yields the modules of a file.
-        strict: Raise at the first part of the text that cannot be read.
-    """
-    return None if file is None else Lazy(partial(_read_module, file, modules_of, strict=strict))
-
-
-def _read_module(file: StoredFile, modules_of: FileReader, *, strict: bool) -> HloModule:
-    """Return the module of a file; one that cannot be read is an empty module with a gap."""
-    from hlo_lens.syntax.hlo.module import unread_module
-
-    try:
-        (module, *_) = modules_of(file)
-        if strict and module.gaps:
-            raise module.gaps[0].as_error()
-        return module.hlo or unread_module(file.path)
-    except DumpSyntaxError as error:
-        if strict:
-            raise
-        return unread_module(file.path, error)
 
 
 def buffer_texts(parts: Mapping[str, StoredFile], source: Source | None = None) -> BufferTexts:
@@ -92,31 +59,6 @@ def _combined_live_range(file: StoredFile, source: Source | None) -> HloLiveRang
     if "\nHloLiveRange " in text.text:
         found = _parse(DumpKind.LIVE_RANGE, text)
     return found
-
-
-def proto_texts(file: StoredFile, modules_of: FileReader) -> BufferTexts:
-    """Return lazy readers of the buffer-side texts of a proto.
-
-    Args:
-        file: The proto, which is read when one of its texts is first asked for.
-        modules_of: Yields the modules of a file.
-    """
-    module = Lazy(partial(_first, modules_of, file))
-    return BufferTexts(
-        assignment=Lazy(partial(_text_of, module, "assignment")),
-        traces=Lazy(partial(_text_of, module, "traces")),
-    )
-
-
-def _first(modules_of: FileReader, file: StoredFile) -> ModuleDump:
-    return next(modules_of(file))
-
-
-def _text_of(module: Lazy[ModuleDump], field: str) -> Any:
-    """Return one of the buffer-side texts of a module, parsed."""
-    dump = module.get()
-    text = None if dump is None else getattr(dump.buffers, field)
-    return None if text is None else text.get()
 
 
 def lazy_trees(source: Source) -> Lazy[CallTrees]:
