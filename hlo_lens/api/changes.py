@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.comparison.module_diff import SUBJECTS, DumpDiff, module_diff
 from hlo_lens.analysis.comparison.module_pairs import pair_modules
 from hlo_lens.analysis.program_diff.difference import program_diff
-from hlo_lens.analysis.program_diff.noise import Noise
+from hlo_lens.analysis.program_diff.edits import Noise
 from hlo_lens.api.sides import load_sides
 from hlo_lens.text.errors import UsageError
 

@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.edits import Change
+from hlo_lens.analysis.program_diff.graph import impure_nodes
 from hlo_lens.analysis.program_diff.label_changes import label_changes
 from hlo_lens.analysis.program_diff.match_keys import operands_of, parameter_numbers
-from hlo_lens.analysis.program_diff.side_effects import impure_nodes
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:

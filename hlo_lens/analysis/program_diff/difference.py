@@ -24,14 +24,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.program_diff.computation_roles import Roles
 from hlo_lens.analysis.program_diff.edit_groups import EditGroup, EditGrouping
-from hlo_lens.analysis.program_diff.edits import Added, Change, Changed, Edit, Moved, Removed
+from hlo_lens.analysis.program_diff.edits import Added, Change, Changed, Edit, Moved, Noise, Removed
 from hlo_lens.analysis.program_diff.find_edits import find_edits
-from hlo_lens.analysis.program_diff.graph_building import program_graph
-from hlo_lens.analysis.program_diff.inline_bodies import share_bodies
+from hlo_lens.analysis.program_diff.graph_building import program_graph, share_bodies
 from hlo_lens.analysis.program_diff.labels import Labels
 from hlo_lens.analysis.program_diff.match_programs import matching
 from hlo_lens.analysis.program_diff.module_changes import module_changes
-from hlo_lens.analysis.program_diff.noise import Noise
 from hlo_lens.analysis.program_diff.print_style import style_of
 from hlo_lens.analysis.result import Column, Result, Unit
 
@@ -136,19 +134,11 @@ class ProgramDiff(Result):
     def rows(self) -> Iterator[Row]:
         """Yield the groups."""
         for group in self.groups:
+            what = "; ".join(group.changes) or group.shape
             yield (
-                group.kind,
-                group.count,
-                group.inside,
-                group.opcode,
-                group.shape,
-                "; ".join(group.changes) or group.shape,
-                group.where,
-                group.op_name,
-                group.source,
-                group.result_bytes,
-                group.base_names,
-                group.head_names,
+                *(group.kind, group.count, group.inside, group.opcode, group.shape, what),
+                *(group.where, group.op_name, group.source, group.result_bytes),
+                *(group.base_names, group.head_names),
             )
 
 

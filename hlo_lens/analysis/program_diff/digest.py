@@ -14,12 +14,11 @@ import hashlib
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.program_diff.entry_layouts import entry_shapes
+from hlo_lens.analysis.program_diff.graph import impure_nodes
 from hlo_lens.analysis.program_diff.graph_building import program_graph
 from hlo_lens.analysis.program_diff.labels import Labels
 from hlo_lens.analysis.program_diff.match_keys import operands_of
-from hlo_lens.analysis.program_diff.module_header import has_gap, header_values
-from hlo_lens.analysis.program_diff.side_effects import impure_nodes
+from hlo_lens.analysis.program_diff.module_header import entry_shapes, has_gap, header_values
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.edits import Added, Moved, Removed
@@ -32,20 +33,14 @@ _CALL_DEPTH = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditGroup:
-    """Equal edits.
+    """Equal edits; fields without description are columns of `ProgramDiff`.
 
     Attributes:
         kind: ``added``, ``removed``, ``changed`` or ``moved``.
         count: Number of instructions.
-        inside: Number of further ones in fusions and reducers added or removed with them.
         opcode: Their opcode; that of the base if it changed.
-        shape: Shape of the first without layout; in the head if it is there.
-        where: Role of their computation, in words; ``from -> to`` for moved ones.
         changes: Their changes, in words; ``*`` for numbers that differ among them.
-        op_name: Their operation path, with ``*`` for numbers that differ; None if none.
-        source: Innermost place in the user's program of the first; None if not printed.
-        result_bytes: Sum of the logical bytes that they produce in memory, once per run; in the
-            head if they are there. None if any is unknown.
+        result_bytes: In the head if they are there; None if any is unknown.
         base_names: Names of the first few in the base.
         head_names: Names of the first few in the head.
     """
@@ -113,8 +108,8 @@ class EditGrouping:
         self._groups: dict[Hashable, _Group] = {}
         self._of_node: dict[tuple[int, int], _Group] = {}
         self._bytes: dict[tuple[Produced, str], int | None] = {}
-        self._texts: dict[tuple[Change, ...], tuple[str, ...]] = {}
-        self._paths: dict[str, str] = {}
+        self._general = cache(general_text)
+        self._general_path = cache(partial(_NUMBER.sub, "*"))
 
     def groups(
         self, edits: Iterable[PlacedEdit], unmatched: Sequence[set[int]]
@@ -139,20 +134,7 @@ class EditGrouping:
                     self._of_node[number, node] = group
         for key in inner:
             self._of_node[key].inside += 1
-        found = [self._finished(group) for group in self._groups.values()]
-        return tuple(
-            sorted(
-                found,
-                key=lambda g: (
-                    -(g.result_bytes or 0),
-                    opcode_traits(g.opcode).is_idle,
-                    -g.count - g.inside,
-                    g.kind,
-                    g.opcode,
-                    g.where,
-                ),
-            )
-        )
+        return tuple(sorted(map(self._finished, self._groups.values()), key=_order))
 
     def _side(self, edit: Edit) -> int | None:
         """Return the only side that has an instruction: 0 base, 1 head, None for both."""
@@ -181,7 +163,7 @@ class EditGrouping:
             for side, owner in enumerate(placed.owners)
         )
         path = operation_path(instruction.computation.module.columns, instruction.row)
-        general = self._general(changes)
+        general = tuple(map(self._general, changes))
         opcode = (base or instruction).opcode
         shape = instruction.shape_text if kind in ("added", "removed") else ""
         wheres = tuple("" if role is None else role.general for role in roles)
@@ -201,18 +183,6 @@ class EditGrouping:
                 names.append(one.name)
         return group
 
-    def _general(self, changes: tuple[Change, ...]) -> tuple[str, ...]:
-        known = self._texts.get(changes)
-        if known is None:
-            known = self._texts[changes] = tuple(general_text(change) for change in changes)
-        return known
-
-    def _general_path(self, path: str) -> str:
-        known = self._paths.get(path)
-        if known is None:
-            known = self._paths[path] = _NUMBER.sub("*", path)
-        return known
-
     def _size(self, instruction: HloInstruction, role: Role | None) -> int | None:
         """Return the bytes that an instruction produces; 0 for views and inside fusions."""
         traits = opcode_traits(instruction.opcode)
@@ -228,9 +198,9 @@ class EditGrouping:
         kind, base, head, changes = parts_of(group.first.edit)
         instruction = head or base
         assert instruction is not None
-        path = next(iter(group.paths)) if len(group.paths) == 1 else None
-        if path is None:
-            path = _NUMBER.sub("*", min(group.paths))
+        path = min(group.paths)
+        if len(group.paths) > 1:
+            path = _NUMBER.sub("*", path)
         exact = len(group.texts) == 1
         place = instruction.source_location
         shape = instruction.shape
@@ -243,12 +213,17 @@ class EditGrouping:
             shape=None if shape is None else shape.to_text(layout=False),
             where=next(iter(group.wheres)) if len(group.wheres) == 1 else general,
             changes=tuple(str(c) if exact else general_text(c) for c in changes),
-            op_name=_unescaped(path) or None,
+            op_name=path.replace("\\'", "'").replace('\\"', '"') or None,
             source=None if place is None else str(place),
             result_bytes=group.result_bytes,
             base_names=tuple(group.base_names),
             head_names=tuple(group.head_names),
         )
+
+
+def _order(group: EditGroup) -> tuple[object, ...]:
+    size, is_idle = group.result_bytes or 0, opcode_traits(group.opcode).is_idle
+    return -size, is_idle, -group.count - group.inside, group.kind, group.opcode, group.where
 
 
 def parts_of(
@@ -262,10 +237,6 @@ def parts_of(
     if isinstance(edit, Moved):
         return "moved", edit.base, edit.head, edit.changes
     return "changed", edit.base, edit.head, edit.changes
-
-
-def _unescaped(path: str) -> str:
-    return path.replace("\\'", "'").replace('\\"', '"')
 
 
 def _where(kind: str, roles: tuple[Role | None, ...], *, general: bool = False) -> str:

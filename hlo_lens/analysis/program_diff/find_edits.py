@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.changes import Comparison
 from hlo_lens.analysis.program_diff.edit_groups import PlacedEdit
-from hlo_lens.analysis.program_diff.edits import Added, Change, Changed, Moved, Removed
-from hlo_lens.analysis.program_diff.noise import Noise
+from hlo_lens.analysis.program_diff.edits import Added, Change, Changed, Moved, Noise, Removed
 from hlo_lens.analysis.program_diff.noise_counts import NoiseCount, out_of_order
 from hlo_lens.analysis.program_diff.tuple_elements import match_views, view_changes
 

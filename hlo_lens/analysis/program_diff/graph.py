@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.model.hlo.instruction import HloInstruction
+from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.shape import ShapeIndex
 
+_SIDE_EFFECT = "custom_call_has_side_effect"
 _OP_NAME = re.compile(r'op_name="([^"\\]*+(?:\\.[^"\\]*+)*+)"')
 
 
@@ -186,3 +188,34 @@ def _post_order(starts: Sequence[int], edges: Callable[[int], Sequence[int]]) ->
                 opened.add(step)
                 stack.append((step, iter(edges(step))))
     return done
+
+
+def impure_nodes(graph: ProgramGraph) -> set[int]:
+    """Return the nodes whose result may differ from that of an equal node.
+
+    They are impure themselves (random numbers, input, side effects), call impure computations, or
+    compute from such nodes.
+    """
+    labels = {label for label in range(len(graph.labels.parts)) if _is_impure(graph.labels, label)}
+    if labels.isdisjoint(graph.label):
+        return set()
+    found: set[int] = set()
+    computations: set[int] = set()
+    for computation in graph.callees_first():
+        for node in graph.order(computation):
+            if (
+                graph.label[node] in labels
+                or not found.isdisjoint(graph.operands[node])
+                or any(called in computations for _, called in graph.callees.get(node, ()))
+            ):
+                found.add(node)
+                computations.add(computation)
+    return found
+
+
+def _is_impure(labels: Labels, label: int) -> bool:
+    parts = labels.parts[label]
+    if opcode_traits(parts.opcode).is_impure:
+        return True
+    attributes = labels.attributes[parts.attributes]
+    return _SIDE_EFFECT in attributes and attributes[_SIDE_EFFECT][1] == "true"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, starmap
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.edits import Change
@@ -29,15 +30,15 @@ def label_changes(labels: Labels, mine: int, yours: int) -> Iterator[Change]:
         what = "parameter number" if a.opcode == "parameter" else "value"
         yield Change(what=what, base=_cut(str(a.detail)), head=_cut(str(b.detail)))
     if a.attributes != b.attributes:
-        yield from _attribute_changes(
-            labels.attributes[a.attributes], labels.attributes[b.attributes]
-        )
+        mine_read, yours_read = labels.attributes[a.attributes], labels.attributes[b.attributes]
+        yield from _attribute_changes(mine_read, yours_read)
     if a.config != b.config:
         yield from _config_changes(labels, a.config, b.config)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+def _cut(text: str | None) -> str | None:
+    """Return a text, or its start if it is long."""
+    return text if text is None or len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def shape_changes(mine: Shape | str, yours: Shape | str) -> Iterator[Change]:
@@ -69,14 +70,14 @@ def _tuple_changes(mine: Shape, yours: Shape) -> Iterator[Change]:
             yield Change(what="shape", base=_kind(mine), head=_kind(yours))
         return
     pairs = {(id(x), id(y)): (x, y) for x, y in zip(a, b, strict=True) if x is not y}
-    seen: dict[Change, None] = {}
-    for x, y in pairs.values():
-        if not x.is_tuple and not y.is_tuple:
-            seen.update(dict.fromkeys(shape_changes(x, y)))
-        elif x != y:
-            change = Change(what="shape", base=_cut(x.to_text()), head=_cut(y.to_text()))
-            seen[change] = None
-    yield from seen
+    yield from dict.fromkeys(chain.from_iterable(starmap(_element_changes, pairs.values())))
+
+
+def _element_changes(mine: Shape, yours: Shape) -> Iterator[Change]:
+    if not mine.is_tuple and not yours.is_tuple:
+        yield from shape_changes(mine, yours)
+    elif mine != yours:
+        yield Change(what="shape", base=_cut(mine.to_text()), head=_cut(yours.to_text()))
 
 
 def _kind(shape: Shape) -> str:
@@ -121,18 +122,10 @@ def _config_changes(labels: Labels, mine: int, yours: int) -> Iterator[Change]:
         differ = [path for path in paths if flat.get(path) != other.get(path)]
         for path in differ:
             before, after = flat.get(path), other.get(path)
-            yield Change(
-                what=f"backend_config.{path}",
-                base=None if before is None else _cut(before),
-                head=None if after is None else _cut(after),
-            )
+            yield Change(what=f"backend_config.{path}", base=_cut(before), head=_cut(after))
         if differ:
             return  # else paths and values do not show the difference: "1" and 1
-    yield Change(
-        what="backend_config",
-        base=None if a is None else _cut(a[1]),
-        head=None if b is None else _cut(b[1]),
-    )
+    yield Change(what="backend_config", base=_cut(a and a[1]), head=_cut(b and b[1]))
 
 
 def _flat(value: Mapping[str, object]) -> Iterator[tuple[str, str]]:

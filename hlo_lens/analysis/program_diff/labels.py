@@ -13,8 +13,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.analysis.program_diff.attribute_meaning import MEANINGS, config_meaning
-from hlo_lens.analysis.program_diff.attribute_text import split_attributes, squeezed
+from hlo_lens.analysis.program_diff.attribute_text import (
+    MEANINGS,
+    config_meaning,
+    split_attributes,
+    squeezed,
+)
 from hlo_lens.model.hlo.instruction import CALLING_ATTRIBUTES
 from hlo_lens.model.shapes.shape import Layout
 from hlo_lens.text.errors import DumpSyntaxError

@@ -2,32 +2,103 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.program_diff.equal_keys import Key, Keys, by_key, by_keys, singles
 from hlo_lens.analysis.program_diff.match_keys import (
     TRIVIAL,
-    Accepts,
-    collective_alone,
-    collective_and_path,
+    Key,
+    Keys,
+    NodeKey,
+    by_key,
+    by_keys,
+    collective_kind,
+    collective_path,
+    collective_type,
     general_path,
+    label_alone,
     label_and_path,
     opcode_and_path,
+    opcode_and_sizes,
     parameter_key,
     path_alone,
     same_label,
     same_opcode,
+    singles,
     user_key,
-    without_path,
 )
-from hlo_lens.analysis.program_diff.unmatched import Unmatched
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from hlo_lens.analysis.program_diff.fingerprints import Fingerprints
     from hlo_lens.analysis.program_diff.graph import ProgramGraph
     from hlo_lens.analysis.program_diff.match import Matching
+
+
+class Unmatched:
+    """Unmatched nodes of two computations.
+
+    Args:
+        graphs: Base and head.
+        computations: A computation of each.
+        partners: For each node of each graph its partner; -1 for none.
+
+    Attributes:
+        spread: Key function to the number of matched nodes when it was last applied.
+    """
+
+    def __init__(
+        self,
+        graphs: tuple[ProgramGraph, ProgramGraph],
+        computations: tuple[int, int],
+        partners: tuple[list[int], list[int]],
+    ) -> None:
+        self.spread: dict[NodeKey, int] = {}
+        self._graphs = graphs
+        self._computations = computations
+        self._partners = partners
+        self._nodes: list[Sequence[int]] = [
+            graph.nodes[computation]
+            for graph, computation in zip(graphs, computations, strict=True)
+        ]
+        self._users: list[Mapping[int, Sequence[int]] | None] = [None, None]
+        self.update()
+
+    def __bool__(self) -> bool:
+        return bool(self._nodes[0] and self._nodes[1])
+
+    def nodes(self, side: int) -> Sequence[int]:
+        """Return the nodes of base (0) or head (1) unmatched at the last `update`, in order."""
+        return self._nodes[side]
+
+    def update(self) -> None:
+        """Drop nodes that have been matched since."""
+        for side, partners in enumerate(self._partners):
+            self._nodes[side] = [node for node in self._nodes[side] if partners[node] < 0]
+
+    def users(self, side: int) -> Mapping[int, Sequence[int]]:
+        """Return the users of nodes, each once, in order; of matched nodes the unmatched users."""
+        known = self._users[side]
+        if known is None:
+            graph = self._graphs[side]
+            nodes = graph.nodes[self._computations[side]]
+            known = self._users[side] = _users(graph, nodes, frozenset(self.nodes(side)))
+        return known
+
+
+def _users(graph: ProgramGraph, nodes: range, left: frozenset[int]) -> Mapping[int, Sequence[int]]:
+    """Return all users of unmatched nodes, and the unmatched users of others."""
+    found: dict[int, list[int]] = {}
+    taken_by = zip(nodes, graph.operands[nodes.start : nodes.stop], strict=True)
+    is_apart: Callable[[tuple[int, ...]], bool] = left.isdisjoint
+    near = [(user, taken) for user, taken in taken_by if user in left or not is_apart(taken)]
+    for user, taken in near:
+        is_left = user in left
+        for operand in taken if len(taken) < 2 else dict.fromkeys(taken):
+            if operand >= 0 and (is_left or operand in left):
+                found.setdefault(operand, []).append(user)
+    return found
 
 
 class NodeMatcher:
@@ -88,18 +159,13 @@ class NodeMatcher:
             for mode in ("unique", "any", "equal"):
                 if not left:
                     return
-                mine, yours = key(self.base), key(self.head)
+                mine: Key = partial(key, self.base)
+                yours: Key = partial(key, self.head)
                 if mode == "any":
                     mine, yours = self._beside(0, mine), self._beside(1, yours)
                 self._match_left(left, mine, yours, mode)
                 self._spread(left, accepts)
-        self._match_left(left, parameter_key(self.base), parameter_key(self.head), "unique")
-        self._match_left(
-            left, without_path(self.base, "label"), without_path(self.head, "label"), "unique"
-        )
-        self._match_left(
-            left, without_path(self.base, "opcode"), without_path(self.head, "opcode"), "unique"
-        )
+        self._match_unique(left, parameter_key, label_alone, opcode_and_sizes)
 
     def _match_whole(self, mine: int, yours: int) -> bool:
         """Match two equal computations node by node, unless some node is matched."""
@@ -139,6 +205,11 @@ class NodeMatcher:
         if left:
             self._match_all(left, by_key(left.nodes(0), left.nodes(1), mine, yours, mode))
 
+    def _match_unique(self, left: Unmatched, *keys: NodeKey) -> None:
+        """Match nodes with equal keys that are unique on both sides, one key after the other."""
+        for key in keys:
+            self._match_left(left, partial(key, self.base), partial(key, self.head), "unique")
+
     def _match_all(self, left: Unmatched, pairs: Sequence[tuple[int, int]]) -> None:
         head_of, base_of = self.result.head_of, self.result.base_of
         for a, b in pairs:
@@ -168,7 +239,7 @@ class NodeMatcher:
 
     # ---- neighbourhood -------------------------------------------------------------------------
 
-    def _spread(self, left: Unmatched, accepts: Accepts) -> None:
+    def _spread(self, left: Unmatched, accepts: NodeKey) -> None:
         """Match neighbours of matched nodes: operands at one place, users of one kind."""
         if not left or left.spread.get(accepts) == self._matched:
             self._fresh.clear()
@@ -188,7 +259,7 @@ class NodeMatcher:
         left.update()
         left.spread[accepts] = self._matched
 
-    def _spread_to_operands(self, mine: int, yours: int, accepts: Accepts) -> None:
+    def _spread_to_operands(self, mine: int, yours: int, accepts: NodeKey) -> None:
         a, b = self.base.operands[mine], self.head.operands[yours]
         if len(a) == len(b):
             pairs: Iterable[tuple[int, int]] = zip(a, b, strict=True)
@@ -201,20 +272,17 @@ class NodeMatcher:
                 if key is not None and key == accepts(self.head, y):
                     self.match(x, y)
 
-    def _spread_to_users(self, left: Unmatched, mine: int, yours: int, accepts: Accepts) -> None:
+    def _spread_to_users(self, left: Unmatched, mine: int, yours: int, accepts: NodeKey) -> None:
         head_of, base_of = self.result.head_of, self.result.base_of
         my_users = [u for u in left.users(0).get(mine, ()) if head_of[u] < 0]
         if not my_users:
             return
         your_users = [u for u in left.users(1).get(yours, ()) if base_of[u] < 0]
-
-        def mine_key(user: int) -> Hashable:
-            return user_key(self.base, user, mine, accepts)
-
-        def yours_key(user: int) -> Hashable:
-            return user_key(self.head, user, yours, accepts)
-
-        for x, y in by_key(my_users, your_users, mine_key, yours_key, "unique"):
+        keys = (
+            [user_key(self.base, user, mine, accepts) for user in my_users],
+            [user_key(self.head, user, yours, accepts) for user in your_users],
+        )
+        for x, y in by_keys(my_users, your_users, keys, "unique"):
             self.match(x, y)
 
     def _beside(self, side: int, key: Key) -> Key:
@@ -239,16 +307,9 @@ class NodeMatcher:
         """Match nodes that replaced another: same operands or users, or same path."""
         if not left:
             return
-        self._match_left(
-            left, collective_and_path(self.base), collective_and_path(self.head), "unique"
-        )
-        for by in ("opcode", "kind"):
-            self._match_left(
-                left, collective_alone(self.base, by), collective_alone(self.head, by), "unique"
-            )
+        self._match_unique(left, collective_path, collective_type, collective_kind)
         self._match_left(left, self._place_key(left, 0), self._place_key(left, 1), "unique")
-        self._match_left(left, path_alone(self.base), path_alone(self.head), "unique")
-        self._match_left(left, general_path(self.base), general_path(self.head), "unique")
+        self._match_unique(left, path_alone, general_path)
 
     def _place_key(self, left: Unmatched, side: int) -> Key:
         """Return a key of the position of a node: its matched operands and users.

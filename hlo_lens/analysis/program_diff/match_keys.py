@@ -1,4 +1,4 @@
-"""Keys used to match instructions of two programs."""
+"""Keys used to match instructions of two programs, and pairs of equal keys."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_lens.analysis.program_diff.equal_keys import Key, by_key
 from hlo_lens.model.hlo.opcodes import opcode_traits, opcodes_where
 
 if TYPE_CHECKING:
@@ -15,8 +14,14 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.program_diff.graph import ProgramGraph
     from hlo_lens.model.shapes.shape import ShapeIndex
 
-Accepts: TypeAlias = "Callable[[ProgramGraph, int], Hashable]"
-"""Function that returns the key of a neighbour of a partner."""
+Key: TypeAlias = "Callable[[int], Hashable]"
+"""Key of a node; None for none."""
+
+Keys: TypeAlias = "tuple[Sequence[int], Sequence[int]]"
+"""A number for each node of base and head."""
+
+NodeKey: TypeAlias = "Callable[[ProgramGraph, int], Hashable]"
+"""Function that returns the key of a node; None for none."""
 
 _NUMBER = re.compile(r"\d+")
 _LOOP = re.compile(r"while/(?:body/|cond/)?|closed_call/|checkpoint/|rematted_computation/")
@@ -29,6 +34,75 @@ TRIVIAL = opcodes_where(lambda traits: traits.is_trivial)
 """Frequent opcodes: a match of two is no evidence that one moved."""
 
 
+def by_key(
+    mine: Sequence[int], yours: Sequence[int], my_key: Key, your_key: Key, mode: str
+) -> list[tuple[int, int]]:
+    """Return pairs of equal keys, in order.
+
+    Args:
+        mine: One side.
+        yours: The other.
+        my_key: Key of an item; None for none.
+        your_key: The same for the other side.
+        mode: ``unique`` for keys that appear once on both sides, ``equal`` for keys that appear
+            equally often, ``any`` for as many pairs as possible.
+    """
+    return by_keys(mine, yours, (list(map(my_key, mine)), list(map(your_key, yours))), mode)
+
+
+def by_keys(
+    mine: Sequence[int],
+    yours: Sequence[int],
+    keys: tuple[Sequence[Hashable], Sequence[Hashable]],
+    mode: str,
+) -> list[tuple[int, int]]:
+    """Return the pairs as `by_key` does, from the keys of all items."""
+    my_keys, your_keys = keys
+    common = set(my_keys).intersection(your_keys)
+    common.discard(None)
+    if not common:
+        return []
+    groups: dict[Hashable, list[int]] = {}
+    for item, key in zip(yours, your_keys, strict=True):
+        if key in common:
+            groups.setdefault(key, []).append(item)
+    found: dict[Hashable, list[int]] = {}
+    for item, key in zip(mine, my_keys, strict=True):
+        if key in common:
+            found.setdefault(key, []).append(item)
+    pairs: list[tuple[int, int]] = []
+    for key, items in found.items():
+        others = groups[key]
+        if mode == "unique" and not len(items) == len(others) == 1:
+            continue
+        if mode == "equal" and len(items) != len(others):
+            continue
+        pairs.extend(zip(items, others, strict=False))
+    return pairs
+
+
+def singles(mine: Sequence[int], yours: Sequence[int], keys: Keys) -> list[tuple[int, int]]:
+    """Return pairs of keys that appear once on both sides, in order.
+
+    Args:
+        mine: One side.
+        yours: The other.
+        keys: A number for each item of both sides.
+    """
+    a, b = _once(mine, keys[0]), _once(yours, keys[1])
+    return [(item, b[key]) for key, item in a.items() if key in b]
+
+
+def _once(items: Sequence[int], keys: Sequence[int]) -> dict[int, int]:
+    """Return the items with a unique key, by key."""
+    numbers = list(map(keys.__getitem__, items))
+    last = dict(zip(numbers, items, strict=True))
+    if len(last) == len(items):
+        return last
+    first = dict(zip(reversed(numbers), reversed(items), strict=True))
+    return {key: item for key, item in last.items() if first[key] == item}
+
+
 def same_label(graph: ProgramGraph, node: int) -> Hashable:
     """Return a key of neighbours: the label."""
     return graph.label[node]
@@ -39,7 +113,7 @@ def same_opcode(graph: ProgramGraph, node: int) -> Hashable:
     return graph.opcode(node), graph.hint(node)
 
 
-def user_key(graph: ProgramGraph, user: int, node: int, accepts: Accepts) -> Hashable:
+def user_key(graph: ProgramGraph, user: int, node: int, accepts: NodeKey) -> Hashable:
     """Return a key of a user of a node: its own key, and the operand number of the node."""
     key = accepts(graph, user)
     operands = graph.operands[user]
@@ -49,27 +123,25 @@ def user_key(graph: ProgramGraph, user: int, node: int, accepts: Accepts) -> Has
     return key, place, graph.indices[user][place] if user in graph.indices else ()
 
 
-def label_and_path(graph: ProgramGraph) -> Key:
-    """Return a key of nodes: label and operation path."""
-    return lambda node: (graph.label[node], graph.hint(node))
+def label_and_path(graph: ProgramGraph, node: int) -> Hashable:
+    """Return label and operation path."""
+    return graph.label[node], graph.hint(node)
 
 
-def opcode_and_path(graph: ProgramGraph) -> Key:
-    """Return a key of nodes: opcode and operation path."""
-    return lambda node: (graph.opcode(node), graph.hint(node)) if graph.hint(node) else None
+def opcode_and_path(graph: ProgramGraph, node: int) -> Hashable:
+    """Return opcode and operation path; None without path."""
+    return (graph.opcode(node), graph.hint(node)) if graph.hint(node) else None
 
 
-def without_path(graph: ProgramGraph, by: str) -> Key:
-    """Return a key without the operation path; by opcode and sizes only for nodes without path."""
+def label_alone(graph: ProgramGraph, node: int) -> Hashable:
+    """Return the label of a node that is not trivial."""
+    return None if graph.opcode(node) in TRIVIAL else graph.label[node]
 
-    def key(node: int) -> Hashable:
-        if graph.opcode(node) in TRIVIAL:
-            return None
-        if by == "label":
-            return graph.label[node]
-        return None if graph.hint(node) else (graph.opcode(node), _sizes(graph, node))
 
-    return key
+def opcode_and_sizes(graph: ProgramGraph, node: int) -> Hashable:
+    """Return opcode and sizes of a node that is not trivial and has no operation path."""
+    opcode = graph.opcode(node)
+    return None if opcode in TRIVIAL or graph.hint(node) else (opcode, _sizes(graph, node))
 
 
 def _sizes(graph: ProgramGraph, node: int) -> Hashable:
@@ -80,136 +152,107 @@ def _sizes(graph: ProgramGraph, node: int) -> Hashable:
     return len(shape.tuple_shapes) if shape.is_tuple else shape.dimensions
 
 
-def general_path(graph: ProgramGraph) -> Key:
-    """Return a key of nodes: opcode, and operation path without numbers."""
-
-    def key(node: int) -> Hashable:
-        if graph.opcode(node) in TRIVIAL or not graph.hint(node):
-            return None
-        return graph.opcode(node), _NUMBER.sub("*", graph.op_name(node))
-
-    return key
+def _has_path(graph: ProgramGraph, node: int) -> bool:
+    """Return whether a node has an operation path and is not trivial."""
+    return graph.opcode(node) not in TRIVIAL and graph.hint(node) > 0
 
 
-def parameter_key(graph: ProgramGraph) -> Key:
-    """Return a key of parameters: their number."""
-
-    def key(node: int) -> Hashable:
-        parts = graph.labels.parts[graph.label[node]]
-        return parts.detail if parts.opcode == "parameter" else None
-
-    return key
+def general_path(graph: ProgramGraph, node: int) -> Hashable:
+    """Return opcode, and operation path without numbers, of a node that is not trivial."""
+    if not _has_path(graph, node):
+        return None
+    return graph.opcode(node), _NUMBER.sub("*", graph.op_name(node))
 
 
-def collective_and_path(graph: ProgramGraph) -> Key:
-    """Return a key of collectives of any kind: operation path."""
-
-    def key(node: int) -> Hashable:
-        if opcode_traits(graph.opcode(node)).collective_kind is None:
-            return None
-        return graph.hint(node) or None
-
-    return key
+def parameter_key(graph: ProgramGraph, node: int) -> Hashable:
+    """Return the number of a parameter."""
+    parts = graph.labels.parts[graph.label[node]]
+    return parts.detail if parts.opcode == "parameter" else None
 
 
-def path_alone(graph: ProgramGraph) -> Key:
-    """Return a key of nodes that are not trivial: operation path, and whether it is a fusion.
+def path_alone(graph: ProgramGraph, node: int) -> Hashable:
+    """Return the operation path of a node that is not trivial, and whether it is a fusion.
 
     A fusion has the path of its result, which is inside: it never matches another opcode.
     """
-
-    def key(node: int) -> Hashable:
-        opcode = graph.opcode(node)
-        if opcode in TRIVIAL or not graph.hint(node):
-            return None
-        return opcode == "fusion", graph.hint(node)
-
-    return key
+    return (graph.opcode(node) == "fusion", graph.hint(node)) if _has_path(graph, node) else None
 
 
-def collective_alone(graph: ProgramGraph, by: str) -> Key:
-    """Return a key of collectives: kind, or opcode, element type and whether it is a tuple."""
-
-    def key(node: int) -> Hashable:
-        parts = graph.labels.parts[graph.label[node]]
-        kind = opcode_traits(parts.opcode).collective_kind
-        shape = graph.labels.shapes[parts.shape]
-        if kind is None or isinstance(shape, str):
-            return None
-        return kind if by == "kind" else (parts.opcode, shape.element_type, shape.is_tuple)
-
-    return key
+def _is_collective(graph: ProgramGraph, node: int) -> bool:
+    return opcode_traits(graph.opcode(node)).collective_kind is not None
 
 
-def moved_keys(*, is_between: bool) -> Iterator[tuple[Callable[[ProgramGraph], Key], str]]:
-    """Yield the keys of moved instructions and the modes of matching, the strictest first.
-
-    Keys are label and operation path without loops; for collectives also kind and path, label, and
-    kind, device groups and element type, if both sides have equally many. Between a fusion and
-    other computations: the first key, then opcode and path if unique.
-    """
-    yield _moved_by_label, "any"
-    if is_between:
-        yield _moved_by_opcode, "unique"
-        return
-    yield _moved_collective("path"), "any"
-    yield _moved_collective("label"), "any"
-    yield _moved_collective("groups"), "equal"
+def collective_path(graph: ProgramGraph, node: int) -> Hashable:
+    """Return the operation path of a collective of any kind."""
+    return (graph.hint(node) or None) if _is_collective(graph, node) else None
 
 
-def _moved_by_label(graph: ProgramGraph) -> Key:
-    def key(node: int) -> Hashable:
-        if graph.opcode(node) in TRIVIAL or not graph.hint(node):
-            return None
-        return graph.label[node], _without_loops(graph.op_name(node))
-
-    return key
-
-
-def _moved_by_opcode(graph: ProgramGraph) -> Key:
-    def key(node: int) -> Hashable:
-        opcode = graph.opcode(node)
-        if opcode in TRIVIAL or opcode == "fusion" or not graph.hint(node):
-            return None
-        return opcode, _without_loops(graph.op_name(node))
-
-    return key
+def collective_type(graph: ProgramGraph, node: int) -> Hashable:
+    """Return opcode and element type of a collective, and whether it is a tuple."""
+    parts = graph.labels.parts[graph.label[node]]
+    shape = graph.labels.shapes[parts.shape]
+    if not _is_collective(graph, node) or isinstance(shape, str):
+        return None
+    return parts.opcode, shape.element_type, shape.is_tuple
 
 
-def _moved_collective(by: str) -> Callable[[ProgramGraph], Key]:
-    def of(graph: ProgramGraph) -> Key:
-        def key(node: int) -> Hashable:
-            opcode = graph.opcode(node)
-            if opcode_traits(opcode).collective_kind is None:
-                return None
-            if by == "label":
-                return graph.label[node]
-            if by == "path":
-                path = graph.op_name(node) and _without_loops(graph.op_name(node))
-                return (opcode, path) if path else None
-            parts = graph.labels.parts[graph.label[node]]
-            shape = graph.labels.shapes[parts.shape]
-            groups = graph.labels.attributes[parts.attributes].get("replica_groups")
-            element = "" if isinstance(shape, str) else shape.element_type
-            return opcode, element, groups and groups[0]
+def collective_kind(graph: ProgramGraph, node: int) -> Hashable:
+    """Return the kind of a collective whose shape is known."""
+    if collective_type(graph, node) is None:
+        return None
+    return opcode_traits(graph.opcode(node)).collective_kind
 
-        return key
 
-    return of
+def _moved_label(graph: ProgramGraph, node: int) -> Hashable:
+    """Return label and operation path without loops."""
+    if not _has_path(graph, node):
+        return None
+    return graph.label[node], _without_loops(graph.op_name(node))
+
+
+def _moved_opcode(graph: ProgramGraph, node: int) -> Hashable:
+    """Return opcode and operation path without loops."""
+    opcode = graph.opcode(node)
+    if opcode == "fusion" or not _has_path(graph, node):
+        return None
+    return opcode, _without_loops(graph.op_name(node))
+
+
+def _moved_collective(graph: ProgramGraph, node: int) -> Hashable:
+    """Return opcode and operation path of a collective without loops."""
+    path = _without_loops(graph.op_name(node)) if _is_collective(graph, node) else ""
+    return (graph.opcode(node), path) if path else None
+
+
+def _collective_label(graph: ProgramGraph, node: int) -> Hashable:
+    return graph.label[node] if _is_collective(graph, node) else None
+
+
+def _collective_groups(graph: ProgramGraph, node: int) -> Hashable:
+    """Return opcode, element type and device groups of a collective."""
+    if not _is_collective(graph, node):
+        return None
+    parts = graph.labels.parts[graph.label[node]]
+    shape = graph.labels.shapes[parts.shape]
+    groups = graph.labels.attributes[parts.attributes].get("replica_groups")
+    element = "" if isinstance(shape, str) else shape.element_type
+    return parts.opcode, element, groups and groups[0]
+
+
+MOVED = (
+    (_moved_label, "any"),
+    (_moved_collective, "any"),
+    (_collective_label, "any"),
+    (_collective_groups, "equal"),
+)
+"""Keys of moved instructions and the modes of matching, the strictest first."""
+
+FUSED = ((_moved_label, "any"), (_moved_opcode, "unique"))
+"""The same between a fusion and other computations."""
 
 
 def _without_loops(path: str) -> str:
     return _LOOP.sub("", path)
-
-
-def embedded_computations(graph: ProgramGraph) -> set[int]:
-    """Return the computations that are part of their caller: fusions, reducers."""
-    return {
-        computation
-        for node, called in graph.callees.items()
-        if not opcode_traits(graph.opcode(node)).is_control_flow
-        for _, computation in called
-    }
 
 
 def moved_places(graph: ProgramGraph) -> tuple[Set[int], Set[int], Set[int], Set[int]]:
@@ -218,14 +261,15 @@ def moved_places(graph: ProgramGraph) -> tuple[Set[int], Set[int], Set[int], Set
     The last set contains only nodes of fusions, not of reducers. A node that was fused, or is no
     longer fused, moves between the last two sets.
     """
-    inner, reached = embedded_computations(graph), graph.reachable()
-    outer = set(range(len(graph.nodes))) - inner
-    fused = {
-        computation
-        for node, called in graph.callees.items()
-        if graph.opcode(node) == "fusion"
-        for _, computation in called
-    }
+    inner: set[int] = set()
+    fused: set[int] = set()
+    for node, called in graph.callees.items():
+        computations = [computation for _, computation in called]
+        if not opcode_traits(graph.opcode(node)).is_control_flow:
+            inner.update(computations)
+        if graph.opcode(node) == "fusion":
+            fused.update(computations)
+    outer, reached = set(range(len(graph.nodes))) - inner, graph.reachable()
     return outer, inner, outer & reached, fused & reached
 
 
@@ -244,11 +288,6 @@ def parameter_numbers(graph: ProgramGraph, computation: int) -> dict[int, int]:
         if isinstance(number, int):
             found[number] = node
     return found
-
-
-def computation_names(graph: ProgramGraph) -> list[str]:
-    """Return the names of the computations."""
-    return [computation.name for computation in graph.module.computations]
 
 
 def entry_parameters(

@@ -23,16 +23,17 @@ The steps follow xla/hlo/tools/hlo_diff (GumTree), with hashing where that searc
 from __future__ import annotations
 
 from collections import Counter, deque
+from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.program_diff.equal_keys import by_key
 from hlo_lens.analysis.program_diff.fingerprints import KnownBodies, fingerprints
 from hlo_lens.analysis.program_diff.match import Matching
 from hlo_lens.analysis.program_diff.match_computations import NodeMatcher
 from hlo_lens.analysis.program_diff.match_keys import (
-    computation_names,
+    FUSED,
+    MOVED,
+    by_key,
     entry_parameters,
-    moved_keys,
     moved_places,
     operands_of,
     parameter_numbers,
@@ -150,7 +151,7 @@ class _Matcher:
         Computations of instructions without a partner were added or removed with these and are
         left out, except those that the entry does not run, which may call each other in a cycle.
         """
-        names = computation_names(self.base), computation_names(self.head)
+        names = ([c.name for c in graph.module.computations] for graph in (self.base, self.head))
         for mine, yours in ((self._mine.content, self._yours.content), names):
             while True:
                 my_left, your_left = self._left_computations(0), self._left_computations(1)
@@ -193,13 +194,14 @@ class _Matcher:
         places = moved_places(self.base), moved_places(self.head)
         for here, there in ((0, 0), (1, 1), (2, 3), (3, 2)):
             inside = places[0][here], places[1][there]
-            for key, mode in moved_keys(is_between=here != there):
+            for key, mode in MOVED if here == there else FUSED:
                 mine, yours = (
                     [n for n in nodes if partners[n] < 0 and graph.owner[n] in among]
                     for nodes, (graph, partners), among in zip(left, sides, inside, strict=True)
                 )
                 if mine and yours:
-                    self._moved(by_key(mine, yours, key(self.base), key(self.head), mode))
+                    my_key, your_key = partial(key, self.base), partial(key, self.head)
+                    self._moved(by_key(mine, yours, my_key, your_key, mode))
             self._run()
 
     def _moved(self, pairs: Sequence[tuple[int, int]]) -> None:

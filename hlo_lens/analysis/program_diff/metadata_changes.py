@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_lens.analysis.program_diff.noise import Noise
+from hlo_lens.analysis.program_diff.edits import Noise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,7 +3,7 @@
 Donations are compared by parameter: partners count as one, whatever their numbers, and an added or
 removed parameter has lost or gained nothing. The index of the output counts only if both programs
 have equally many. Layouts of the entry are compared if they do not follow from parameters and
-result (`entry_layouts`), all other fields as in `module_header`.
+result, all other fields as in `module_header`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,14 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.program_diff.edits import Change
-from hlo_lens.analysis.program_diff.entry_layouts import RESULT, entry_shapes, layout_changes
 from hlo_lens.analysis.program_diff.match_keys import parameter_numbers
-from hlo_lens.analysis.program_diff.module_header import has_gap, header_values
+from hlo_lens.analysis.program_diff.module_header import (
+    RESULT,
+    entry_shapes,
+    has_gap,
+    header_values,
+    layout_changes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping

@@ -15,9 +15,8 @@ from operator import eq
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.attribute_text import is_irregular, quick_split, squeezed
-from hlo_lens.analysis.program_diff.edits import Change
+from hlo_lens.analysis.program_diff.edits import Change, Noise
 from hlo_lens.analysis.program_diff.metadata_changes import MetadataNoise
-from hlo_lens.analysis.program_diff.noise import Noise
 from hlo_lens.model.hlo.columns import END, NAME, NAME_END, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo.opcodes import opcode_traits
 

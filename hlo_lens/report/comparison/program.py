@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.program_diff.noise import Noise
+from hlo_lens.analysis.program_diff.edits import Noise
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report.render.table import Table, table_of
 from hlo_lens.text.units import format_count, plural

@@ -10,8 +10,7 @@ import pytest
 
 from hlo_lens.analysis.program_diff.difference import program_diff
 from hlo_lens.analysis.program_diff.digest import program_fingerprint
-from hlo_lens.analysis.program_diff.edits import Added, Changed, Moved, Removed
-from hlo_lens.analysis.program_diff.noise import Noise
+from hlo_lens.analysis.program_diff.edits import Added, Changed, Moved, Noise, Removed
 from hlo_lens.syntax.hlo.module import parse_hlo
 from tests.analysis.program_diff.programs import parsed
 from tests.corpus import SAMPLES, read

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hlo_lens.analysis.program_diff.difference import ProgramDiff, program_diff
-from hlo_lens.analysis.program_diff.noise import Noise
+from hlo_lens.analysis.program_diff.edits import Noise
 from hlo_lens.syntax.hlo.module import parse_hlo
 from tests.analysis.program_diff.programs import (
     parsed,

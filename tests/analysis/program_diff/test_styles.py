@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hlo_lens.analysis.program_diff.difference import program_diff
-from hlo_lens.analysis.program_diff.noise import Noise
+from hlo_lens.analysis.program_diff.edits import Noise
 from hlo_lens.syntax.hlo.module import parse_hlo
 from tests.analysis.program_diff.programs import changes_between
 
