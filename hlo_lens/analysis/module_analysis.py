@@ -147,7 +147,7 @@ class ModuleAnalysis:
 
     @cached_property
     def calls(self) -> CallCounts:
-        """How often computations run, with the trip counts of loops."""
+        """Run counts of computations, with the trip counts of loops."""
         from hlo_lens.analysis.program.call_counts import CallCounts
 
         return CallCounts(self.table)

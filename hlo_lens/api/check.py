@@ -171,7 +171,7 @@ class Comparison:
         )
 
     def annotations(self) -> list[Annotation]:
-        """Return the notes on failed rules, then on what got worse."""
+        """Return the notes on failed rules, then on figures that got worse."""
         judged = [] if self.checked is None else self.checked.annotations()
         return [*judged, *diff_annotations(self.diff)]
 

@@ -1,4 +1,4 @@
-"""Examine this machine and a dump: installed versions, variables, what the dump lacks."""
+"""Examine this machine and a dump: installed versions, variables, missing texts."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def finish(checked: Checked | None, diff: Diff | None = None) -> None:
 
 
 def _unknown(diff: Diff | None) -> Iterator[str]:
-    """Yield the modules that may have changed, with what could not be compared."""
+    """Yield the modules that may have changed, with the subjects that could not be compared."""
     for name, subjects in ({} if diff is None else diff.unknown).items():
         yield f"{name}: whether it changed is not known: {', '.join(subjects)}"
 

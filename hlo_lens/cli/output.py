@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Where a report goes and how it looks.
+    """Destination and format of a report.
 
     Attributes:
         format: One of `RENDERERS`.

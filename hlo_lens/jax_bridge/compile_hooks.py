@@ -40,7 +40,7 @@ _active = 0
 
 @contextmanager
 def listening(listener: Listener, *, all_threads: bool) -> Iterator[tuple[str, ...]]:
-    """Call a listener for each compile while the block runs; yield notes on what it cannot see.
+    """Call a listener for each compile while the block runs; yield notes on unseen compiles.
 
     Args:
         listener: Called after each compile of a program that was not compiled before.
@@ -66,7 +66,7 @@ def listening(listener: Listener, *, all_threads: bool) -> Iterator[tuple[str, .
 
 
 def _install() -> tuple[str, ...]:
-    """Wrap the methods that compile, unless they are wrapped; return notes on what is missing."""
+    """Wrap the methods that compile, unless they are wrapped; return notes on unseen compiles."""
     global _active  # one count for the process, as there is one jax
     with _lock:
         targets, notes = _targets()
@@ -91,7 +91,7 @@ def _uninstall() -> None:
 
 
 def _targets() -> tuple[list[Any], tuple[str, ...]]:
-    """Return the classes whose ``compile`` is wrapped, and notes on what is not seen."""
+    """Return the classes whose ``compile`` is wrapped, and notes on unseen compiles."""
     try:
         importlib.import_module("jax")
     except ImportError as error:

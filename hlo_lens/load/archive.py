@@ -141,7 +141,7 @@ class _Member(io.BufferedIOBase):
         header = self._file.read(_LOCAL_HEADER)
         if header[:4] != b"PK\3\4" or len(header) < _LOCAL_HEADER:
             self._file.close()
-            raise OSError("no member where the archive's directory says")
+            raise OSError("no member at the place that the archive's directory names")
         self._file.seek(sum(struct.unpack("<HH", header[26:30])), os.SEEK_CUR)
         try:
             self._member = zipfile.ZipExtFile(self._file, "r", info)

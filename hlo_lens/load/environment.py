@@ -1,4 +1,4 @@
-"""What is installed on this machine, and the options that a dump was made with."""
+"""Versions installed on this machine, and the options that a dump was made with."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def installed_versions(tool_version: str) -> dict[str, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class JaxlibFlags:
-    """Which of some flags the installed jaxlib has.
+    """Flags of a list that the installed jaxlib has or lacks.
 
     Attributes:
         version: Its version.

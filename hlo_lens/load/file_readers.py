@@ -227,7 +227,7 @@ def _unmixed(content: Content) -> Content:
 
 def _hlo_modules(content: Content) -> Iterator[ModuleDump]:
     """Yield the modules in an HLO text or log, and the log's messages around them."""
-    from hlo_lens.syntax.hlo.module import parse_hlo_modules  # Lark, which --help must not pay
+    from hlo_lens.syntax.hlo.module import parse_hlo_modules  # imports Lark; --help must not
 
     source = content.source
     report = _of_size(content.progress, len(source.text))

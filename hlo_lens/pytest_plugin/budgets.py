@@ -36,7 +36,7 @@ _BETWEEN = " :: "
 
 @contextmanager
 def captured() -> Iterator[Capture | None]:
-    """Capture what the block compiles; yield None where jax is not installed."""
+    """Capture the compiles of a block; yield None where jax is not installed."""
     if find_spec("jax") is None:
         yield None
         return

@@ -91,11 +91,11 @@ class LayoutRules:
 
 
 _NO_VALUES = frozenset({"bitcast", "call", "conditional", "get-tuple-element", "while"})
-"""Opcodes that define no value of their own, except rare tables of control flow."""
+"""Opcodes whose results are values of others, rare tables of control flow apart."""
 
 
 def thread_local_allocations(flow: Dataflow) -> list[Allocation]:
-    """Return an allocation for each value of a reducer, comparator and the like.
+    """Return an allocation for each value of a reducer, comparator or other embedded computation.
 
     Includes computations that these call, except those of fusions.
     """

@@ -47,11 +47,11 @@ _STEPS = ("forward", "backward", "apply")
 _NEVER = re.compile(
     r"costs?|rules?|plans?|strateg(?:y|ies)|infos?|specs?|schemas?|hooks?|placements?|sizes?|meta",
 )
-"""Last words of names about communication that perform none."""
+"""Last words of names that concern communication but do not communicate."""
 
 
 def communication_kind(frame: CallFrame) -> str | None:
-    """Return the kind of communication of a function; None for none."""
+    """Return the kind of communication of a function; None if it does not communicate."""
     parts = frame.function.split(".")
     name = parts[-1] if parts[-1] not in ("default", "out") or len(parts) == 1 else parts[-2]
     name = name.lstrip("_")

@@ -81,7 +81,7 @@ def call_tree_outline(
 
     Args:
         tree: The tree.
-        shapes: Of `call_tree_repeats.subtree_shapes`.
+        shapes: Result of `repeats.subtree_shapes`.
         lines: Number of nodes to show at most; 0 for all.
         depth: Number of levels to show at most; None for all.
     """

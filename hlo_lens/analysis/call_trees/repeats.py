@@ -71,7 +71,7 @@ def call_tree_repeats(tree: CallTree, shapes: Sequence[int]) -> CallTreeRepeats:
 
     Args:
         tree: The tree.
-        shapes: Of `subtree_shapes`.
+        shapes: Result of `subtree_shapes`.
     """
     count = 1 + max(shapes, default=-1)
     times, first = [0] * count, [0] * count

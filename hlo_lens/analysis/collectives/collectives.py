@@ -115,7 +115,7 @@ class _Read:
     Attributes:
         op: The collective.
         channel_id: Channel.
-        mode: What the printed ids number.
+        mode: Meaning of the printed ids: replicas, partitions or both.
         groups: Flattened ids of the devices of each group.
         pairs: Flattened ids of source and target of each transfer.
         is_host_transfer: Whether it is between a device and its host.
@@ -304,7 +304,7 @@ class _Context:
 def _mode(
     kind: str, channel_id: int | None, attributes: Mapping[str, str]
 ) -> CollectiveOpGroupMode | None:
-    """Return what the printed ids number; None for send and recv, and for invalid combinations."""
+    """Return the meaning of the printed ids; None for send, recv and invalid combinations."""
     if kind in ("send", "recv"):
         return None
     is_global = attributes.get("use_global_device_ids") == "true"

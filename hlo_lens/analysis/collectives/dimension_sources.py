@@ -46,7 +46,7 @@ def operand_array_shape(user: HloInstruction, position: int) -> Shape | None:
 
 
 def dimension_sources(instruction: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
-    """Yield operand number and dimension of what a dimension of a result comes from."""
+    """Yield the sources of a dimension of a result, as operand number and dimension."""
     follow = _FOLLOW.get(instruction.opcode)
     if follow is not None:
         yield from follow(instruction, dimension)

@@ -64,7 +64,7 @@ class Why(Result):
         Column("sharding", Unit.NONE, "its sharding"),
         Column("op_name", Unit.NONE, "scope path of the framework, or name of the argument"),
         Column("source", Unit.NONE, "innermost place in the user's program"),
-        Column("loops", Unit.NONE, "loops whose carried values lie between"),
+        Column("loops", Unit.NONE, "loops through whose carried values it passes"),
     )
     collective: Collective
     sentences: tuple[str, ...]
@@ -141,7 +141,7 @@ def _origin(collective: Collective) -> Iterator[str]:
     """Yield whether the program calls it itself."""
     path = collective.op_name
     if path is None:
-        yield "the text does not say which operation it belongs to"
+        yield "the text does not show which operation it belongs to"
         if collective.near_op_name:
             yield f"its operand is of {collective.near_op_name}"
         return

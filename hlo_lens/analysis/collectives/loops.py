@@ -142,14 +142,14 @@ class _Levels:
         return computation
 
     def all(self) -> Iterator[LoopLevel]:
-        """Yield the entry and what is inside it."""
+        """Yield the entry and all levels inside it."""
         entry = self._module.entry
         if self._module.computations:
             yield self._level(entry, 0, "entry", None, None)
             yield from self._within(entry, 1)
 
     def _within(self, computation: HloComputation, depth: int) -> Iterator[LoopLevel]:
-        """Yield the loops and branches in a computation, and what is inside them."""
+        """Yield the loops and branches in a computation, and all levels inside them."""
         if depth > _DEEPEST or len(self._path) > _DEEPEST or computation.name in self._path:
             return
         self._path.append(computation.name)

@@ -109,7 +109,7 @@ class OverlapFinder:
         """Return the arithmetic of the computations that an instruction calls."""
         for name in instruction.called_computations:
             if name not in self._flops:
-                self._flops[name] = 0  # seen by a computation that calls itself
+                self._flops[name] = 0  # a computation that calls itself finds this entry
                 computation = self._table.module.computation(name)
                 rows = () if computation is None else computation.rows
                 self._flops[name] = sum_of([self._flops_of(row) for row in rows])

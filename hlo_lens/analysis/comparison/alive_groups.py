@@ -26,7 +26,7 @@ FRAGMENTATION = "[fragmentation]"
 
 _LAYOUT = re.compile(r"\{[^{}]*\}")
 _LOOKED_AT = 256
-"""Last instructions of a fusion that are searched for an origin."""
+"""Number of instructions, from the last one of a fusion, that are searched for an origin."""
 
 
 def space_peaks(memory: MemoryResults) -> Iterator[SpacePeak]:

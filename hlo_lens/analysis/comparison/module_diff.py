@@ -169,7 +169,7 @@ def module_diff(
 def _differences(base: ModuleSnapshot, head: ModuleSnapshot) -> Iterator[str]:
     """Yield why the figures of two modules cannot be compared, in words; nothing if they can.
 
-    What only one side knows is no difference.
+    A fact that only one side has is no difference.
     """
     mine, yours = base.facts, head.facts
     if mine.backend and yours.backend and mine.backend != yours.backend:

@@ -119,7 +119,7 @@ def _kinds(modules: Sequence[ModuleDump]) -> Iterator[KindOfText]:
 
 
 def dump_health(dump: Dump) -> DumpHealth:
-    """Return the kinds of text in a dump, and findings on what it lacks."""
+    """Return the kinds of text in a dump, and findings on missing ones."""
     modules = [module for module in dump.modules if module.number is not None]
     kinds = tuple(_kinds(modules))
     findings = [

@@ -20,7 +20,7 @@ VERDICTS: Mapping[str, str] = {
     DIFFERENT: "they do not, or the grammar refuses a text that the scanner reads without a gap",
     REFUSED: "the grammar refuses the text, and the scanner notes gaps or other lines in it too",
 }
-"""What each verdict means."""
+"""Meaning of each verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

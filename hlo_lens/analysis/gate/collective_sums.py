@@ -64,7 +64,7 @@ def collective_sum(
 
 
 def _kind_and_figure(names: Sequence[str]) -> tuple[str, str]:
-    """Return kind and figure of the names after ``collectives``; of others no figure."""
+    """Return kind and figure named after ``collectives``; no figure if the path has none."""
     match names:
         case [] | ["rows"] | ["static"]:
             return ALL, "count"
@@ -86,7 +86,7 @@ def _selected(found: list[object], rows: Sequence[CollectiveFact]) -> Iterator[C
 def _along(
     rows: Sequence[CollectiveFact], axis: str, found: CollectivesFacts
 ) -> Sequence[CollectiveFact] | Value:
-    """Return the rows along an axis, or along several; why not if the axes are not known."""
+    """Return the rows along one or several axes, or the reason why they are not known."""
     wanted = [name.strip() for name in axis.split(",")]
     if any(row.axes is None for row in rows):
         return Value(number=None, reason="the mesh axes of some collectives are not known")
@@ -97,7 +97,7 @@ def _along(
 
 
 def wrong_axis(wanted: Sequence[str], found: CollectivesFacts, *, has_rows: bool) -> str:
-    """Return that some names are no mesh axes; empty if all are, or nothing has axes."""
+    """Return a message on names that are not mesh axes; empty if all are or no axis is known."""
     known = set() if found.mesh is None else set(found.mesh.axes)
     if known.issuperset(wanted) or not (has_rows or known):
         return ""

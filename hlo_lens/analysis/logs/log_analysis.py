@@ -37,7 +37,7 @@ class LogAnalysis:
 
     @cached_property
     def shortages(self) -> tuple[MemoryShortage, ...]:
-        """What would make each program fit that was too large for its memory."""
+        """Remedies for each program that was too large for its memory."""
         from hlo_lens.analysis.logs.oom_message import memory_shortage
 
         return tuple(map(memory_shortage, self.log.compile_ooms))

@@ -146,7 +146,7 @@ def missing_bytes(message: CompileOutOfMemory) -> Bounds | None:
 
 
 def size_bounds(size: HumanSize) -> Bounds:
-    """Return the smallest and largest number of bytes that a printed size stands for."""
+    """Return the smallest and largest number of bytes that print as a size."""
     least, most = size.at_least, size.at_most
     return (0, 0) if least is None or most is None else (least, most)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.shape import ShapeIndex
 
 NO_ALIAS, DONOR = -1, -2
-"""Instead of the position of an alias: the buffer is not shared; any output may reuse it."""
+"""Stored in place of the position of an alias: not shared; reusable by any output."""
 
 
 class EntryValue:

@@ -107,7 +107,7 @@ class Flops(Result):
     COLUMNS: ClassVar[tuple[Column, ...]] = (
         Column("name", Unit.NONE, "the instruction"),
         Column("opcode", Unit.NONE, "its opcode"),
-        Column("computation", Unit.NONE, "where it stands"),
+        Column("computation", Unit.NONE, "computation that contains it"),
         Column("flops", Unit.COUNT, "multiplications and additions of one execution"),
         Column("times", Unit.COUNT, "executions in one run of the program"),
         Column("is_at_most", Unit.NONE, "whether a conditional decides"),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"\s*\{*\s*(-?\d+|true|false)\s*\}*\s*")
 _INTEGER = re.compile(r"([su])(\d+)$")
 _DEPTH = 64
-"""Most instructions that a scalar is followed through."""
+"""Limit on the number of instructions through which a scalar is followed."""
 
 
 @dataclass(frozen=True, slots=True)

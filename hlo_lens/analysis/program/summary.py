@@ -49,7 +49,7 @@ class Summary(Result):
 
     KIND: ClassVar[str] = "summary"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("property", Unit.NONE, "what is said of the module"),
+        Column("property", Unit.NONE, "property of the module"),
         Column("value", Unit.NONE, "its value"),
     )
     name: str

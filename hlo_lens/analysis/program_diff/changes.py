@@ -86,7 +86,9 @@ class Comparison:
         if base.label[mine] != head.label[yours]:
             found = self._label_changes(mine, yours)
         a, b = base.operands[mine], head.operands[yours]
-        is_here = mine not in self._found.moved  # a moved node has other operands by the move alone
+        is_here = (
+            mine not in self._found.moved
+        )  # the move alone changes the operands of a moved node
         if (a or b) and is_here and not self._operands_agree(mine, yours):
             found = (*found, *self._operand_changes(mine, yours))
         if mine in base.callees or yours in head.callees:

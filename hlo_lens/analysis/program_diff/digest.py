@@ -92,7 +92,7 @@ def _uses(graph: ProgramGraph, up: Sequence[bytes]) -> dict[int, bytes]:
 def _contents(
     graph: ProgramGraph, extra: Mapping[int, bytes]
 ) -> tuple[list[bytes], Sequence[bytes]]:
-    """Return the digests of each computation, and of what each node computes.
+    """Return the digests of each computation, and of the value of each node.
 
     Args:
         graph: The graph.

@@ -96,7 +96,7 @@ class Noise(Enum):
 
     @property
     def meaning(self) -> str:
-        """What differs, in words."""
+        """Description of the difference."""
         return _MEANINGS[self]
 
 

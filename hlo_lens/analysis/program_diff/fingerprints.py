@@ -85,7 +85,7 @@ def fingerprints(
 def _callees(
     graph: ProgramGraph, computation: int, content: Sequence[int]
 ) -> tuple[tuple[int, str, int], ...]:
-    """Return node, role and fingerprint of what a computation calls; nodes from 0."""
+    """Return node, role and fingerprint of each called computation; nodes from 0."""
     first = graph.nodes[computation].start
     return tuple(
         (node - first, role, content[callee])

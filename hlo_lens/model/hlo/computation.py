@@ -21,7 +21,7 @@ _FEW_ROWS = 128
 """Rows of a computation up to which a dictionary of names is faster than a `NameIndex`."""
 
 _SMALL_INDEXES = 64
-"""Such dictionaries that are kept: each takes 200 bytes a name."""
+"""Number of such dictionaries in the cache; each takes 200 bytes a name."""
 
 
 class HloComputation:

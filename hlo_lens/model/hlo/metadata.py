@@ -44,7 +44,7 @@ class OpMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLocation:
-    """A place in the user's program; ``line`` is 1-based, None where the dump does not say."""
+    """A place in the user's program; ``line`` is 1-based, None where the dump has none."""
 
     file: str
     line: int | None = None

@@ -39,7 +39,7 @@ class DimensionSharding:
 
     Attributes:
         axes: Axes, most major first.
-        is_open: Whether propagation may add axes (``?``); no effect on where data is.
+        is_open: Whether propagation may add axes (``?``); no effect on the placement of data.
     """
 
     axes: tuple[AxisRef, ...] = ()

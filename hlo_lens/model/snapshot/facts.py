@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoverageFacts:
-    """How much of the HLO text was read.
+    """Share of the HLO text that was read.
 
     Attributes:
         instructions: Instructions that were read.

@@ -1,4 +1,4 @@
-"""Snapshots: what is kept of a compile to compare others with it, without its text.
+"""Snapshots: figures of a compile, without its text, to compare other compiles with.
 
 A snapshot holds the figures of each module, and the rows that a comparison attributes them to:
 groups of values alive at the peaks, collectives, parameters and outputs, annotations. Names that

@@ -1,8 +1,8 @@
 """Snapshot files: their JSON object and their text.
 
 Rows are tables: column names, and one line of cells for each row. A train step may have thousands
-of parameters and outputs, of few shapes and shardings: what they have in common is a row of the
-table ``layouts``, whose index each of them holds.
+of parameters and outputs, of few shapes and shardings: their common cells are rows of the table
+``layouts``, and each of them has the index of its row.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Annotations of the user's source lines with what got worse."""
+"""Annotations of the user's source lines with figures that got worse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON object of ``hlo-lens diff``. Scripts rely on its names: they may be added to, none changes.
+"""JSON object of ``hlo-lens diff``. Scripts rely on its names: names may be added, none changes.
 
 Bytes are integers. A key whose value is unknown is present with null; 0 means zero.
 """

@@ -50,5 +50,5 @@ def size_text(size: HumanSize | None) -> str | None:
 
 
 def bounds_of(size: HumanSize | None) -> tuple[int | None, int | None]:
-    """Return the smallest and largest number of bytes that a size stands for."""
+    """Return the smallest and largest number of bytes that print as a size."""
     return (None, None) if size is None else size_bounds(size)

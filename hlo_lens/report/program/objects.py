@@ -67,7 +67,7 @@ def object_without_hlo(analysis: ModuleAnalysis) -> dict[str, object]:
 
 
 def _facts(analysis: ModuleAnalysis, *, name: str) -> dict[str, object]:
-    """Return name, files and facts, in the order of the keys that scripts know."""
+    """Return name, files and facts, in the documented order of the keys."""
     head = dict.fromkeys(("name", "stage", "backend", "files"))
     found = facts_object(module_facts(analysis))
     return {**head, **found, "name": name, "files": list(analysis.dump.files)}

@@ -166,7 +166,7 @@ class Section:
 
 
 class Objects(Sequence[Mapping[str, object]]):
-    """JSON objects that are made on access, so that text output does not pay for them.
+    """JSON objects that are made on access, so that text output does not make them.
 
     Args:
         makers: Makes each object, anew at each call.

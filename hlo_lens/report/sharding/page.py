@@ -211,7 +211,7 @@ _KEYS = """
 
 
 def sharding_rows(results: ShardingResults | None) -> list[Mapping[str, object]]:
-    """Return the objects of parameters and outputs, which ``kind`` tells apart."""
+    """Return the objects of parameters and outputs, which ``kind`` distinguishes."""
     if results is None:
         return []
     names = [column.name for column in ShardingTable.COLUMNS]
