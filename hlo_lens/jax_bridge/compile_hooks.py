@@ -92,16 +92,21 @@ def _uninstall() -> None:
 
 def _targets() -> tuple[list[Any], tuple[str, ...]]:
     """Return the classes whose ``compile`` is wrapped, and notes on unseen compiles."""
-    try:
-        importlib.import_module("jax")
-    except ImportError as error:
-        raise MissingPackageError("jax is not installed: pip install 'hlo-lens[jax]'") from error
+    import_jax()
     inner = [owner for place in _INNER if (owner := _owner(*place)) is not None]
     if inner:
         return inner, ()
     outer = _owner(*_OUTER)
     note = "this version of jax compiles in an unknown place: only calls of .compile() are seen"
     return ([] if outer is None else [outer]), (note,)
+
+
+def import_jax() -> Any:
+    """Return the module jax; raises MissingPackageError if it is not installed."""
+    try:
+        return importlib.import_module("jax")
+    except ImportError as error:
+        raise MissingPackageError("jax is not installed: pip install 'hlo-lens[jax]'") from error
 
 
 def _owner(module: str, name: str) -> Any:

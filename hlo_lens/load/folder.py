@@ -211,7 +211,7 @@ def _put(
     left: LeftAsides,
 ) -> None:
     runs = groups.setdefault((_place(file), name.key), [])
-    if not runs or (runs[-1].has(name) and name.stamp_us is not None):
+    if not runs or (runs[-1].has(name) and name.is_stamped):
         runs.append(ModuleFiles(key=name.key, folder=file.folder, number=name.number))
     if runs[-1].has(name):
         left.add(REPEATED, file.path)
@@ -350,9 +350,9 @@ def siblings_of(file: DiskFile) -> SiblingFiles:
     own, name = Path(file.path), split_file_name(name_of(file))
     if file.path == STDIN or name.stage is None or not own.is_file():
         return SiblingFiles()
-    pattern = f"{'*.' * (name.stamp_us is not None)}{escape(name.key)}.*"
+    pattern = f"{'*.' * (name.is_stamped)}{escape(name.key)}.*"
     files = sorted(path for path in own.parent.glob(pattern) if path.is_file())
-    if name.stamp_us is None:  # of equal texts, the first one counts
+    if not name.is_stamped:  # of equal texts, the first one counts
         files.insert(0, own)
     for group in sort_files((DiskFile(str(path)) for path in files), LeftAsides()):
         same = group.stages.get(name.stage, {})

@@ -8,7 +8,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from hlo_lens.text.dump_files import AFTER, BEFORE
-from hlo_lens.text.errors import HloLensError, MissingPackageError
+from hlo_lens.text.errors import HloLensError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,14 +41,10 @@ class Compiling:
         Raises:
             MissingPackageError: If jax is not installed.
         """
-        try:
-            import jax
-        except ImportError as error:
-            raise MissingPackageError(
-                "jax is not installed: pip install 'hlo-lens[jax]'"
-            ) from error
         from hlo_lens.jax_bridge import from_compiled
+        from hlo_lens.jax_bridge.compile_hooks import import_jax
 
+        jax = import_jax()
         jitted = function if hasattr(function, "lower") else jax.jit(function)
         lowered = jitted.lower(*args, **kwargs)
         dump = from_compiled(lowered.compile(), lowered=lowered)

@@ -42,7 +42,7 @@ _PART_ONLY = re.compile(rf"\.({_PARTS})\.txt{PACKED}$")
 """Names that users give to single parts."""
 
 _NUMBERED = re.compile(r"(?:^|\.)module_(\d{4,})(?:\.|$)")
-_STAMPED = re.compile(r"^(?P<stamp>\d+)\.(?=module_\d{4,}(?:\.|$))")
+_STAMPED = re.compile(r"^\d+\.(?=module_\d{4,}(?:\.|$))")
 _TITLE = re.compile(r"^(?:\d+\.)?module_\d{4,}\.?|\.cl_\d+$")
 
 
@@ -63,13 +63,9 @@ class DumpFileName:
     part: str
 
     @property
-    def stamp_us(self) -> int | None:
-        """Time stamp of ``--xla_dump_include_timestamp`` in microseconds since 1970.
-
-        Each file of a module has its own; None if the name has none.
-        """
-        found = _STAMPED.match(self.module)
-        return int(found["stamp"]) if found else None
+    def is_stamped(self) -> bool:
+        """Whether it has a time stamp of its own, as ``--xla_dump_include_timestamp`` adds one."""
+        return _STAMPED.match(self.module) is not None
 
     @property
     def key(self) -> str:

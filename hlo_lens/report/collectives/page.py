@@ -89,7 +89,11 @@ def _section(known: ModuleAnalysis, view: CollectivesView, reasons: Sequence[Why
     dump, found = known.dump, known.collectives
     if reasons:
         facts = [fact for reason in reasons for fact in _why_facts(reason)]
-        tables = tuple(_why_table(reason) for reason in reasons)
+        shown = ("role", "name", "opcode", "shape", "sharding", "op_name")
+        tables = tuple(
+            Table.of(reason, title=f"Neighbours of {reason.collective.name}", shown=shown)
+            for reason in reasons
+        )
         return Section(title=dump.name, facts=tuple(facts), tables=tables)
     listed = [groups_table(known, view.by or KIND_AND_AXIS, is_dynamic=view.is_dynamic)]
     if view.by is None:
@@ -288,14 +292,6 @@ def _why_facts(reason: Why) -> Iterator[tuple[str, str]]:
         yield "stack", " < ".join(collective.stack)
     for number, sentence in enumerate(reason.sentences):
         yield "" if number else "because", sentence
-
-
-def _why_table(reason: Why) -> Table:
-    return Table.of(
-        reason,
-        title=f"Neighbours of {reason.collective.name}",
-        shown=("role", "name", "opcode", "shape", "sharding", "op_name"),
-    )
 
 
 def collectives_object(found: Collectives) -> Mapping[str, object]:

@@ -114,26 +114,24 @@ def _facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
         yield "incomparable", "; ".join(diff.differences)
     if diff.toolchain:
         yield "toolchain", diff.toolchain
-    for subject in diff.subjects:
-        yield from _SUBJECTS[subject](diff)
+    if "memory" in diff.subjects:
+        yield from _memory_facts(diff)
+    if "collectives" in diff.subjects:
+        found = diff.collectives
+        yield "collectives", NO_TEXT if found is None else collectives_text(found)
+    if "sharding" in diff.subjects:
+        yield "sharding", NO_TEXT if diff.shardings is None else sharding_text(diff.shardings)
+    if "program" in diff.subjects:
+        yield from program_facts(diff)
 
 
-def _about_memory(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
+def _memory_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
     if diff.memory is None:
         yield "memory", missing_memory(diff.head) or missing_memory(diff.base) or NO_MEMORY
     else:
         yield from memory_facts(diff.memory)
     if diff.donations is not None and diff.donations.row_count:
         yield "donation", donation_text(diff.donations)
-
-
-def _about_collectives(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
-    found = diff.collectives
-    yield "collectives", NO_TEXT if found is None else collectives_text(found)
-
-
-def _about_sharding(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
-    yield "sharding", NO_TEXT if diff.shardings is None else sharding_text(diff.shardings)
 
 
 def collectives_text(found: CollectiveDiff) -> str:
@@ -179,14 +177,6 @@ def program_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
         yield "program", NO_NAMES
     else:
         yield "program", f"{NO_CHANGE} but names" if diff.is_program_equal else ONLY_FINGERPRINT
-
-
-_SUBJECTS = {
-    "memory": _about_memory,
-    "collectives": _about_collectives,
-    "sharding": _about_sharding,
-    "program": program_facts,
-}
 
 
 _COLLECTIVES = (

@@ -103,7 +103,9 @@ def _facts(listing: Listing) -> Iterator[tuple[str, str]]:
     if steps:
         step = max(steps, key=lambda g: (g.largest.flops or 0, g.largest.peak_bytes or 0))
         whole = "of all" if len(groups.processes) == 1 else f"in {step.process or 'its folder'}"
-        yield "step", f"{_called(step)}{_measures(step)}: the most {whole}"
+        number = step.largest.number
+        name = step.name if number is None else f"{step.name} (module_{number:04})"
+        yield "step", f"{name}{_measures(step)}: the most {whole}"
     if across is not None:
         folders = f"{len(across.processes)}: {listed(across.processes, _PROCESSES_SHOWN)}"
         if across.are_processes:
@@ -111,11 +113,6 @@ def _facts(listing: Listing) -> Iterator[tuple[str, str]]:
         else:
             yield "folders", f"{folders}; compared as if they were processes of one job"
         yield "same on all" if across.are_processes else "same in all", "; ".join(_verdicts(across))
-
-
-def _called(group: ModuleGroup) -> str:
-    number = group.largest.number
-    return group.name if number is None else f"{group.name} (module_{number:04})"
 
 
 def _measures(group: ModuleGroup) -> str:
