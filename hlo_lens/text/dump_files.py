@@ -72,11 +72,6 @@ class DumpFileName:
         """Number, name and change list: equal for all files of one module in a folder."""
         return _STAMPED.sub("", self.module)
 
-    @property
-    def title(self) -> str:
-        """Name of the module; empty where XLA left it out because it was too long."""
-        return title_of(self.module)
-
 
 def title_of(module: str) -> str:
     """Return the module's name in the first part of a file name.
