@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.module_diff import SUBJECTS, DumpDiff, module_diff
 from hlo_lens.analysis.comparison.module_pairs import pair_modules
-from hlo_lens.analysis.program_diff.difference import program_diff
+from hlo_lens.analysis.program_diff.difference import ProgramDiff, program_diff
 from hlo_lens.analysis.program_diff.edits import Noise
-from hlo_lens.api.sides import load_sides
+from hlo_lens.api.sides import LoadedSide, Side, SideModule, load_sides
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from hlo_lens.analysis.program_diff.difference import ProgramDiff
-    from hlo_lens.api.sides import LoadedSide, Side, SideModule
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.report.render.table import Report
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.comparison.module_diff import SUBJECTS
 from hlo_lens.analysis.gate.budget import read_budget
 from hlo_lens.analysis.gate.judge import Candidate, Judgement, Sides, judge
-from hlo_lens.analysis.gate.rules import default_rules, short_rule
+from hlo_lens.analysis.gate.rules import Rule, default_rules, short_rule
 from hlo_lens.api.changes import Diff, diff_sides
-from hlo_lens.api.sides import LoadedSide, fingerprint_of, load_side, load_sides
+from hlo_lens.api.sides import LoadedSide, Side, SideModule, fingerprint_of, load_side, load_sides
 from hlo_lens.load import read_source
 from hlo_lens.report.comparison.github_notes import check_annotations, diff_annotations
 from hlo_lens.report.comparison.page import listed_names
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Sequence
 
-    from hlo_lens.analysis.gate.rules import Rule
     from hlo_lens.api.modules import Progress
-    from hlo_lens.api.sides import Side, SideModule
     from hlo_lens.report.render.table import Report
     from hlo_lens.report.render.to_github import Annotation
 

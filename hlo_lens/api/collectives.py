@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
-from hlo_lens.api.modules import analysis_of, with_progress
+from hlo_lens.api.modules import Program, Progress, analysis_of, with_progress
 from hlo_lens.report.render.envelope import report_of_pages
 from hlo_lens.text.errors import UnknownNameError
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.collectives.loops import Loops
     from hlo_lens.analysis.collectives.results import Collectives
-    from hlo_lens.api.modules import Program, Progress
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.shapes.mesh import Mesh, MeshLike
     from hlo_lens.report.collectives.page import CollectivesView

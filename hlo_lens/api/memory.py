@@ -7,23 +7,20 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.memory.grouping import memory_by
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.analysis.memory.op_tree import memory_tree
-from hlo_lens.analysis.memory.results import at_instant
+from hlo_lens.analysis.memory.results import MemoryResults, at_instant
 from hlo_lens.analysis.memory.statement import space_name
 from hlo_lens.analysis.memory.timeline import memory_timeline
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
-from hlo_lens.api.modules import analysis_of, with_progress
+from hlo_lens.api.modules import Program, Progress, analysis_of, with_progress
 from hlo_lens.api.single_texts import SingleTexts
 from hlo_lens.report.memory.page import MemoryView, ViewedMemory, memory_page
-from hlo_lens.report.render.envelope import report_of_pages
+from hlo_lens.report.render.envelope import ModulePage, report_of_pages
 from hlo_lens.text.errors import MissingDumpError, UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.analysis.memory.results import MemoryResults
-    from hlo_lens.api.modules import Program, Progress
     from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.report.render.envelope import ModulePage
     from hlo_lens.report.render.table import Report
 
 

@@ -10,17 +10,13 @@ from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.load import load, load_log
 from hlo_lens.model.dump import Dump, ModuleDump, given
 from hlo_lens.model.hlo.module import HloModule
-from hlo_lens.model.shapes.mesh import Mesh
+from hlo_lens.model.shapes.mesh import Mesh, MeshLike
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import UnknownNameError, UsageError
 from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-    from hlo_lens.model.shapes.mesh import MeshLike
-
-    Progress: TypeAlias = Callable[[int, int], None]
 
 
 class Compiled(Protocol):
@@ -35,6 +31,9 @@ class Compiled(Protocol):
 
 Program: TypeAlias = str | Path | Dump | ModuleDump | HloModule | Compiled
 """A path, HLO text (more than one line), a dump or module read from either, a jax executable."""
+
+Progress: TypeAlias = "Callable[[int, int], None]"
+"""Called with the number done and the number in all."""
 
 T = TypeVar("T")
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.dumps.pass_track import NAME, measure, pass_track, subject_of, tracked_stages
+from hlo_lens.analysis.dumps.pass_track import (
+    NAME,
+    PassTrack,
+    Subject,
+    measure,
+    pass_track,
+    subject_of,
+    tracked_stages,
+)
 from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.load.workers import map_modules
 from hlo_lens.report.program.passes import passes_page
@@ -17,7 +25,6 @@ from hlo_lens.text.units import listed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.analysis.dumps.pass_track import PassTrack, Subject
     from hlo_lens.api.modules import Progress
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.report.render.table import Report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from hlo_lens.analysis.dumps.model_facts import first_fact_difference
 from hlo_lens.analysis.dumps.reader_comparison import (
@@ -25,7 +25,6 @@ from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Protocol
 
     from hlo_lens.api.modules import Progress
     from hlo_lens.model.buffers.assignment import BufferAssignment

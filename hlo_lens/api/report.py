@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
-from hlo_lens.api.modules import modules_of, with_progress
+from hlo_lens.api.modules import Program, Progress, modules_of, with_progress
 from hlo_lens.report.program.page import module_page, page_of_texts
-from hlo_lens.report.render.envelope import report_of_pages
+from hlo_lens.report.render.envelope import ModulePage, report_of_pages
 from hlo_lens.report.render.table import Report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.api.modules import Program, Progress
     from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.report.render.envelope import ModulePage
 
 
 def report_on(program: Program, *, module: str | None = None) -> Report:

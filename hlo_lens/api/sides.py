@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_lens.api.modules import modules_of, no_module_matches, with_progress
+from hlo_lens.api.modules import Program, Progress, modules_of, no_module_matches, with_progress
 from hlo_lens.api.origin import target_of, toolchain_of
 from hlo_lens.load import STDIN, load, read_source
 from hlo_lens.load.stored import DiskFile, head_of, require
-from hlo_lens.model.dump import Dump
-from hlo_lens.model.snapshot.module_snapshot import Snapshot
+from hlo_lens.model.dump import Dump, ModuleDump
+from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot, Snapshot
 from hlo_lens.model.snapshot.reading import read_snapshot
 from hlo_lens.text.errors import DumpSyntaxError, UsageError
 
@@ -23,12 +23,11 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Collection
 
-    from hlo_lens.api.modules import Program, Progress
-    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
-    Side: TypeAlias = Program | Snapshot
+
+Side: TypeAlias = "Program | Snapshot"
+"""One side of a comparison, as users name it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlo_lens.cli.ci import ci_options, finish
+from hlo_lens.cli.ci import CiOutput, ci_options, finish
 from hlo_lens.cli.options import force_option, module_option
-from hlo_lens.cli.output import output_options
+from hlo_lens.cli.output import Output, output_options
 from hlo_lens.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     import re
 
-    from hlo_lens.cli.ci import CiOutput
-    from hlo_lens.cli.output import Output
 
 _EXAMPLE = """\b
 Example:

@@ -10,17 +10,15 @@ import click
 
 from hlo_lens.cli import exit_codes
 from hlo_lens.cli.options import option_group
-from hlo_lens.cli.output import open_output
+from hlo_lens.cli.output import Output, open_output
 from hlo_lens.report import render_as
-from hlo_lens.report.render.table import RenderOptions
+from hlo_lens.report.render.table import RenderOptions, Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.api.changes import Diff
     from hlo_lens.api.check import Checked
-    from hlo_lens.cli.output import Output
-    from hlo_lens.report.render.table import Report
     from hlo_lens.report.render.to_github import Annotation
 
 _VARIABLE = "GITHUB_STEP_SUMMARY"

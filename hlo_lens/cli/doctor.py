@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from hlo_lens.cli.output import output_options
+from hlo_lens.cli.output import Output, output_options
 from hlo_lens.cli.progress import progress_bar
 from hlo_lens.text.errors import DumpMismatchError, UnreadableError
-
-if TYPE_CHECKING:
-    from hlo_lens.cli.output import Output
 
 _EXAMPLE = """\b
 Example:

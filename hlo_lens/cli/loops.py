@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlo_lens.cli.options import answer, mesh_option, reading_options
-from hlo_lens.cli.output import output_options
+from hlo_lens.cli.options import Reading, answer, mesh_option, reading_options
+from hlo_lens.cli.output import Output, output_options
 
 if TYPE_CHECKING:
-    from hlo_lens.cli.options import Reading
-    from hlo_lens.cli.output import Output
     from hlo_lens.model.shapes.mesh import Mesh
 
 _EXAMPLE = """\b

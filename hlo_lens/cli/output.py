@@ -13,13 +13,11 @@ import click
 
 from hlo_lens.cli.options import option_group
 from hlo_lens.report import RENDERERS
-from hlo_lens.report.render.table import RenderOptions
+from hlo_lens.report.render.table import RenderOptions, Report
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from hlo_lens.report.render.table import Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from hlo_lens.cli.options import reading_options
-from hlo_lens.cli.output import output_options
+from hlo_lens.cli.options import Reading, reading_options
+from hlo_lens.cli.output import Output, output_options
 from hlo_lens.cli.progress import progress_bar
-
-if TYPE_CHECKING:
-    from hlo_lens.cli.options import Reading
-    from hlo_lens.cli.output import Output
 
 _EXAMPLE = """\b
 Example:

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import click
 
-from hlo_lens.cli.options import answer, reading_options
-from hlo_lens.cli.output import output_options
-
-if TYPE_CHECKING:
-    from hlo_lens.cli.options import Reading
-    from hlo_lens.cli.output import Output
-
+from hlo_lens.cli.options import Reading, answer, reading_options
+from hlo_lens.cli.output import Output, output_options
 
 _EXAMPLE = """\b
 Example:

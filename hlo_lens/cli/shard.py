@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from hlo_lens.cli.options import mesh_option
-from hlo_lens.cli.output import output_options
+from hlo_lens.cli.output import Output, output_options
 from hlo_lens.text.errors import DumpSyntaxError, UsageError
 
 if TYPE_CHECKING:
-    from hlo_lens.cli.output import Output
     from hlo_lens.model.shapes.mesh import Mesh
     from hlo_lens.model.shapes.shape import Shape
     from hlo_lens.model.shapes.sharding import HloSharding

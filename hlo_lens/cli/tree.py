@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from hlo_lens.cli import exit_codes
-from hlo_lens.cli.options import option_group, reading_options, regular_expression
-from hlo_lens.cli.output import open_output, output_options
+from hlo_lens.cli.options import Reading, option_group, reading_options, regular_expression
+from hlo_lens.cli.output import Output, open_output, output_options
 from hlo_lens.cli.progress import progress_bar
 from hlo_lens.report.call_trees.section import TreeView
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.analysis.call_trees.tree_analysis import CallTreeAnalysis
-    from hlo_lens.cli.options import Reading
-    from hlo_lens.cli.output import Output
 
 _MEASURES = ("calls", "memory", "wire-bytes", "count")
 _BY = ("function", "file", "package", "communication", "repeats")

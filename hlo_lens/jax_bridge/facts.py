@@ -6,7 +6,7 @@ from contextlib import suppress
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
-from hlo_lens.jax_bridge.texts import FAILURES
+from hlo_lens.jax_bridge.texts import FAILURES, CompiledProgram
 from hlo_lens.jax_bridge.values import (
     Leaf,
     Meshes,
@@ -21,7 +21,6 @@ from hlo_lens.model.hlo.framework import Framework
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.jax_bridge.texts import CompiledProgram
     from hlo_lens.model.hlo.module import HloModule
 
 _BACKENDS = {"cuda": "gpu", "rocm": "gpu"}

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hlo_lens import __version__
-from hlo_lens.analysis.gate.judge import FAIL, UNDECIDED
-from hlo_lens.api.check import check
+from hlo_lens.analysis.gate.judge import FAIL, UNDECIDED, Verdict
+from hlo_lens.api.check import Checked, check
 from hlo_lens.api.sides import read_snapshot_file, snapshot
-from hlo_lens.model.dump import Dump
-from hlo_lens.model.snapshot.module_snapshot import Snapshot
+from hlo_lens.model.dump import Dump, ModuleDump
+from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot, Snapshot
 from hlo_lens.model.snapshot.reading import read_snapshot
 from hlo_lens.model.snapshot.writing import snapshot_text
 from hlo_lens.report.comparison.verdicts import amount_text, check_report
@@ -23,11 +23,7 @@ from hlo_lens.text.units import plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.gate.judge import Verdict
     from hlo_lens.api.capture import Capture
-    from hlo_lens.api.check import Checked
-    from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
     from hlo_lens.pytest_plugin.compiling import Compiling
 
 _BETWEEN = " :: "

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import TextIO
 
     from hlo_lens.report.render.table import Renderer, RenderOptions, Report
 

@@ -15,6 +15,7 @@ from hlo_lens.api.memory import memory
 from hlo_lens.report.comparison.program import program_diff_facts
 from hlo_lens.testing.evidence import (
     SHOWN,
+    Axes,
     axes_of,
     axis_text,
     bytes_of,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from hlo_lens.api.modules import Program
-    from hlo_lens.testing.evidence import Axes
 
 _MEASURES = ("total", "peak", "temp", "argument", "output")
 

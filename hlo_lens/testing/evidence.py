@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
-from hlo_lens.api.modules import modules_of
+from hlo_lens.api.modules import Program, modules_of
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.units import format_bytes, listed, parse_size, plural
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.collectives.results import Collective, Collectives
     from hlo_lens.analysis.memory.results import MemoryResults
     from hlo_lens.analysis.sharding.table import ShardedValue
-    from hlo_lens.api.modules import Program
     from hlo_lens.model.snapshot.facts import SpaceFacts
 
 SHOWN = 5

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.call_trees.difference import CallTreeDiff
     from hlo_lens.analysis.call_trees.tree_analysis import CallTreeAnalysis
     from hlo_lens.model.call_tree import CallTrees
-    from hlo_lens.report.call_trees.section import TreeView
 
 
 def tree_page(trees: Sequence[CallTreeAnalysis], view: TreeView) -> Report:

@@ -11,7 +11,7 @@ from hlo_lens.analysis.call_trees.communication_kind import (
     REDISTRIBUTION,
 )
 from hlo_lens.analysis.call_trees.grouping import BYTE_MEASURES
-from hlo_lens.analysis.call_trees.outline import OTHERS
+from hlo_lens.analysis.call_trees.outline import OTHERS, CallTreeOutline, OutlineLine
 from hlo_lens.analysis.call_trees.source_files import Places
 from hlo_lens.report.render.table import Section, Table, shorten
 from hlo_lens.text.units import format_bytes, format_count, format_ratio, plural
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.call_trees.communication_paths import CommunicationPaths
-    from hlo_lens.analysis.call_trees.outline import CallTreeOutline, OutlineLine
     from hlo_lens.analysis.call_trees.tree_analysis import CallTreeAnalysis
     from hlo_lens.model.call_tree import CallTree
 

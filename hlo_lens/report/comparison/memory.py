@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.comparison.memory_diff import PEAK
+from hlo_lens.analysis.comparison.memory_diff import PEAK, MemoryDiff
 from hlo_lens.analysis.comparison.side_pair import Delta
-from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.analysis.result import Column, Row, Unit
 from hlo_lens.report.render.table import Table, table_of
 from hlo_lens.text.units import format_bytes, format_change, format_delta, listed, plural
 
@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.comparison.donation_diff import DonationDiff
-    from hlo_lens.analysis.comparison.memory_diff import MemoryDiff
     from hlo_lens.analysis.comparison.peak_diff import PeakDiff
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.snapshot.rows import SpacePeak
 
 NO_CHANGE = "no change"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.memory_diff import PEAK, missing_memory
-from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.analysis.result import Column, Row, Unit
 from hlo_lens.report.comparison.memory import (
     NO_CHANGE,
     delta_text,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.comparison.collective_diff import CollectiveDiff, CollectiveRow
     from hlo_lens.analysis.comparison.module_diff import DumpDiff, ModuleDiff
     from hlo_lens.analysis.comparison.sharding_diff import EntryRow, ShardingDiff
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
 MOST_CHARACTERS = 65_000

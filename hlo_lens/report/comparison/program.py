@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.program_diff.edits import Noise
-from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.analysis.program_diff.edits import Change, Noise
+from hlo_lens.analysis.result import Column, Row, Unit
 from hlo_lens.report.render.table import Table, table_of
 from hlo_lens.text.units import format_count, plural
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from hlo_lens.analysis.program_diff.difference import ProgramDiff
-    from hlo_lens.analysis.program_diff.edits import Change
-    from hlo_lens.analysis.result import Row
 
 SHOWN = ("edit", "instructions", "opcode", "what", "where", "op_name", "source")
 """Columns of edits in text."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.gate.judge import FAIL, PASS, UNDECIDED
-from hlo_lens.analysis.result import Column, Unit, row_objects
+from hlo_lens.analysis.gate.judge import FAIL, PASS, UNDECIDED, Judgement, Verdict
+from hlo_lens.analysis.result import Column, Row, Unit, row_objects
 from hlo_lens.report.comparison.page import MOST_CHARACTERS
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.gate.contributors import Contributors
-    from hlo_lens.analysis.gate.judge import Judgement, Verdict
-    from hlo_lens.analysis.result import Row
 
 _ORDER = {FAIL: 0, UNDECIDED: 1, PASS: 2}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.dumps.reader_comparison import EQUAL, VERDICTS
+from hlo_lens.analysis.dumps.reader_comparison import EQUAL, VERDICTS, ReaderComparison
 from hlo_lens.analysis.result import Column, Unit, rows_of
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table, table_of
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.dumps.health import DumpHealth
-    from hlo_lens.analysis.dumps.reader_comparison import ReaderComparison
     from hlo_lens.analysis.dumps.xla_flags import Finding
     from hlo_lens.model.dump import Dump
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.logs.oom_message import (
+    MemoryShortage,
     missing_bytes,
     size_bounds,
     sum_bounds,
 )
-from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.analysis.result import Column, Row, Unit
 from hlo_lens.report.logs.runtime_oom import allocator_section, runtime_section
 from hlo_lens.report.logs.tables import (
     BOUNDS,
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.logs.log_analysis import LogAnalysis
-    from hlo_lens.analysis.logs.oom_message import MemoryShortage
     from hlo_lens.analysis.logs.oom_remedies import DumpShortage
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.logs.out_of_memory import (
         CompileOutOfMemory,
     )

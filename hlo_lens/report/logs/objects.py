@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.logs.oom_message import missing_bytes
+from hlo_lens.analysis.logs.oom_message import MemoryShortage, missing_bytes
 from hlo_lens.analysis.logs.sharding_trail import (
     CHANGE_COLUMNS,
     CHECK_COLUMNS,
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from hlo_lens.analysis.logs.log_analysis import LogAnalysis, ShardingLogResults
-    from hlo_lens.analysis.logs.oom_message import MemoryShortage
     from hlo_lens.analysis.logs.oom_remedies import DumpShortage
     from hlo_lens.model.logs.out_of_memory import CompileOutOfMemory
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.analysis.result import Column, Row, Unit
 from hlo_lens.report.logs.compile_oom import memory_sections
 from hlo_lens.report.logs.shardings import sharding_log_section
 from hlo_lens.report.logs.tables import OPERATOR, operator_cells
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.logs.log_analysis import LogAnalysis
     from hlo_lens.analysis.logs.oom_message import MemoryShortage
     from hlo_lens.analysis.logs.warnings_in_dump import WarningJoins
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.logs.buffer_log import BufferLogEntry, BufferStats
     from hlo_lens.model.logs.log import LogText
 

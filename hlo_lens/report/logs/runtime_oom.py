@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.logs.oom_message import size_bounds
-from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.analysis.logs.oom_message import Bounds, size_bounds
+from hlo_lens.analysis.result import Column, Row, Unit
 from hlo_lens.report.logs.tables import BOUNDS, bounds_text, size_text
 from hlo_lens.report.render.table import Section, Table, table_of
 from hlo_lens.text.units import format_bytes, format_count, plural
@@ -14,8 +14,6 @@ from hlo_lens.text.units import format_bytes, format_count, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.analysis.logs.oom_message import Bounds
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.buffers.human_size import HumanSize
     from hlo_lens.model.logs.log import LogText
     from hlo_lens.model.logs.out_of_memory import (

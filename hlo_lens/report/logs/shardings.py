@@ -10,9 +10,11 @@ from hlo_lens.analysis.logs.sharding_trail import (
     CHANGE_COLUMNS,
     CHECK_COLUMNS,
     VALUE_COLUMNS,
+    ShardingChange,
+    ShardingTrail,
     value_cells,
 )
-from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.analysis.result import Column, Row, Unit
 from hlo_lens.report.render.table import Section, Table, table_of
 from hlo_lens.text.units import plural
 
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.logs.log_analysis import ShardingLogResults
-    from hlo_lens.analysis.logs.sharding_trail import ShardingChange, ShardingTrail
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.logs.jax_values import JaxValue, ShardingLog
 
 

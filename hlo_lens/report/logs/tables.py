@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.logs.oom_message import size_bounds
+from hlo_lens.analysis.logs.oom_message import Bounds, size_bounds
 from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
-    from hlo_lens.analysis.logs.oom_message import Bounds
     from hlo_lens.model.buffers.human_size import HumanSize
     from hlo_lens.model.hlo.metadata import OpMetadata
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.comparison import facts
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.analysis.memory.statement import MemoryStatement, space_name
-from hlo_lens.analysis.result import Column, Unit, row_objects
+from hlo_lens.analysis.result import Column, Row, Unit, row_objects
 from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.memory.facts import memory_facts, memory_notes, where_text
 from hlo_lens.report.render.envelope import ModulePage, module_head
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.memory.peak import PeakMemory
     from hlo_lens.analysis.memory.results import MemoryResults
     from hlo_lens.analysis.memory.timeline import MemoryTimeline
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.dump import ModuleDump
 
 

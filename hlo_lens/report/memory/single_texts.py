@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.result import Column, Unit
+from hlo_lens.analysis.result import Column, Row, Unit
 from hlo_lens.report.logs.page import gap_notes
 from hlo_lens.report.render.table import Section, table_of
 from hlo_lens.text.dump_kinds import TEXT_FLAGS
@@ -13,7 +13,6 @@ from hlo_lens.text.units import format_bytes, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.buffers.live_range import HloLiveRange
     from hlo_lens.model.buffers.memory_usage_report import MemoryUsageReport
     from hlo_lens.model.buffers.values import BufferValues

@@ -11,10 +11,11 @@ from hlo_lens.analysis.dumps.across_processes import (
     SAME,
     SAME_BUT_NAMES,
     UNKNOWN,
+    AcrossProcesses,
 )
-from hlo_lens.analysis.dumps.module_groups import STEP
+from hlo_lens.analysis.dumps.module_groups import STEP, ModuleGroup, ModuleGroups
 from hlo_lens.analysis.module_analysis import MOST_ESTIMATED
-from hlo_lens.analysis.result import Column, Unit, rows_of
+from hlo_lens.analysis.result import Column, Row, Unit, rows_of
 from hlo_lens.report.program.process_differences import difference_lines
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table, table_of
@@ -23,11 +24,8 @@ from hlo_lens.text.units import format_bytes, format_count, format_flops, listed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.dumps.across_processes import AcrossProcesses
     from hlo_lens.analysis.dumps.listing_facts import ListingFacts
-    from hlo_lens.analysis.dumps.module_groups import ModuleGroup, ModuleGroups
     from hlo_lens.analysis.dumps.process_difference import ProcessDifference
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.dump import Dump
 
 _PROBLEMS_SHOWN = 5

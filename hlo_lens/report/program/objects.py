@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.facts import coverage_facts, module_facts
 from hlo_lens.analysis.program.entry_signature import EntrySignature
-from hlo_lens.analysis.result import Column, Unit, row_objects, rows_of
+from hlo_lens.analysis.result import Cell, Column, Unit, row_objects, rows_of
 from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.collectives.page import collectives_object
 from hlo_lens.report.memory.page import memory_object
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.entry_values import EntryValue
-    from hlo_lens.analysis.result import Cell
 
 GAP_COLUMNS = (
     Column("line", Unit.NONE, "1-based line of the file"),

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.dumps.pass_track import ALIAS, COLLECTIVE, NAME, OPCODE, TEMP, tracked_stages
+from hlo_lens.analysis.dumps.pass_track import (
+    ALIAS,
+    COLLECTIVE,
+    NAME,
+    OPCODE,
+    TEMP,
+    PassChange,
+    PassTrack,
+    tracked_stages,
+)
 from hlo_lens.analysis.result import Unit
 from hlo_lens.report.render.envelope import ModulePage
 from hlo_lens.report.render.table import Section, Table
@@ -14,7 +23,6 @@ from hlo_lens.text.units import format_bytes, format_count, listed, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.dumps.pass_track import PassChange, PassTrack
     from hlo_lens.model.dump import ModuleDump
 
 _NAMES_SHOWN = 4

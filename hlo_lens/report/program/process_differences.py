@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.dumps.across_processes import SAME_BUT_NAMES
-from hlo_lens.analysis.program_diff.edits import Added, Moved, Removed
+from hlo_lens.analysis.program_diff.edits import Added, Edit, Moved, Removed
 from hlo_lens.text.units import format_count, plural
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.dumps.process_difference import ProcessDifference
     from hlo_lens.analysis.program_diff.difference import ProgramDiff
-    from hlo_lens.analysis.program_diff.edits import Edit
     from hlo_lens.model.hlo.instruction import HloInstruction
 
 TEXTS_COMPARED = (

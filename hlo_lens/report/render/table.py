@@ -8,12 +8,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, TextIO, TypeAlias, overload
+from typing import TextIO, TypeAlias, overload
 
-from hlo_lens.analysis.result import Column, Row, Unit, format_cell
-
-if TYPE_CHECKING:
-    from hlo_lens.analysis.result import Result
+from hlo_lens.analysis.result import Column, Result, Row, Unit, format_cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

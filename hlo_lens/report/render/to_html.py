@@ -6,12 +6,11 @@ from html import escape
 from typing import TYPE_CHECKING, TextIO
 
 from hlo_lens.analysis.result import Unit
-from hlo_lens.report.render.table import cut_table, shorten
+from hlo_lens.report.render.table import RenderOptions, Report, Section, Table, cut_table, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.report.render.table import RenderOptions, Report, Section, Table
 
 DEFAULT_ROWS = 10
 _WIDEST = 80

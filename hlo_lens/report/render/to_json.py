@@ -5,12 +5,9 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
-from hlo_lens.report.render.table import Objects
-
-if TYPE_CHECKING:
-    from hlo_lens.report.render.table import RenderOptions, Report
+from hlo_lens.report.render.table import Objects, RenderOptions, Report
 
 _PIECES = 4096
 _NEXT = ",\n"

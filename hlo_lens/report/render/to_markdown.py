@@ -12,13 +12,12 @@ from html import escape as html_escape
 from typing import TYPE_CHECKING, TextIO
 
 from hlo_lens.analysis.result import Unit
-from hlo_lens.report.render.table import cut_table, shorten
+from hlo_lens.report.render.table import RenderOptions, Report, Section, Table, cut_table, shorten
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.report.render.table import RenderOptions, Report, Section, Table
 
 DEFAULT_ROWS = 20
 _WIDEST = 120

@@ -15,13 +15,20 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, TextIO
 
 from hlo_lens.analysis.result import Unit
-from hlo_lens.report.render.table import CutTable, cell_width, cut_table, shorten
+from hlo_lens.report.render.table import (
+    CutTable,
+    RenderOptions,
+    Report,
+    Section,
+    Table,
+    cell_width,
+    cut_table,
+    shorten,
+)
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from hlo_lens.report.render.table import RenderOptions, Report, Section, Table
 
     Line = tuple[str, str]
     """Style and text."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.module_analysis import NO_HLO
+from hlo_lens.analysis.module_analysis import NO_HLO, ModuleAnalysis
 from hlo_lens.analysis.sharding.placement import ALIAS, SHAPES
-from hlo_lens.analysis.sharding.table import ShardingTable, sharded_row
+from hlo_lens.analysis.sharding.table import ShardedValue, ShardingTable, sharded_row
 from hlo_lens.report.render.envelope import ModulePage, module_head
 from hlo_lens.report.render.table import Section, Table
 from hlo_lens.text.units import format_bytes, plural
@@ -16,10 +16,8 @@ from hlo_lens.text.units import format_bytes, plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.result import Result, Row
     from hlo_lens.analysis.sharding.results import ShardingResults
-    from hlo_lens.analysis.sharding.table import ShardedValue
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.shapes.mesh import Mesh
 
