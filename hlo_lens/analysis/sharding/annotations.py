@@ -14,6 +14,7 @@ shard_map.py, as of August 2026.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -43,18 +44,10 @@ BODY = "shard_map body"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
-    """One sharding annotation of a program.
+    """One sharding annotation of a program; fields are the columns of `ShardingAnnotations`.
 
-    Attributes:
-        annotation: Target of the custom call, key of the attribute, or `BODY`.
-        instruction: Name of the instruction; for a body of the call, if there is one.
-        computation: Name of the computation that holds it; for a body the body itself.
-        shape: Shape as printed, without layout; for a body the shape of its result.
-        sharding: As printed, ``sharding=`` before Shardy's attribute.
-        spec: Partition specs of the shardings, if they have any.
-        manual_axes: Axes along which each device of the body works on its own part.
-        source: Source line.
-        op_name: Path of the operation.
+    For a body, `instruction` is its call, if there is one, `computation` the body itself, and
+    `shape` that of its result.
     """
 
     annotation: str
@@ -89,9 +82,7 @@ class ShardingAnnotations(Result):
 
     def counts(self) -> dict[str, int]:
         """Return the number of annotations of each kind, most frequent first."""
-        found: dict[str, int] = {}
-        for annotation in self.annotations:
-            found[annotation.annotation] = found.get(annotation.annotation, 0) + 1
+        found = Counter(annotation.annotation for annotation in self.annotations)
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 

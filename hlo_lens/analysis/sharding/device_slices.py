@@ -10,8 +10,7 @@ August 2026.
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
@@ -145,11 +144,9 @@ def device_slices(
 def _check(sharding: HloSharding, shape: Shape) -> None:
     """Raise UsageError if there is nothing to divide."""
     if sharding.kind is ShardingKind.TUPLE or shape.is_tuple:
-        message = "a tuple has no slices; take one of its elements"
-        raise UsageError(message)
+        raise UsageError("a tuple has no slices; take one of its elements")
     if None in shape.dimensions or shape.is_token or shape.is_opaque:
-        message = f"{shape} has no sizes to divide"
-        raise UsageError(message)
+        raise UsageError(f"{shape} has no sizes to divide")
 
 
 def _bounds(sizes: Sequence[int], counts: Sequence[int], tile: Sequence[int]) -> Bounds:
@@ -163,7 +160,7 @@ def _bounds(sizes: Sequence[int], counts: Sequence[int], tile: Sequence[int]) ->
 
 def _size_bytes(shape: Shape, bounds: Bounds) -> int | None:
     sizes = tuple(end - start for start, end in bounds)
-    return dataclasses.replace(shape, dimensions=sizes, layout=None).size_bytes
+    return replace(shape, dimensions=sizes, layout=None).size_bytes
 
 
 def slice_text(bounds: Bounds) -> str:

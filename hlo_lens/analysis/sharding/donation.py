@@ -128,7 +128,9 @@ def _donatable(
             free.setdefault(_kind(output), []).append(output)
     for value in parameters:
         outputs_left = free.get(_kind(value), [])
-        match = next((output for output in outputs_left if _are_same(value, output)), None)
+        match = next(
+            (o for o in outputs_left if _same_sizes(value, o) and not _difference(value, o)), None
+        )
         if match is None or not value.device_bytes:
             continue
         outputs_left.remove(match)
@@ -162,11 +164,6 @@ def _asked(before: HloModule) -> dict[tuple[int | None, str], str]:
 
 def _braces(index: Sequence[int]) -> str:
     return f"{{{','.join(map(str, index))}}}" if index else ""
-
-
-def _are_same(parameter: ShardedValue, output: ShardedValue) -> bool:
-    """Return whether an output could have a parameter's buffer."""
-    return _same_sizes(parameter, output) and _difference(parameter, output) is None
 
 
 def _same_sizes(parameter: ShardedValue, output: ShardedValue) -> bool:

@@ -29,7 +29,7 @@ from hlo_lens.model.shapes.tile_assignment import nested_loops
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.replica_groups import Groups
@@ -146,19 +146,12 @@ def named_meshes(module: HloModule) -> list[Mesh]:
     return [mesh for mesh in found if mesh.axis_names]
 
 
-def _meshes_of_groups(module: HloModule) -> list[Mesh]:
-    """Return the meshes of mesh-form replica groups whose axes have names of their own."""
-    found: dict[Mesh, None] = {}
-    for mesh in _printed_group_meshes(module):
-        if not all(_SYNTHETIC.match(name) for name in mesh.axis_names):
-            found[mesh] = None
-    return list(found)
-
-
 _GROUPS_TEXT = re.compile(r"replica_groups=(mesh\[[^\]]*\](?:, device_ids=\([^)]*\))? \{[^}]*\})")
 
 
-def _printed_group_meshes(module: HloModule) -> Iterator[Mesh]:
+def _meshes_of_groups(module: HloModule) -> list[Mesh]:
+    """Return the meshes of mesh-form replica groups whose axes have names of their own."""
+    found: dict[Mesh, None] = {}
     text = module.columns.source.text
     start = text.find("replica_groups=mesh[", module.start)
     matches = _GROUPS_TEXT.finditer(text, start) if start >= 0 else ()
@@ -167,8 +160,11 @@ def _printed_group_meshes(module: HloModule) -> Iterator[Mesh]:
             listed = module.reader.device_list(printed)
         except DumpSyntaxError:
             continue
-        if isinstance(listed, MeshAxesReplicaGroupList) and listed.mesh.axis_names:
-            yield listed.mesh
+        if isinstance(listed, MeshAxesReplicaGroupList) and not all(
+            map(_SYNTHETIC.match, listed.mesh.axis_names)
+        ):
+            found[listed.mesh] = None
+    return list(found)
 
 
 # ---- inferred sizes ----------------------------------------------------------------------------
@@ -300,12 +296,8 @@ def _parts_of_loop(
             return None
         is_all = inner == 1 and part == whole
         pre_size = whole // (inner * part)
-        found.append(
-            (
-                step,
-                AxisRef(axis=name) if is_all else AxisRef(axis=name, pre_size=pre_size, size=part),
-            )
-        )
+        sub = AxisRef(axis=name, pre_size=pre_size, size=part)
+        found.append((step, AxisRef(axis=name) if is_all else sub))
         size, step = size // part, step * part
     return found if size == 1 else None
 

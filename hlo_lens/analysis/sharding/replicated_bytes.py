@@ -8,8 +8,7 @@ where the whole value is needed. An output in a donated argument's memory is not
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -159,7 +158,7 @@ def _savings(value: ShardedValue) -> Iterator[Saving]:
         place = min(fitting)[1]
         lengths = list(shape.dimensions)
         lengths[place] = -min(fitting)[0] // size
-        part = dataclasses.replace(shape, dimensions=tuple(lengths)).size_bytes
+        part = replace(shape, dimensions=tuple(lengths)).size_bytes
         yield Saving(
             value=value,
             axis=axis,

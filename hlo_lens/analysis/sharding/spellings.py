@@ -8,9 +8,8 @@ between device ids, named ``axis_0`` and so on as XLA names its own axes
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
@@ -107,7 +106,7 @@ def _with_tiles(plain: HloSharding, *, as_list: bool) -> str | None:
     written = tiles.as_list() if as_list else tiles.as_iota()
     if written is None:
         return None
-    return dataclasses.replace(plain, tile_assignment=written, metadata="", text="").text
+    return replace(plain, tile_assignment=written, metadata="", text="").text
 
 
 def _named(sharding: HloSharding, mesh: Mesh, rank: int | None) -> NamedSharding | None:
