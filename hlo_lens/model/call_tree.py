@@ -106,12 +106,12 @@ class CallTree:
     @cached_property
     def totals(self) -> Sequence[int]:
         """Amount of each node with all below it."""
-        return _summed(self.own, self.parents)
+        return with_below(self.own, self.parents)
 
     @cached_property
     def unknown_totals(self) -> Sequence[int]:
         """Number of items of unknown amount at and below each node; empty for none."""
-        return _summed(self.unknown, self.parents) if self.unknown else ()
+        return with_below(self.unknown, self.parents) if self.unknown else ()
 
     @property
     def roots(self) -> list[int]:
@@ -154,13 +154,12 @@ class CallTree:
         return sum(self.unknown) + self.residual_unknown
 
 
-def _summed(own: Sequence[int], parents: Sequence[int]) -> list[int]:
-    """Return own amounts plus those of all below."""
+def with_below(own: Sequence[int], parents: Sequence[int]) -> list[int]:
+    """Return own amounts plus those of all below; callers come before their callees."""
     totals = list(own)
     for node in range(len(totals) - 1, -1, -1):
-        parent = parents[node]
-        if parent >= 0:
-            totals[parent] += totals[node]
+        if parents[node] >= 0:
+            totals[parents[node]] += totals[node]
     return totals
 
 

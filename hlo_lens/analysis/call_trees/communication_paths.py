@@ -60,10 +60,10 @@ class CommunicationFunctions(Result):
 
     def counts(self, kind: str) -> dict[str, int]:
         """Return the calls of each function of a kind, the most frequent first."""
-        found: dict[str, int] = {}
+        found: Counter[str] = Counter()
         for calls, _, of_kind, name, _ in self.found:
             if of_kind == kind:
-                found[name] = found.get(name, 0) + calls
+                found[name] += calls
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -71,22 +71,8 @@ class CommunicationFunctions(Result):
 class Communication:
     """Calls of one communicating function by one caller, from one line of the model.
 
-    Attributes:
-        calls: Number of calls, repeats counted.
-        idle: Number of calls that lead to no collective.
-        function: Name of the function.
-        kind: `COLLECTIVE`, `REDISTRIBUTION`, or `FOUND` for functions matched only by --find.
-        operator: Names of the sharding rules called before; None where none is drawn.
-        caller: Innermost function above that neither communicates nor dispatches, with the last
-            part of its place: ``name, file:line``.
-        model: Innermost function above it in the program, likewise; None if there is none.
-        function_place: Place of the function, relative to the program's folder.
-        caller_place: The same of the caller.
-        model_place: The same of the model line.
-        collectives: Number of collectives at or below these calls, repeats counted.
-        leads_to: Names of these collectives with their numbers of calls.
-        path: The functions from the model line (or the outermost one) to it, joined by `` > ``.
-        line: Line of the text that draws the first of them.
+    Fields are the columns of `CommunicationPaths`. Caller and model have the last part of their
+    places: ``name, file:line``; the places are relative to the program's folder.
     """
 
     calls: int
@@ -254,12 +240,11 @@ def _collectives_below(
 
     A collective that another one calls is part of it.
     """
-    found: dict[str, int] = {}
+    found: Counter[str] = Counter()
     node, end = start, tree.ends[start]
     while node < end:
         if kinds[tree.frame_ids[node]] == COLLECTIVE:
-            name = tree.frame(node).function
-            found[name] = found.get(name, 0) + tree.own[node]
+            found[tree.frame(node).function] += tree.own[node]
             node = tree.ends[node]
         else:
             node += 1
@@ -348,11 +333,11 @@ class _Above:
 
     def key(self, node: int) -> tuple[int, int]:
         """Return the functions of caller and model line of a node; `NO_PARENT` for none."""
-        frame_ids = self._tree.frame_ids
-        caller, model = (
-            frame_ids[w] if w >= 0 else NO_PARENT for w in (self.caller[node], self.model[node])
+        frame_ids, caller, model = self._tree.frame_ids, self.caller[node], self.model[node]
+        return (
+            frame_ids[caller] if caller >= 0 else NO_PARENT,
+            frame_ids[model] if model >= 0 else NO_PARENT,
         )
-        return caller, model
 
     def operator(self, node: int) -> int:
         """Return the node of the rule called for a node; `NO_PARENT` for none."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from hlo_lens.analysis.call_trees.grouping import BYTE_MEASURES
 from hlo_lens.analysis.call_trees.source_files import Places, path_text
 from hlo_lens.analysis.result import Column, Result, Unit
-from hlo_lens.model.call_tree import NO_PARENT
+from hlo_lens.model.call_tree import NO_PARENT, with_below
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,17 +33,10 @@ Status = Literal["added", "removed", "changed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallChange:
-    """One difference.
+    """One difference; fields are the columns of `CallTreeDiff`.
 
-    Attributes:
-        status: ``added`` and ``removed`` stand for a whole subtree, ``changed`` for one path.
-        base: Amount in the base tree.
-        head: Amount in the head tree.
-        function: The function.
-        place: File and line in the head tree; of a removed path in the base tree.
-        path: Functions from the outermost one to it, joined by `` > ``.
-        base_line: Line of the base text that draws the first such call.
-        head_line: The same of the head text.
+    ``added`` and ``removed`` stand for a whole subtree, ``changed`` for one path. The place is that
+    in the head tree, of a removed path that in the base tree.
     """
 
     status: Status
@@ -122,8 +115,7 @@ def call_tree_diff(base: CallTree, head: CallTree) -> CallTreeDiff:
         UsageError: If their measures differ.
     """
     if base.measure != head.measure:
-        message = f"trees of {base.measure} and of {head.measure} cannot be compared"
-        raise UsageError(message)
+        raise UsageError(f"trees of {base.measure} and of {head.measure} cannot be compared")
     merged = _Merged()
     base_frames, head_frames = _common_frames(base, head)
     merged.add(0, base, base_frames)
@@ -206,7 +198,7 @@ class _Merged:
 
     def changes(self, trees: tuple[CallTree, CallTree]) -> Iterator[CallChange]:
         """Yield the differences."""
-        totals = tuple(_with_below(own, self.parents) for own in self.own)
+        totals = tuple(with_below(own, self.parents) for own in self.own)
         for at, parent in enumerate(self.parents):
             nodes = (self.first[0][at], self.first[1][at])
             if nodes[0] >= 0 and nodes[1] >= 0:
@@ -218,15 +210,6 @@ class _Merged:
             if above:
                 status: Status = "removed" if nodes[1] < 0 else "added"
                 yield _change(status, trees, nodes, totals[0][at], totals[1][at])
-
-
-def _with_below(own: Sequence[int], parents: Sequence[int]) -> list[int]:
-    """Return own amounts plus those of all below; callers come before their callees."""
-    totals = list(own)
-    for at in range(len(totals) - 1, -1, -1):
-        if parents[at] >= 0:
-            totals[parents[at]] += totals[at]
-    return totals
 
 
 def _change(

@@ -42,19 +42,15 @@ def folded_stacks(tree: CallTree, *, depth: int | None = None) -> Iterator[str]:
         lengths[node] += lengths[parent] if parent >= 0 else 0
         size += lengths[node] if own[node] else 0
     if size > MOST_CHARACTERS:
-        message = f"the folded stacks take {size / 1e9:.1f} GB; cut them with --depth"
-        raise UsageError(message)
+        raise UsageError(f"the folded stacks take {size / 1e9:.1f} GB; cut them with --depth")
     return _lines(tree, names, parents, frames, own)
 
 
 def _names(tree: CallTree) -> list[str]:
     """Return the names of the functions as written in a stack."""
     places = Places(tree.frames)
-    found = []
-    for frame in tree.frames:
-        text = places.text(frame) or "?"
-        found.append(" ".join(text.replace(";", ":").split()))
-    return found
+    texts = (places.text(frame) or "?" for frame in tree.frames)
+    return [" ".join(text.replace(";", ":").split()) for text in texts]
 
 
 def _merged(tree: CallTree, depth: int | None) -> tuple[list[int], list[int], list[int]]:

@@ -25,21 +25,11 @@ BYTE_MEASURES = ("memory", "wire-bytes")
 """Measures whose amounts are bytes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CallGroup:
-    """Nodes of one function, file or package.
+    """Nodes of one function, file or package; fields are the columns of `CallTreeBy`.
 
-    Attributes:
-        own: Their own amounts.
-        total: Their amounts with all below them.
-        share: Total divided by that of the tree; None if that is 0.
-        nodes: Number of nodes.
-        callers: Number of distinct functions of other groups that call them.
-        function: Name of the function; None for other groups.
-        file: File, relative to the program's folder; None for packages, and if unknown.
-        line: Line of the function.
-        package: Folder of the file.
-        unknown: Number of their items with an unknown amount.
+    A group of files has no function and line, one of packages no file either.
     """
 
     own: int
@@ -122,33 +112,13 @@ def call_tree_by(tree: CallTree, by: str = "function", *, sort: str = "own") -> 
     places = Places(tree.frames)
     keys, group_of = _group_of_frames(tree, places, by)
     sums = _sums(tree, group_of, len(keys))
-    groups = []
-    for key, own, total, nodes, callers, unknown in zip(keys, *sums, strict=True):
-        function, file, line, package = key
-        groups.append(
-            CallGroup(
-                own=own,
-                total=total,
-                share=_share(total, tree.total),
-                nodes=nodes,
-                callers=callers,
-                function=function,
-                file=file,
-                line=line,
-                package=package,
-                unknown=unknown,
-            )
-        )
+    groups = [
+        CallGroup(own, total, _share(total, tree.total), nodes, callers, *key, unknown)
+        for key, own, total, nodes, callers, unknown in zip(keys, *sums, strict=True)
+    ]
     names = ("own", "total") if sort == "own" else ("total", "own")
-    groups.sort(
-        key=lambda g: (
-            *(-getattr(g, name) for name in names),
-            g.package,
-            g.file or "",
-            g.line or 0,
-            g.function or "",
-        )
-    )
+    groups.sort(key=lambda g: (g.package, g.file or "", g.line or 0, g.function or ""))
+    groups.sort(key=lambda g: [-getattr(g, name) for name in names])
     make = CallTreeBytesBy if tree.measure in BYTE_MEASURES else CallTreeBy
     return make(by=by, groups=tuple(groups), total=tree.total, residuals=tree.residuals)
 

@@ -40,11 +40,9 @@ class Places:
         self._relative = {file: self._shortened(path) for file, path in self._files.items()}
 
     def _shortened(self, path: str) -> str:
-        found = _INSTALLED.match(path)
-        if found is not None:
+        if (found := _INSTALLED.match(path)) is not None:
             return path[found.end() :]
-        found = _STANDARD.match(path)
-        if found is not None:
+        if (found := _STANDARD.match(path)) is not None:
             return f"python/{path[found.end() :].rstrip('>')}"
         return path.removeprefix(self.root)
 
