@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from hlo_lens.analysis.logs.sharding_trail import value_words
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 
 if TYPE_CHECKING:
@@ -53,12 +54,8 @@ class LoggedArray:
         if typed is None or typed.shape is None:
             return None
         if sharding is not None:
-            return replace(
-                typed,
-                mesh=sharding.mesh,
-                spec=sharding.spec,
-                hlo_sharding=sharding.hlo_sharding,
-            )
+            given = sharding
+            return replace(typed, mesh=given.mesh, spec=given.spec, hlo_sharding=given.hlo_sharding)
         return replace(typed, mesh=self.mesh) if typed.spec is not None else None
 
     @property
@@ -115,7 +112,7 @@ class LoggedArrays(Result):
             yield (
                 array.line,
                 array.name,
-                None if typed is None else f"{_type_text(typed)}{manual}",
+                None if typed is None else f"{value_words(typed)}{manual}",
                 None if spec is None else spec.text,
                 None if array.mesh is None else array.mesh.text,
                 None if local is None else local.to_text(layout=False),
@@ -123,10 +120,6 @@ class LoggedArrays(Result):
                 array.verdict,
                 None if sharding is None else sharding.memory_kind,
             )
-
-
-def _type_text(value: JaxValue) -> str:
-    return value.text.removeprefix("ShapedArray(").removesuffix(")")
 
 
 def logged_arrays(log: ShardingLog) -> LoggedArrays:
@@ -148,14 +141,13 @@ def logged_arrays(log: ShardingLog) -> LoggedArrays:
                 else replace(whole, sharding_value=value, mesh=value.mesh)
             )
             continue
-        mesh = value.mesh if is_sharding else _mesh_of(value, meshes)
         found.append(
             LoggedArray(
                 name=name,
                 line=value.line,
                 type_value=value if is_type else None,
                 sharding_value=value if is_sharding else None,
-                mesh=mesh,
+                mesh=value.mesh if is_sharding else _mesh_of(value, meshes),
             )
         )
     return LoggedArrays(arrays=tuple(found))

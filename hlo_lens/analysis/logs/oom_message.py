@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.buffers.human_size import HumanSize
+    from hlo_lens.model.hlo.metadata import OpMetadata
     from hlo_lens.model.logs.buffer_log import PeakBuffer
     from hlo_lens.model.logs.out_of_memory import CompileOutOfMemory, ProgramAllocation
 
@@ -44,7 +45,7 @@ class MemoryGroup:
 
     kind: str
     what: str
-    buffers: int | None
+    buffers: int | None = None
     size: Bounds
     padding: Bounds | None = None
     op_name: str | None = None
@@ -125,7 +126,7 @@ def peak_buffer_groups(
                 buffers=len(same),
                 size=sum_bounds(buffer.size for buffer in same),
                 op_name=None if operator is None else operator.op_name,
-                source=_source(operator),
+                source=source_of(operator),
             )
         )
     return MemoryShortage(missing=missing, groups=tuple(sorted(groups, key=_order)))
@@ -169,15 +170,13 @@ def _overheads(message: CompileOutOfMemory) -> Iterator[MemoryGroup]:
             told = True
             padded, unpadded = size_bounds(part.padded), size_bounds(part.unpadded)
             size = (max(0, padded[0] - unpadded[1]), max(0, padded[1] - unpadded[0]))
-            if not padded[0] <= unpadded[1]:
-                yield MemoryGroup(
-                    kind="padding", what=f"padding of all {part.name}", buffers=None, size=size
-                )
+            if padded[0] > unpadded[1]:
+                yield MemoryGroup(kind="padding", what=f"padding of all {part.name}", size=size)
         if part.fragmentation is not None:
             size = size_bounds(part.fragmentation)
             if size[1]:
                 what = f"fragmentation of {part.name}"
-                yield MemoryGroup(kind="fragmentation", what=what, buffers=None, size=size)
+                yield MemoryGroup(kind="fragmentation", what=what, size=size)
     padded_ones = [a.padding for a in message.allocations if a.padding is not None]
     if padded_ones and not told:
         yield MemoryGroup(
@@ -192,16 +191,14 @@ def _interface(message: CompileOutOfMemory) -> Iterator[MemoryGroup]:
     """Yield the arguments, and the outputs that share no memory with an argument."""
     for part in message.usage:
         if part.name == "arguments" and part.size is not None and size_bounds(part.size)[1]:
-            yield MemoryGroup(
-                kind="arguments", what="all arguments", buffers=None, size=size_bounds(part.size)
-            )
+            yield MemoryGroup(kind="arguments", what="all arguments", size=size_bounds(part.size))
     if message.output is not None:
         whole = size_bounds(message.output)
         shared = (0, 0) if message.output_shared is None else size_bounds(message.output_shared)
         size = (max(0, whole[0] - shared[1]), max(0, whole[1] - shared[0]))
         if size[0]:
             what = "outputs that share no memory with arguments"
-            yield MemoryGroup(kind="outputs", what=what, buffers=None, size=size)
+            yield MemoryGroup(kind="outputs", what=what, size=size)
 
 
 def _buffers(allocations: Sequence[ProgramAllocation]) -> Iterator[MemoryGroup]:
@@ -224,14 +221,13 @@ def _buffers(allocations: Sequence[ProgramAllocation]) -> Iterator[MemoryGroup]:
             size=sum_bounds(a.size for a in same if a.size is not None),
             padding=sum_bounds(paddings) if paddings else None,
             op_name=None if first.operator is None else first.operator.op_name,
-            source=_source(first.operator),
+            source=source_of(first.operator),
         )
 
 
-def _source(operator: object) -> str | None:
-    """Return the source line in metadata."""
-    file = getattr(operator, "source_file", None)
-    line = getattr(operator, "source_line", None)
-    if file is None:
+def source_of(metadata: OpMetadata | None) -> str | None:
+    """Return file and line in metadata."""
+    if metadata is None or metadata.source_file is None:
         return None
-    return str(file) if line is None else f"{file}:{line}"
+    line = "" if metadata.source_line is None else f":{metadata.source_line}"
+    return f"{metadata.source_file}{line}"

@@ -30,7 +30,6 @@ from hlo_lens.text.errors import DumpSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.analysis.logs.oom_message import Bounds
     from hlo_lens.analysis.memory.peak import LiveValue, PeakMemory
     from hlo_lens.analysis.memory.results import MemoryResults
     from hlo_lens.analysis.sharding.results import ShardingResults
@@ -112,10 +111,6 @@ def _agrees(message: CompileOutOfMemory, module: OomModule) -> bool | None:
     return any(least <= size <= most for size in sums)
 
 
-def _exactly(size: int) -> Bounds:
-    return (size, size)
-
-
 def _groups(module: OomModule) -> Iterator[MemoryGroup]:
     yield from _sharding_groups(module.shardings)
     space = next((s for s in module.memory.statement.spaces if s.color == DEFAULT_SPACE), None)
@@ -125,7 +120,7 @@ def _groups(module: OomModule) -> Iterator[MemoryGroup]:
             ("fragmentation", "never in use", space.fragmentation_bytes),
         ):
             if size:
-                yield MemoryGroup(kind=kind, what=what, buffers=None, size=_exactly(size))
+                yield MemoryGroup(kind=kind, what=what, size=(size, size))
     if module.memory.peak is not None:
         yield from _peak_groups(module.memory.peak)
 
@@ -135,12 +130,8 @@ def _sharding_groups(shardings: ShardingResults | None) -> Iterator[MemoryGroup]
     if shardings is None:
         return
     for axis, count, _, saved in shardings.replicated.by_axis.axes:
-        yield MemoryGroup(
-            kind="replicated",
-            what=f"replicated along {axis}",
-            buffers=count,
-            size=_exactly(saved),
-        )
+        what = f"replicated along {axis}"
+        yield MemoryGroup(kind="replicated", what=what, buffers=count, size=(saved, saved))
     for status, what in (
         (DonationStatus.DONATABLE, "could be donated"),
         (DonationStatus.LOST, "donations dropped"),
@@ -148,7 +139,7 @@ def _sharding_groups(shardings: ShardingResults | None) -> Iterator[MemoryGroup]
         values = [donation.value for donation in shardings.donations.of(status)]
         size = sum(value.device_bytes or 0 for value in values)
         if size:
-            yield MemoryGroup(kind="donation", what=what, buffers=len(values), size=_exactly(size))
+            yield MemoryGroup(kind="donation", what=what, buffers=len(values), size=(size, size))
 
 
 def _peak_groups(peak: PeakMemory) -> Iterator[MemoryGroup]:
@@ -161,14 +152,15 @@ def _peak_groups(peak: PeakMemory) -> Iterator[MemoryGroup]:
         found.setdefault((value.category, opcode, value.shape, op_name), []).append(value)
     for (category, opcode, shape, op_name), same in found.items():
         maker = peak.makers.get(same[0].value)
-        paddings = [_padding(value) for value in same]
+        paddings = [value.padding_bytes for value in same]
         known = sum(padding for padding in paddings if padding is not None)
+        size = sum(value.owned_bytes for value in same)
         yield MemoryGroup(
             kind="arguments" if category == "argument" else "buffers",
             what=f"{opcode or category} {_bare(shape)}",
             buffers=len(same),
-            size=_exactly(sum(value.owned_bytes for value in same)),
-            padding=None if None in paddings else _exactly(known),
+            size=(size, size),
+            padding=None if None in paddings else (known, known),
             op_name=op_name,
             source=None if maker is None else maker.source,
         )
@@ -180,17 +172,6 @@ def _bare(shape: str) -> str:
         return Shape.parse(shape).to_text(layout=False)
     except DumpSyntaxError:
         return shape
-
-
-def _padding(value: LiveValue) -> int | None:
-    """Return the padding of a value; None if it is not known."""
-    try:
-        logical = Shape.parse(value.shape).size_bytes
-    except DumpSyntaxError:
-        return None
-    if logical is None or value.shape.startswith("("):
-        return None
-    return max(0, value.owned_bytes - logical) if value.owned_bytes else 0
 
 
 def _notes(module: OomModule) -> Iterator[str]:

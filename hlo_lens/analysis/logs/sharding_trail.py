@@ -11,7 +11,7 @@ Two shardings place elements alike if every device holds the same part, as ``P('
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.logs.drawn_shardings import sharding_words
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.model.logs.jax_values import JaxValue, ShardingLog
     from hlo_lens.model.shapes.shape import Shape
-    from hlo_lens.model.shapes.sharding import HloSharding
 
 _STEP = re.compile(
     r"(?P<a>.+?)\s*=>\s*(?P<b>.+)"
@@ -88,14 +87,14 @@ class ShardingChange:
     Attributes:
         before: The first value.
         after: The next value.
-        places_alike: Whether every device holds the same part; None if it is not known.
+        places_alike: Whether every device holds the same part.
         before_function: Function that printed the first.
         after_function: Function that printed the next.
     """
 
     before: JaxValue
     after: JaxValue
-    places_alike: bool | None
+    places_alike: bool
     before_function: str
     after_function: str
 
@@ -275,7 +274,7 @@ def _folded(calls: list[TracedCall]) -> Iterator[TracedCall]:
     while place < len(calls):
         length, times = _cycle(calls, place)
         for call in calls[place : place + length]:
-            yield TracedCall(call.function, call.is_answer, call.steps, call.line, times)
+            yield replace(call, times=times)
         place += length * times
 
 
@@ -297,26 +296,21 @@ def _changes(calls: Sequence[TracedCall]) -> Iterator[ShardingChange]:
     who = ""
     for call in calls:
         for step in call.steps:
+            value = step.values[0]
             is_said = _RESULT_SHARDING.search(step.name) or _RESULT_SHAPE.search(step.name)
-            for value in step.values[:1] if is_said else ():
-                if value.sharding() is None:
-                    continue
-                if before is not None and sharding_words(before) != sharding_words(value):
-                    yield ShardingChange(
-                        before=before,
-                        after=value,
-                        places_alike=_alike(before.sharding(), value.sharding()),
-                        before_function=who,
-                        after_function=call.function,
-                    )
-                if before is None or sharding_words(before) != sharding_words(value):
-                    before, who = value, call.function
-
-
-def _alike(before: HloSharding | None, after: HloSharding | None) -> bool | None:
-    if before is None or after is None:
-        return None
-    return before.equivalent(after)
+            if not is_said or (after := value.sharding()) is None:
+                continue
+            if before is not None and sharding_words(before) == sharding_words(value):
+                continue
+            if before is not None and (sharding := before.sharding()) is not None:
+                yield ShardingChange(
+                    before=before,
+                    after=value,
+                    places_alike=sharding.equivalent(after),
+                    before_function=who,
+                    after_function=call.function,
+                )
+            before, who = value, call.function
 
 
 def _checks(calls: Sequence[TracedCall]) -> Iterator[LocalShapeCheck]:
@@ -327,14 +321,12 @@ def _checks(calls: Sequence[TracedCall]) -> Iterator[LocalShapeCheck]:
         for step in call.steps:
             value = step.values[0]
             if _LOCAL.search(step.name) and value.shape is not None and value.spec is None:
-                for one in step.values[:1]:
-                    if one.shape is not None:
-                        yield LocalShapeCheck(
-                            line=one.line,
-                            name=step.name,
-                            printed=one.shape,
-                            expected=_local(shape, sharding),
-                        )
+                yield LocalShapeCheck(
+                    line=value.line,
+                    name=step.name,
+                    printed=value.shape,
+                    expected=_local(shape, sharding),
+                )
             elif _RESULT_SHAPE.search(step.name) and value.shape is not None:
                 shape = value.shape
             elif _RESULT_SHARDING.search(step.name):

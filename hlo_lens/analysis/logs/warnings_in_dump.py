@@ -12,9 +12,10 @@ Ids of stack frames differ between texts and are not used. The source line is th
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from hlo_lens.analysis.logs.oom_message import source_of
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 
 if TYPE_CHECKING:
@@ -130,25 +131,13 @@ def warning_joins(
 
 def _joined(warning: CompilerWarning, times: int, modules: Sequence[ModuleDump]) -> WarningJoin:
     printed = warning.instruction
-    if printed is not None:
-        bare = WarningJoin(warning=warning, times=times, source=_printed_source(printed))
-        return _instruction_join(bare, printed, modules) if modules else bare
-    bare = WarningJoin(warning=warning, times=times)
+    source = None if printed is None else source_of(printed.metadata)
+    bare = WarningJoin(warning=warning, times=times, source=source)
     if not modules:
         return bare
+    if printed is not None:
+        return _instruction_join(bare, printed, modules)
     return _donation_join(bare, modules) if warning.donated else _module_join(bare, modules)
-
-
-def _not_found(join: WarningJoin, how: str = "not found") -> WarningJoin:
-    return WarningJoin(warning=join.warning, times=join.times, how=how, source=join.source)
-
-
-def _printed_source(printed: PrintedInstruction) -> str | None:
-    metadata = printed.metadata
-    if metadata is None or metadata.source_file is None:
-        return None
-    line = "" if metadata.source_line is None else f":{metadata.source_line}"
-    return f"{metadata.source_file}{line}"
 
 
 # ---- instructions ------------------------------------------------------------------------------
@@ -166,7 +155,7 @@ def _instruction_join(
             found, how = _candidates(module, printed)
             if found:
                 return _with(join, dump.title, stage, found, how)
-    return _not_found(join)
+    return replace(join, how="not found")
 
 
 def _with(
@@ -174,9 +163,8 @@ def _with(
 ) -> WarningJoin:
     sources = {place for one in found if (place := one.source) is not None}
     sizes = {one.shape.size_bytes for one in found if one.shape} if stage == "before" else set()
-    return WarningJoin(
-        warning=join.warning,
-        times=join.times,
+    return replace(
+        join,
         module=module,
         stage=stage,
         instructions=tuple(one.name for one in found),
@@ -238,9 +226,7 @@ def _fits(instruction: HloInstruction, shape: Shape | None) -> bool:
     whole = instruction.shape
     if shape is None or whole is None or whole.is_tuple or shape.is_tuple:
         return False
-    if whole.rank != shape.rank:
-        return False
-    if whole.element_type != shape.element_type:
+    if (whole.rank, whole.element_type) != (shape.rank, shape.element_type):
         return False
     pairs = zip(whole.dimensions, shape.dimensions, strict=True)
     return all(a is not None and b and a % b == 0 for a, b in pairs)
@@ -259,12 +245,10 @@ def _donation_join(join: WarningJoin, modules: Sequence[ModuleDump]) -> WarningJ
                 found.append((dump.title, stage, *names))
                 break
     if len(found) != 1:
-        how = "not found" if not found else f"types, in {len(found)} modules"
-        return _not_found(join, how)
+        return replace(join, how=f"types, in {len(found)} modules" if found else "not found")
     title, stage, parameters, sources = found[0]
-    return WarningJoin(
-        warning=join.warning,
-        times=join.times,
+    return replace(
+        join,
         module=title,
         stage=stage,
         instructions=parameters,
@@ -300,8 +284,7 @@ def _array(shape: Shape) -> tuple[object, object]:
 
 def _module_join(join: WarningJoin, modules: Sequence[ModuleDump]) -> WarningJoin:
     name = join.warning.module
-    found = [dump.title for dump in modules if name is not None and dump.title == name]
-    if not found:
-        return _not_found(join)
-    how = "name" if len(found) == 1 else f"name, one of {len(found)}"
-    return WarningJoin(warning=join.warning, times=join.times, module=found[0], how=how)
+    count = sum(dump.title == name for dump in modules)
+    if name is None or not count:
+        return replace(join, how="not found")
+    return replace(join, module=name, how="name" if count == 1 else f"name, one of {count}")

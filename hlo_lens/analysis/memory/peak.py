@@ -16,6 +16,8 @@ from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.analysis.memory.makers import makers_of
 from hlo_lens.analysis.memory.occupancy import owned_bytes
 from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.model.shapes.shape import Shape
+from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,15 +33,9 @@ SHARED = "[bytes counted twice]"
 class LiveValue(NamedTuple):
     """A live value: its place in memory, its live range and its owner.
 
+    Other fields are columns of `PeakMemory`.
+
     Attributes:
-        value: Instruction and index.
-        size_bytes: Bytes, padding of tiles included.
-        category: Use of its allocation: argument, output, temp, ...
-        shape: Its shape with layout.
-        start: First instant of its live range.
-        end: Last instant, inclusive.
-        offset: First byte in its allocation.
-        allocation: Index of the allocation.
         parameter_number: Entry parameter whose memory it is, or None.
         owned_bytes: Its bytes that no later value of the same instant holds; these sum to the
             union.
@@ -55,6 +51,17 @@ class LiveValue(NamedTuple):
     allocation: int
     parameter_number: int | None
     owned_bytes: int
+
+    @property
+    def padding_bytes(self) -> int | None:
+        """Owned bytes beyond the elements; None for tables of tuples, and if not known."""
+        try:
+            logical = Shape.parse(self.shape).size_bytes
+        except DumpSyntaxError:
+            return None
+        if logical is None or self.shape.startswith("("):
+            return None
+        return max(0, self.owned_bytes - logical) if self.owned_bytes else 0
 
 
 @dataclass(frozen=True, kw_only=True)

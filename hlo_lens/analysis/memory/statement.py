@@ -25,9 +25,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, HOST_SPACE
 from hlo_lens.analysis.result import Column, Result, Unit
-from hlo_lens.model.shapes.shape import Shape
 from hlo_lens.model.snapshot.facts import SpaceFacts
-from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,17 +58,13 @@ def space_name(color: int, backend: str | None) -> str:
 class MemoryStatement(Result):
     """Allocated bytes per memory space, and the figures of one device.
 
+    Fields named as columns are the bytes of device memory, all spaces together; arguments, outputs,
+    aliased and temp as CompiledMemoryStats counts them.
+
     Attributes:
         source: ``buffer-assignment``, or ``estimate``.
         spaces: By colour.
-        argument_bytes: Device memory of arguments; this and the next three as CompiledMemoryStats
-            counts them.
-        output_bytes: Device memory of results, aliased arguments included.
-        alias_bytes: Device memory of arguments that are results.
-        temp_bytes: Device memory of temporaries.
         temp_range: Lower and upper bound of temp_bytes; both equal to it where it is exact.
-        constant_bytes: Device memory of constants.
-        thread_local_bytes: Bytes of thread-local scalars.
         host_bytes: Arguments, outputs, aliased and temp in host memory.
         total_bytes: All allocations of all spaces.
         notes: Limits of the numbers, as sentences.
@@ -193,19 +187,9 @@ def _space(
 
 
 def _padding(peak: PeakMemory) -> int | None:
-    """Return the bytes of live values beyond their elements; tuple tables have none."""
-    total = 0
-    for value in peak.live:
-        if value.shape.startswith("("):
-            continue
-        try:
-            logical = Shape.parse(value.shape).size_bytes
-        except DumpSyntaxError:
-            return None
-        if logical is None:
-            return None
-        total += max(0, value.owned_bytes - logical) if value.owned_bytes else 0
-    return total
+    """Return the bytes of live values beyond their elements; tables of tuples have none."""
+    paddings = [value.padding_bytes for value in peak.live if not value.shape.startswith("(")]
+    return None if None in paddings else sum(filter(None, paddings))
 
 
 def _tpu_temp(
