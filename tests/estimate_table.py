@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING
 
 import hlo_lens
 from hlo_lens.analysis.memory.estimate import memory_estimate, why_no_estimate
+from hlo_lens.analysis.memory.peak import peaks_of
+from hlo_lens.analysis.memory.statement import memory_statement
 from hlo_lens.model.hlo.query import tabulate
 from tests.corpus import CORPUS, archives
 
@@ -128,7 +130,12 @@ def _is_in_memory(line: str) -> bool:
 
 def found_figures(estimate: MemoryEstimate) -> dict[str, int]:
     """Return the same figures of an estimate."""
-    return {name: getattr(estimate, f"{name}_bytes") for name in (*FIGURES, *HOST_FIGURES)}
+    statement = memory_statement(
+        estimate.layout, peaks_of(estimate.layout), backend=estimate.backend
+    )
+    device = (statement.argument_bytes, statement.output_bytes, statement.alias_bytes)
+    sizes = (*device, estimate.temp_bytes, *statement.host_bytes)
+    return dict(zip((*FIGURES, *HOST_FIGURES), sizes, strict=True))
 
 
 def backend_of(name: str) -> str:

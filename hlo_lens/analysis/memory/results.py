@@ -208,12 +208,9 @@ def _estimated(
     peaks = peaks_of(layout, module)
     statement = replace(
         memory_statement(layout, peaks, backend=estimate.backend),
-        argument_bytes=estimate.argument_bytes,
-        output_bytes=estimate.output_bytes,
-        alias_bytes=estimate.alias_bytes,
         temp_bytes=estimate.temp_bytes,
         temp_range=(estimate.temp_bytes, estimate.temp_bytes),
-        notes=(ESTIMATE, *estimate.notes),
+        notes=(ESTIMATE, *layout.notes),
     )
     return MemoryResults(
         layout=layout,

@@ -10,6 +10,8 @@ import pytest
 
 import hlo_lens
 from hlo_lens.analysis.memory.estimate import MemoryEstimate, memory_estimate, why_no_estimate
+from hlo_lens.analysis.memory.peak import peak_memory, peaks_of
+from hlo_lens.analysis.memory.statement import memory_statement
 from hlo_lens.model.hlo.query import tabulate
 from tests.analysis.texts import LOOP, entry_of
 from tests.corpus import SAMPLES, archives, needs_corpus, read
@@ -69,27 +71,10 @@ def test_values_alive_at_once_are_disjoint_or_begin_at_one_offset(path: Path) ->
 
 
 @sample
-def test_live_values_sum_to_the_peak(path: Path) -> None:
-    estimate = _estimate(path)
-    assert sum(value.size_bytes for value in estimate.live) == estimate.peak_bytes
-    assert estimate.row_count == len(list(estimate.rows())) == len(estimate.live)
-    assert all(v.start <= estimate.peak_position <= v.end for v in estimate.live)
-    assert sum(size for _, size in estimate.spaces) == estimate.total_bytes
-    assert estimate.peak_bytes <= dict(estimate.spaces)[0]
-
-
-@sample
 def test_every_value_is_inside_its_allocation(path: Path) -> None:
     layout = _estimate(path).layout
     for value in layout.values:
         assert value.offset + value.size <= layout.by_index[value.allocation].size
-
-
-@sample
-def test_an_estimate_is_marked_as_one(path: Path) -> None:
-    estimate = _estimate(path)
-    assert estimate.source == estimate.layout.source == "estimate"
-    assert estimate.to_dict()["kind"] == "memory-estimate"
 
 
 def test_no_estimate_without_execution_order() -> None:
@@ -129,15 +114,19 @@ def test_a_small_module() -> None:
     table = entry_of(SMALL, header=", is_scheduled=true")
     estimate = memory_estimate(table, backend="cpu")
     assert estimate is not None
-    assert (estimate.argument_bytes, estimate.output_bytes) == (400, 200)
-    assert (estimate.temp_bytes, estimate.alias_bytes) == (448 + 100, 0)
-    assert (estimate.peak_bytes, estimate.peak_position, estimate.peak_instruction) == (900, 2, "b")
-    assert [(v.value, v.size_bytes, v.category, v.start, v.end) for v in estimate.live] == [
+    figures = found_figures(estimate)
+    assert (figures["argument"], figures["output"]) == (400, 200)
+    assert (figures["temp"], figures["alias"]) == (448 + 100, 0)
+    peak = peak_memory(estimate.layout)
+    assert peak is not None
+    assert (peak.total_bytes, peak.position, peak.instruction) == (900, 2, "b")
+    assert [(v.value, v.owned_bytes, v.category, v.start, v.end) for v in peak.live] == [
         ("a{}", 400, "temp", 1, 2),
         ("p{}", 400, "argument", 0, 4),
         ("b{}", 100, "temp", 2, 3),
     ]
-    assert estimate.notes == ()
+    assert estimate.layout.source == "estimate"
+    assert estimate.layout.notes == ()
 
 
 def test_backends_align_and_pad_their_own_way() -> None:
@@ -150,15 +139,17 @@ def test_backends_align_and_pad_their_own_way() -> None:
 def test_an_unknown_backend_is_noted() -> None:
     estimate = memory_estimate(entry_of(SMALL, header=", is_scheduled=true"))
     assert estimate is not None
-    assert estimate.notes == ("the text does not show its backend; assumed to be cpu",)
+    assert estimate.layout.notes == ("the text does not show its backend; assumed to be cpu",)
 
 
 def test_host_memory_counts_apart() -> None:
     text = SMALL.replace("c = f32[50]{0}", "c = f32[50]{0:S(5)}")
     estimate = memory_estimate(entry_of(text, header=", is_scheduled=true"), backend="gpu")
     assert estimate is not None
-    assert (estimate.output_bytes, estimate.host_output_bytes) == (0, 200)
-    assert estimate.spaces == ((0, 400 + 612), (5, 200))
+    figures = found_figures(estimate)
+    assert (figures["output"], figures["host_output"]) == (0, 200)
+    spaces = memory_statement(estimate.layout, peaks_of(estimate.layout), backend="gpu").spaces
+    assert [(space.color, space.total_bytes) for space in spaces] == [(0, 400 + 612), (5, 200)]
 
 
 def test_a_shape_of_unknown_size_is_noted() -> None:
@@ -166,7 +157,7 @@ def test_a_shape_of_unknown_size_is_noted() -> None:
     estimate = memory_estimate(entry_of(text, header=", is_scheduled=true"), backend="cpu")
     assert estimate is not None
     assert not estimate.layout.is_complete
-    assert "1 values of unknown size count as 0 bytes" in estimate.notes
+    assert "1 values of unknown size count as 0 bytes" in estimate.layout.notes
 
 
 def test_true_figures_are_sums_over_allocation_lines() -> None:
