@@ -109,18 +109,22 @@ def call_tree_by(tree: CallTree, by: str = "function", *, sort: str = "own") -> 
         by: One of `CHOICES`.
         sort: ``own`` or ``total``: sort key, largest first.
     """
-    places = Places(tree.frames)
+    places, whole = Places(tree.frames), tree.total
     keys, group_of = _group_of_frames(tree, places, by)
     sums = _sums(tree, group_of, len(keys))
     groups = [
-        CallGroup(own, total, _share(total, tree.total), nodes, callers, *key, unknown)
-        for key, own, total, nodes, callers, unknown in zip(keys, *sums, strict=True)
+        CallGroup(
+            own, total, _share(total, whole), nodes, callers, function, file, line, package, unknown
+        )
+        for (function, file, line, package), own, total, nodes, callers, unknown in zip(
+            keys, *sums, strict=True
+        )
     ]
     names = ("own", "total") if sort == "own" else ("total", "own")
     groups.sort(key=lambda g: (g.package, g.file or "", g.line or 0, g.function or ""))
     groups.sort(key=lambda g: [-getattr(g, name) for name in names])
     make = CallTreeBytesBy if tree.measure in BYTE_MEASURES else CallTreeBy
-    return make(by=by, groups=tuple(groups), total=tree.total, residuals=tree.residuals)
+    return make(by=by, groups=tuple(groups), total=whole, residuals=tree.residuals)
 
 
 Key = tuple[str | None, str | None, int | None, str]

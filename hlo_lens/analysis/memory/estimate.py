@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.buffer_assignment.allocations import Allocation, HeapLayout
     from hlo_lens.analysis.buffer_assignment.values import Dataflow
     from hlo_lens.model.hlo.query import InstructionTable
-    from hlo_lens.model.shapes.shape import Shape, ShapeIndex
+    from hlo_lens.model.shapes.shape import Shape
 
 
 _CATEGORIES = {
@@ -162,7 +162,7 @@ def _laid(
     laid_allocations: list[LaidAllocation] = []
     laid_values: list[LaidValue] = []
     for index, allocation in enumerate(allocations):
-        laid_allocations.append(_laid_allocation(flow, index, allocation))
+        laid_allocations.append(_laid_allocation(index, allocation))
         laid_values += _laid_values(flow, index, allocation)
     columns, values = flow.table.module.columns, flow.values
     unknown = sum(not part.is_known for part in values.parts)
@@ -183,7 +183,7 @@ def _laid_values(flow: Dataflow, index: int, allocation: Allocation) -> Iterator
     if allocation.row >= 0:
         name = columns.name(allocation.row)
         shape_text = str(flow.tree(allocation.row).parts[0].shape)
-        yield LaidValue(f"{name}{{}}", name, (), index, 0, allocation.size, 0, flow.end, shape_text)
+        yield LaidValue(f"{name}{{}}", name, index, 0, allocation.size, 0, flow.end, shape_text)
     for value, offset in allocation.values:
         row, node = divmod(values.places[value], NODES)
         name = columns.name(row)
@@ -192,7 +192,6 @@ def _laid_values(flow: Dataflow, index: int, allocation: Allocation) -> Iterator
         yield LaidValue(
             f"{name}{{{','.join(map(str, shape_index))}}}" if node else f"{name}{{}}",
             name,
-            shape_index,
             index,
             offset,
             part.size_bytes,
@@ -202,21 +201,12 @@ def _laid_values(flow: Dataflow, index: int, allocation: Allocation) -> Iterator
         )
 
 
-def _laid_allocation(flow: Dataflow, index: int, allocation: Allocation) -> LaidAllocation:
-    number: int | None = None
-    shape_index: ShapeIndex = ()
-    if allocation.parameter is not None:
-        number, node = allocation.parameter
-        row = flow.values.places[flow.parameter_values[number][0]] // NODES
-        shape_index = flow.tree(row).index(node)
-    category = "temp" if allocation.is_temp else _CATEGORIES[allocation.kind]
+def _laid_allocation(index: int, allocation: Allocation) -> LaidAllocation:
     return LaidAllocation(
         index=index,
         size=allocation.size,
         color=allocation.color,
-        category=category,
+        category="temp" if allocation.is_temp else _CATEGORIES[allocation.kind],
         is_output=allocation.is_output,
-        is_constant=allocation.kind == "constant",
-        parameter_number=number,
-        parameter_index=shape_index,
+        parameter_number=None if allocation.parameter is None else allocation.parameter[0],
     )

@@ -13,14 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.memory.occupancy import Occupant, occupied_bytes
-from hlo_lens.model.buffers.columns import parse_index
 from hlo_lens.model.buffers.live_range import HloLiveRange, LiveRanges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hlo_lens.model.buffers.assignment import BufferAllocation, BufferAssignment
-    from hlo_lens.model.shapes.shape import ShapeIndex
 
 DEFAULT_SPACE = 0
 HOST_SPACE = 5
@@ -36,7 +34,6 @@ class LaidValue(NamedTuple):
     Attributes:
         name: Instruction and index, ``add.2{}``.
         instruction_name: The instruction that defines it.
-        shape_index: Index into that instruction's shape.
         allocation: Index of the allocation.
         offset: First byte in it.
         size: Bytes, padding of tiles included.
@@ -47,7 +44,6 @@ class LaidValue(NamedTuple):
 
     name: str
     instruction_name: str
-    shape_index: ShapeIndex
     allocation: int
     offset: int
     size: int
@@ -66,9 +62,7 @@ class LaidAllocation:
         color: Memory space.
         category: One of `CATEGORIES`.
         is_output: Whether it may be (part of) the result.
-        is_constant: Whether it holds a constant of the program.
         parameter_number: Number of the entry parameter that it holds, or None.
-        parameter_index: Which part of that parameter.
     """
 
     index: int
@@ -76,9 +70,7 @@ class LaidAllocation:
     color: int
     category: str
     is_output: bool = False
-    is_constant: bool = False
     parameter_number: int | None = None
-    parameter_index: ShapeIndex = ()
 
     @property
     def is_aliased(self) -> bool:
@@ -202,16 +194,12 @@ def layout_of_dump(
     values: list[LaidValue] = []
     for allocation in assignment.allocations:
         index = allocation.index
-        allocations.append(_laid(allocation, index))
+        allocations.append(_laid(allocation))
         for value in allocation.values:
             instruction, place, offset, size, shape = value.facts()
             name = instruction + (place or "{}")
             start, end = ranges.get(name, _NO_RANGE)
-            values.append(
-                LaidValue(
-                    name, instruction, parse_index(place), index, offset, size, start, end, shape
-                )
-            )
+            values.append(LaidValue(name, instruction, index, offset, size, start, end, shape))
     lost = 0
     if isinstance(live_range, HloLiveRange):
         lost = len(ranges.keys() - {value.name for value in values})
@@ -232,22 +220,19 @@ def layout_of_dump(
     return replace(layout, are_ranges_complete=is_whole)
 
 
-def _laid(allocation: BufferAllocation, index: int) -> LaidAllocation:
-    number = allocation.parameter_number
+def _laid(allocation: BufferAllocation) -> LaidAllocation:
     return LaidAllocation(
-        index=index,
+        index=allocation.index,
         size=allocation.size,
         color=allocation.color,
-        category=_category(allocation, number),
+        category=_category(allocation),
         is_output=allocation.maybe_live_out,
-        is_constant=allocation.is_constant,
-        parameter_number=number,
-        parameter_index=() if number is None else allocation.param_shape_index or (),
+        parameter_number=allocation.parameter_number,
     )
 
 
-def _category(allocation: BufferAllocation, number: int | None) -> str:
-    if number is not None:
+def _category(allocation: BufferAllocation) -> str:
+    if allocation.parameter_number is not None:
         return "argument"
     if allocation.is_thread_local:
         return "thread-local"

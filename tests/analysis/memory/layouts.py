@@ -12,7 +12,7 @@ SCHEDULE = ("p", "a", "b", "c")
 def value(
     name: str, allocation: int, offset: int, size: int, start: int | None, end: int | None
 ) -> LaidValue:
-    return LaidValue(f"{name}{{}}", name, (), allocation, offset, size, start, end, "f32[2]{0}")
+    return LaidValue(f"{name}{{}}", name, allocation, offset, size, start, end, "f32[2]{0}")
 
 
 def layout(*, schedule: tuple[str, ...] | None = SCHEDULE) -> MemoryLayout:
@@ -73,10 +73,10 @@ def program() -> MemoryLayout:
             LaidAllocation(index=1, size=64, color=0, category="temp"),
         ),
         values=(
-            LaidValue("p{}", "p", (), 0, 0, 8, 0, 3, "f32[2]{0}"),
-            LaidValue("q{1}", "q", (1,), 1, 0, 8, 0, 3, "f32[2]{0}"),
-            LaidValue("y{}", "y", (), 1, 8, 8, 0, 3, "f32[2]{0}"),
-            LaidValue("gone{}", "gone", (), 1, 16, 8, 0, 3, "f32[2]{0}"),
+            LaidValue("p{}", "p", 0, 0, 8, 0, 3, "f32[2]{0}"),
+            LaidValue("q{1}", "q", 1, 0, 8, 0, 3, "f32[2]{0}"),
+            LaidValue("y{}", "y", 1, 8, 8, 0, 3, "f32[2]{0}"),
+            LaidValue("gone{}", "gone", 1, 16, 8, 0, 3, "f32[2]{0}"),
         ),
         schedule=("p", "a", "y"),
     )

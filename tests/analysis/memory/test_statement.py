@@ -58,7 +58,7 @@ def tpu(shape: str, name: str = "v") -> MemoryLayout:
     return MemoryLayout(
         source="buffer-assignment",
         allocations=(LaidAllocation(index=0, size=512, color=0, category="temp"),),
-        values=(LaidValue(f"{name}{{}}", name, (), 0, 0, 512, None, None, shape),),
+        values=(LaidValue(f"{name}{{}}", name, 0, 0, 512, None, None, shape),),
     )
 
 
