@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from hlo_lens.model.call_tree import NO_PARENT, CallFrame, CallTree
-from hlo_lens.syntax.call_trees import patterns
+from hlo_lens.syntax.call_trees.tree_lines import CORNER, FORKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
-class Label(NamedTuple):
-    """Label of a line: a function and its number of repeats."""
-
-    frame: CallFrame
-    times: int = 1
+    from hlo_lens.syntax.call_trees.tree_lines import Label
 
 
 class TreeDraft:
@@ -78,13 +73,13 @@ class TreeDraft:
         at = self._at(key)
         if not at:
             return self.begins_inside
-        return self.keys[at - 1] < key or self.branches[at - 1] not in patterns.CORNER
+        return self.keys[at - 1] < key or self.branches[at - 1] not in CORNER
 
     def may_be_over(self, key: int) -> bool:
         """Return whether no branch announces a sibling at this key."""
         at = self._at(key)
         is_sibling = at > 0 and self.keys[at - 1] == key
-        return is_sibling and self.branches[at - 1] not in patterns.FORKS
+        return is_sibling and self.branches[at - 1] not in FORKS
 
     def _at(self, key: int) -> int:
         """Return the number of open nodes with at most this key."""
@@ -98,7 +93,7 @@ class TreeDraft:
         keys = self.keys
         at = self._at(key)
         if at < len(keys):
-            self.missing += sum(branch in patterns.FORKS for branch in self.branches[at:] if branch)
+            self.missing += sum(branch in FORKS for branch in self.branches[at:] if branch)
         if at and keys[at - 1] == key:
             at -= 1
         if at < len(keys):
@@ -135,4 +130,4 @@ class TreeDraft:
     @property
     def _is_unfinished(self) -> bool:
         """Return whether an open branch announces a sibling."""
-        return any(branch in patterns.FORKS for branch in self.branches if branch)
+        return any(branch in FORKS for branch in self.branches if branch)

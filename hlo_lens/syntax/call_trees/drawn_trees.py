@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.model.call_tree import CallTree, CallTrees
 from hlo_lens.syntax.buffers.lines import LineScan
-from hlo_lens.syntax.call_trees import patterns
 from hlo_lens.syntax.call_trees.comm_debug_table import Table, find_tables
-from hlo_lens.syntax.call_trees.draft import Label, TreeDraft
+from hlo_lens.syntax.call_trees.draft import TreeDraft
 from hlo_lens.syntax.call_trees.drawn_trees_grammar import label_by_grammar, lines_by_grammar
-from hlo_lens.syntax.call_trees.tree_lines import TreeLine, label_of, tree_line
+from hlo_lens.syntax.call_trees.tree_lines import (
+    NOT_BLANK,
+    TREE_LINE,
+    Label,
+    TreeLine,
+    label_of,
+    tree_line,
+)
 from hlo_lens.syntax.grammar.reader_choice import ReaderName, uses_grammar
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source, Span, clean, decode
@@ -117,7 +123,7 @@ class TreeScan(LineScan):
             find_tables(self.text, lambda at: self.source.line_column(at)[0], self._gap)
         )
         position = 0
-        for match in patterns.TREE_LINE.finditer(self.text):
+        for match in TREE_LINE.finditer(self.text):
             if match.start() != position or not self._follows(match):
                 self._take(tree_line(match, match.start(), match.end(), match[4] or ""), position)
             position = match.end() + 1
@@ -211,7 +217,7 @@ class TreeScan(LineScan):
         continues = self._draft.continues_at(2 * line.column)
         if continues and (root is None or not self._draft.may_be_over(2 * line.column)):
             message = "expected a line of the tree, found other text"
-            first = patterns.NOT_BLANK.search(self.text, start, end)
+            first = NOT_BLANK.search(self.text, start, end)
             at = start if first is None else first.start()
             self.add_gap(at, self.line_end(at), message, count)
             return
@@ -254,7 +260,7 @@ class TreeScan(LineScan):
         self._pass_over_stretch(start, end)
 
     def _pass_over_stretch(self, start: int, end: int) -> None:
-        first = patterns.NOT_BLANK.search(self.text, start, end)
+        first = NOT_BLANK.search(self.text, start, end)
         if first is None:
             return
         count = self._count(start, end)
@@ -266,7 +272,7 @@ class TreeScan(LineScan):
 
     def _count(self, start: int, end: int) -> int:
         """Return the number of lines that are not blank."""
-        return sum(1 for _ in patterns.NOT_BLANK.finditer(self.text, start, end))
+        return sum(1 for _ in NOT_BLANK.finditer(self.text, start, end))
 
     def _end_of_text(self, position: int) -> None:
         """Count the lines after the last tree, and mark a tree that is cut off."""

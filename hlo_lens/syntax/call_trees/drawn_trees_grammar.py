@@ -9,9 +9,7 @@ from lark import Lark, Token
 
 from hlo_lens.model.call_tree import CallFrame
 from hlo_lens.syntax.buffers.lines import find_all, grammar_tree
-from hlo_lens.syntax.call_trees import patterns
-from hlo_lens.syntax.call_trees.draft import Label
-from hlo_lens.syntax.call_trees.tree_lines import tree_line
+from hlo_lens.syntax.call_trees.tree_lines import TREE_LINE, Label, tree_line
 from hlo_lens.syntax.grammar.files import build_parser
 
 if TYPE_CHECKING:
@@ -45,7 +43,7 @@ def lines_by_grammar(source: Source) -> Iterator[TreeLine]:
     for node in find_all(tree, "node"):
         branches, *rest = cast("list[Token]", node.children)
         label = "".join(rest)
-        match = patterns.TREE_LINE.match(f"{branches}{label}")
+        match = TREE_LINE.match(f"{branches}{label}")
         if match is not None:
             start = branches.start_pos or 0
             yield tree_line(match, start, start + len(branches) + len(label), label)

@@ -1,15 +1,85 @@
-"""Lines of drawn call trees, cut into branch and label by regular expressions."""
+"""Lines of drawn call trees, cut into branch and label by regular expressions.
+
+The expressions are equal to `call_tree.lark`. A text that does not match is rejected in one pass:
+repetitions are possessive, or end where the next one begins.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import re
+from typing import NamedTuple
 
 from hlo_lens.model.call_tree import CallFrame
-from hlo_lens.syntax.call_trees import patterns
-from hlo_lens.syntax.call_trees.draft import Label
 
-if TYPE_CHECKING:
-    import re
+BAR = "│┃║┆┊╎¦|"
+"""Characters that continue a branch on the lines below it."""
+
+FORK = "├┝┞┟┠┡┢┣╞╟╠+"
+"""Characters that begin a branch with later siblings."""
+
+FORKS = FORK.replace("+", "|")
+"""Branches that are never the last: ASCII ``+`` may be."""
+
+CORNER = "└┕┖┗╘╙╚╰`\\"
+"""Characters that begin the last branch of a node."""
+
+_BLANK = r"[ \t\xa0]"
+_BOX_BRANCH = "[├┝┞┟┠┡┢┣╞╟╠└┕┖┗╘╙╚╰][─━═╌┄┈╴-]++[┬┳╦┐╮>▶]?+"
+_ASCII_BRANCH = r"[|+`\\](?:-{1,4}+|_{1,3}+)(?=[ \t\xa0]|[\w<(\[*{])"
+BRANCH = rf"(?:{_BOX_BRANCH}|{_ASCII_BRANCH})"
+_MARKS = f"{BAR}{FORK}{CORNER}".replace("\\", "\\\\")
+PREFIX = rf"[^\s{_MARKS}][^\n{_MARKS}]{{0,119}}?(?<=[\]:>\-]) ?+"
+"""Prefix of a line in a log; it ends with a mark."""
+
+_INDENT = rf"(?:[{BAR[:-1]} \t\xa0]|\|(?![-_]))*+"
+_LABEL = r"[^\s\u2500-\u257f|+`\\-][^\n]*+"
+
+TREE_LINE = re.compile(
+    rf"^((?:{PREFIX})?)({_INDENT})({BRANCH}){_BLANK}*+({_LABEL})?+$", re.MULTILINE
+)
+"""A line of a tree. Groups: prefix, indentation with bars, branch, label (None if missing)."""
+
+NOT_BLANK = re.compile(r"[^\s][^\n]*+")
+"""Text of a line that is not blank."""
+
+# ---- labels ------------------------------------------------------------------------------------
+
+_WORD_FILE = r"(?:[A-Za-z]:(?=[\\/]))?+[^\s:,()\[\]]++"
+_PATH_FILE = r"(?=[^\s:]*[./\\<])" + _WORD_FILE
+_ANY_FILE = r"(?:[A-Za-z]:(?=[\\/]))?+(?!\s)[^:,\n]*[^:,\s]"
+_INNER_FILE = r"(?:[A-Za-z]:(?=[\\/]))?+(?!\s)[^:,\n()\[\]]*[^:,\s()\[\]]"
+_LINE = r":(\d{1,9})"
+_TIMES = (
+    r"(?:\s+(?:[x\u00d7] ?(\d{1,9})|\([x\u00d7] ?(\d{1,9})\)|\((\d{1,9}) calls?\)"
+    r"|\[[x\u00d7] ?(\d{1,9})\]))?\s*$"
+)
+SECONDS = re.compile(r"\d+\.\d+(?:[num]?s)?\s+(?=\S)")
+
+LABELS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (order, re.compile(pattern + _TIMES))
+    for order, pattern in (
+        ("function first", rf"(.*\S)\s*,\s+({_ANY_FILE}){_LINE}"),
+        ("function first", rf"(.*\S)\s*[(\[]({_INNER_FILE}){_LINE}[)\]]"),
+        ("function first", rf"(.*\S)\s+(?:at|@|in|from)\s+({_WORD_FILE}){_LINE}"),
+        ("place first", r'File "([^"\n]+)", line (\d{1,9}), in (\S.*?)'),
+        ("place first", rf"({_PATH_FILE})\((\d{{1,9}})\): (\S.*?)"),
+        ("place first", rf"({_PATH_FILE}){_LINE}\s*\((\S.*)\)"),
+        ("place first", rf"({_PATH_FILE}){_LINE}(?::|\s)\s*(\S.*?)"),
+        ("function first", rf"(.*\S)\s+({_PATH_FILE}){_LINE}"),
+        ("place only", rf"({_PATH_FILE}){_LINE}"),
+    )
+)
+"""Forms of a label with a place, in the order in which they are tried.
+
+Groups: function, file and line in the named order, then the number of repeats, in one of
+four groups.
+"""
+
+NAME_ONLY = re.compile(
+    r"(.*?\S)(?:\s{2,}[x\u00d7] ?(\d{1,9})|\s+\([x\u00d7] ?(\d{1,9})\)|\s+\((\d{1,9}) calls?\)"
+    r"|\s+\[[x\u00d7] ?(\d{1,9})\])?\s*$"
+)
+"""A label without a place; the number of repeats is separated by blanks."""
 
 
 class TreeLine(NamedTuple):
@@ -34,8 +104,15 @@ class TreeLine(NamedTuple):
     prefix: int
 
 
+class Label(NamedTuple):
+    """Label of a line: a function and its number of repeats."""
+
+    frame: CallFrame
+    times: int = 1
+
+
 def tree_line(match: re.Match[str], start: int, end: int, label: str) -> TreeLine:
-    """Return the line of a match of `patterns.TREE_LINE`."""
+    """Return the line of a match of `TREE_LINE`."""
     indent = match[2]
     has_bars = not indent.isspace() and bool(indent)
     return TreeLine(start, end, len(indent), has_bars, match[3][0], label, len(match[1]))
@@ -44,10 +121,10 @@ def tree_line(match: re.Match[str], start: int, end: int, label: str) -> TreeLin
 def label_of(text: str) -> Label:
     """Return function, place and repeats of a label, in any of its written forms."""
     text = text.strip()
-    seconds = patterns.SECONDS.match(text)
+    seconds = SECONDS.match(text)
     if seconds is not None:
         text = text[seconds.end() :]
-    for order, pattern in patterns.LABELS:
+    for order, pattern in LABELS:
         match = pattern.match(text)
         if match is not None:
             groups = match.groups()
@@ -59,7 +136,7 @@ def label_of(text: str) -> Label:
             else:
                 function, (file, line) = "", groups[:2]
             return Label(CallFrame(function=function, file=file, line=int(line)), times)
-    match = patterns.NAME_ONLY.match(text)
+    match = NAME_ONLY.match(text)
     if match is None:
         return Label(CallFrame(function=text))
     return Label(CallFrame(function=match[1]), next((int(g) for g in match.groups()[1:] if g), 1))
