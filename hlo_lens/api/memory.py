@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.memory.grouping import memory_by
+from hlo_lens.analysis.memory.grouping import memory_by, memory_tree
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
-from hlo_lens.analysis.memory.op_tree import memory_tree
 from hlo_lens.analysis.memory.results import MemoryResults, at_instant
 from hlo_lens.analysis.memory.statement import space_name
 from hlo_lens.analysis.memory.timeline import memory_timeline

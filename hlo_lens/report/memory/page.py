@@ -20,8 +20,7 @@ from hlo_lens.text.units import format_bytes, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.memory.grouping import MemoryBy
-    from hlo_lens.analysis.memory.op_tree import MemoryTree
+    from hlo_lens.analysis.memory.grouping import MemoryBy, MemoryTree
     from hlo_lens.analysis.memory.peak import PeakMemory
     from hlo_lens.analysis.memory.results import MemoryResults
     from hlo_lens.analysis.memory.timeline import MemoryTimeline

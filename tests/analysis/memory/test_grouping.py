@@ -1,10 +1,10 @@
-"""Bytes alive at one instant in groups."""
+"""Bytes alive at one instant in groups, and as a tree of scopes."""
 
 from __future__ import annotations
 
 import pytest
 
-from hlo_lens.analysis.memory.grouping import memory_by, split_op_name
+from hlo_lens.analysis.memory.grouping import memory_by, memory_tree, split_op_name
 from tests.analysis.memory.layouts import peak_of_program
 
 
@@ -26,3 +26,14 @@ def test_groups_sum_to_the_peak(by: str, groups: dict[str, int]) -> None:
 
 def test_paths_keep_pytree_keys_whole() -> None:
     assert split_op_name("jit(f)/params['a/b']/add") == ("jit(f)", "params['a/b']", "add")
+
+
+def test_tree_joins_scopes_that_do_not_fork() -> None:
+    tree = memory_tree(memory_by(peak_of_program(), "op"))
+    assert [(row["depth"], row["scope"], row["size_bytes"]) for row in tree.objects()] == [
+        (0, "jit(f)", 16),
+        (1, "exp", 8),
+        (1, "while/body/neg", 8),
+        (0, "[parameters]", 8),
+        (0, "[unattributed]", 8),
+    ]
