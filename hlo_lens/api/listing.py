@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.dumps.across_processes import across_processes
+from hlo_lens.analysis.dumps.across_processes import across_processes, process_difference
 from hlo_lens.analysis.dumps.listing_facts import ListingFacts, listing_facts, named_facts
 from hlo_lens.analysis.dumps.module_groups import module_groups
-from hlo_lens.analysis.dumps.process_difference import process_difference
 from hlo_lens.load.workers import map_modules
 from hlo_lens.report.program.listing import Listing
 

@@ -1,4 +1,4 @@
-"""Whether all processes of a job compiled the same programs.
+"""Whether all processes of a job compiled the same programs, and the first difference.
 
 Compiles of one name are compared. They are paired first by equal text, then by equal text up to
 names, then by equal parameter shapes; of the rest, the k-th of one process with the k-th of
@@ -8,6 +8,9 @@ shifts no others.
 Each folder counts as a process. The result also states whether the folders have names of processes
 (``rank_0``, ``host3``, a number, an address, XLA's ``MODULE/HOST_PID``): dumps of experiments in
 one folder are compared in the same way, but are no processes of one job.
+
+For the first difference, programs are matched instruction by instruction. Their lines are compared
+instead where a program is too large for that, or where the programs differ in names or text alone.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.dumps.module_groups import process_of, processes_of
+from hlo_lens.analysis.dumps.text_comparison import first_difference
+from hlo_lens.analysis.program_diff.difference import program_diff
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.text.dump_files import without_archive_end
 
@@ -25,8 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from hlo_lens.analysis.dumps.listing_facts import ListingFacts
-    from hlo_lens.analysis.dumps.text_comparison import Fingerprint
+    from hlo_lens.analysis.dumps.text_comparison import Fingerprint, Line
+    from hlo_lens.analysis.program_diff.difference import ProgramDiff
     from hlo_lens.analysis.result import Row
+    from hlo_lens.model.dump import ModuleDump
 
 SAME = "same"
 SAME_BUT_NAMES = "same up to names"
@@ -219,3 +226,53 @@ def _key(one: Fingerprint | None, *, is_renamed: bool) -> str | None:
     if one is None:
         return None
     return one.exact if is_renamed else one.nameless
+
+
+_MOST_DIFFED = 100_000
+"""Instructions of the largest program that is matched instruction by instruction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessDifference:
+    """Difference of one program between the first process and the first that differs from it.
+
+    Attributes:
+        program: The program, over all processes.
+        instructions: Instructions in the first process.
+        diff: Differences of the instructions; None where they were not matched.
+        lines: First lines that differ, None past the end of a module; None where `diff` has edits
+            or changes of the header, or no line differs.
+    """
+
+    program: SharedProgram
+    instructions: int
+    diff: ProgramDiff | None
+    lines: tuple[Line | None, Line | None] | None
+
+
+def process_difference(
+    across: AcrossProcesses, modules: Sequence[ModuleDump]
+) -> ProcessDifference | None:
+    """Return the difference of the first program that is not the same in all processes.
+
+    Args:
+        across: The programs.
+        modules: The modules, in the order of the facts that the programs were compared by.
+    """
+    odd = next((p for p in across.programs if p.modules), None)
+    if odd is None or odd.modules is None:
+        return None
+    ours, theirs = (modules[k].hlo for k in odd.modules)
+    if ours is None or theirs is None:
+        return None
+    diff = None
+    largest = max(ours.instruction_count, theirs.instruction_count)
+    if odd.verdict != SAME_BUT_NAMES and largest <= _MOST_DIFFED:
+        diff = program_diff(ours, theirs)
+    is_text = diff is None or not (diff.module_changes or diff.edits)
+    return ProcessDifference(
+        program=odd,
+        instructions=ours.instruction_count,
+        diff=diff,
+        lines=first_difference(ours, theirs) if is_text else None,
+    )

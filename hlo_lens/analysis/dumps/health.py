@@ -17,23 +17,14 @@ from hlo_lens.text.dump_kinds import AS_TEXT, BUFFER_ROWS, DumpKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.dump import Dump, LeftAside, ModuleDump
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindOfText:
-    """A kind of text that XLA can write for a module.
+    """A kind of text that XLA can write for a module; fields are the columns of `DumpHealth`."""
 
-    Attributes:
-        name: Name of the kind.
-        flag: XLA flag that writes it.
-        used_for: What hlo-lens shows of it.
-        modules: Number of modules that have it.
-        of: Number of all modules.
-    """
-
-    name: str
+    text: str
     flag: str
     used_for: str
     modules: int
@@ -57,13 +48,9 @@ class DumpHealth(Result):
         Column("used_for", Unit.NONE, "what hlo-lens shows of it"),
         Column("flag", Unit.NONE, "the flag that writes it"),
     )
+    RECORDS: ClassVar[str] = "kinds"
     kinds: tuple[KindOfText, ...]
     findings: tuple[Finding, ...]
-
-    def rows(self) -> Iterator[Row]:
-        """Yield one row per kind of text."""
-        for kind in self.kinds:
-            yield kind.name, kind.modules, kind.of, kind.used_for, kind.flag
 
 
 def _has_stage(ending: str) -> Callable[[ModuleDump], bool]:
@@ -106,7 +93,7 @@ def _kinds(modules: Sequence[ModuleDump]) -> Iterator[KindOfText]:
 
     def kind(name: str, flag: str, used_for: str, has: Callable[[ModuleDump], bool]) -> KindOfText:
         count = sum(map(has, modules))
-        return KindOfText(name=name, flag=flag, used_for=used_for, modules=count, of=len(modules))
+        return KindOfText(text=name, flag=flag, used_for=used_for, modules=count, of=len(modules))
 
     yield kind(BEFORE, AS_TEXT, "global shapes, shardings", _has_stage(BEFORE))
     yield kind(AFTER, AS_TEXT, "the program that runs", _has_stage(AFTER))
@@ -157,9 +144,8 @@ def _module_findings(modules: Sequence[ModuleDump]) -> Iterator[Finding]:
     done = [m for m in whole if m not in early]
     bare = [m for m in done if not _has_part("buffer-assignment")(m)]
     if bare:
-        what = (
-            f"{len(bare)} of {len(done)} modules have no buffer assignment, such as {bare[0].name}"
-        )
+        share = f"{len(bare)} of {len(done)}"
+        what = f"{share} modules have no buffer assignment, such as {bare[0].name}"
         yield Finding(WARNING, what, "memory of these is an estimate; keep all files of the dump")
     late = [m for m in done if m.before_text is None and not _has_stage(BEFORE)(m)]
     if late:
@@ -167,19 +153,15 @@ def _module_findings(modules: Sequence[ModuleDump]) -> Iterator[Finding]:
         yield Finding(NOTE, what, "global shapes and mesh names may be missing; keep all files")
     out = [m for m in whole if any("oom_intermediate" in s.name for s in m.stages)]
     if out:
-        yield Finding(
-            WARNING,
-            f"{out[0].name} ran out of memory when it was compiled",
-            "hlo-lens memory shows what it asked for",
-        )
+        what = f"{out[0].name} ran out of memory when it was compiled"
+        yield Finding(WARNING, what, "hlo-lens memory shows what it asked for")
 
 
 def _folder_findings(modules: Sequence[ModuleDump]) -> Iterator[Finding]:
     """Yield findings on a folder that several processes wrote into."""
     names: dict[tuple[str, int], set[str]] = {}
     for module in modules:
-        if module.number is not None:
-            names.setdefault((module.folder, module.number), set()).add(title_of(module.name))
+        names.setdefault((module.folder, module.number or 0), set()).add(title_of(module.name))
     shared = [(place, found) for place, found in names.items() if len(found) > 1]
     if shared:
         (folder, number), found = shared[0]
@@ -188,11 +170,8 @@ def _folder_findings(modules: Sequence[ModuleDump]) -> Iterator[Finding]:
             f"{folder or 'one folder'}: several processes wrote into it, or one ran twice; files "
             "of one name were overwritten"
         )
-        yield Finding(
-            WARNING,
-            what,
-            "give each process a folder: --xla_dump_to=DIR/rank_$RANK, emptied before",
-        )
+        remedy = "give each process a folder: --xla_dump_to=DIR/rank_$RANK, emptied before"
+        yield Finding(WARNING, what, remedy)
 
 
 def empty_findings(asides: Sequence[LeftAside], *, exists: bool) -> list[Finding]:
@@ -203,7 +182,7 @@ def empty_findings(asides: Sequence[LeftAside], *, exists: bool) -> list[Finding
         exists: Whether it exists.
     """
     kinds = {aside.kind: aside for aside in asides}
-    found: list[Finding] = []
+    found = []
     if not exists:
         found.append(Finding(ERROR, "it does not exist; XLA makes it at the first compile"))
     refused = kinds.get(REFUSED)

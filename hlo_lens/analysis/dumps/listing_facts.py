@@ -24,33 +24,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingFacts:
-    """Facts of one module; None if not known.
+    """Facts of one module; None if not known. Other fields are columns of `ModuleGroups`.
 
     Attributes:
         name: Name in the HLO text, else in the file names.
         key: Name in the file names, with its number.
-        number: Number in the file names.
         folder: Folder of its files, relative to the listed path.
         stage: Stage of these facts: the latest with an HLO text.
-        stages: Number of stages with texts, without single passes.
-        passes: Number of single passes with texts.
-        files: Number of its files.
-        backend: ``cpu``, ``gpu`` or ``tpu``.
-        partitions: Number of devices over which one replica is divided.
-        instructions: Number of instructions in the text.
-        peak_bytes: Most bytes in use at one instant in the default memory space of one device.
-        total_bytes: Arguments, outputs that are not arguments, and temporaries of one device.
-        is_estimated: Whether these two are an estimate from the HLO text.
-        is_estimate_left_out: Whether they were not estimated because the module is large.
-        flops: Arithmetic of matrix products and convolutions in one run on one device.
-        flops_at_least: Known part of it.
+        is_estimate_left_out: Whether memory was not estimated because the module is large.
         is_at_most: Whether a conditional makes `flops` a bound.
-        opaque: Number of custom calls with unknown arithmetic.
         signature: Shapes of the entry's parameters, in order.
         coverage: Share of the text that was read, 0 to 1.
         gaps: Number of parts that could not be read.
         fingerprint: Hashes of the text; None if not requested.
-        problem: Reason why facts are missing.
     """
 
     name: str
@@ -115,10 +101,8 @@ def _read(facts: ListingFacts, dump: ModuleDump, *, with_fingerprint: bool) -> L
     facts = replace(facts, backend=known.backend)
     if module is not None:
         if not module.computations:
-            gaps = module.gaps
-            return replace(
-                facts, gaps=len(gaps), problem=str(gaps[0]).splitlines()[0] if gaps else None
-            )
+            problem = str(module.gaps[0]).splitlines()[0] if module.gaps else None
+            return replace(facts, gaps=len(module.gaps), problem=problem)
         facts = replace(
             _with_flops(facts, known.flops),
             name=module.name or facts.name,
@@ -138,9 +122,7 @@ def _read(facts: ListingFacts, dump: ModuleDump, *, with_fingerprint: bool) -> L
 
 def _signature(module: HloModule) -> tuple[str, ...]:
     """Return the shapes of the entry's parameters without layouts, by parameter number."""
-    parameters = sorted(
-        module.entry.parameters, key=lambda parameter: parameter.parameter_number or 0
-    )
+    parameters = sorted(module.entry.parameters, key=lambda one: one.parameter_number or 0)
     shapes = [parameter.shape for parameter in parameters]
     return tuple("?" if shape is None else shape.to_text(layout=False) for shape in shapes)
 

@@ -43,11 +43,9 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactDifference:
-    """The first fact in which two models of one text differ.
+    """The first fact in which two models of one text differ: place and field as in `Fact`.
 
     Attributes:
-        place: The part: ``main/add.3``, ``allocation 5``, ``header``.
-        field: Name of the field.
         line: 1-based line; None where the part has none.
         first: Value in the first model, as text.
         second: Value in the second model.

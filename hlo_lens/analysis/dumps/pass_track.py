@@ -33,9 +33,8 @@ from hlo_lens.model.hlo.query import tabulate
 from hlo_lens.text.dump_files import AFTER, BEFORE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.dump import ModuleDump, Stage
     from hlo_lens.model.hlo.module import HloModule
 
@@ -107,11 +106,7 @@ def _measured(module: HloModule, subject: Subject, backend: str | None) -> Measu
         names = [one.name for one in found if one.kind == subject.text]
         return Measure(len(names), tuple(names))
     if subject.kind == OPCODE:
-        names = [
-            instruction.name
-            for instruction in module.instructions
-            if _performs(instruction.opcode, subject.text)
-        ]
+        names = [one.name for one in module.instructions if _performs(one.opcode, subject.text)]
         return Measure(len(names), tuple(names))
     if subject.kind == ALIAS:
         pairs = tuple(
@@ -141,18 +136,13 @@ def _named(module: HloModule, name: str) -> Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassChange:
-    """A change between two consecutive texts.
+    """A change between two consecutive texts; other fields are columns of `PassTrack`.
 
     Attributes:
         stage: Name of the later text.
-        pipeline: Pipeline of the pass; None for a text of no pass.
         after: The pass that made it; ``pipeline-start`` if the pass around the pipeline is not
             known, None for a text of no pass.
         nested: The nested pipeline of the pass before which it was made, if any.
-        before_count: Count in the earlier text.
-        after_count: Count in the later text.
-        added: Names that only the later one has.
-        removed: Names that only the earlier one has.
     """
 
     stage: str
@@ -163,6 +153,18 @@ class PassChange:
     nested: str | None = None
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Number of the text; ``final`` for a text of no pass."""
+        return "final" if self.pipeline is None else self.stage.partition(".")[0]
+
+    @property
+    def change(self) -> int | None:
+        """Count in the later text minus that in the earlier one."""
+        if self.before_count is None or self.after_count is None:
+            return None
+        return self.after_count - self.before_count
 
     @property
     def where(self) -> str:
@@ -198,6 +200,7 @@ class PassTrack(Result):
         Column("removed", Unit.NONE, "names that are gone"),
         Column("stage", Unit.NONE, "name of the text"),
     )
+    RECORDS: ClassVar[str] = "changes"
     subject: Subject
     stages: tuple[str, ...]
     measures: tuple[Measure | None, ...]
@@ -217,24 +220,6 @@ class PassTrack(Result):
     def disappears(self) -> PassChange | None:
         """The first change from some to none, or None."""
         return next((c for c in self.changes if c.before_count and c.after_count == 0), None)
-
-    def rows(self) -> Iterator[Row]:
-        """Yield one row per change."""
-        for c in self.changes:
-            known = c.before_count is not None and c.after_count is not None
-            change = (c.after_count or 0) - (c.before_count or 0) if known else None
-            number = c.stage.partition(".")[0] if c.pipeline is not None else "final"
-            yield (
-                number,
-                c.pipeline,
-                c.after,
-                c.before_count,
-                c.after_count,
-                change,
-                c.added,
-                c.removed,
-                c.stage,
-            )
 
 
 def tracked_stages(dump: ModuleDump) -> list[Stage]:

@@ -25,20 +25,9 @@ VERDICTS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadText:
-    """One text, read by the scanner and by the grammar.
+    """One text, read by the scanner and by the grammar; fields are `ReaderComparison`'s columns.
 
-    Attributes:
-        file: Name of the file.
-        kind: Kind of the text.
-        characters: Its length.
-        verdict: One of `VERDICTS`.
-        line: 1-based line of the first difference, or of the error of the grammar; None without.
-        place: Part of the text where it differs: ``main/add.3``.
-        field: Field of that part.
-        scanner: Value that the scanner read there, or the number of its gaps.
-        grammar: Value that the grammar read there, or its error.
-        scanner_seconds: Time of the scanner.
-        grammar_seconds: Time of the grammar; None if the scanner found nothing to read.
+    The verdict is one of `VERDICTS`; the grammar has no time if the scanner found nothing to read.
     """
 
     file: str

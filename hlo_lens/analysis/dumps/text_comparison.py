@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.columns import END, NAME_END
@@ -75,11 +76,7 @@ def canonical_lines(module: HloModule) -> Iterator[Line]:
     for computation in module.computations:
         number = computations[computation.name]
         head = "entry computation" if computation.is_entry else "computation"
-        yield Line(
-            f"{head} {computation.name}",
-            f"{head} {number}",
-            computation.name,
-        )
+        yield Line(f"{head} {computation.name}", f"{head} {number}", computation.name)
         yield from _instructions(module, computation, computations)
 
 
@@ -106,20 +103,12 @@ def _instructions(
         )
 
 
-def first_difference(
-    base: HloModule, other: HloModule, *, up_to_names: bool = False
-) -> tuple[Line | None, Line | None] | None:
+def first_difference(base: HloModule, other: HloModule) -> tuple[Line | None, Line | None] | None:
     """Return the first different lines of two modules; None if there are none.
 
     A line is None if its module has ended.
     """
-    ours, theirs = canonical_lines(base), canonical_lines(other)
-    while True:
-        one, two = next(ours, None), next(theirs, None)
-        if one is None and two is None:
-            return None
-        if one is None or two is None:
+    for one, two in zip_longest(canonical_lines(base), canonical_lines(other)):
+        if one is None or two is None or one.exact != two.exact:
             return one, two
-        differ = one.nameless != two.nameless if up_to_names else one.exact != two.exact
-        if differ:
-            return one, two
+    return None

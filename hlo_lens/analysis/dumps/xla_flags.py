@@ -12,6 +12,7 @@ import difflib
 import re
 import shlex
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,17 +40,9 @@ class Finding:
     remedy: str = ""
 
 
-def _error(what: str, remedy: str = "") -> Finding:
-    return Finding(ERROR, what, remedy)
-
-
-def _warning(what: str, remedy: str = "") -> Finding:
-    return Finding(WARNING, what, remedy)
-
-
-def _note(what: str, remedy: str = "") -> Finding:
-    return Finding(NOTE, what, remedy)
-
+_error = partial(Finding, ERROR)
+_warning = partial(Finding, WARNING)
+_note = partial(Finding, NOTE)
 
 _STRING_FLAGS = (
     "xla_dump_to",
@@ -133,12 +126,9 @@ def other_flags(text: str | None) -> list[str]:
     """
     if text is None or not text.strip().startswith("--"):
         return []
-    names = dict.fromkeys(name for name, _ in _split(text.strip())[0])
+    names = dict.fromkeys(name for name, _ in _split(text.strip())[0] if name not in DUMP_FLAGS)
     return [
-        name
-        for name in names
-        if name not in DUMP_FLAGS
-        and not any(f.what.startswith("--") for f in _check_flag(name, ""))
+        name for name in names if not any(f.what.startswith("--") for f in _check_flag(name, ""))
     ]
 
 
@@ -239,9 +229,8 @@ def _check_flag(name: str, value: str) -> list[Finding]:
     elif "dump" in name and name not in DUMP_FLAGS and not name.startswith("xla_gpu_"):
         near = difflib.get_close_matches(name, DUMP_FLAGS, n=1)
         remedy = f"write --{near[0]}" if near else "remove it"
-        found.append(
-            _error(f"--{name} is no flag of XLA; an unknown flag ends the process", remedy)
-        )
+        what = f"--{name} is no flag of XLA; an unknown flag ends the process"
+        found.append(_error(what, remedy))
     elif name not in DUMP_FLAGS:
         near = difflib.get_close_matches(name, DUMP_FLAGS, n=1, cutoff=0.9)
         if near:
@@ -276,9 +265,8 @@ def _check_target(value: str) -> list[Finding]:
         what = f"--xla_dump_to={value}: what follows the comma became part of the folder's name"
         return [_error(what, "separate flags by blanks")]
     if value == "-":
-        return [
-            _note("--xla_dump_to=- prints the dump on standard output", "hlo-lens reads such a log")
-        ]
+        what = "--xla_dump_to=- prints the dump on standard output"
+        return [_note(what, "hlo-lens reads such a log")]
     if not value.startswith("/"):
         return [_note(f"--xla_dump_to={value} is relative to where the program runs")]
     return []

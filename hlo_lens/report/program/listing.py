@@ -24,8 +24,8 @@ from hlo_lens.text.units import format_bytes, format_count, format_flops, listed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from hlo_lens.analysis.dumps.across_processes import ProcessDifference
     from hlo_lens.analysis.dumps.listing_facts import ListingFacts
-    from hlo_lens.analysis.dumps.process_difference import ProcessDifference
     from hlo_lens.model.dump import Dump
 
 _PROBLEMS_SHOWN = 5

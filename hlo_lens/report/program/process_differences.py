@@ -16,7 +16,7 @@ from hlo_lens.text.units import format_count, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.analysis.dumps.process_difference import ProcessDifference
+    from hlo_lens.analysis.dumps.across_processes import ProcessDifference
     from hlo_lens.analysis.program_diff.difference import ProgramDiff
     from hlo_lens.model.hlo.instruction import HloInstruction
 

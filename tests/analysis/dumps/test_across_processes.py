@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import hlo_lens
-from hlo_lens.analysis.dumps import process_difference as home
+from hlo_lens.analysis.dumps import across_processes as home
 from hlo_lens.analysis.dumps.across_processes import across_processes
 from hlo_lens.api.listing import facts_of
 from tests.load.test_load import hlo, write
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from hlo_lens.analysis.dumps.process_difference import ProcessDifference
+    from hlo_lens.analysis.dumps.across_processes import ProcessDifference
 
 NAME = "module_0001.jit_f.cpu_after_optimizations.txt"
 
