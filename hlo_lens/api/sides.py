@@ -252,7 +252,7 @@ def read_snapshot_file(path: str) -> Snapshot:
         DumpSyntaxError: If it is no snapshot, damaged, or of a newer version.
     """
     try:
-        data = json.loads(read_source(path).text, parse_constant=_no_number, parse_float=_finite)
+        data = json.loads(read_source(path).text, parse_constant=_finite, parse_float=_finite)
     except json.JSONDecodeError as error:
         raise DumpSyntaxError(
             f"this begins like JSON, but is none: {error.msg}",
@@ -269,10 +269,8 @@ def read_snapshot_file(path: str) -> Snapshot:
     return read_snapshot(data, path)
 
 
-def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no number")
-
-
 def _finite(text: str) -> float:
     number = float(text)
-    return number if math.isfinite(number) else _no_number(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no number")
+    return number

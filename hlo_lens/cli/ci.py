@@ -92,16 +92,15 @@ def finish(checked: Checked | None, diff: Diff | None = None) -> None:
     if is_changed or (checked is not None and checked.judgement.is_failed):
         code = exit_codes.RULE_FAILED
     else:
-        for text in (*_unknown(diff), *_undecided(checked)):
+        unknown = {} if diff is None else diff.unknown
+        texts = [
+            f"{name}: whether it changed is not known: {', '.join(subjects)}"
+            for name, subjects in unknown.items()
+        ]
+        for text in (*texts, *_undecided(checked)):
             code = exit_codes.UNPARSABLE
             click.echo(f"hlo-lens: error: {text}", err=True)
     click.get_current_context().exit(code)
-
-
-def _unknown(diff: Diff | None) -> Iterator[str]:
-    """Yield the modules that may have changed, with the subjects that could not be compared."""
-    for name, subjects in ({} if diff is None else diff.unknown).items():
-        yield f"{name}: whether it changed is not known: {', '.join(subjects)}"
 
 
 def _undecided(checked: Checked | None) -> Iterator[str]:

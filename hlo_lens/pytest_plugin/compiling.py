@@ -68,8 +68,9 @@ def keep(compiled: Sequence[Compiling], folder: Path, test: str) -> str:
         place.mkdir(parents=True)
         (folder / ".gitignore").write_text("*\n", "ascii")
         for number, dump in enumerate(dumps):
+            title = _NOT_IN_NAMES.sub("_", dump.title)[:_LONGEST_NAME] or "module"
             for name, text in _texts(dump):
-                file = place / f"module_{number:04}.{_file_name(dump.title)}.{name}.txt"
+                file = place / f"module_{number:04}.{title}.{name}.txt"
                 file.write_text(text, "utf-8")
     except OSError as error:
         return f"the dumps could not be kept in {place}: {error.strerror or error}"
@@ -84,10 +85,6 @@ def _folder_name(test: str) -> str:
         return name
     digest = hashlib.blake2b(test.encode("utf-8", "replace"), digest_size=4).hexdigest()
     return f"{name[-_LONGEST_NAME:]}-{digest}"
-
-
-def _file_name(title: str) -> str:
-    return _NOT_IN_NAMES.sub("_", title)[:_LONGEST_NAME] or "module"
 
 
 def _texts(dump: ModuleDump) -> Iterator[tuple[str, str]]:

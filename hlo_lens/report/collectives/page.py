@@ -284,9 +284,8 @@ def _why_facts(reason: Why) -> Iterator[tuple[str, str]]:
         yield "loops", " > ".join(collective.loop_path)
     if collective.op_name:
         yield "op_name", collective.op_name
-    place = collective.source
-    if place:
-        yield "source", place
+    if collective.source:
+        yield "source", collective.source
     if len(collective.stack) > 1:
         yield "stack", " < ".join(collective.stack)
     for number, sentence in enumerate(reason.sentences):

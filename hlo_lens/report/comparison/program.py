@@ -55,7 +55,10 @@ def program_diff_tables(diff: ProgramDiff) -> tuple[Table, ...]:
     module = tuple(_module_rows(diff))
     tables = [table_of("module-diff", "Module", _MODULE_COLUMNS, module)] if module else []
     if diff.groups:
-        tables.append(Table.of(diff, title="Program", shown=SHOWN, notes=tuple(_notes(diff))))
+        count = plural(diff.unseen_literals, "constant")
+        note = f"{count} without printed value: taken to be equal"
+        notes = (note,) if diff.unseen_literals else ()
+        tables.append(Table.of(diff, title="Program", shown=SHOWN, notes=notes))
     return tuple(tables)
 
 
@@ -111,10 +114,3 @@ def _few(texts: list[str]) -> str | None:
     shown = [t if len(t) <= _LONGEST else f"{t[: _LONGEST - 3]}..." for t in texts[:_NAMED]]
     more = len(texts) - len(shown)
     return "; ".join([*shown, *([f"[{more} more]"] if more else [])]) or None
-
-
-def _notes(diff: ProgramDiff) -> Iterator[str]:
-    if diff.unseen_literals:
-        yield (
-            f"{plural(diff.unseen_literals, 'constant')} without printed value: taken to be equal"
-        )
