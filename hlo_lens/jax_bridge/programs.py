@@ -50,13 +50,8 @@ def from_compiled(compiled: Any, *, lowered: Any = None) -> ModuleDump:
             "write hlo_lens.from_compiled(jax.jit(f).lower(*args).compile())"
         )
     before = None if lowered is None else partial(lowered_text, lowered)
-    return dump_of(
-        CompiledProgram(
-            executable=getattr(compiled, "_executable", compiled),
-            stage=compiled,
-            before=before,
-        )
-    )
+    executable = getattr(compiled, "_executable", compiled)
+    return dump_of(CompiledProgram(executable=executable, stage=compiled, before=before))
 
 
 def from_lowered(lowered: Any) -> ModuleDump:
@@ -75,11 +70,8 @@ def from_lowered(lowered: Any) -> ModuleDump:
         )
     module = lowered_module(lowered)
     lowering = getattr(lowered, "_lowering", None)
-    facts = facts_of(
-        CompiledProgram(executable=lowering, stage=lowered, before=None),
-        module,
-        *lowered_shardings(lowering),
-    )
+    program = CompiledProgram(executable=lowering, stage=lowered, before=None)
+    facts = facts_of(program, module, *lowered_shardings(lowering))
     module.framework = facts
     return ModuleDump(
         name=module.name,

@@ -147,22 +147,18 @@ def _devices_text(facts: Summary) -> str:
 
 
 def _coverage_text(facts: Summary) -> str:
-    share = f"{format_ratio(facts.coverage)} understood"
-    if not facts.instructions and not facts.gaps:
-        share = "nothing to read"
-    gaps = f", {plural(facts.gaps, 'gap')} of {plural(facts.gap_lines, 'line')}"
-    cut = ", the text ends too early" if facts.is_truncated else ""
-    lines = f", {plural(facts.passed_lines, 'line')} of a log around it skipped"
-    passed = lines if facts.passed_lines else ""
-    return f"{share}{gaps if facts.gaps else ', no gaps'}{cut}{_undefined_text(facts)}{passed}"
-
-
-def _undefined_text(facts: Summary) -> str:
-    """Return the names that the text uses and does not define."""
-    names = facts.undefined
-    if not names:
-        return ""
-    return f", lacks {plural(len(names), 'part')} that it uses: {listed(names, _NAMES_SHOWN)}"
+    is_empty = not facts.instructions and not facts.gaps
+    parts = ["nothing to read" if is_empty else f"{format_ratio(facts.coverage)} understood"]
+    gaps = f"{plural(facts.gaps, 'gap')} of {plural(facts.gap_lines, 'line')}"
+    parts.append(gaps if facts.gaps else "no gaps")
+    if facts.is_truncated:
+        parts.append("the text ends too early")
+    if facts.undefined:
+        names = listed(facts.undefined, _NAMES_SHOWN)
+        parts.append(f"lacks {plural(len(facts.undefined), 'part')} that it uses: {names}")
+    if facts.passed_lines:
+        parts.append(f"{plural(facts.passed_lines, 'line')} of a log around it skipped")
+    return ", ".join(parts)
 
 
 def _interface_text(count: int, values: Sequence[EntryValue]) -> str:
