@@ -30,8 +30,7 @@ def grammar_folder() -> Traversable | Path:
     checkout = Path(__file__).resolve().parents[3] / "grammars"
     if checkout.is_dir():
         return checkout
-    message = "the grammars are missing from this installation; reinstall hlo-lens"
-    raise BrokenInstallError(message)
+    raise BrokenInstallError("the grammars are missing from this installation; reinstall hlo-lens")
 
 
 @functools.cache

@@ -13,6 +13,5 @@ ReaderName: TypeAlias = Literal["scanner", "grammar"]
 def uses_grammar(reader: str) -> bool:
     """Return whether a text is to be read by the grammar; raises UsageError for a wrong name."""
     if reader not in ("scanner", "grammar"):
-        message = f"reader is 'scanner' or 'grammar', found {reader!r}"
-        raise UsageError(message)
+        raise UsageError(f"reader is 'scanner' or 'grammar', found {reader!r}")
     return reader == "grammar"

@@ -64,10 +64,11 @@ class HloFallback:
                 return read, stop
             break
         if error is None:
-            message = (
-                f"an instruction of {_megabytes(end - position)} that only the grammar can read"
+            raise DumpSyntaxError.at(
+                self._source,
+                Span(position, end),
+                f"an instruction of {_megabytes(end - position)} that only the grammar can read",
             )
-            raise DumpSyntaxError.at(self._source, Span(position, end), message)
         raise error
 
     def _stops(self, position: int, end: int) -> list[int]:

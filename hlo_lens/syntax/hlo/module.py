@@ -89,8 +89,9 @@ def parse_hlo_modules(
         gaps, _ = scan.gaps.take(has_read=False)
         if gaps:
             raise gaps[0].as_error()
-        message = "expected 'HloModule' or a computation, found nothing"
-        raise DumpSyntaxError(message, path=source.path)
+        raise DumpSyntaxError(
+            "expected 'HloModule' or a computation, found nothing", path=source.path
+        )
     return scan.modules
 
 

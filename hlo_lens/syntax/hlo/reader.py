@@ -64,7 +64,6 @@ class HloTextReader:
         """
         match = LOOSE_PROGRAM_SHAPE.fullmatch(text)
         if match is None:
-            message = "expected {(shape, ...)->shape}"
-            raise DumpSyntaxError(message)
+            raise DumpSyntaxError("expected {(shape, ...)->shape}")
         parameters = tuple(self.shape(item[1]) for item in SHAPE_ITEM.finditer(match[1]))
         return ProgramShape(parameters=parameters, result=self.shape(match[2]))

@@ -43,8 +43,9 @@ def read_proto(data: bytes, path: str = "<proto>") -> ProtoTexts:
     """
     name = proto_message(data)
     if name is None:
-        message = "expected a HloProto, HloModuleProto or HloSnapshot, found other bytes"
-        raise DumpSyntaxError(message, path=path)
+        raise DumpSyntaxError(
+            "expected a HloProto, HloModuleProto or HloSnapshot, found other bytes", path=path
+        )
     message = _decoded(name, data, path)
     proto = message.hlo if name == "HloSnapshot" else message
     module = proto if name == "HloModuleProto" else proto.hlo_module
@@ -80,8 +81,10 @@ def _decoded(name: str, data: bytes, path: str) -> Any:
     try:
         message.ParseFromString(data)
     except (DecodeError, ValueError, RuntimeError) as error:
-        text = f"this {name} of {len(data)} bytes is damaged or cut off: it cannot be decoded"
-        raise DumpSyntaxError(text, path=path) from error
+        raise DumpSyntaxError(
+            f"this {name} of {len(data)} bytes is damaged or cut off: it cannot be decoded",
+            path=path,
+        ) from error
     return message
 
 
@@ -106,5 +109,4 @@ def texts_of(name: str, module: Any, assignment: Any, path: str) -> ProtoTexts:
             message=name, hlo=text, assignment=printer.text(), traces=printer.traces()
         )
     except ValueError as error:
-        message = f"this {name} contradicts itself: {error}"
-        raise DumpSyntaxError(message, path=path) from error
+        raise DumpSyntaxError(f"this {name} contradicts itself: {error}", path=path) from error

@@ -72,8 +72,7 @@ class BufferPrinter:
     def _buffer(self, number: int) -> Any:
         found = self._buffers.get(number)
         if found is None:
-            message = f"value {number} is assigned, but missing"
-            raise ValueError(message)
+            raise ValueError(f"value {number} is assigned, but missing")
         return found
 
     def _defined_by(self, buffer: Any) -> Any:
@@ -81,8 +80,7 @@ class BufferPrinter:
         found = self._by_name.get(place.instruction_name) if place.instruction_name else None
         found = found or self._instructions.get(place.instruction_id)
         if found is None:
-            message = f"value {buffer.id} has no instruction"
-            raise ValueError(message)
+            raise ValueError(f"value {buffer.id} has no instruction")
         return found
 
     def _name(self, buffer: Any) -> str:
@@ -165,7 +163,6 @@ def _part(shape: Any, index: Any) -> Any:
     """Return a part of a shape; raises ValueError if there is no such part."""
     for place in index:
         if not 0 <= place < len(shape.tuple_shapes):
-            message = f"a value at index {numbers(index)} of a shape that has no such part"
-            raise ValueError(message)
+            raise ValueError(f"a value at index {numbers(index)} of a shape that has no such part")
         shape = shape.tuple_shapes[place]
     return shape

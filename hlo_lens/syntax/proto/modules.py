@@ -131,8 +131,9 @@ def _computation(
     if schedule:
         by_id = {instruction.id: instruction for instruction in instructions}
         if len(schedule) != len(by_id) or any(number not in by_id for number in schedule):
-            message = f"the schedule of {words(computation.name)} does not match its instructions"
-            raise ValueError(message)
+            raise ValueError(
+                f"the schedule of {words(computation.name)} does not match its instructions"
+            )
         instructions = [by_id[number] for number in schedule]
     shape = computation.program_shape
     parameters = sorted(

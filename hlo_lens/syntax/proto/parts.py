@@ -29,16 +29,14 @@ class Names:
         """Return the name of a computation; raises ValueError if there is none."""
         found = self.computations.get(number)
         if found is None:
-            message = f"computation {number} is called, but missing"
-            raise ValueError(message)
+            raise ValueError(f"computation {number} is called, but missing")
         return words(found.name)
 
     def instruction(self, number: int) -> str:
         """Return the name of an instruction; raises ValueError if there is none."""
         found = self.instructions.get(number)
         if found is None:
-            message = f"instruction {number} is an operand, but missing"
-            raise ValueError(message)
+            raise ValueError(f"instruction {number} is an operand, but missing")
         return found
 
     def payload(self, message: Any) -> bytes:

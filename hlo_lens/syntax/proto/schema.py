@@ -308,8 +308,9 @@ def _classes() -> dict[str, Any]:
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
     except ImportError as error:
-        message = "reading protos needs the protobuf package: pip install 'hlo-lens[proto]'"
-        raise MissingPackageError(message) from error
+        raise MissingPackageError(
+            "reading protos needs the protobuf package: pip install 'hlo-lens[proto]'"
+        ) from error
     file: Any = descriptor_pb2.FileDescriptorProto(
         name="hlo_lens/hlo.proto", package="hlo_lens.xla", syntax="proto2"
     )

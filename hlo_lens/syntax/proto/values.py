@@ -68,8 +68,7 @@ class ShapePrinter:
 
     def _made(self, shape: Any, layout: bool, depth: int) -> str:
         if depth > DEEPEST:
-            message = f"a shape of tuples nested deeper than {DEEPEST}"
-            raise ValueError(message)
+            raise ValueError(f"a shape of tuples nested deeper than {DEEPEST}")
         kind = shape.element_type
         if kind == _TUPLE:
             return (
@@ -80,8 +79,7 @@ class ShapePrinter:
             return f"b({inner})"
         name = TYPE_NAMES.get(kind)
         if name is None:
-            message = f"an array of unknown type {kind}"
-            raise ValueError(message)
+            raise ValueError(f"an array of unknown type {kind}")
         if kind in _NO_DIMENSIONS:
             return f"{name}[]"
         dynamic = shape.is_dynamic_dimension
@@ -310,8 +308,7 @@ def _axes_text(axes: Iterable[Any], mesh: Any, separator: str = ", ") -> str:
 
 def _axis_text(axis: Any, mesh: Any) -> str:
     if not 0 <= axis.mesh_axis_index < len(mesh.axes):
-        message = f"axis {axis.mesh_axis_index} of a mesh that has {len(mesh.axes)}"
-        raise ValueError(message)
+        raise ValueError(f"axis {axis.mesh_axis_index} of a mesh that has {len(mesh.axes)}")
     text = f"'{words(mesh.axes[axis.mesh_axis_index].name)}'"
     if axis.HasField("sub_axis_info"):
         text += f":({axis.sub_axis_info.pre_size}){axis.sub_axis_info.size}"

@@ -84,8 +84,9 @@ def printed_iota(view: str, order: str | None) -> Iota:
     """Return an iota by the groups of `IOTA`; raises MisplacedError for a wrong permutation."""
     found = None if order is None else printed_sizes(order)
     if found is not None and sorted(found.values) != list(range(len(found.values))):
-        message = f"expected a permutation of 0 to {len(found.values) - 1}"
-        raise MisplacedError.at_token(found.token, message)
+        raise MisplacedError.at_token(
+            found.token, f"expected a permutation of 0 to {len(found.values) - 1}"
+        )
     return Iota(printed_sizes(view), found)
 
 
@@ -164,15 +165,17 @@ def _resolved(mesh: Mesh, axis: Axis) -> AxisRef:
         place = int(name) if name.isdecimal() and len(name) < 4 else len(names)
         if place >= len(names):
             shown = ", ".join(names[:4]) or "none"
-            message = f"expected an axis of the mesh ({shown}), found '{name}'"
-            raise MisplacedError.at_token(token, message)
+            raise MisplacedError.at_token(
+                token, f"expected an axis of the mesh ({shown}), found '{name}'"
+            )
         name = names[place]
     whole = mesh.axis_sizes[names.index(name)]
     if pre_size is None or size is None or (pre_size == 1 and size == whole):
         return AxisRef(axis=name)
     if whole % (pre_size * size):
-        message = f"sub-axis ({pre_size}){size} does not divide an axis of size {whole}"
-        raise MisplacedError.at_token(token, message)
+        raise MisplacedError.at_token(
+            token, f"sub-axis ({pre_size}){size} does not divide an axis of size {whole}"
+        )
     return AxisRef(axis=name, pre_size=pre_size, size=size)
 
 

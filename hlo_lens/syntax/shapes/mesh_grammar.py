@@ -43,8 +43,9 @@ class MeshTransformer(Transformer[Any, Any]):
     def iota_permutation(self, _: Token, order: Sizes) -> Sizes:
         """Return a permutation."""
         if sorted(order.values) != list(range(len(order.values))):
-            message = f"expected a permutation of 0 to {len(order.values) - 1}"
-            raise MisplacedError.at_token(order.token, message)
+            raise MisplacedError.at_token(
+                order.token, f"expected a permutation of 0 to {len(order.values) - 1}"
+            )
         return order
 
     def iota(self, _: Token, view: Sizes, order: Sizes | None) -> Iota:

@@ -185,11 +185,13 @@ def _checked_layout(placed: _Placed, rank: int) -> Layout | None:
     brace, layout = placed
     order = layout.minor_to_major
     if len(order) != rank:
-        message = f"expected a layout of {rank} dimensions, found one of {len(order)}"
-        raise MisplacedError.at_token(brace, message)
+        raise MisplacedError.at_token(
+            brace, f"expected a layout of {rank} dimensions, found one of {len(order)}"
+        )
     if sorted(order) != list(range(rank)):
-        message = f"expected a layout that names each of 0 to {rank - 1} once"
-        raise MisplacedError.at_token(brace, message)
+        raise MisplacedError.at_token(
+            brace, f"expected a layout that names each of 0 to {rank - 1} once"
+        )
     return None if layout == Layout() else layout
 
 
@@ -212,5 +214,8 @@ def _check_nesting(source: Source) -> None:
         opened.append(not match[1])
         depth += not match[1]
         if depth > MAX_NESTING:
-            message = f"tuples are nested deeper than {MAX_NESTING}"
-            raise DumpSyntaxError.at(source, Span(match.end() - 1, match.end()), message)
+            raise DumpSyntaxError.at(
+                source,
+                Span(match.end() - 1, match.end()),
+                f"tuples are nested deeper than {MAX_NESTING}",
+            )

@@ -78,8 +78,9 @@ class ShardingTransformer(MeshTransformer):
         subgroups: tuple[ShardingKind, ...] = found.pop("subgroups", ())
         tiles: TileAssignment | None = found.pop("tiles", None)
         if sum(value is not None for value in (kind, device, tiles)) != 1:
-            message = "expected one of a kind of sharding, a device and 'devices='"
-            raise MisplacedError.at_token(brace, message)
+            raise MisplacedError.at_token(
+                brace, "expected one of a kind of sharding, a device and 'devices='"
+            )
         if tiles is None and subgroups:
             raise MisplacedError.at_token(brace, "expected 'devices=' before its last dimensions")
         if device is not None:
@@ -87,8 +88,9 @@ class ShardingTransformer(MeshTransformer):
         if tiles is None:
             return HloSharding(kind=kind or ShardingKind.UNKNOWN, **extra)
         if len(subgroups) > len(tiles.dimensions):
-            message = f"{len(subgroups)} kinds of subgroups for {len(tiles.dimensions)} dimensions"
-            raise MisplacedError.at_token(brace, message)
+            raise MisplacedError.at_token(
+                brace, f"{len(subgroups)} kinds of subgroups for {len(tiles.dimensions)} dimensions"
+            )
         sharding = HloSharding.tiled(tiles, subgroups)
         return dataclasses.replace(sharding, text="", **extra) if extra else sharding
 
