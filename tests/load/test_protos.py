@@ -190,7 +190,6 @@ def test_error_without_protobuf_names_the_package(
         return original(name, *rest, **named)
 
     schema._classes.cache_clear()
-    schema.message_class.cache_clear()
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(MissingPackageError, match=r"pip install 'hlo-lens\[proto\]'"):
         hlo_lens.load(alone(CPU, tmp_path))

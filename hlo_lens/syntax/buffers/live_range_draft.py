@@ -1,19 +1,56 @@
-"""Live ranges of a text, filled line by line."""
+"""Live ranges of a text, filled line by line, and the grammar of their lines."""
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, cast
 
 from lark import Token
 
 from hlo_lens.model.buffers.live_range import UNKNOWN, HloLiveRange, LiveRangeColumns
+from hlo_lens.syntax.buffers.lines import NAMES as LINE_NAMES
 from hlo_lens.syntax.buffers.lines import LineScan
+from hlo_lens.syntax.grammar.files import build_parser
 
 if TYPE_CHECKING:
     import re
+    from collections.abc import Mapping
+
+    from lark import Lark
 
     from hlo_lens.syntax.buffers.lines import Node
     from hlo_lens.text.source import Source
+
+
+GRAMMARS = ("hlo_tokens", "buffer_tokens", "live_range")
+
+NAMES: Mapping[str, str] = {
+    **LINE_NAMES,
+    "TIME": "a number",
+    "LIVE_RANGE": "'HloLiveRange'",
+    "NOT_AVAILABLE": "'HloLiveRange not available'",
+    "MAX": "'max'",
+    "INSTRUCTION_SEQUENCE": "'InstructionSequence:'",
+    "BUFFER_LIVE_RANGE": "'BufferLiveRange:'",
+    "PEAK_AT": "'Live ranges at'",
+    "PEAK": "'(peak):'",
+    "UNDETERMINED": "'Peak memory could not be determined'",
+    "BYTES": "'bytes'",
+    "CUMULATIVE": "'cumulative'",
+    "STACK_TRACE": "'Stack trace breakdown for peak usage:'",
+    "STACK_NODE": "a line of the stack trace",
+}
+"""Names of the terminals for users."""
+
+
+@functools.cache
+def parser() -> Lark:
+    """Return the parser of single lines."""
+    return build_parser(
+        *GRAMMARS,
+        start=["scheduled", "buffer_live_range", "peak_value"],
+        has_positions=True,
+    )
 
 
 class LiveRangeDraft(LineScan):

@@ -19,9 +19,8 @@ from hlo_lens.model.hlo.metadata import StackFrames
 from hlo_lens.syntax.grammar.errors import syntax_error
 from hlo_lens.syntax.grammar.files import build_parser
 from hlo_lens.syntax.grammar.misplaced import MisplacedError
-from hlo_lens.syntax.hlo.places import ReadComputation, ReadInstruction, ReadOperand
-from hlo_lens.syntax.hlo.tables import file_location, stack_frame
-from hlo_lens.syntax.hlo.text import parse_string
+from hlo_lens.syntax.hlo.rows import ReadComputation, ReadInstruction, ReadOperand
+from hlo_lens.syntax.hlo.text import file_location, parse_string, stack_frame
 from hlo_lens.syntax.shapes.replica_groups_grammar import DEVICE_LIST_NAMES
 from hlo_lens.syntax.shapes.shape_grammar import SHAPE_NAMES
 from hlo_lens.syntax.shapes.sharding_grammar import SHARDING_NAMES

@@ -20,7 +20,7 @@ from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hlo_lens.syntax.hlo.places import ReadComputation
+    from hlo_lens.syntax.hlo.rows import ReadComputation
 
 _SECOND = "expected the end of the text, found a second HloModule (hlo_lens.load reads them all)"
 

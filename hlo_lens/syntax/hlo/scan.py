@@ -24,8 +24,7 @@ from hlo_lens.syntax.hlo.foreign import (
 from hlo_lens.syntax.hlo.gaps import MOST_EXPLAINED, HloGaps
 from hlo_lens.syntax.hlo.reader import HloTextReader
 from hlo_lens.syntax.hlo.rows import HloRows, first_values, new_module
-from hlo_lens.syntax.hlo.tables import read_tables
-from hlo_lens.syntax.hlo.text import parse_attributes
+from hlo_lens.syntax.hlo.text import parse_attributes, read_tables
 from hlo_lens.syntax.hlo.units import LONG_LINE, HloUnits
 from hlo_lens.text.errors import DumpSyntaxError
 

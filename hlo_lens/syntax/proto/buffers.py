@@ -34,9 +34,7 @@ class BufferPrinter:
             for computation in module.computations
             for instruction in computation.instructions
         }
-        self._by_name = {
-            instruction.name: instruction for instruction in self._instructions.values()
-        }
+        self._by_name = {one.name: one for one in self._instructions.values()}
         self._buffers = {buffer.id: buffer for buffer in assignment.logical_buffers}
         self._parameters, self._root = _entry(module)
 
@@ -104,14 +102,11 @@ class BufferPrinter:
         """Return the value that is the entry's whole result; None if the proto has none."""
         if self._root is None:
             return None
-        for buffer in self._assignment.logical_buffers:
-            place = buffer.defined_at
+        places = [(b.defined_at, b.id) for b in self._assignment.logical_buffers]
+        places += [(a.location, a.source_buffer_id) for a in self._assignment.buffer_aliases]
+        for place, number in places:
             if place.instruction_id == self._root.id and not place.shape_index:
-                return int(buffer.id)
-        for alias in self._assignment.buffer_aliases:
-            place = alias.location
-            if place.instruction_id == self._root.id and not place.shape_index:
-                return int(alias.source_buffer_id)
+                return int(number)
         return None
 
     def _allocation(self, one: Any, root_buffer: int | None) -> str:
@@ -149,14 +144,11 @@ def _entry(module: Any) -> tuple[dict[int, Any], Any]:
     """Return the parameters of the entry by number, and its root."""
     for computation in module.computations:
         if computation.id == module.entry_computation_id:
-            found = {i.parameter_number: i for i in computation.instructions if _is_parameter(i)}
+            listed = (i for i in computation.instructions if i.opcode == b"parameter")
+            found = {i.parameter_number: i for i in listed}
             root = next((i for i in computation.instructions if i.id == computation.root_id), None)
             return found, root
     return {}, None
-
-
-def _is_parameter(instruction: Any) -> bool:
-    return bool(instruction.opcode == b"parameter")
 
 
 def _part(shape: Any, index: Any) -> Any:

@@ -11,12 +11,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hlo_lens.syntax.proto.attribute_texts import frontend_text, index_text, quoted
-from hlo_lens.syntax.proto.instructions import InstructionPrinter
-from hlo_lens.syntax.proto.values import with_counts, words
+from hlo_lens.syntax.proto.opcode_attributes import DIMENSIONS_FIRST, OPCODE_PRINTERS
+from hlo_lens.syntax.proto.parts import (
+    PartPrinter,
+    accuracy_text,
+    frontend_text,
+    quoted,
+    statistics_text,
+)
+from hlo_lens.syntax.proto.values import literal_text, numbers, with_counts, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    Attribute = tuple[str, str]
+
 
 _KINDS = {1: "may-alias", 2: "must-alias"}
 
@@ -42,33 +51,27 @@ def _header(module: Any, printer: InstructionPrinter) -> Iterator[tuple[str, str
         yield "is_scheduled", "true"
     if module.input_output_alias.entries:
         entries = (
-            f"{index_text(entry.output_shape_index)}: ({entry.parameter_number}, "
-            f"{index_text(entry.parameter_shape_index)}, {_KINDS.get(entry.kind, 'may-alias')})"
+            f"{numbers(entry.output_shape_index)}: ({entry.parameter_number}, "
+            f"{numbers(entry.parameter_shape_index)}, {_KINDS.get(entry.kind, 'may-alias')})"
             for entry in module.input_output_alias.entries
         )
         yield "input_output_alias", f"{{ {', '.join(entries)} }}"
     if module.buffer_donor.entries:
         entries = (
-            f"({entry.parameter_number}, {index_text(entry.parameter_shape_index)})"
+            f"({entry.parameter_number}, {numbers(entry.parameter_shape_index)})"
             for entry in module.buffer_donor.entries
         )
         yield "buffer_donor", f"{{ {', '.join(entries)} }}"
     if module.HasField("host_program_shape"):
         shape = module.host_program_shape
-        inner = with_counts(
-            [printer.parts.shapes.text(parameter) for parameter in shape.parameters]
-        )
-        yield (
-            "entry_computation_layout",
-            f"{{({inner})->{printer.parts.shapes.text(shape.result)}}}",
-        )
+        text = printer.parts.shapes.text
+        inner = with_counts([text(parameter) for parameter in shape.parameters])
+        yield "entry_computation_layout", f"{{({inner})->{text(shape.result)}}}"
     assigned = module.device_assignment
-    for name, count in (
-        ("replica_count", assigned.replica_count),
-        ("num_partitions", assigned.computation_count),
-    ):
-        if count > 1:
-            yield name, str(count)
+    if assigned.replica_count > 1:
+        yield "replica_count", str(assigned.replica_count)
+    if assigned.computation_count > 1:
+        yield "num_partitions", str(assigned.computation_count)
     if module.frontend_attributes.map:
         yield "frontend_attributes", frontend_text(module.frontend_attributes.map)
 
@@ -78,19 +81,17 @@ def _tables(index: Any) -> list[str]:
     if not index.file_names:
         return []
     lines = ["FileNames", *(f"{k} {quoted(n)}" for k, n in enumerate(index.file_names, 1)), ""]
-    lines += ["FunctionNames"]
-    lines += [*(f"{k} {quoted(n)}" for k, n in enumerate(index.function_names, 1)), ""]
-    lines += ["FileLocations"]
+    functions = (f"{k} {quoted(n)}" for k, n in enumerate(index.function_names, 1))
+    lines += ["FunctionNames", *functions, "", "FileLocations"]
     names = ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column")
     for number, place in enumerate(index.file_locations, 1):
         cells = " ".join(f"{name}={getattr(place, name)}" for name in names)
         lines.append(f"{number} {{{cells}}}")
     lines += ["", "StackFrames"]  # XLA prints parents plus one
     for number, frame in enumerate(index.stack_frames, 1):
-        cells = (
-            f"file_location_id={frame.file_location_id} parent_frame_id={frame.parent_frame_id + 1}"
-        )
-        lines.append(f"{number} {{{cells}}}")
+        parent = frame.parent_frame_id + 1
+        location = frame.file_location_id
+        lines.append(f"{number} {{file_location_id={location} parent_frame_id={parent}}}")
     return [*lines, "", ""]
 
 
@@ -151,3 +152,101 @@ def _computation(
     thread = computation.execution_thread
     yield "}" + (f", execution_thread={quoted(thread)}" if thread not in (b"", b"main") else "")
     yield ""
+
+
+class InstructionPrinter:
+    """Prints the instructions of one module.
+
+    Args:
+        module: A HloModuleProto.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self.parts = PartPrinter(module)
+
+    def line(self, instruction: Any, *, is_root: bool) -> str:
+        """Return one line of a computation, without indentation."""
+        head = (
+            f"{'ROOT ' if is_root else ''}%{words(instruction.name)} = "
+            f"{self.parts.shapes.text(instruction.shape)} {words(instruction.opcode)}"
+            f"({self._operands(instruction)})"
+        )
+        attributes = (*self._own(instruction), *self._called(instruction))
+        listed = (*attributes, *self._of_all(instruction))
+        return head + "".join(f", {name}={value}" for name, value in listed)
+
+    def _operands(self, instruction: Any) -> str:
+        if instruction.opcode == b"parameter":
+            return str(instruction.parameter_number)
+        if instruction.opcode == b"constant":
+            return literal_text(instruction.literal) if instruction.HasField("literal") else "{...}"
+        name = self.parts.names.instruction
+        return ", ".join(f"%{name(number)}" for number in instruction.operand_ids)
+
+    def _of_all(self, instruction: Any) -> Iterator[Attribute]:
+        if instruction.HasField("sharding"):
+            yield "sharding", self.parts.sharding(instruction.sharding)
+        if instruction.frontend_attributes.map:
+            yield "frontend_attributes", frontend_text(instruction.frontend_attributes.map)
+        if instruction.control_predecessor_ids:
+            listed = (self.parts.names.instruction(n) for n in instruction.control_predecessor_ids)
+            yield "control-predecessors", f"{{{', '.join(f'%{name}' for name in listed)}}}"
+        if instruction.statistics_viz.statistics:
+            yield "statistics", statistics_text(instruction.statistics_viz)
+        if text := accuracy_text(instruction.result_accuracy):
+            yield "result_accuracy", text
+        if text := self.parts.metadata(instruction.metadata):
+            yield "metadata", f"{{{text}}}"
+        config = instruction.backend_config
+        if not config and instruction.HasField("backend_config_payload"):
+            config = self.parts.names.payload(instruction.backend_config_payload)
+        if config:
+            yield "backend_config", self.parts.config(config)
+
+    def _own(self, instruction: Any) -> Iterator[Attribute]:
+        """Yield the attributes of the instruction's class."""
+        opcode = words(instruction.opcode)
+        if opcode in DIMENSIONS_FIRST:
+            yield "dimensions", numbers(instruction.dimensions)
+        for printer in OPCODE_PRINTERS.get(opcode.removesuffix("-start"), ()):
+            yield from printer(self.parts, instruction)
+
+    def _called(self, instruction: Any) -> Iterator[Attribute]:
+        """Yield the computations that an instruction calls."""
+        called = [f"%{self.parts.names.computation(n)}" for n in instruction.called_computation_ids]
+        opcode = words(instruction.opcode)
+        if not called:
+            return
+        if opcode == "while" and len(called) == 2:
+            yield "condition", called[1]
+            yield "body", called[0]
+        elif opcode == "select-and-scatter" and len(called) == 2:
+            yield "select", called[0]
+            yield "scatter", called[1]
+        elif opcode == "conditional":
+            yield from self._branches(instruction, called)
+        elif opcode == "custom-call":
+            yield "called_computations", f"{{{', '.join(called)}}}"
+        elif opcode in ("fusion", "async-start"):
+            yield "calls", ", ".join(called)
+        elif opcode not in ("async-update", "async-done"):
+            yield "to_apply", ", ".join(called)
+            if instruction.is_composite:
+                yield "is_composite", "true"
+
+    def _branches(self, instruction: Any, called: list[str]) -> Iterator[Attribute]:
+        number = next(iter(instruction.operand_ids), None)
+        if len(called) == 2 and number in self._predicates():
+            yield "true_computation", called[0]
+            yield "false_computation", called[1]
+        else:
+            yield "branch_computations", f"{{{', '.join(called)}}}"
+
+    def _predicates(self) -> set[int]:
+        """Return the ids of the instructions whose result is a pred."""
+        return {
+            instruction.id
+            for computation in self.parts.names.computations.values()
+            for instruction in computation.instructions
+            if instruction.shape.element_type == 1
+        }

@@ -9,6 +9,7 @@ their numbers. Fields that are not named here are skipped.
 from __future__ import annotations
 
 import functools
+import re
 from typing import TYPE_CHECKING, Any
 
 from hlo_lens.text.errors import MissingPackageError
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 SCHEMA = """
 HloSnapshot
   HloProto: hlo=1
-  bytes: execution_platform=4
 HloProto
   HloModuleProto: hlo_module=1
   BufferAssignmentProto: buffer_assignment=3
@@ -45,7 +45,6 @@ HloComputationProto
   HloInstructionProto: instructions=2*
   ProgramShapeProto: program_shape=4
   int64: id=5 root_id=6
-  bool: is_fusion_computation=7
   bytes: backend_config=9
 ProgramShapeProto
   ShapeProto: parameters=1* result=2
@@ -57,7 +56,6 @@ HloBufferDonorProto
   HloBufferDonorProto_BufferDonorEntryProto: entries=1*
 DeviceAssignmentProto
   int32: replica_count=1 computation_count=2
-  DeviceAssignmentProto_ComputationDevice: computation_devices=3*
 StackFrameIndexProto
   bytes: file_names=1* function_names=2*
   StackFrameIndexProto_FileLocation: file_locations=3*
@@ -70,7 +68,7 @@ LogicalBufferProto
 BufferAllocationProto
   int64: index=1 size=2 parameter_number=6 parameter_shape_index=10* color=8
   bool: is_thread_local=3 is_tuple=11 is_entry_computation_parameter=5 is_constant=12
-      is_parameter_aliased_with_output=13 maybe_live_out=7
+      maybe_live_out=7
   BufferAllocationProto_Assigned: assigned=9*
 HeapSimulatorTrace
   HeapSimulatorTrace_Event: events=1*
@@ -134,8 +132,6 @@ HloInputOutputAliasProto_AliasEntryProto
   int32: kind=4
 HloBufferDonorProto_BufferDonorEntryProto
   int64: parameter_number=1 parameter_shape_index=2*
-DeviceAssignmentProto_ComputationDevice
-  int64: replica_device_ids=1*
 StackFrameIndexProto_FileLocation
   int32: file_name_id=1 function_name_id=2 line=3 end_line=5 column=4 end_column=6
 StackFrameIndexProto_StackFrame
@@ -168,7 +164,6 @@ LiteralProto
   uint64: u64s=7*
   float: f32s=8* c64s=12*
   double: f64s=9* c128s=18*
-  LiteralProto: tuple_literals=10*
 Window
   WindowDimension: dimensions=1*
 ConvolutionDimensionNumbers
@@ -297,7 +292,6 @@ _MESSAGE = 11
 _ONE, _MANY = 1, 3
 
 
-@functools.cache
 def message_class(name: str) -> Any:
     """Return the class of a message; raises MissingPackageError without the protobuf package."""
     return _classes()[name]
@@ -314,9 +308,7 @@ def _classes() -> dict[str, Any]:
     file: Any = descriptor_pb2.FileDescriptorProto(
         name="hlo_lens/hlo.proto", package="hlo_lens.xla", syntax="proto2"
     )
-    names = []
-    for name, fields in messages():
-        names.append(name)
+    for name, fields in _messages():
         message = file.message_type.add(name=name)
         for label, number, kind, is_many in fields:
             field = message.field.add(name=label, number=number, label=_MANY if is_many else _ONE)
@@ -326,25 +318,23 @@ def _classes() -> dict[str, Any]:
     pool = descriptor_pool.DescriptorPool()  # our own: others may have XLA's protos in theirs
     pool.Add(file)
     return {
-        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"hlo_lens.xla.{name}"))
-        for name in names
+        m.name: message_factory.GetMessageClass(
+            pool.FindMessageTypeByName(f"hlo_lens.xla.{m.name}")
+        )
+        for m in file.message_type
     }
 
 
-def messages() -> Iterator[tuple[str, list[tuple[str, int, str, bool]]]]:
+def _messages() -> Iterator[tuple[str, list[tuple[str, int, str, bool]]]]:
     """Yield each message and its fields: name, number, type, whether it is a list."""
-    name = kind = ""
-    fields: list[tuple[str, int, str, bool]] = []
-    for line in SCHEMA.strip().splitlines():
-        words = line.split()
-        if not line.startswith(" "):
-            if name:
-                yield name, fields
-            name, fields = words[0], []
-            continue
-        if words[0].endswith(":"):
-            kind, words = words[0][:-1], words[1:]
+    for block in re.split(r"\n(?=\S)", SCHEMA.strip()):
+        name, *words = block.split()
+        kind = ""
+        fields: list[tuple[str, int, str, bool]] = []
         for word in words:
-            label, _, number = word.partition("=")
-            fields.append((label, int(number.rstrip("*")), kind, number.endswith("*")))
-    yield name, fields
+            label, is_field, number = word.partition("=")
+            if is_field:
+                fields.append((label, int(number.rstrip("*")), kind, number.endswith("*")))
+            else:
+                kind = word.rstrip(":")
+        yield name, fields

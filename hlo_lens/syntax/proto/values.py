@@ -6,6 +6,7 @@ Mirrors xla/shape_util.cc (PrintHumanStringWithLayout), layout.cc, literal.cc
 
 from __future__ import annotations
 
+import math
 import struct
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -70,13 +71,11 @@ class ShapePrinter:
         if depth > DEEPEST:
             raise ValueError(f"a shape of tuples nested deeper than {DEEPEST}")
         kind = shape.element_type
+        parts = [self._made(part, layout, depth + 1) for part in shape.tuple_shapes]
         if kind == _TUPLE:
-            return (
-                f"({with_counts([self._made(s, layout, depth + 1) for s in shape.tuple_shapes])})"
-            )
+            return f"({with_counts(parts)})"
         if kind == _BUFFER:
-            inner = "".join(self._made(s, layout, depth + 1) for s in shape.tuple_shapes)
-            return f"b({inner})"
+            return f"b({''.join(parts)})"
         name = TYPE_NAMES.get(kind)
         if name is None:
             raise ValueError(f"an array of unknown type {kind}")
@@ -96,9 +95,7 @@ class ShapePrinter:
 
 
 def _size_text(size: int, is_dynamic: bool) -> str:
-    if size < 0:
-        return "?"
-    return f"<={size}" if is_dynamic else str(size)
+    return "?" if size < 0 else f"<={size}" if is_dynamic else str(size)
 
 
 def _layout_text(layout: Any) -> str:
@@ -137,9 +134,7 @@ def literal_text(literal: Any) -> str:
     shape = literal.shape
     if shape.element_type == _TUPLE:
         return "{...}"
-    count = 1
-    for size in shape.dimensions:
-        count *= max(0, size)
+    count = math.prod(max(0, size) for size in shape.dimensions)
     if shape.dimensions and count > MOST_PRINTED:
         return "{...}"
     cells = list(islice(_cells(literal, is_scalar=not shape.dimensions), count))
@@ -224,7 +219,7 @@ def _float_text(value: Any) -> str:
 def _rounded(value: float, digits: tuple[int, int], reads_back: Callable[[str], bool]) -> str:
     if value != value:
         return "-nan" if struct.pack(">d", value)[0] & 0x80 else "nan"
-    if value in (float("inf"), float("-inf")):
+    if math.isinf(value):
         return "inf" if value > 0 else "-inf"
     few = f"{value:.{digits[0]}g}"
     return few if reads_back(few) else f"{value:.{digits[1]}g}"
@@ -346,12 +341,10 @@ def _whole_kind(named: Any) -> str:
     """Return the kind of a sharding that divides nothing, in one word; empty for others."""
     if named.dim_shardings or named.replicated_axes:
         return ""
-    count = len(named.mesh.axes)
-    if named.manual_axes or named.unreduced_axes:
-        if len(named.manual_axes) == count and not named.unreduced_axes:
-            return "manual"
-        return ""
-    return "replicated"
+    if not named.manual_axes and not named.unreduced_axes:
+        return "replicated"
+    is_manual = len(named.manual_axes) == len(named.mesh.axes) and not named.unreduced_axes
+    return "manual" if is_manual else ""
 
 
 def groups_text(instruction: Any) -> str:
