@@ -20,11 +20,17 @@ from hlo_lens.model.buffers.columns import (
 from hlo_lens.model.buffers.values import BufferValues
 from hlo_lens.syntax.buffers import patterns
 from hlo_lens.syntax.buffers.assignment_draft import BufferDraft
-from hlo_lens.syntax.buffers.assignment_grammar import NAMES, UNKNOWN_SHAPE, Places, parser
-from hlo_lens.syntax.buffers.line_parts import ShapeCheck, read_items
+from hlo_lens.syntax.buffers.assignment_grammar import (
+    NAMES,
+    UNKNOWN_SHAPE,
+    Places,
+    parser,
+    read_items,
+)
 from hlo_lens.syntax.buffers.lines import (
     ANY_HEADER,
     Node,
+    ShapeCheck,
     first_found,
     header_of_others,
     nothing_found,

@@ -13,15 +13,38 @@ from hlo_lens.model.buffers.columns import (
     REUSED_STRIDE,
     USED_STRIDE,
     BufferColumns,
+    parse_index,
 )
-from hlo_lens.model.buffers.values import BufferValues
-from hlo_lens.syntax.buffers.line_parts import ListReader
+from hlo_lens.model.buffers.values import BufferValues, HloPosition, HloUse
+from hlo_lens.syntax.buffers import patterns
 from hlo_lens.syntax.buffers.lines import LineScan, optional_token
 
 if TYPE_CHECKING:
     from hlo_lens.syntax.buffers.assignment_grammar import ReadUsedValue
     from hlo_lens.syntax.buffers.lines import Node
     from hlo_lens.text.source import Source
+
+
+class ListReader:
+    """Reads the lists of used values; implements `hlo_lens.model.buffers.values.BufferReader`."""
+
+    def positions(self, text: str) -> tuple[HloPosition, ...]:
+        """Return the positions that lines of a value print."""
+        return tuple(
+            HloPosition(instruction_name=m[1], index=parse_index(m[2] or ""))
+            for m in patterns.POSITION.finditer(text)
+        )
+
+    def uses(self, text: str) -> tuple[HloUse, ...]:
+        """Return the uses that lines of a value print."""
+        return tuple(
+            HloUse(
+                instruction_name=m[1],
+                operand_number=int(m[2]),
+                operand_index=parse_index(m[3] or ""),
+            )
+            for m in patterns.USE.finditer(text)
+        )
 
 
 class BufferDraft(LineScan):

@@ -28,12 +28,14 @@ from hlo_lens.model.buffers.columns import (
     SIZE,
 )
 from hlo_lens.model.buffers.values import HloPosition, HloUse
+from hlo_lens.syntax.buffers import patterns
 from hlo_lens.syntax.buffers.lines import NAMES as LINE_NAMES
 from hlo_lens.syntax.buffers.lines import Node, find_all, optional_token
 from hlo_lens.syntax.grammar.files import build_parser
 from hlo_lens.syntax.shapes.shape_grammar import SHAPE_NAMES
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Mapping
 
     from hlo_lens.model.shapes.shape import ShapeIndex
@@ -238,3 +240,39 @@ def _index(node: object) -> ShapeIndex:
         return ()
     numbers = (c for c in cast("Node", node).children if isinstance(c, Token))
     return tuple(int(number) for number in numbers)
+
+
+_ITEM_COLUMNS = ((1, COLOR), (2, PAGE), (3, PARAMETER))
+_ITEM_SPANS = ((4, SHAPE_INDEX), (5, PARAMETER_SHAPE), (6, SHAPE_INDEX), (7, OUTPUT_SHAPE))
+
+
+def read_items(text: str, match: re.Match[str]) -> ReadAllocation | None:
+    """Return an allocation line with any items; None where only the grammar can decide.
+
+    Args:
+        text: The whole text.
+        match: Match of a pattern whose groups are number, size, and items with a leading comma.
+    """
+    cells = [0] * ALLOCATION_STRIDE
+    cells[NUMBER], cells[SIZE] = match.start(1), match.start(2)
+    other: list[str] = []
+    for item in patterns.ITEM.finditer(text, *match.span(3)):
+        known = patterns.KNOWN_ITEM.fullmatch(text, *item.span(1))
+        if known is not None:
+            _note_item(known, cells)
+        elif patterns.ITEM_OF_GRAMMAR.match(item[1]):
+            return None
+        else:
+            other.append(item[1].rstrip())
+    return ReadAllocation(cells, tuple(other))
+
+
+def _note_item(match: re.Match[str], cells: list[int]) -> None:
+    """Note the places of an item of an allocation line; of a repeated one, the first counts."""
+    for group, column in _ITEM_COLUMNS:
+        if match.start(group) >= 0:
+            cells[column] = cells[column] or match.start(group)
+    for group, column in _ITEM_SPANS:
+        if match.start(group) >= 0 and not cells[column]:
+            cells[column : column + 2] = match.span(group)
+    cells[FLAGS] |= FLAG_BITS.get(match[0], 0)

@@ -8,7 +8,7 @@ from typing import Any
 
 from lark import Lark, Token, Transformer, Tree
 
-from hlo_lens.syntax.buffers import assignment_grammar, live_range_grammar, patterns
+from hlo_lens.syntax.buffers import assignment_grammar, live_range_draft, patterns
 from hlo_lens.syntax.buffers.assignment_draft import BufferDraft
 from hlo_lens.syntax.buffers.lines import grammar_tree, optional_token
 from hlo_lens.syntax.buffers.live_range_draft import LiveRangeDraft, spaced_number
@@ -17,7 +17,7 @@ from hlo_lens.text.source import Source
 
 GRAMMARS = (*assignment_grammar.GRAMMARS, "live_range", "buffer_dump")
 
-NAMES = {**assignment_grammar.NAMES, **live_range_grammar.NAMES}
+NAMES = {**assignment_grammar.NAMES, **live_range_draft.NAMES}
 """Names of the terminals for users."""
 
 
@@ -63,66 +63,52 @@ class _Lines(Transformer[Token, Any]):
         return self.buffer_draft, self.range_draft
 
     def allocation_line(self, children: list[Any]) -> None:
-        """Add an allocation."""
-        if not self.buffer_draft.assignments:
-            self.buffer_draft.begin_assignment(0, has_header=True)
+        self.buffer_assignment(children)
         read = self._places.allocation(Tree("allocation_line", children))
         self.buffer_draft.add_allocation(read.cells, read.other)
 
     def assigned_value(self, children: list[Any]) -> None:
-        """Add a value to the last allocation."""
         cells = self._places.assigned_value(Tree("assigned_value", children))
         self.buffer_draft.add_assigned(cells, 0, 0)
 
     def reused_value(self, children: list[Any]) -> None:
-        """Add a value of another memory space to the last allocation."""
         cells = self._places.reused_value(Tree("reused_value", children))
         self.buffer_draft.add_reused(cells, 0, 0)
 
     def buffer_assignment(self, _: list[Any]) -> None:
-        """Add an assignment without allocations where none was begun."""
         if not self.buffer_draft.assignments:
             self.buffer_draft.begin_assignment(0, has_header=True)
 
     def total(self, children: list[Any]) -> None:
-        """Begin the used values with their total."""
         self.buffer_draft.add_total_tree(Tree("total", children), 0)
 
     def used_value(self, children: list[Any]) -> None:
-        """Add a used value."""
         self.buffer_draft.add_used(self._places.used_value(Tree("used_value", children)))
 
     def buffer_values(self, _: list[Any]) -> None:
-        """Add a list without used values where none was begun."""
         if not self.buffer_draft.values:
             self.buffer_draft.begin_values(0)
         self.buffer_draft.has_header = True
 
     def scheduled(self, children: list[Any]) -> None:
-        """Add an instruction of the schedule."""
         self.range_draft.open(0)
         self.range_draft.add_scheduled(Tree("scheduled", children), 0)
 
     def buffer_live_range(self, children: list[Any]) -> None:
-        """Add the live range of a value."""
         self.range_draft.open(0)
         self.range_draft.add_range(Tree("buffer_live_range", children), 0)
 
     def peak_value(self, children: list[Any]) -> None:
-        """Add a value alive at the peak."""
         self.range_draft.add_peak(Tree("peak_value", children), 0)
 
     def peak(self, children: list[Any]) -> None:
-        """Set the moment of the peak."""
         time = optional_token(Tree("peak", children), "TIME")
         self.range_draft.open(0).peak_moment = int(time or 0)
 
     def undetermined(self, _: list[Any]) -> None:
-        """Note that XLA could not determine the peak."""
         self.range_draft.open(0).is_peak_undetermined = True
 
     def stack_node(self, children: list[Token]) -> None:
-        """Add a line of the tree of values alive at the peak."""
         text = self.range_draft.text
         start = text.index("\n", children[0].start_pos) + 1
         match = patterns.STACK_NODE.match(text, start)
@@ -130,12 +116,10 @@ class _Lines(Transformer[Token, Any]):
             self.range_draft.add_node(match)
 
     def stack_trace(self, children: list[Any]) -> None:
-        """Set the total of that tree."""
         total = optional_token(Tree("stack_trace", children), "SPACED")
         self.range_draft.open(0).stack_trace_bytes = spaced_number(total)
 
     def live_range(self, children: list[Any]) -> None:
-        """Set the length of the schedule, or note that there is no live range."""
         tree: Tree[Token] = Tree("live_range", children)
         current = self.range_draft.open(0)
         if optional_token(tree, "NOT_AVAILABLE") is not None:

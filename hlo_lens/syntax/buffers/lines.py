@@ -1,4 +1,4 @@
-"""Base of the scanners of buffer-side texts: lines, the grammar as fallback, gaps.
+"""Base of the scanners of buffer-side texts: lines, shapes, the grammar as fallback, gaps.
 
 A scanner matches lines in XLA's layout. A line of the dump in another layout goes to the grammar; a
 line that the grammar refuses is a gap. Text of other dumps in the same file is no gap, as it has
@@ -16,6 +16,8 @@ from lark import Token, Tree
 from lark.exceptions import UnexpectedInput
 
 from hlo_lens.syntax.grammar.errors import syntax_error
+from hlo_lens.syntax.hlo.patterns import LINE
+from hlo_lens.syntax.shapes.shape import parse_shape
 from hlo_lens.text.dump_kinds import BUFFER_HEADERS, BUFFER_ROWS, DumpKind
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
@@ -178,6 +180,52 @@ class LineScan:
             self._asked += 1
             self.add_error(error, lines)
             return None
+
+
+_JUDGED = 1 << 20
+"""Longest shape, in characters, that is parsed; of longer ones only the brackets are checked."""
+
+_REMEMBERED = 1 << 16
+"""Longest shape, in characters, in the cache, except for the last one."""
+
+_MOST_WRONG = 256
+"""Most malformed shapes in the cache."""
+
+_BALANCED = re.compile(LINE.shape)
+
+
+class ShapeCheck:
+    """Checks shapes, each distinct text once.
+
+    Attributes:
+        right: Texts of correct shapes.
+    """
+
+    def __init__(self) -> None:
+        self.right: set[str] = set()
+        self._wrong: dict[str, DumpSyntaxError] = {}
+        self._long = ""
+
+    def problem(self, text: str) -> DumpSyntaxError | None:
+        """Return the error of a malformed shape, with its place in the text, or None."""
+        if text in self.right or text == self._long:
+            return None
+        if text in self._wrong:
+            return self._wrong[text]
+        try:
+            if len(text) <= _JUDGED:
+                parse_shape(text)
+            elif _BALANCED.fullmatch(text) is None:
+                return DumpSyntaxError("expected a shape")
+        except DumpSyntaxError as error:
+            if len(text) <= _REMEMBERED and len(self._wrong) < _MOST_WRONG:
+                self._wrong[text] = error
+            return error
+        if len(text) > _REMEMBERED:
+            self._long = text
+        else:
+            self.right.add(text)
+        return None
 
 
 def grammar_tree(

@@ -18,10 +18,11 @@ from hlo_lens.model.buffers.memory_usage_report import (
     ReportRow,
 )
 from hlo_lens.syntax.buffers import patterns
-from hlo_lens.syntax.buffers.line_parts import ShapeCheck, read_items
+from hlo_lens.syntax.buffers.assignment_grammar import read_items
 from hlo_lens.syntax.buffers.lines import (
     ANY_HEADER,
     LineScan,
+    ShapeCheck,
     first_found,
     header_of_others,
     nothing_found,

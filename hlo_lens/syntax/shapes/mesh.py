@@ -67,11 +67,9 @@ def named_mesh(start: str, axes: list[tuple[str, int]], ids: Iota | Sizes | None
         raise MisplacedError.at_token(start, "two axes of the mesh have one name")
     if math.prod(sizes) > MAX_DEVICES:
         raise MisplacedError.at_token(start, f"more than {MAX_DEVICES} devices")
-    if ids is None:
-        return Mesh(axis_names=names, axis_sizes=sizes)
-    assignment = device_array(start, sizes, ids)
+    assignment = None if ids is None else device_array(start, sizes, ids)
     if assignment == TileAssignment(dimensions=sizes):
-        return Mesh(axis_names=names, axis_sizes=sizes)
+        assignment = None
     return Mesh(axis_names=names, axis_sizes=sizes, device_assignment=assignment)
 
 
@@ -82,12 +80,15 @@ def printed_sizes(text: str) -> Sizes:
 
 def printed_iota(view: str, order: str | None) -> Iota:
     """Return an iota by the groups of `IOTA`; raises MisplacedError for a wrong permutation."""
-    found = None if order is None else printed_sizes(order)
-    if found is not None and sorted(found.values) != list(range(len(found.values))):
-        raise MisplacedError.at_token(
-            found.token, f"expected a permutation of 0 to {len(found.values) - 1}"
-        )
-    return Iota(printed_sizes(view), found)
+    return Iota(printed_sizes(view), None if order is None else permutation(printed_sizes(order)))
+
+
+def permutation(order: Sizes) -> Sizes:
+    """Return the order of an iota; raises MisplacedError if it is no permutation."""
+    if sorted(order.values) != list(range(len(order.values))):
+        message = f"expected a permutation of 0 to {len(order.values) - 1}"
+        raise MisplacedError.at_token(order.token, message)
+    return order
 
 
 def printed_mesh(axes: str, view: str | None, order: str | None, ids: str | None) -> Mesh:
@@ -100,12 +101,14 @@ def printed_mesh(axes: str, view: str | None, order: str | None, ids: str | None
 
 def printed_axes(text: str) -> list[Axis]:
     """Return axes that match `AXIS_REFS`, not yet looked up in their mesh."""
-    return [
-        Axis(m[0], m[1][1:-1], None, None)
-        if m[2] is None
-        else Axis(m[0], m[1][1:-1], positive(m[2]), positive(m[3]))
-        for m in _PRINTED_REF.finditer(text)
-    ]
+    return [printed_axis(m[0], m[1][1:-1], m[2], m[3]) for m in _PRINTED_REF.finditer(text)]
+
+
+def printed_axis(token: str, name: str, pre_size: str | None, size: str | None) -> Axis:
+    """Return an axis or a part of one, not yet looked up in its mesh."""
+    if pre_size is None or size is None:
+        return Axis(token, name, None, None)
+    return Axis(token, name, positive(pre_size), positive(size))
 
 
 def positive(token: str) -> int:
@@ -158,7 +161,6 @@ def resolved(mesh: Mesh, axes: list[Axis]) -> tuple[AxisRef, ...]:
 
 
 def _resolved(mesh: Mesh, axis: Axis) -> AxisRef:
-    """Return one axis looked up in its mesh."""
     token, name, pre_size, size = axis
     names = mesh.axis_names
     if name not in names:

@@ -37,26 +37,22 @@ def parse_device_list_with_grammar(text: str) -> CollectiveDeviceList:
 
 
 @v_args(inline=True)
-class DeviceListTransformer(MeshTransformer):
+class _DeviceListTransformer(MeshTransformer):
     """Rules of replica_groups.lark to objects of the model."""
 
     def replica_groups(self, *groups: tuple[int, ...] | None) -> ReplicaGroups:
-        """Return groups as a list of lists."""
         return ReplicaGroups(groups=tuple(present(groups)))
 
     def replica_group(self, ids: Sizes | None) -> tuple[int, ...]:
-        """Return the ids of one group."""
         return ids.values if ids else ()
 
     def replica_groups_iota(
         self, _: Token, count: Token, size: Token, iota: Iota
     ) -> IotaReplicaGroupList:
-        """Return groups as the rows of an iota."""
         dimensions = (positive(count), positive(size))
         return IotaReplicaGroupList(assignment=device_array(count, dimensions, iota))
 
     def replica_groups_mesh(self, mesh: Mesh, axes: list[Axis]) -> MeshAxesReplicaGroupList:
-        """Return groups along mesh axes."""
         found = resolved(mesh, axes)
         try:
             mesh.split(found)
@@ -69,4 +65,4 @@ class DeviceListTransformer(MeshTransformer):
 def _parser() -> Lark:
     """Return the parser of a device list alone."""
     names = ("hlo_tokens", "sharding", "replica_groups")
-    return build_parser(*names, start="device_list", transformer=DeviceListTransformer())
+    return build_parser(*names, start="device_list", transformer=_DeviceListTransformer())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from lark import Transformer, v_args
@@ -17,7 +18,11 @@ from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source, Span
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lark import Lark, Token
+
+_PROPERTIES = ("D", "T", "L", "INDEX", "POINTER", "E", "S", "SC", "P", "M", "OTHER")
 
 SHAPE_NAMES = {
     "SHAPE_TYPE": "a shape",
@@ -26,17 +31,7 @@ SHAPE_NAMES = {
     "SHAPE_BOUND": "'<='",
     "SHAPE_UNKNOWN": "'?'",
     "LAYOUT_OPEN": "a layout",
-    "LAYOUT_D": "a layout property",
-    "LAYOUT_T": "a layout property",
-    "LAYOUT_L": "a layout property",
-    "LAYOUT_INDEX": "a layout property",
-    "LAYOUT_POINTER": "a layout property",
-    "LAYOUT_E": "a layout property",
-    "LAYOUT_S": "a layout property",
-    "LAYOUT_SC": "a layout property",
-    "LAYOUT_P": "a layout property",
-    "LAYOUT_M": "a layout property",
-    "LAYOUT_OTHER": "a layout property",
+    **dict.fromkeys(map("LAYOUT_{}".format, _PROPERTIES), "a layout property"),
     "LAYOUT_LEVEL": "a level type",
     "LAYOUT_TYPE": "a primitive type",
     "LAYOUT_COMBINE": "'*'",
@@ -53,109 +48,81 @@ def parse_shape_with_grammar(text: str) -> Shape:
     return cast("Shape", parse_with(_parser(), source, SHAPE_NAMES))
 
 
+def _property(
+    name: str, read: Callable[[str], Any]
+) -> Callable[[object, Token, Token], tuple[str, Any]]:
+    """Return the rule of a layout property with one value."""
+    return lambda _self, _key, value: (name, read(value))
+
+
 @v_args(inline=True)
-class ShapeTransformer(Transformer[Any, Shape]):
+class _ShapeTransformer(Transformer[Any, Shape]):
     """Rules of shape.lark to objects of the model; meant to be embedded in a parser."""
 
     def shape_array(self, element_type: Token, dimensions: _Sizes, layout: _Placed) -> Shape:
         """Return an array; raises MisplacedError if its layout is not of its dimensions."""
-        found = _checked_layout(layout, len(dimensions))
         return Shape(
             element_type=str(element_type),
             dimensions=tuple(size for size, _ in dimensions),
             dynamic_dimensions=tuple(dynamic for _, dynamic in dimensions),
-            layout=found,
+            layout=_checked_layout(layout, len(dimensions)),
         )
 
     def shape_tuple(self, *shapes: Shape | None) -> Shape:
-        """Return a tuple."""
         return Shape.tuple_of(present(shapes))
 
     def shape_buffer(self, _: Token, shape: Shape) -> Shape:
-        """Return a buffer of the shape of an array."""
-        return Shape(
-            element_type=shape.element_type,
-            dimensions=shape.dimensions,
-            dynamic_dimensions=shape.dynamic_dimensions,
-            layout=shape.layout,
-            is_buffer=True,
-        )
+        return replace(shape, is_buffer=True)
 
     def shape_dimensions(self, *sizes: tuple[int | None, bool] | None) -> _Sizes:
-        """Return sizes, each with whether it is dynamic."""
         return present(sizes)
 
     def shape_size(self, size: Token) -> tuple[int | None, bool]:
-        """Return a static size."""
         return whole_number(size), False
 
     def shape_bound(self, _: Token, size: Token) -> tuple[int | None, bool]:
-        """Return the bound of a dynamic dimension."""
         return whole_number(size), True
 
     def shape_unknown(self, _: Token) -> tuple[int | None, bool]:
-        """Return a dimension of unknown size."""
         return None, True
 
     def layout(
         self, brace: Token, order: tuple[int, ...], properties: dict[str, Any] | None
     ) -> _Placed:
-        """Return a layout and where it begins."""
         return brace, Layout(minor_to_major=order, **(properties or {}))
 
     def layout_order(self, *dimensions: Token | None) -> tuple[int, ...]:
-        """Return the dimensions, minor to major."""
         return tuple(map(whole_number, present(dimensions)))
 
     def layout_properties(self, *properties: tuple[str, Any]) -> dict[str, Any]:
         """Return field names and values of a Layout; of a repeated property, the first."""
-        found: dict[str, Any] = {}
+        found = dict(reversed(properties))
         others = tuple(value for name, value in properties if name == "other_properties")
-        for name, value in properties:
-            found.setdefault(name, value)
         if others:
             found["other_properties"] = others
         return found
 
     def layout_levels(self, _: Token, *levels: Token) -> tuple[str, Any]:
-        """Return ``D(...)``."""
         return "dim_level_types", tuple(map(str, levels))
 
+    layout_tail_padding = _property("tail_padding_alignment_in_elements", whole_number)
+    layout_index_type = _property("index_primitive_type", str)
+    layout_pointer_type = _property("pointer_primitive_type", str)
+    layout_element_size = _property("element_size_in_bits", whole_number)
+    layout_memory_space = _property("memory_space", whole_number)
+    layout_metadata_prefix = _property("dynamic_shape_metadata_prefix_bytes", whole_number)
+
     def layout_tiles(self, _: Token, *tiles: Tile) -> tuple[str, Any]:
-        """Return ``T(...)(...)``."""
         return "tiles", tiles
 
     def layout_tile(self, *sizes: Token | None) -> Tile:
-        """Return one tile."""
         found = present(sizes)
         return Tile(dimensions=tuple(None if s == "*" else whole_number(s) for s in found))
 
-    def layout_tail_padding(self, _: Token, size: Token) -> tuple[str, Any]:
-        """Return ``L(n)``."""
-        return "tail_padding_alignment_in_elements", whole_number(size)
-
-    def layout_index_type(self, _: Token, name: Token) -> tuple[str, Any]:
-        """Return ``#(type)``."""
-        return "index_primitive_type", str(name)
-
-    def layout_pointer_type(self, _: Token, name: Token) -> tuple[str, Any]:
-        """Return ``*(type)``."""
-        return "pointer_primitive_type", str(name)
-
-    def layout_element_size(self, _: Token, size: Token) -> tuple[str, Any]:
-        """Return ``E(n)``."""
-        return "element_size_in_bits", whole_number(size)
-
-    def layout_memory_space(self, _: Token, number: Token) -> tuple[str, Any]:
-        """Return ``S(n)``."""
-        return "memory_space", whole_number(number)
-
     def layout_splits(self, _: Token, *splits: SplitConfig) -> tuple[str, Any]:
-        """Return ``SC(...)(...)``."""
         return "split_configs", splits
 
     def layout_split(self, dimension: Token, *indices: Token) -> SplitConfig:
-        """Return one split."""
         numbers = tuple(map(whole_number, indices))
         return SplitConfig(dimension=whole_number(dimension), split_indices=numbers)
 
@@ -165,12 +132,7 @@ class ShapeTransformer(Transformer[Any, Shape]):
             raise MisplacedError.at_token(key, "a physical shape cannot have a physical shape")
         return "physical_shape", shape
 
-    def layout_metadata_prefix(self, _: Token, size: Token) -> tuple[str, Any]:
-        """Return ``M(n)``."""
-        return "dynamic_shape_metadata_prefix_bytes", whole_number(size)
-
     def layout_other(self, text: Token) -> tuple[str, Any]:
-        """Return an unknown property."""
         return "other_properties", str(text)
 
 
@@ -198,7 +160,7 @@ def _checked_layout(placed: _Placed, rank: int) -> Layout | None:
 @functools.cache
 def _parser() -> Lark:
     """Return the parser of a shape alone."""
-    return build_parser("hlo_tokens", "shape", start="shape", transformer=ShapeTransformer())
+    return build_parser("hlo_tokens", "shape", start="shape", transformer=_ShapeTransformer())
 
 
 def _check_nesting(source: Source) -> None:

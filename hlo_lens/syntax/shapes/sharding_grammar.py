@@ -23,7 +23,9 @@ from hlo_lens.syntax.shapes.mesh import (
     device_array,
     named_mesh,
     named_sharding,
+    permutation,
     positive,
+    printed_axis,
 )
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.source import Source
@@ -66,11 +68,7 @@ class MeshTransformer(Transformer[Any, Any]):
 
     def iota_permutation(self, _: Token, order: Sizes) -> Sizes:
         """Return a permutation."""
-        if sorted(order.values) != list(range(len(order.values))):
-            raise MisplacedError.at_token(
-                order.token, f"expected a permutation of 0 to {len(order.values) - 1}"
-            )
-        return order
+        return permutation(order)
 
     def iota(self, _: Token, view: Sizes, order: Sizes | None) -> Iota:
         """Return view and permutation of an iota."""
@@ -108,9 +106,7 @@ class MeshTransformer(Transformer[Any, Any]):
 
     def axis_ref(self, name: Token, pre_size: Token | None, size: Token | None) -> Axis:
         """Return an axis or a part of one, not yet looked up in its mesh."""
-        if pre_size is None or size is None:
-            return Axis(name, axis_name(name), None, None)
-        return Axis(name, axis_name(name), positive(pre_size), positive(size))
+        return printed_axis(name, axis_name(name), pre_size, size)
 
 
 SHARDING_NAMES = {
@@ -145,7 +141,7 @@ def parse_sharding_with_grammar(text: str) -> HloSharding:
 
 
 @v_args(inline=True)
-class ShardingTransformer(MeshTransformer):
+class _ShardingTransformer(MeshTransformer):
     """Rules of sharding.lark to objects of the model.
 
     The text of a sharding inside a tuple is the one that XLA prints; its white space may differ
@@ -153,7 +149,6 @@ class ShardingTransformer(MeshTransformer):
     """
 
     def sharding_tuple(self, *elements: HloSharding | None) -> HloSharding:
-        """Return a tuple."""
         return HloSharding(kind=ShardingKind.TUPLE, elements=tuple(present(elements)))
 
     def sharding_tiled(self, brace: Token, *parts: _Part) -> HloSharding:
@@ -182,7 +177,6 @@ class ShardingTransformer(MeshTransformer):
         return dataclasses.replace(sharding, text="", **extra) if extra else sharding
 
     def sharding_named(self, brace: Token, mesh: Mesh, *parts: _Part) -> HloSharding:
-        """Return a sharding in V3 form."""
         found = _unique(brace, parts)
         extra = _extras(found)
         try:
@@ -195,7 +189,6 @@ class ShardingTransformer(MeshTransformer):
         return dataclasses.replace(sharding, named=named, text="", **extra)
 
     def sharding_short(self, brace: Token, *parts: _Part) -> HloSharding:
-        """Return a sharding in V3 form that needs no mesh."""
         found = _unique(brace, parts)
         extra = _extras(found)
         if "device" in found:
@@ -206,47 +199,37 @@ class ShardingTransformer(MeshTransformer):
         return HloSharding(kind=value if name == "kind" else ShardingKind.UNREDUCED, **extra)
 
     def sharding_kind(self, kind: Token) -> _Part:
-        """Return a kind."""
         return "kind", ShardingKind(str(kind))
 
     sharding_whole = sharding_kind
 
     def sharding_maximal(self, _maximal: Token, _device: Token, device: Token) -> _Part:
-        """Return the only device."""
         return "device", whole_number(device)
 
     def sharding_devices(self, key: Token, dimensions: Sizes, ids: Iota | Sizes) -> _Part:
-        """Return the array of devices."""
         return "tiles", device_array(key, dimensions.values, ids)
 
     def sharding_last_replicate(self, _: Token) -> _Part:
-        """Return the one subgroup that replicates."""
         return "subgroups", (ShardingKind.REPLICATED,)
 
     def sharding_last_dims(self, _: Token, *kinds: Token) -> _Part:
-        """Return the kinds of the last dimensions."""
         return "subgroups", tuple(ShardingKind(str(kind)) for kind in kinds)
 
     def sharding_group(self, keyword: Token, group_id: Token) -> _Part:
-        """Return a shard group."""
         return "shard_group", ShardGroup(keyword=str(keyword), group_id=whole_number(group_id))
 
     def sharding_metadata(self, text: Token) -> _Part:
-        """Return the text of the metadata."""
         return "metadata", text.partition("=")[2][1:-1]
 
     def sharding_dims(self, *dims: tuple[list[Axis], bool] | None) -> _Part:
-        """Return the axes of each dimension."""
         return "dims", present(dims)
 
     def sharding_dim(self, *parts: Axis | Token | None) -> tuple[list[Axis], bool]:
-        """Return the axes of one dimension and whether it is open."""
         items = present(parts)
         axes = [item for item in items if isinstance(item, Axis)]
         return axes, len(axes) < len(items)
 
     def sharding_axes(self, key: Token, reduction: Token | None, axes: list[Axis] | None) -> _Part:
-        """Return axes that divide no dimension, and the reduction of partial results along them."""
         return key[:-1], (None if reduction is None else str(reduction), axes)
 
 
@@ -275,5 +258,5 @@ def _extras(found: dict[str, Any]) -> dict[str, Any]:
 def _parser() -> Lark:
     """Return the parser of a sharding alone."""
     return build_parser(
-        "hlo_tokens", "sharding", start="sharding", transformer=ShardingTransformer()
+        "hlo_tokens", "sharding", start="sharding", transformer=_ShardingTransformer()
     )
