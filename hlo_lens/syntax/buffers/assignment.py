@@ -33,7 +33,6 @@ from hlo_lens.syntax.buffers.lines import (
     ShapeCheck,
     first_found,
     header_of_others,
-    nothing_found,
     scan_source,
     source_of,
 )
@@ -43,7 +42,7 @@ from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from hlo_lens.syntax.grammar.reader_choice import ReaderName
     from hlo_lens.text.source import Source
@@ -72,14 +71,8 @@ def parse_buffer_assignment(
         DumpSyntaxError: If it has no allocations, or, if strict, at the first gap.
     """
     scan = _read(source_of(text, path), reader)
-    if not scan.assignments:
-        raise nothing_found(scan, EXPECTED)
-    return first_found(
-        scan,
-        scan.assignments,
-        "a second BufferAssignment (hlo_lens.load reads them all)",
-        strict=strict,
-    )
+    second = "a second BufferAssignment (hlo_lens.load reads them all)"
+    return first_found(scan, scan.assignments, EXPECTED, second, strict=strict)
 
 
 def parse_buffer_values(
@@ -102,28 +95,17 @@ def parse_buffer_values(
         DumpSyntaxError: If it has none, or, if strict, at the first gap.
     """
     scan = _read(source_of(text, path), reader)
-    if not scan.values:
-        raise nothing_found(scan, "'Used values:'")
-    return first_found(
-        scan,
-        scan.values,
-        "a second list of used values (hlo_lens.load reads them all)",
-        strict=strict,
-    )
+    second = "a second list of used values (hlo_lens.load reads them all)"
+    return first_found(scan, scan.values, "'Used values:'", second, strict=strict)
 
 
 def _read(source: Source, reader: ReaderName) -> BufferDraft:
     if not uses_grammar(reader):
-        return scan_buffers(source)
+        return scan_source(source, BufferScan)
     from hlo_lens.syntax.buffers.grammar_reader import read_buffer_dump
 
     buffers, _ = read_buffer_dump(source)
     return buffers
-
-
-def scan_buffers(source: Source) -> BufferScan:
-    """Return a finished scan: all assignments and lists of used values of a source."""
-    return scan_source(source, BufferScan)
 
 
 _ASSIGNMENT = re.compile(r"BufferAssignment:[ \t]*+(?:\n|\Z)")
@@ -162,11 +144,6 @@ class BufferScan(BufferDraft):
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self._shapes = ShapeCheck()
-
-    def run(self) -> None:
-        """Read the whole text."""
-        super().run()
-        self.end_part()
 
     # ---- lines ---------------------------------------------------------------------------------
 
@@ -257,11 +234,7 @@ class BufferScan(BufferDraft):
 
     def _is_parameter_shape(self, start: int, end: int) -> bool:
         text = self.text[start:end]
-        return (
-            text in self._shapes.right
-            or text == UNKNOWN_SHAPE
-            or self._shapes.problem(text) is None
-        )
+        return text == UNKNOWN_SHAPE or self._shapes.problem(text) is None
 
     def _allocation_of_items(self, position: int) -> int:
         """Read an allocation line with unknown words, or in another order."""
@@ -339,59 +312,48 @@ class BufferScan(BufferDraft):
 
     def _others(self, position: int) -> int:
         """Skip a dump of another kind; return its end."""
-        is_frame = self.text.startswith("***", position)
-        if is_frame:
-            self.end_part()
+        if self.text.startswith("***", position):
+            self.end()
             self.owner = None
-            return self.next_line(position)
-        return self.next_match(position, _OWN)
+        return self.after_other_dump(position, _OWN)
 
     # ---- the grammar ---------------------------------------------------------------------------
 
     def _by_grammar(self, kind: int, position: int) -> int:
         """Read a line or block that is not in XLA's layout by the grammar; return its end."""
-        readers: Sequence[tuple[str, Callable[[Node, int, int], None]]] = (
-            ("allocation_line", self._read_allocation),
-            ("assigned_value", self._read_assigned),
-            ("used_value", self._read_used),
-            ("total", self._read_total),
-        )
-        rule, read = readers[kind - 1]
+        rule = ("allocation_line", "assigned_value", "used_value", "total")[kind - 1]
         end = self.next_line(position)
         if rule == "used_value":
             match = _BLOCK_END.search(self.text, position + 1)
             end = len(self.text) if match is None else match.end()
         elif rule == "assigned_value" and _OF_OTHER_COLOR.search(self.text, position, end):
-            rule, read = "reused_value", self._read_reused
+            rule = "reused_value"
         tree = self.ask(parser(), NAMES, rule, position, end)
         if tree is not None:
-            read(tree, position, end)
+            self._add_tree(rule, tree, position, end)
         return end
 
-    def _read_allocation(self, tree: Node, position: int, _: int) -> None:
-        read = Places(position).allocation(tree)
-        problem = self._bad_shape(read.cells)
+    def _add_tree(self, rule: str, tree: Node, position: int, end: int) -> None:
+        """Add what the grammar read; a gap for a malformed shape in it."""
+        places, problem = Places(position), None
+        if rule == "allocation_line":
+            read = places.allocation(tree)
+            problem = self._bad_shape(read.cells)
+            if problem is None:
+                self.add_allocation(read.cells, read.other)
+        elif rule == "assigned_value":
+            cells = places.assigned_value(tree)
+            problem = self._shape_problem(cells[-2], cells[-1]) if self.has_allocation else None
+            if problem is None:
+                self.add_assigned(cells, position, end)
+        elif rule == "reused_value":
+            self.add_reused(places.reused_value(tree), position, end)
+        elif rule == "used_value":
+            self.add_used(places.used_value(tree))
+        else:
+            self.add_total_tree(tree, position)
         if problem is not None:
             self.add_error(problem)
-            return
-        self.add_allocation(read.cells, read.other)
-
-    def _read_assigned(self, tree: Node, position: int, end: int) -> None:
-        cells = Places(position).assigned_value(tree)
-        problem = self._shape_problem(cells[-2], cells[-1])
-        if problem is None or not self.has_allocation:
-            self.add_assigned(cells, position, end)
-        else:
-            self.add_error(problem)
-
-    def _read_reused(self, tree: Node, position: int, end: int) -> None:
-        self.add_reused(Places(position).reused_value(tree), position, end)
-
-    def _read_used(self, tree: Node, position: int, _: int) -> None:
-        self.add_used(Places(position).used_value(tree))
-
-    def _read_total(self, tree: Node, position: int, _: int) -> None:
-        self.add_total_tree(tree, position)
 
     def _bad_shape(self, cells: Sequence[int]) -> DumpSyntaxError | None:
         """Return the error of a malformed shape in an allocation line, or None."""

@@ -66,11 +66,10 @@ class BufferDraft(LineScan):
         self.owner: BufferAssignment | None = None
         self.has_header = False
         self._reader = ListReader()
-        self._first_gap = 0
 
     def begin_assignment(self, start: int, *, has_header: bool = False) -> BufferAssignment:
         """End the previous part and begin an assignment."""
-        self.end_part()
+        self.end()
         self.has_header = has_header
         self.part = self.owner = BufferAssignment(
             columns=BufferColumns(self.source, ALLOCATION_STRIDE),
@@ -83,7 +82,7 @@ class BufferDraft(LineScan):
 
     def begin_values(self, start: int) -> BufferValues:
         """End the previous part and begin used values; they belong to the previous assignment."""
-        self.end_part()
+        self.end()
         self.has_header = False
         self.part = BufferValues(
             columns=BufferColumns(self.source, USED_STRIDE), reader=self._reader, start=start
@@ -95,14 +94,12 @@ class BufferDraft(LineScan):
         self.values.append(self.part)
         return self.part
 
-    def end_part(self) -> None:
+    def end(self) -> None:
         """End the part: set its gaps, and whether it is complete."""
         part, self.part = self.part, None
         if part is None:
             return
-        gaps = tuple(self.gaps[self._first_gap :])
-        self._first_gap = len(self.gaps)
-        part.gaps = gaps
+        part.gaps = gaps = self.take_gaps()
         part.is_complete = self.has_header and not self.is_damaged
         self.is_damaged = False
         if isinstance(part, BufferAssignment):
@@ -136,20 +133,24 @@ class BufferDraft(LineScan):
 
     def add_assigned(self, cells: tuple[int, ...], position: int, end: int) -> None:
         """Add a value to the last allocation; a gap where there is none."""
-        if isinstance(self.part, BufferAssignment) and self.has_allocation:
-            self.part.assigned.cells.extend(cells)
-        else:
-            self.refuse(position, end, _OUTSIDE)
+        part = self._filled_assignment(position, end)
+        if part is not None:
+            part.assigned.cells.extend(cells)
 
     def add_reused(self, cells: tuple[int, ...], position: int, end: int) -> None:
         """Add a value of another memory space to the last allocation; a gap where there is none."""
-        part = self.part
-        if not isinstance(part, BufferAssignment) or not len(part.columns):
-            self.refuse(position, end, _OUTSIDE)
-            return
-        rows = part.reused_rows.setdefault(len(part.columns) - 1, [])
-        rows.append(len(part.reused_columns))
-        part.reused_columns.cells.extend(cells)
+        part = self._filled_assignment(position, end)
+        if part is not None:
+            rows = part.reused_rows.setdefault(len(part.columns) - 1, [])
+            rows.append(len(part.reused_columns))
+            part.reused_columns.cells.extend(cells)
+
+    def _filled_assignment(self, position: int, end: int) -> BufferAssignment | None:
+        """Return the part if it has an allocation; None, with a gap, if not."""
+        if isinstance(self.part, BufferAssignment) and self.has_allocation:
+            return self.part
+        self.refuse(position, end, "a value outside any allocation")
+        return None
 
     def add_total(self, total: int, text: str, start: int) -> None:
         """Begin a list of used values with its total."""
@@ -169,6 +170,3 @@ class BufferDraft(LineScan):
             part = self.begin_values(read.cells[0] - 1)
         part.lists[len(part)] = (read.positions, read.uses)
         part.columns.cells.extend(read.cells)
-
-
-_OUTSIDE = "a value outside any allocation"

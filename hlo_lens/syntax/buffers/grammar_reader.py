@@ -31,7 +31,7 @@ def read_buffer_dump(source: Source) -> tuple[BufferDraft, LiveRangeDraft]:
     with _ONE_AT_A_TIME:
         buffers, ranges = lines.begin(source)
         grammar_tree(parser, NAMES, source, "buffer_dump", 0, len(source.text))
-    buffers.end_part()
+    buffers.end()
     ranges.end()
     return buffers, ranges
 

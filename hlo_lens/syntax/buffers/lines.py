@@ -97,6 +97,7 @@ class LineScan:
         self.junk = 0
         self.is_damaged = False
         self._asked = 0
+        self._first_gap = 0
 
     def run(self) -> None:
         """Read the whole text."""
@@ -104,6 +105,17 @@ class LineScan:
         while position < size:
             blank = BLANK.match(self.text, position)
             position = self._unit(position) if blank is None else blank.end()
+        self.end()
+
+    def end(self) -> None:
+        """End the dump that is being filled."""
+        raise NotImplementedError
+
+    def take_gaps(self) -> tuple[Gap, ...]:
+        """Return the gaps since the last call."""
+        gaps = tuple(self.gaps[self._first_gap :])
+        self._first_gap = len(self.gaps)
+        return gaps
 
     def _unit(self, position: int) -> int:
         """Read from the start of a line that is not blank; return the offset after it."""
@@ -122,6 +134,12 @@ class LineScan:
         """Return the end of the next match of a pattern that begins with a line end."""
         match = pattern.search(self.text, self.line_end(position))
         return len(self.text) if match is None else match.end()
+
+    def after_other_dump(self, position: int, own: re.Pattern[str]) -> int:
+        """Return the offset after a frame of a log, or after a dump of another kind."""
+        if self.text.startswith("***", position):
+            return self.next_line(position)
+        return self.next_match(position, own)
 
     def add_gap(self, start: int, end: int, message: str, lines: int = 1) -> None:
         """Note a gap for the text between two offsets."""
@@ -328,13 +346,21 @@ def nothing_found(scan: LineScan, expected: str) -> DumpSyntaxError:
 
 
 def first_found(
-    scan: LineScan, found: Sequence[_Found], second: str, *, strict: bool, width: int = 1
+    scan: LineScan,
+    found: Sequence[_Found],
+    expected: str,
+    second: str,
+    *,
+    strict: bool,
+    width: int = 1,
 ) -> _Found:
     """Return the first dump of a scan; the start of a second one is a gap of `width` characters.
 
     Raises:
-        DumpSyntaxError: When strict, at the first gap.
+        DumpSyntaxError: If there is none, or, when strict, at the first gap.
     """
+    if not found:
+        raise nothing_found(scan, expected)
     first = found[0]
     if len(found) > 1:
         start = found[1].start

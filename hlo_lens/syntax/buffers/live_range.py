@@ -17,7 +17,6 @@ from hlo_lens.syntax.buffers.lines import (
     ANY_HEADER,
     first_found,
     header_of_others,
-    nothing_found,
     scan_source,
     source_of,
 )
@@ -62,15 +61,9 @@ def parse_live_range(
 
         _, scan = read_buffer_dump(source)
     else:
-        scan = scan_live_ranges(source)
-    if not scan.found:
-        raise nothing_found(scan, "'HloLiveRange'")
-    return first_found(scan, scan.found, "a second HloLiveRange", strict=strict, width=12)
-
-
-def scan_live_ranges(source: Source) -> LiveRangeScan:
-    """Return a finished scan: all live ranges of a source."""
-    return scan_source(source, LiveRangeScan)
+        scan = scan_source(source, LiveRangeScan)
+    second = "a second HloLiveRange"
+    return first_found(scan, scan.found, "'HloLiveRange'", second, strict=strict, width=12)
 
 
 _OTHERS = header_of_others(DumpKind.LIVE_RANGE)
@@ -97,11 +90,6 @@ _EXPECTED = "a line of an HloLiveRange"
 
 class LiveRangeScan(LiveRangeDraft):
     """One pass over a source."""
-
-    def run(self) -> None:
-        """Read the whole text."""
-        super().run()
-        self.end()
 
     # ---- lines ---------------------------------------------------------------------------------
 
@@ -192,9 +180,7 @@ class LiveRangeScan(LiveRangeDraft):
         text = self.text
         if _OTHERS.match(text, position):
             self.end()
-            if text.startswith("***", position):
-                return self.next_line(position)
-            return self.next_match(position, _HEADER)
+            return self.after_other_dump(position, _HEADER)
         like = _LIKE.match(text, position)
         if like is None:
             return self.skip_junk(position, _RESUME, _EXPECTED)

@@ -69,7 +69,6 @@ class LiveRangeDraft(LineScan):
         self.columns = LiveRangeColumns(source)
         self.current: HloLiveRange | None = None
         self.sections: set[str] = set()
-        self._first_gap = 0
 
     def begin(self, start: int) -> HloLiveRange:
         """End the previous live range and begin a new one."""
@@ -89,8 +88,7 @@ class LiveRangeDraft(LineScan):
         current, self.current = self.current, None
         if current is None:
             return
-        current.gaps = tuple(self.gaps[self._first_gap :])
-        self._first_gap = len(self.gaps)
+        current.gaps = self.take_gaps()
         current.is_complete = not self.is_damaged and (
             not current.is_available or self._is_whole(current)
         )

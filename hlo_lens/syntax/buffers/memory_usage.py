@@ -25,7 +25,6 @@ from hlo_lens.syntax.buffers.lines import (
     ShapeCheck,
     first_found,
     header_of_others,
-    nothing_found,
     scan_source,
     source_of,
 )
@@ -74,15 +73,9 @@ def parse_memory_usage_report(
     source = source_of(text, path)
     if uses_grammar(reader):
         return read_report(source)
-    scan = scan_memory_usage_reports(source)
-    if not scan.found:
-        raise nothing_found(scan, "'Memory Space:' or 'Allocations sorted by size:'")
-    return first_found(scan, scan.found, "a second memory-usage report", strict=strict)
-
-
-def scan_memory_usage_reports(source: Source) -> ReportScan:
-    """Return a finished scan: all reports of a source."""
-    return scan_source(source, ReportScan)
+    scan = scan_source(source, ReportScan)
+    expected = "'Memory Space:' or 'Allocations sorted by size:'"
+    return first_found(scan, scan.found, expected, "a second memory-usage report", strict=strict)
 
 
 _COUNTED_SHAPE = re.compile(
@@ -115,25 +108,19 @@ class ReportScan(LineScan):
         self.found: list[MemoryUsageReport] = []
         self._draft: ReportDraft | None = None
         self._shapes = ShapeCheck()
-        self._first_gap = 0
-
-    def run(self) -> None:
-        """Read the whole text."""
-        super().run()
-        self._end()
 
     def _open(self, position: int) -> ReportDraft:
         if self._draft is None:
             self._draft = ReportDraft(position)
         return self._draft
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """End the report: set its gaps, and whether it is complete."""
         draft, self._draft = self._draft, None
         if draft is None:
             return
         report = draft.done(self.source.path)
-        report.gaps = tuple(self.gaps[self._first_gap :])
-        self._first_gap = len(self.gaps)
+        report.gaps = self.take_gaps()
         report.is_complete = draft.is_whole and not self.is_damaged
         self.is_damaged = False
         self.found.append(report)
@@ -159,7 +146,7 @@ class ReportScan(LineScan):
             space = SpaceDraft(name.strip(), int(color), int(total), HumanSize(human))
             self._open(position).spaces.append(space)
         elif (match := patterns.REPORT_TOTAL.match(text, position)) is not None:
-            self._end()
+            self.end()
             self._open(position).total = int(match[1]), HumanSize(match[2])
         elif (match := patterns.SORTED_HEAD.match(text, position)) is not None:
             self._open(position)
@@ -265,10 +252,8 @@ class ReportScan(LineScan):
         """Read a line that is not in XLA's layout, or skip the text of another dump."""
         text = self.text
         if _OTHERS.match(text, position) or text.startswith("Used values:", position):
-            self._end()
-            if text.startswith("***", position):
-                return self.next_line(position)
-            return self.next_match(position, _OWN)
+            self.end()
+            return self.after_other_dump(position, _OWN)
         if _LIKE_ROW.match(text, position) is None:
             return self.skip_junk(position, _RESUME, _EXPECTED)
         end = self.next_line(position)
