@@ -14,8 +14,7 @@ from hlo_lens.text.errors import DumpSyntaxError, MissingDumpError, MissingPacka
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hlo_lens.model.buffers.assignment import BufferAssignment
-    from hlo_lens.model.buffers.heap_trace import HeapTrace
+    from hlo_lens.model.buffers.assignment import BufferAssignment, HeapTrace
     from hlo_lens.model.hlo.framework import Framework
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.syntax.proto import ProtoTexts

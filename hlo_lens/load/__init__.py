@@ -74,7 +74,6 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
 
 
 def _file_dump(file: DiskFile, opened: Opened, progress: Progress | None) -> Dump:
-    """Return the modules of a file, with the other files of the same module."""
     from hlo_lens.load.folder import siblings_of
 
     modules = modules_of(file, opened=opened, progress=progress, siblings=siblings_of(file))
@@ -82,7 +81,6 @@ def _file_dump(file: DiskFile, opened: Opened, progress: Progress | None) -> Dum
 
 
 def _counted(files: Sequence[T], progress: Progress | None) -> Iterator[T]:
-    """Yield files, and report how many were examined."""
     for done, file in enumerate(files):
         if progress is not None:
             progress(done, len(files))
@@ -90,7 +88,6 @@ def _counted(files: Sequence[T], progress: Progress | None) -> Iterator[T]:
 
 
 def _folder_dump(path: str, files: Iterable[StoredFile], left: LeftAsides, *, strict: bool) -> Dump:
-    """Return the modules in the files of a folder or archive."""
     from hlo_lens.load.folder import folder_modules, sort_files
 
     groups = sort_files(files, left, opens_archives=True)

@@ -111,7 +111,6 @@ def _refuse_device(archive: str, name: str) -> UnreadableError:
 
 
 def _place(archive: str, name: str) -> tuple[str, str]:
-    """Return path and folder of a member."""
     return f"{archive}/{name}", posixpath.dirname(name)
 
 
@@ -132,7 +131,17 @@ class ZipMember:
         return _Member(self.archive, self.info)  # type: ignore[return-value] # reads
 
 
-class _Member(io.BufferedIOBase):
+class _Reader(io.BufferedIOBase):
+    """Reader of a part of a file, which is closed with it."""
+
+    _file: BinaryIO
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class _Member(_Reader):
     """Reader of the bytes of a zip member; raises OSError for damage."""
 
     def __init__(self, archive: StoredFile, info: zipfile.ZipInfo) -> None:
@@ -154,10 +163,6 @@ class _Member(io.BufferedIOBase):
             return self._member.read(-1 if size is None else size)
         except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
             raise OSError(str(error)) from error
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
 
 def _zip_files(file: StoredFile, left: LeftAsides) -> Iterator[StoredFile]:
@@ -208,7 +213,7 @@ class TarMember:
         return _Range(opened, self.size)  # type: ignore[return-value] # reads
 
 
-class _Range(io.BufferedIOBase):
+class _Range(_Reader):
     """Reader of the next `size` bytes of an open file."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
@@ -220,10 +225,6 @@ class _Range(io.BufferedIOBase):
         data = self._file.read(wanted)
         self._left -= len(data)
         return data
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,37 +70,28 @@ class _Gunzip:
         return self._zlib.decompress(self._zlib.unconsumed_tail + data, max_length)
 
 
-def _lzma() -> _Decompressor:
-    decompressor: _Decompressor = import_module("lzma").LZMADecompressor(
-        memlimit=1 << 30  # bytes that unpacking itself may take; xz -9 takes 65 MiB
-    )
-    return decompressor
-
-
-def _bz2() -> _Decompressor:
-    decompressor: _Decompressor = import_module("bz2").BZ2Decompressor()
-    return decompressor
-
-
-def _zstd() -> _Decompressor:
+def _zstd(path: str) -> _Decompressor:
     try:
         decompressor: _Decompressor = import_module("compression.zstd").ZstdDecompressor()
     except ImportError as error:
         raise UnreadableError(
-            "zstandard can be read from Python 3.14 on; unpack it with zstd -d"
+            f"{path}: zstandard can be read from Python 3.14 on; unpack it with zstd -d"
         ) from error
     return decompressor
 
 
-_MAGIC: tuple[tuple[bytes, Callable[[], _Decompressor]], ...] = (
-    (_GZIP, _Gunzip),
-    (b"\xfd7zXZ\0", _lzma),
-    (b"BZh", _bz2),
+_MOST_LZMA = 1 << 30
+"""Bytes that unpacking itself may take; xz -9 takes 65 MiB."""
+
+_MAGIC: tuple[tuple[bytes, Callable[[str], _Decompressor]], ...] = (
+    (_GZIP, lambda _: _Gunzip()),
+    (b"\xfd7zXZ\0", lambda _: import_module("lzma").LZMADecompressor(memlimit=_MOST_LZMA)),
+    (b"BZh", lambda _: import_module("bz2").BZ2Decompressor()),
     (_ZSTD, _zstd),
 )
 
 
-def _unpacker(head: bytes) -> tuple[bytes, Callable[[], _Decompressor]] | None:
+def _unpacker(head: bytes) -> tuple[bytes, Callable[[str], _Decompressor]] | None:
     """Return the magic bytes and the decompressor for a file that begins so; else None."""
     for magic, make in _MAGIC:
         if head.startswith(magic) and (magic != b"BZh" or head[4:7] in (b"1AY", b"\x17rE")):
@@ -133,21 +124,22 @@ def unpacked(file: BinaryIO, path: str, cut: list[bool] | None = None) -> Iterat
         yield from _unpack(file, head, path, cut)
 
 
+_DAMAGE = (zlib.error, OSError, EOFError, ValueError, MemoryError)
+_LAZY_DAMAGE = ("LZMAError", "ZstdError")
+
+
 def _unpack(file: BinaryIO, head: bytes, path: str, cut: list[bool] | None) -> Iterator[bytes]:
     """Yield the unpacked content of a compressed file, of which `head` has been read."""
     total, packed = 0, len(head)
     found = _unpacker(head)
     while found is not None:
         magic, make = found
-        unpack = _made(make, path)
+        unpack = make(path)
         while not unpack.eof:
             try:
                 piece = unpack.decompress(head, CHUNK)
-            except (zlib.error, OSError, EOFError, ValueError, MemoryError) as error:
-                _refuse_or_note(error, path, cut, total)
-                return
             except Exception as error:  # lzma and zstd have errors of their own, imported lazily
-                if type(error).__name__ not in ("LZMAError", "ZstdError"):
+                if not isinstance(error, _DAMAGE) and type(error).__name__ not in _LAZY_DAMAGE:
                     raise
                 _refuse_or_note(error, path, cut, total)
                 return
@@ -168,13 +160,6 @@ def _unpack(file: BinaryIO, head: bytes, path: str, cut: list[bool] | None) -> I
             packed += len(more)
             head += more
         found = _unpacker(head)
-
-
-def _made(make: Callable[[], _Decompressor], path: str) -> _Decompressor:
-    try:
-        return make()
-    except UnreadableError as error:
-        raise UnreadableError(f"{path}: {error}") from error
 
 
 def check_growth(total: int, packed: int, path: str, *, is_deflated: bool = False) -> None:

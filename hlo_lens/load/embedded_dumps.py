@@ -65,7 +65,6 @@ def buffer_parts(text: str) -> list[Part]:
 
 
 def _line_starts(text: str, word: str) -> list[int]:
-    """Return the offsets of lines that begin with a word."""
     found = [0] if text.startswith(word) else []
     place = text.find(f"\n{word}") + 1
     while place:

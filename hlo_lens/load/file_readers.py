@@ -205,7 +205,6 @@ def _first_module(file: StoredFile) -> ModuleDump:
 
 
 def _text_of(module: Lazy[ModuleDump], field: str) -> Any:
-    """Return one of the buffer-side texts of a module, parsed."""
     dump = module.get()
     text = None if dump is None else getattr(dump.buffers, field)
     return None if text is None else text.get()
@@ -280,7 +279,6 @@ def _buffer_modules(content: Content) -> Iterator[ModuleDump]:
 
 
 def _around(content: Content, around: Around) -> Iterator[ModuleDump]:
-    """Yield the call trees and the log messages in the text around dumps."""
     rest = None
     if around.has_any(BRANCHES):
         rest = around.rest()

@@ -154,7 +154,6 @@ def _with_archives_open(
 
 
 def _is_unpacked_beside(file: DiskFile) -> bool:
-    """Whether a folder with the archive's name is next to it."""
     path = Path(file.path)
     return path.with_name(without_archive_end(path.name)).is_dir()
 
@@ -366,7 +365,6 @@ def siblings_of(file: DiskFile) -> SiblingFiles:
 
 
 def _paths(parts: Mapping[str, StoredFile]) -> tuple[str, ...]:
-    """Return the paths of a stage's files, the HLO text first."""
     return tuple(parts[part].path for part in sorted(parts, key=lambda part: (part != "", part)))
 
 

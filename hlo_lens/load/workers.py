@@ -17,7 +17,7 @@ import time
 from concurrent.futures import CancelledError, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -92,12 +92,11 @@ def _size(module: ModuleDump) -> int:
 def _in_turn(
     function: Callable[[ModuleDump], R], modules: Sequence[ModuleDump], progress: Progress | None
 ) -> list[R | None]:
-    worker = _Worker(function)
     found: list[R | None] = []
     for done, module in enumerate(modules):
         if progress is not None:
             progress(done, len(modules))
-        found.append(worker(module))
+        found.append(_run(function, module))
     return found
 
 
@@ -114,9 +113,8 @@ def _in_pool(
     pool = ProcessPoolExecutor(count, mp_context=_context(), initializer=_begin)
     futures: dict[Future[R], int] = {}
     try:
-        worker = _Worker(function)
         for k in left:
-            futures[pool.submit(worker, modules[k])] = k
+            futures[pool.submit(_run, function, modules[k])] = k
         for future in as_completed(futures):
             found[futures[future]] = future.result()
             if progress is not None:
@@ -133,7 +131,6 @@ def _in_pool(
 
 
 def _take_finished(futures: dict[Future[R], int], found: dict[int, R]) -> None:
-    """Keep the results from before a process died."""
     for future, k in futures.items():
         if future.done() and not future.cancelled():
             try:
@@ -160,29 +157,20 @@ def _begin() -> None:
     gc.freeze()
 
 
-class _Worker(Generic[R]):
-    """Calls a function and runs the garbage collector from time to time.
-
-    Modules have reference cycles, which only the collector frees; the command line turns it off.
-    """
-
-    def __init__(self, function: Callable[[ModuleDump], R]) -> None:
-        self._function = function
-
-    def __call__(self, module: ModuleDump) -> R:
-        result = self._function(module)
-        _collect_now_and_then()
-        return result
-
-
 _last: list[float] = []
 """Time of the last collection in this process."""
 
 
-def _collect_now_and_then() -> None:
+def _run(function: Callable[[ModuleDump], R], module: ModuleDump) -> R:
+    """Return a function's result, and run the garbage collector from time to time.
+
+    Modules have reference cycles, which only the collector frees; the command line turns it off.
+    """
+    result = function(module)
     now = time.monotonic()
     if not _last:
         _last.append(now)
     elif now > _last[0] + _SECONDS_BETWEEN_COLLECTIONS:
         gc.collect()
         _last[0] = time.monotonic()
+    return result

@@ -12,8 +12,7 @@ from hlo_lens.text.units import listed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from hlo_lens.model.buffers.assignment import BufferAssignment
-    from hlo_lens.model.buffers.heap_trace import HeapTrace
+    from hlo_lens.model.buffers.assignment import BufferAssignment, HeapTrace
     from hlo_lens.model.buffers.live_range import HloLiveRange
     from hlo_lens.model.buffers.memory_usage_report import MemoryUsageReport
     from hlo_lens.model.buffers.values import BufferValues
@@ -245,7 +244,6 @@ _STAGES_SHOWN = 12
 
 
 def _stages_like(stages: tuple[Stage, ...], wanted: str) -> list[Stage]:
-    """Return the stages that match best."""
     if wanted == "before":
         return [stage for stage in stages if stage.name == BEFORE]
     if wanted == "after":

@@ -144,7 +144,6 @@ def _table_step(module: HloModule) -> tuple[int, tuple[str, ...]]:
 
 
 def _plain_bytes(shape: Shape) -> int | None:
-    """Return the bytes of an array or a table on CPU and GPU."""
     if shape.is_tuple:
         return POINTER * len(shape.tuple_shapes)
     if shape.is_opaque:
@@ -163,7 +162,6 @@ def _tpu_color(shape: Shape) -> int:
 
 
 def _tpu_bytes(shape: Shape, step: int) -> int | None:
-    """Return the bytes of an array or a table on TPU."""
     if shape.is_tuple:
         return round_up(4 * len(shape.tuple_shapes), step)
     layout = shape.layout

@@ -80,7 +80,6 @@ class BufferSharing:
     def _general(
         self, opcode: str, row: int, number: int, operands: list[int], source: int, node: int
     ) -> bool:
-        """Apply the rules of all backends to equal shapes."""
         if opcode == "fusion":
             return self._fusion(row, number)
         if opcode in ("while", "conditional"):
@@ -98,7 +97,6 @@ class BufferSharing:
         return opcode in ELEMENTWISE
 
     def _users(self, place: int) -> int:
-        """Return how many instructions use a result."""
         if self._user_counts is None:
             counts: dict[int, int] = {}
             for operands in self._flow.operands.values():
@@ -108,7 +106,6 @@ class BufferSharing:
         return self._user_counts.get(place, 0)
 
     def _fusion(self, row: int, number: int) -> bool:
-        """Apply the rule for fusions: all direct and indirect uses inside are elementwise."""
         body = self._bodies.of(row)
         parameter = None if body is None else body.parameters.get(number)
         if body is None or parameter is None:
@@ -128,7 +125,6 @@ class BufferSharing:
         return _used_elementwise(body, parameter, through_tuples=False)
 
     def _hint(self, row: int, number: int, node: int, given: Part) -> bool | None:
-        """Return the backend's own answer; None if the general rule applies."""
         if self._backend == "tpu":
             return self._tpu(row, number, node)
         if self._backend == "gpu":
@@ -179,15 +175,7 @@ def _used_elementwise(body: FusedBody, parameter: int, *, through_tuples: bool) 
 
 
 def _gpu_may_share(flow: Dataflow, row: int, number: int, node: int, given: Part) -> bool | None:
-    """Return whether a row may write over an operand; None if the general rule applies.
-
-    Args:
-        flow: The module's values.
-        row: The instruction.
-        number: The first number that the operand has.
-        node: Node of the instruction's result.
-        given: The part of the operand.
-    """
+    """Return whether a row may write over an operand; None if the general rule applies."""
     opcode = flow.table.opcodes[row]
     tree, operands = flow.tree(row), flow.operands[row]
     if opcode in ("all-reduce", "collective-broadcast"):

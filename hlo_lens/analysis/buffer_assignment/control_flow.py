@@ -55,10 +55,7 @@ def loop(walk: Walk, call: Invocation, row: int) -> list[int]:
 def _loop_result(walk: Walk, row: int, ways: Sequence[Sequence[int]]) -> list[int]:
     """Return the result of a loop: per part a phi, or the value that it carries unchanged.
 
-    Args:
-        walk: The walk, after the loop's body.
-        row: The loop.
-        ways: Values of each node before the loop, in its condition, in its body, and after that.
+    `ways` are the values of each node before the loop, in its condition, in its body, and after.
     """
     initial, _, state, root = ways
     kept = _carried_round(walk, initial, state, root)
@@ -83,7 +80,6 @@ def _loop_parameter(walk: Walk, computation: HloComputation, nodes: int) -> int:
 
 
 def _loop_state(walk: Walk, row: int, parts: Sequence[Part]) -> list[int]:
-    """Return phis for the parameter of a loop's computation."""
     start = len(walk.schedule)
     return [walk.define_phi(row, node, part, start) for node, part in enumerate(parts)]
 
@@ -117,7 +113,6 @@ def _carried_round(
 
 
 def _merge(walk: Walk, kept: int, gone: int) -> None:
-    """Merge a value into an equal one."""
     values, merged = walk.values, walk.merged
     one, two = merged.find(kept), merged.find(gone)
     if one == two:

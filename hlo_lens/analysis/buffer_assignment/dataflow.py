@@ -29,29 +29,96 @@ import itertools
 import operator
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.buffer_assignment import async_operations, control_flow, forwarding
+from hlo_lens.analysis.buffer_assignment import async_operations, control_flow
+from hlo_lens.analysis.buffer_assignment.fused_bodies import INDEX, parameter_number
 from hlo_lens.analysis.buffer_assignment.shape_tree import NODES, ShapeTrees
 from hlo_lens.analysis.buffer_assignment.values import Dataflow, DisjointSets
 from hlo_lens.analysis.buffer_assignment.walk import Walk
+from hlo_lens.model.hlo.columns import OPERANDS, OPERANDS_END
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from hlo_lens.analysis.buffer_assignment.values import Values
-    from hlo_lens.analysis.buffer_assignment.walk import Rule
+    from hlo_lens.analysis.buffer_assignment.walk import Invocation, Rule
     from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.shapes.shape import Shape
 
+
+def _parameter(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Return the caller's argument; in an entry, new values that live from its start."""
+    number = parameter_number(walk.module.columns.text(row, OPERANDS, OPERANDS_END))
+    if number == 0:
+        call.parameter_instant = len(walk.schedule)
+    if call.arguments is None:
+        parts = walk.tree(row).parts
+        found = [walk.define(row, node, part, call.start) for node, part in enumerate(parts)]
+        if call.computation.is_entry or call.computation == walk.module.entry:
+            walk.parameters[number] = found
+        return found
+    if number < len(call.arguments) and call.arguments[number]:
+        return call.arguments[number]
+    walk.skip("parameter without argument")
+    return walk.define_all(row)
+
+
+def _element(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Return the values of a tuple's element."""
+    operand = walk.operand(row, 0)
+    places = walk.operands[row]
+    match = INDEX.search(walk.module.columns.attributes_text(row))
+    if operand and match:
+        source, base = divmod(places[0], NODES)
+        tree = walk.tree(source)
+        below = tree.children(base)
+        number = int(match[1])
+        if number < len(below):
+            start = below[number] - base
+            return operand[start : start + tree.sizes[below[number]]]
+    walk.skip("get-tuple-element of a missing element")
+    return walk.define_all(row)
+
+
+def _table(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Return a tuple's table, which is new, and the values of its elements."""
+    tree = walk.tree(row)
+    found = [walk.define(row, 0, tree.parts[0])]
+    for number in range(len(walk.operands[row])):
+        found += walk.operand(row, number)
+    if len(found) != len(tree.parts):
+        walk.skip("tuple whose elements differ from its shape")
+        return walk.define_all(row)
+    return found
+
+
+def _forward(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Return the operand's values."""
+    operand = walk.operand(row, 0)
+    if len(operand) == len(walk.tree(row).parts):
+        return operand
+    walk.skip("operand of another shape")
+    return walk.define_all(row)
+
+
+def _copy(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Return a new value; of a tuple, only its table is copied."""
+    operand = walk.operand(row, 0)
+    parts = walk.tree(row).parts
+    if len(parts) > 1 and len(operand) == len(parts):
+        return [walk.define(row, 0, parts[0]), *operand[1:]]
+    return walk.define_all(row)
+
+
 _RULES: Mapping[str, Rule | None] = {
-    "parameter": forwarding.parameter,
-    "get-tuple-element": forwarding.element,
-    "tuple": forwarding.table,
-    "bitcast": forwarding.forward,
-    "opt-barrier": forwarding.forward,
-    "domain": forwarding.forward,
-    "add-dependency": forwarding.forward,
-    "copy": forwarding.copy,
+    "parameter": _parameter,
+    "get-tuple-element": _element,
+    "tuple": _table,
+    "bitcast": _forward,
+    "opt-barrier": _forward,
+    "domain": _forward,
+    "add-dependency": _forward,
+    "copy": _copy,
     "while": control_flow.loop,
     "conditional": control_flow.conditional,
     "call": control_flow.computation_call,
@@ -63,7 +130,7 @@ _RULES: Mapping[str, Rule | None] = {
     "all-gather-start": async_operations.two_sided_start,
     "collective-permute-start": async_operations.two_sided_start,
     "all-reduce-start": None,
-    "all-reduce-done": forwarding.forward,
+    "all-reduce-done": _forward,
     "recv-done": async_operations.recv_done,
     "recv-start": None,
     "send": async_operations.send,
@@ -125,17 +192,11 @@ def dataflow(
 
 
 def _rule(opcode: str) -> Rule | None:
-    """Return the rule of an opcode; None if it defines its whole result."""
     return _RULES[opcode] if opcode in _RULES else _SUGAR.get(opcode_traits(opcode).phase)
 
 
 def _join_donated(walk: Walk, result: Sequence[int]) -> set[int]:
-    """Join donated parameters and their outputs; return the parameters' values.
-
-    Args:
-        walk: The finished walk over the module.
-        result: Values of the entry's result.
-    """
+    """Join donated parameters and their outputs; return the parameters' values."""
     donated: set[int] = set()
     find = walk.merged.find
     root = walk.module.entry.root_row

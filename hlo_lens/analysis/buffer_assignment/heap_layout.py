@@ -107,7 +107,6 @@ class _Assigner:
         return -(number >> 32), number & 0xFFFFFFFF
 
     def _new(self, buffer: int, size: int, kind: str) -> int:
-        """Make an allocation for a buffer."""
         members = self._flow.buffers[buffer]
         color = self._values.parts[members[0]].color
         self._allocations.append(Allocation(size, color, kind, is_output=buffer in self._outputs))
@@ -117,7 +116,6 @@ class _Assigner:
         return number
 
     def _put(self, buffer: int, number: int) -> None:
-        """Put a buffer at the start of an allocation."""
         allocation = self._allocations[number]
         for value in self._flow.buffers[buffer]:
             allocation.values.append((value, 0))
@@ -171,7 +169,6 @@ class _Assigner:
             self._waiting.append(buffer)
 
     def _reuse_operand(self, buffer: int, value: int, size: int) -> bool:
-        """Put a buffer into the allocation of an operand of one of its values, if possible."""
         row = self._values.places[value] // NODES
         for place in self._flow.operands.get(row, ()):
             listed = self._flow.values_at(place)
@@ -233,13 +230,11 @@ class _Assigner:
         return False
 
     def _may_follow(self, user: int, operand: int) -> bool:
-        """Whether a value may be written over another that ends where it begins."""
         values = self._values
         row, node = divmod(values.places[user], NODES)
         return self._sharing.may_share(values.last_places[operand], row, node)
 
     def _heaps(self, sizes: Sequence[int]) -> dict[int, Allocation]:
-        """Lay out the waiting buffers per memory space."""
         by_color: dict[int, list[int]] = defaultdict(list)
         for buffer in self._waiting:
             by_color[self._values.parts[self._flow.buffers[buffer][0]].color].append(buffer)

@@ -204,13 +204,7 @@ def _place(chunks: Iterable[Chunk], alignment: int, events: int, below: int = LA
 
 
 def _best_fit(size: int, starts: list[int], ends: list[int]) -> int:
-    """Return the start of the smallest free gap of a size, the lowest on a tie, else the end.
-
-    Args:
-        size: Least size of the gap.
-        starts: Starts of used intervals, ascending.
-        ends: Ends of used intervals, ascending.
-    """
+    """Return the start of the smallest free gap of a size, the lowest on a tie, else the end."""
     if not starts:
         return 0
     gaps = list(map(operator.sub, starts, itertools.chain((0,), ends)))

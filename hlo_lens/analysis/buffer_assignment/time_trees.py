@@ -101,7 +101,6 @@ class UsedBytes:
     def _in_bucket(
         self, bucket: int, begin: int, last: int, starts: list[int], ends: list[int]
     ) -> None:
-        """Add the offsets used during a part of a bucket."""
         for first, final, start, end in self._partly.get(bucket, ()):
             if first <= last and final >= begin:
                 starts.append(start)

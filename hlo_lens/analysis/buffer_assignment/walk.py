@@ -166,7 +166,6 @@ class Walk:
         return call
 
     def _read_operands(self, call: Invocation) -> None:
-        """Find the operands of a computation's rows, and number the rows."""
         operands, links = self.operands, self.module.links
         offsets, targets = links.operand_offsets, links.operand_rows
         rows = call.computation.rows

@@ -42,8 +42,11 @@ from hlo_lens.analysis.sharding.mesh_axes import (
 )
 from hlo_lens.model.hlo.opcodes import is_collective_like
 from hlo_lens.model.hlo.query import evident_partitions
-from hlo_lens.model.shapes.device_groups import connected_devices, device_groups
-from hlo_lens.model.shapes.replica_groups import collective_op_group_mode
+from hlo_lens.model.shapes.replica_groups import (
+    collective_op_group_mode,
+    connected_devices,
+    device_groups,
+)
 from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError
 
 if TYPE_CHECKING:
@@ -86,10 +89,10 @@ def collectives(
             collectives and nothing else names a mesh.
     """
     calls = CallCounts(table) if calls is None else calls
-    found = collective_ops(table, calls)
+    ops, clones = collective_ops(table, calls)
     opcodes = table.opcode_counts
     context = _Context(table, calls)
-    read = [context.read(op) for op in found.ops]
+    read = [context.read(op) for op in ops]
     meshes: tuple[ModuleMesh, ...] = ()
     if read:
         of_groups = (one.groups for one in read if one.op.kind not in TRANSFERS)
@@ -97,7 +100,7 @@ def collectives(
         meshes = module_meshes(table.module, before, mesh, groups)
     return Collectives(
         collectives=tuple(context.collective(one, meshes) for one in read),
-        clones=found.clones,
+        clones=clones,
         unknown_opcodes=tuple(
             sorted((opcode, opcodes[opcode]) for opcode in opcodes if is_collective_like(opcode))
         ),
@@ -110,17 +113,9 @@ def collectives(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """Attributes of one collective, from its own text.
+    """Attributes of one collective, from its own text; fields as in `Collective`.
 
-    Attributes:
-        op: The collective.
-        channel_id: Channel.
-        mode: Meaning of the printed ids: replicas, partitions or both.
-        groups: Flattened ids of the devices of each group.
-        pairs: Flattened ids of source and target of each transfer.
-        is_host_transfer: Whether it is between a device and its host.
-        crosses_slices: Whether the multi-slice runtime forwards it to another slice.
-        slice_transfer: The collective between slices that it is part of.
+    `slice_transfer` is the kind of the collective between slices that it is part of.
     """
 
     op: CollectiveOp
@@ -134,12 +129,7 @@ class _Read:
 
 
 class _Context:
-    """Facts of a module that its collectives share.
-
-    Args:
-        table: Table of the module.
-        calls: Run counts of its computations.
-    """
+    """Facts of a module that its collectives share."""
 
     def __init__(self, table: InstructionTable, calls: CallCounts) -> None:
         self._module = table.module
@@ -293,7 +283,6 @@ class _Context:
         return None
 
     def _overlap(self, op: CollectiveOp) -> Overlap | None:
-        """Return the overlap of a collective; None if unknown."""
         if not self._module.is_scheduled:
             return None
         if not op.is_async:
@@ -317,7 +306,6 @@ def _mode(
 def _listed_text(
     kind: str, attributes: Mapping[str, str], frontend: Mapping[str, str]
 ) -> str | None:
-    """Return the text of the groups or pairs of a collective."""
     if kind == "collective-permute":
         return attributes.get("source_target_pairs")
     if kind in ("send", "recv"):

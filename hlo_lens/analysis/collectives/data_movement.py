@@ -102,7 +102,6 @@ def _host_copy(instruction: HloInstruction, calls: CallCounts) -> Iterator[HostC
 
 
 def _sides(instruction: HloInstruction, traits: OpcodeTraits) -> tuple[Shape | None, Shape | None]:
-    """Return the shapes read and written; for an update, that of the update."""
     source = instruction.operand_shape(1 if traits.base == "dynamic-update-slice" else 0)
     target = instruction.shape
     if traits.phase == "start" and target is not None:

@@ -159,7 +159,6 @@ def _last_part(path: str) -> str:
 
 
 def _is_asked_for(collective: Collective) -> bool:
-    """Return whether the program calls a collective itself."""
     return collective.op_name is not None and _last_part(collective.op_name) in _ASKED
 
 
@@ -181,7 +180,6 @@ def _along(collective: Collective) -> str:
 
 
 def _meaning(instruction: HloInstruction, collective: Collective) -> Iterator[str]:
-    """Yield facts about its operand and its result."""
     if collective.moves_nothing:
         yield "its groups are of one device each: it moves nothing"
         return
@@ -213,7 +211,6 @@ def _made_by(
     shardings: Mapping[int, ShardedValue],
     collective: Collective,
 ) -> Iterator[str]:
-    """Yield where its operands come from."""
     for near in producers[:_MOST_NAMED]:
         instruction = near.instruction
         loops = f", through {' and '.join(near.loops)}" if near.loops else ""
@@ -234,7 +231,6 @@ def _parameter(instruction: HloInstruction, shardings: Mapping[int, ShardedValue
 
 
 def _named(instruction: HloInstruction) -> str:
-    """Return a description of an instruction, with its path."""
     path = (instruction.op_name or "").rpartition("/")[2]
     return f"{instruction.name}{f' ({path})' if path else ''}"
 
@@ -254,7 +250,6 @@ def _partial(instruction: HloInstruction, collective: Collective) -> str:
 def _needed_by(
     consumers: Sequence[Neighbour], collective: Collective, instruction: HloInstruction | None
 ) -> Iterator[str]:
-    """Yield the instructions that need its result, and how."""
     for near in consumers[:_MOST_NAMED]:
         consumer = near.instruction
         if consumer.is_root and consumer.computation.is_entry and near.position is None:

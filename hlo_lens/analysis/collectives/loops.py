@@ -149,7 +149,6 @@ class _Levels:
             yield from self._within(entry, 1)
 
     def _within(self, computation: HloComputation, depth: int) -> Iterator[LoopLevel]:
-        """Yield the loops and branches in a computation, and all levels inside them."""
         if depth > _DEEPEST or len(self._path) > _DEEPEST or computation.name in self._path:
             return
         self._path.append(computation.name)

@@ -177,14 +177,7 @@ _Found = tuple[tuple[str, ...], "HloInstruction"] | None
 
 @dataclass(slots=True)
 class _Trace:
-    """Follows one dimension back to a sharding.
-
-    Attributes:
-        mesh: Mesh to name axes by.
-        meshes: Meshes by the names that Shardy's attributes use.
-        visits: Instructions that may still be visited.
-        seen: Visited values.
-    """
+    """Follows one dimension back to a sharding."""
 
     mesh: Mesh | None
     meshes: Mapping[str, Mesh]
@@ -229,7 +222,6 @@ class _Trace:
     def _around(
         self, instruction: HloInstruction, index: ShapeIndex, dimension: int, calls: _Calls
     ) -> _Found:
-        """Follow tuples, and go into and out of calls and loops."""
         opcode = instruction.opcode
         if opcode == "get-tuple-element":
             number = int(instruction.attributes.get("index", "0"))

@@ -86,21 +86,12 @@ class CollectiveOp:
     is_async: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectiveOps:
-    """All collectives of a module, in text order.
+def collective_ops(
+    table: InstructionTable, calls: CallCounts
+) -> tuple[tuple[CollectiveOp, ...], int]:
+    """Return the collectives of a module in text order, each once, and the number of clones.
 
-    Attributes:
-        ops: Each logical operation once.
-        clones: Number of further instructions that are parts of counted operations.
-    """
-
-    ops: tuple[CollectiveOp, ...]
-    clones: int
-
-
-def collective_ops(table: InstructionTable, calls: CallCounts) -> CollectiveOps:
-    """Return the collectives of a module, each once.
+    Clones are further instructions that are parts of counted operations.
 
     Args:
         table: Table of the module.
@@ -117,10 +108,10 @@ def collective_ops(table: InstructionTable, calls: CallCounts) -> CollectiveOps:
     if custom:
         found = sorted([*found, *custom], key=lambda item: item[0].span.start)
     if not found:
-        return CollectiveOps(ops=(), clones=0)
+        return (), 0
     pairing = _Pairing(table, calls, instructions, roles)
     ops = tuple(pairing.op(instruction, kind) for instruction, kind in found)
-    return CollectiveOps(ops=ops, clones=len(instructions) - len(kept))
+    return ops, len(instructions) - len(kept)
 
 
 def _custom_calls(table: InstructionTable) -> list[tuple[HloInstruction, str]]:
@@ -137,7 +128,6 @@ def _custom_calls(table: InstructionTable) -> list[tuple[HloInstruction, str]]:
 
 
 def _custom_kind(target: str, text: str) -> str | None:
-    """Return the kind of a custom call that communicates, or None."""
     if target == "tpu_custom_call":
         plain = text.replace("\\", "").replace(" ", "")
         return CUSTOM_CALL if '"has_communication":true' in plain else None
@@ -220,14 +210,7 @@ def _without_wrappers(instructions: Sequence[HloInstruction]) -> list[HloInstruc
 
 
 class _Pairing:
-    """Finds where the collectives of a module start and end.
-
-    Args:
-        table: Table of the module.
-        calls: Callers of its computations.
-        instructions: All instructions with a collective's opcode, copies included.
-        roles: Roles of computations in asynchronous TPU collectives.
-    """
+    """Finds where the collectives of a module start and end."""
 
     def __init__(
         self,

@@ -106,7 +106,6 @@ class OverlapFinder:
         return None if trips is None else flops * trips
 
     def _of_computations(self, instruction: HloInstruction) -> int | None:
-        """Return the arithmetic of the computations that an instruction calls."""
         for name in instruction.called_computations:
             if name not in self._flops:
                 self._flops[name] = 0  # a computation that calls itself finds this entry

@@ -1,7 +1,8 @@
-"""BufferAssignment: the allocations of a module, and the values in them.
+"""BufferAssignment: the allocations of a module, the values in them, and their heap simulations.
 
 Allocations are light views over columns of places in the text. Sizes are bytes.
-Source of the names: xla/service/buffer_assignment.h.
+`HeapTrace` is in protos only. Sources: xla/service/buffer_assignment.h (names) and
+heap_simulator/heap_simulator.cc (FillDebugTrace).
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.model.buffers import columns as at
 from hlo_lens.model.buffers.values import AssignedValue, ReusedValue
@@ -241,3 +243,42 @@ class BufferAssignment:
             if counts is None or counts(allocation):
                 found[allocation.color] += allocation.size
         return dict(sorted(found.items()))
+
+
+class HeapEventKind(Enum):
+    """Kind of an event; numbers are those of the proto."""
+
+    ALLOC = 0
+    FREE = 1
+    SHARE_WITH = 2
+
+
+class HeapEvent(NamedTuple):
+    """One step of the simulation.
+
+    Attributes:
+        kind: Its kind.
+        value: The value: instruction and index, ``add.2{}``.
+        size_bytes: Its bytes.
+        canonical: For SHARE_WITH, the value whose memory it shares.
+    """
+
+    kind: HeapEventKind
+    value: str
+    size_bytes: int
+    canonical: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeapTrace:
+    """The simulation of one allocation.
+
+    Attributes:
+        allocation: Index of the allocation in the simulation; CPU and GPU renumber them later.
+        events: In order.
+        is_whole_module: Whether one simulation covers all computations.
+    """
+
+    allocation: int
+    events: tuple[HeapEvent, ...]
+    is_whole_module: bool = True

@@ -327,7 +327,6 @@ def _own(shape: Shape) -> tuple[object, ...]:
 
 
 def _leaf_text(shape: Shape, *, layout: bool) -> str:
-    """Return the text of a shape that is no tuple."""
     sizes = []
     for size, dynamic in zip(shape.dimensions, shape.dynamic_dimensions, strict=True):
         sizes.append("?" if size is None else f"<={size}" if dynamic else str(size))
@@ -338,7 +337,6 @@ def _leaf_text(shape: Shape, *, layout: bool) -> str:
 
 
 def _element_count(shape: Shape) -> int | None:
-    """Return the number of elements of a leaf."""
     sizes = [size for size in shape.dimensions if size is not None]
     if len(sizes) != len(shape.dimensions):
         return None
@@ -346,7 +344,6 @@ def _element_count(shape: Shape) -> int | None:
 
 
 def _size_bytes(shape: Shape) -> int | None:
-    """Return the logical size of a leaf."""
     count = _element_count(shape)
     return None if count is None else _bytes_of(shape, count)
 

@@ -349,7 +349,6 @@ class HloSharding:
 
 
 def _tile_shape(sharding: HloSharding, shape: Shape) -> Shape:
-    """Return the shape of one device's part of a leaf."""
     if sharding.kind is not ShardingKind.TILED or shape.is_token or shape.is_opaque:
         return shape
     return dataclasses.replace(shape, dimensions=_tile_sizes(sharding, shape.dimensions, shape))

@@ -81,7 +81,6 @@ def shardy_axes(text: str) -> tuple[str, ...]:
 
 
 def _plain(text: str) -> str:
-    """Return a value with its quotes unescaped."""
     return text.replace("\\22", '"').replace('\\"', '"')
 
 

@@ -135,7 +135,6 @@ class TileAssignment:
 
 
 def _strides(sizes: Sequence[int]) -> list[int]:
-    """Return the row-major strides of a view."""
     strides = [1] * len(sizes)
     for axis in range(len(sizes) - 2, -1, -1):
         strides[axis] = strides[axis + 1] * sizes[axis + 1]

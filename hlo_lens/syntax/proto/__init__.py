@@ -14,7 +14,7 @@ from hlo_lens.text.content_kind import proto_message
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from hlo_lens.model.buffers.heap_trace import HeapTrace
+    from hlo_lens.model.buffers.assignment import HeapTrace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hlo_lens.model.buffers.heap_trace import HeapEvent, HeapEventKind, HeapTrace
+from hlo_lens.model.buffers.assignment import HeapEvent, HeapEventKind, HeapTrace
 from hlo_lens.syntax.proto.values import ShapePrinter, numbers, words
 
 if TYPE_CHECKING:

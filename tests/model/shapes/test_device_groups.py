@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.model.shapes.device_groups import connected_devices, device_groups
 from hlo_lens.model.shapes.replica_groups import CollectiveOpGroupMode as Mode
-from hlo_lens.model.shapes.replica_groups import Groups
+from hlo_lens.model.shapes.replica_groups import Groups, connected_devices, device_groups
 
 
 @pytest.mark.parametrize(
