@@ -103,7 +103,10 @@ def one_module(program: Program, module: str | None = None) -> ModuleDump:
     found = modules_of(program, module=module)
     if len(found) != 1:
         names = listed([one.name for one in found], _NAMES_SHOWN)
-        raise UsageError(f"there are {len(found)} modules; choose one with module=: {names}")
+        raise UsageError(
+            f"there are {len(found)} modules; choose one with module=, or pass one of "
+            f"load(...).modules: {names}"
+        )
     return found[0]
 
 

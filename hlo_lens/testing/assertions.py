@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.api.changes import compare_programs
 from hlo_lens.api.memory import memory
+from hlo_lens.api.modules import analysis_of
 from hlo_lens.report.comparison.program import program_diff_facts
 from hlo_lens.testing.evidence import (
     SHOWN,
@@ -28,7 +29,6 @@ from hlo_lens.testing.evidence import (
     memory_lines,
     memory_space,
     not_donated,
-    one_module,
     place_of,
     shape_text,
     understood,
@@ -70,7 +70,7 @@ def assert_collectives(
         AssertionError: If a number differs or is not known.
     """
     __tracebackhide__ = True
-    known = one_module(program)
+    known = analysis_of(program)
     chosen = list(chosen_collectives(known, axis, min_bytes))
     counts: Counter[str] = Counter()
     for one in chosen:
@@ -108,7 +108,7 @@ def assert_no_collectives(
         AssertionError: If there is one, or if it is not known whether there is.
     """
     __tracebackhide__ = True
-    known = one_module(program)
+    known = analysis_of(program)
     found = chosen_collectives(known, axis, min_bytes)
     chosen = [one for one in found if one.loop_path or not inside_loops]
     if chosen:
@@ -137,7 +137,7 @@ def assert_memory_below(
     __tracebackhide__ = True
     if of not in _MEASURES:
         raise UsageError(f"of={of!r}: expected one of {', '.join(_MEASURES)}")
-    known, bound = one_module(program), parse_size(limit)
+    known, bound = analysis_of(program), parse_size(limit)
     dump = known.dump
     try:
         results = memory(dump)
@@ -176,7 +176,7 @@ def assert_donated(program: Program, arguments: Iterable[str]) -> None:
         AssertionError: If one is not donated, or if no argument matches a pattern.
     """
     __tracebackhide__ = True
-    known = one_module(program)
+    known = analysis_of(program)
     wrong: list[str] = []
     total = 0
     for pattern in arguments:
@@ -211,7 +211,7 @@ def assert_sharded(
         AssertionError: If one is not sharded so, if that is not known, or if no parameter matches.
     """
     __tracebackhide__ = True
-    known = one_module(program)
+    known = analysis_of(program)
     values, _ = find_arguments(known, pattern)
     wanted = {axis} if isinstance(axis, str) else set(axis)
     unknown = [value for value in values if value.spec is None]
@@ -251,7 +251,7 @@ def assert_same_program(program: Program, golden: Program, *, heed: Iterable[str
     __tracebackhide__ = True
     if isinstance(golden, (str, Path)) and "\n" not in str(golden) and not Path(golden).exists():
         fail_unknown(f"the golden program: {golden} is not there; write compiled.as_text() to it")
-    head, base = understood(one_module(program)), understood(one_module(golden))
+    head, base = understood(analysis_of(program)), understood(analysis_of(golden))
     diff = compare_programs(base.module, head.module, heed=tuple(heed))
     if diff.identical:
         return

@@ -9,8 +9,6 @@ import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
-from hlo_lens.api.modules import Program, modules_of
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.units import format_bytes, listed, parse_size, plural
 
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.collectives.results import Collective, Collectives
     from hlo_lens.analysis.memory.results import MemoryResults
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.sharding.table import ShardedValue
     from hlo_lens.model.snapshot.facts import SpaceFacts
 
@@ -29,15 +28,6 @@ Axes: TypeAlias = str | tuple[str, ...]
 """One mesh axis, or several."""
 
 # ---- facts -------------------------------------------------------------------------------------
-
-
-def one_module(program: Program) -> ModuleAnalysis:
-    """Return the analysis of the only module of a program; raises UsageError for several."""
-    found = modules_of(program)
-    if len(found) != 1:
-        names = ", ".join(one.name for one in found[:SHOWN])
-        raise UsageError(f"expected one module, found {len(found)}: {names}")
-    return ModuleAnalysis(found[0])
 
 
 def understood(known: ModuleAnalysis) -> ModuleAnalysis:

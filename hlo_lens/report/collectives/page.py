@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.collectives.grouping import times_of
 from hlo_lens.analysis.collectives.results import Collective, Collectives
 from hlo_lens.analysis.comparison.facts import collectives_facts
-from hlo_lens.analysis.module_analysis import KIND_AND_AXIS, ModuleAnalysis
+from hlo_lens.analysis.module_analysis import KIND_AND_AXIS
 from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.render.envelope import ModulePage, module_head, page_without_hlo
 from hlo_lens.report.render.table import Section, Table
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.collectives.data_movement import DataMovement
     from hlo_lens.analysis.collectives.explanation import Why
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.result import Row
 
 CONVENTION = (

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.module_analysis import NO_HLO, ModuleAnalysis, not_estimated_text
+from hlo_lens.analysis.module_analysis import NO_HLO, not_estimated_text
 from hlo_lens.analysis.program.entry_signature import EntrySignature
 from hlo_lens.analysis.result import rows_of
 from hlo_lens.report.collectives.page import (
@@ -30,6 +30,7 @@ from hlo_lens.text.units import format_ratio, listed, plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.entry_values import EntryValue
     from hlo_lens.analysis.program.largest_instructions import LargestInstructions
     from hlo_lens.analysis.program.opcodes import Opcodes

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.module_analysis import NO_HLO, ModuleAnalysis
+from hlo_lens.analysis.module_analysis import NO_HLO
 from hlo_lens.analysis.sharding.placement import ALIAS, SHAPES
 from hlo_lens.analysis.sharding.table import ShardedValue, ShardingTable, sharded_row
 from hlo_lens.report.render.envelope import ModulePage, module_head
@@ -16,6 +16,7 @@ from hlo_lens.text.units import format_bytes, plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.result import Result, Row
     from hlo_lens.analysis.sharding.results import ShardingResults
     from hlo_lens.model.dump import ModuleDump
