@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -35,7 +36,7 @@ def _run_time_nodes(node: ast.AST) -> Iterator[ast.AST]:
     """Yield a node and all below it, without the bodies of ``if TYPE_CHECKING``."""
     yield node
     below = list(ast.iter_child_nodes(node))
-    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
         below = list(node.orelse)
     for child in below:
         yield from _run_time_nodes(child)
@@ -45,7 +46,8 @@ def _imports(source: str, module: str) -> Iterator[Import]:
     for node in _run_time_nodes(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (Import(module, alias.name, "") for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module is not None, f"{module}: a relative import"
             yield from (Import(module, node.module, alias.name) for alias in node.names)
 
 
@@ -93,6 +95,7 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     assert _circles(IMPORTS) == []
 
 
+@functools.cache
 def _passes() -> set[tuple[str, str]]:
     """Return file and name of each function of analysis that returns a class of analysis."""
     trees = {
@@ -115,13 +118,42 @@ def test_passes_are_found() -> None:
     assert ("hlo_lens.analysis.memory.peak", "peak_memory") in _passes()
 
 
-@pytest.mark.parametrize("floor", ["cli", "load", "pytest_plugin", "report", "testing"])
-def test_only_api_runs_passes(floor: str) -> None:
+def _pass_imports(imports: list[Import]) -> list[Import]:
+    """Return the imports of passes, by name or with the file that contains them."""
     passes = _passes()
-    assert [
+    files = {file for file, _ in passes}
+    return [
         found
+        for found in imports
+        if (found.module, found.name) in passes
+        or (not found.name and found.module in files)
+        or f"{found.module}.{found.name}" in files
+    ]
+
+
+def test_a_pass_is_found_by_name_and_by_file() -> None:
+    room = "hlo_lens.analysis.memory"
+    by_name = Import("m", f"{room}.peak", "peak_memory")
+    by_file = [Import("m", room, "peak"), Import("m", f"{room}.peak", "")]
+    a_class = Import("m", f"{room}.peak", "PeakMemory")
+    assert _pass_imports([by_name, *by_file, a_class]) == [by_name, *by_file]
+
+
+NO_PASSES = ["cli", "load", "pytest_plugin", "report", "testing"]
+
+
+@pytest.mark.parametrize("floor", NO_PASSES)
+def test_only_api_runs_passes(floor: str) -> None:
+    inside = [found for found in IMPORTS if found.file.startswith(f"hlo_lens.{floor}")]
+    assert _pass_imports(inside) == []
+
+
+@pytest.mark.parametrize("floor", NO_PASSES)
+def test_only_api_makes_the_analysis_of_a_module(floor: str) -> None:
+    assert [
+        found.file
         for found in IMPORTS
-        if found.file.startswith(f"hlo_lens.{floor}") and (found.module, found.name) in passes
+        if found.file.startswith(f"hlo_lens.{floor}") and found.name == "ModuleAnalysis"
     ] == []
 
 
