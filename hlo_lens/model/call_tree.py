@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hlo_lens.text.errors import Gap
 
@@ -118,13 +118,12 @@ class CallTree:
         """The outermost nodes."""
         return [node for node, parent in enumerate(self.parents) if parent < 0]
 
-    def children(self) -> list[list[int]]:
-        """Return the nodes that each node calls, in order; made anew at each call."""
-        found: list[list[int]] = [[] for _ in range(len(self))]
-        for node, parent in enumerate(self.parents):
-            if parent >= 0:
-                found[parent].append(node)
-        return found
+    def children(self, node: int) -> Iterator[int]:
+        """Yield the nodes that a node calls, in order."""
+        child, end = node + 1, self.ends[node]
+        while child < end:
+            yield child
+            child = self.ends[child]
 
     def stack(self, node: int) -> list[int]:
         """Return a node and its callers, outermost first."""

@@ -8,11 +8,12 @@ passes: bytes alive at the peak, bytes on the wire, number of instructions.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.memory.grouping import PARAMETERS, UNATTRIBUTED
 from hlo_lens.analysis.program.source_places import InstructionPlaces, Stack
-from hlo_lens.model.call_tree import NO_PARENT, CallFrame, CallTree
+from hlo_lens.model.call_tree import NO_PARENT, CallFrame, CallTree, with_below
 from hlo_lens.model.hlo.metadata import SourceLocation
 
 if TYPE_CHECKING:
@@ -67,30 +68,22 @@ class _Draft:
     def done(self, measure: str) -> CallTree:
         """Return the tree in preorder, largest callees first."""
         frames = list(self._numbers)
-        totals = list(self._own)
-        children: list[list[int]] = [[] for _ in self._parents]
-        roots = []
+        totals = with_below(self._own, self._parents)
+        children: dict[int, list[int]] = defaultdict(list)
         for node in range(len(totals) - 1, -1, -1):
-            parent = self._parents[node]
-            if parent >= 0:
-                totals[parent] += totals[node]
-                children[parent].append(node)
-            else:
-                roots.append(node)
+            children[self._parents[node]].append(node)
+        for below in children.values():
+            below.sort(key=lambda node: str(frames[self._frames[node]]), reverse=True)
+            below.sort(key=totals.__getitem__)
 
         new_of: dict[int, int] = {NO_PARENT: NO_PARENT}
         preorder: list[int] = []
-        stack = roots
-        stack.sort(key=lambda node: str(frames[self._frames[node]]), reverse=True)
-        stack.sort(key=totals.__getitem__)
+        stack = children[NO_PARENT]
         while stack:
             node = stack.pop()
             new_of[node] = len(preorder)
             preorder.append(node)
-            below = children[node]
-            below.sort(key=lambda node: str(frames[self._frames[node]]), reverse=True)
-            below.sort(key=totals.__getitem__)
-            stack.extend(below)
+            stack.extend(children[node])
         return CallTree(
             frames=tuple(frames),
             frame_ids=[self._frames[node] for node in preorder],

@@ -94,7 +94,7 @@ def call_tree_outline(
         _, _, level, run, parent = heapq.heappop(heap)
         room -= 1
         parent.shown.append(run)
-        below = _runs(tree, shapes, _children(tree, run.node), run.factor * run.times)
+        below = _runs(tree, shapes, tree.children(run.node), run.factor * run.times)
         if depth is not None and level + 1 >= depth:
             run.hidden = below
             continue
@@ -103,13 +103,6 @@ def call_tree_outline(
     for _, _, _, run, parent in heap:
         parent.hidden.append(run)
     return CallTreeOutline(tree=tree, lines=tuple(_lines(top)))
-
-
-def _children(tree: CallTree, node: int) -> Iterator[int]:
-    child, end = node + 1, tree.ends[node]
-    while child < end:
-        yield child
-        child = tree.ends[child]
 
 
 def _runs(tree: CallTree, shapes: Sequence[int], nodes: Iterable[int], factor: int) -> list[_Run]:

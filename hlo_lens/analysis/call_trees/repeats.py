@@ -29,15 +29,11 @@ def subtree_shapes(tree: CallTree) -> Sequence[int]:
     """Return a number for each node; numbers are equal exactly if the subtrees are."""
     shapes = array("i", bytes(4 * len(tree)))
     known: dict[tuple[int, ...], int] = {}
-    ends, frame_ids, own = tree.ends, tree.frame_ids, tree.own
+    frame_ids, own = tree.frame_ids, tree.own
     is_calls = tree.measure == "calls"
     for node in range(len(tree) - 1, -1, -1):
         amount = tree.repeats(node) if is_calls else own[node]
-        below: list[int] = []
-        child, end = node + 1, ends[node]
-        while child < end:
-            below.append(shapes[child])
-            child = ends[child]
+        below = map(shapes.__getitem__, tree.children(node))
         shapes[node] = known.setdefault((frame_ids[node], amount, *below), len(known))
     return shapes
 

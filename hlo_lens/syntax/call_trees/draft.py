@@ -115,7 +115,8 @@ class TreeDraft:
         return self.times[at - 1] if at else 1
 
     def done(self) -> CallTree:
-        """Return the tree."""
+        """Return the tree; it is cut off if an open branch announces a sibling."""
+        is_unfinished = any(branch in FORKS for branch in self.branches if branch)
         return CallTree(
             frames=tuple(self.frames),
             frame_ids=self.frame_ids,
@@ -124,10 +125,5 @@ class TreeDraft:
             lines=self.lines,
             title=self.title,
             missing_calls=self.missing,
-            is_cut=self.is_cut or self.begins_inside or self._is_unfinished,
+            is_cut=self.is_cut or self.begins_inside or is_unfinished,
         )
-
-    @property
-    def _is_unfinished(self) -> bool:
-        """Return whether an open branch announces a sibling."""
-        return any(branch in FORKS for branch in self.branches if branch)

@@ -73,8 +73,10 @@ def parse_call_trees(
 
 def _found(scan: TreeScan, *, strict: bool) -> CallTrees:
     if not scan.found:
-        message = "expected a line such as '├── function, file:line', found nothing"
-        raise DumpSyntaxError(message, path=scan.source.path)
+        raise DumpSyntaxError(
+            "expected a line such as '├── function, file:line', found nothing",
+            path=scan.source.path,
+        )
     if strict and scan.gaps:
         raise scan.gaps[0].as_error()
     trees, others = _calls_and_others(scan.found)
@@ -162,11 +164,6 @@ class TreeScan(LineScan):
         draft.add(key, self._line, number, 1, self.text[end])
         return True
 
-    def _end(self, position: int) -> None:
-        """End the scan after the last line of a tree."""
-        self._end_of_text(position)
-        self._close()
-
     # ---- lines of trees ------------------------------------------------------------------------
 
     def _add(self, line: TreeLine) -> None:
@@ -177,15 +174,12 @@ class TreeScan(LineScan):
         draft = self._draft
         number, times = draft.label(line.label, self._read_label)
         if times != 1 and draft.times_above(key) * times > _MOST_TIMES:
-            self._refuse_times(line)
+            message = f"repeats inside repeats are more than {_MOST_TIMES} calls"
+            self.add_gap(line.end - len(line.label), line.end, message)
             times = 1
         if not line.label:
             self.add_gap(line.end, line.end + 1, "expected a function after the branch")
         draft.add(key, self._line_of(line.start), number, times, line.branch)
-
-    def _refuse_times(self, line: TreeLine) -> None:
-        message = f"repeats inside repeats are more than {_MOST_TIMES} calls"
-        self.add_gap(line.end - len(line.label), line.end, message)
 
     def _begin(self, line: TreeLine) -> None:
         """Begin a new tree with a line, unless one with its root has begun."""
@@ -274,18 +268,17 @@ class TreeScan(LineScan):
         """Return the number of lines that are not blank."""
         return sum(1 for _ in NOT_BLANK.finditer(self.text, start, end))
 
-    def _end_of_text(self, position: int) -> None:
-        """Count the lines after the last tree, and mark a tree that is cut off."""
-        text = self.text
+    def _end(self, position: int) -> None:
+        """Count the lines after the last tree, end the tree, and mark it if it is cut off."""
+        text, draft = self.text, self._draft
         self._pass_over(position, len(text))
-        draft = self._draft
-        if text[position:].strip() or not draft.frame_ids or text.endswith("\n"):
-            return
-        last = draft.frames[draft.frame_ids[-1]]
-        if last.file is None and any(f.file is not None for f in draft.frames[:-1]):
-            start = text.rfind("\n") + 1
-            self.add_gap(start, len(text), "the last line is cut off")
-            draft.is_cut = True
+        if draft.frame_ids and not text[position:].strip() and not text.endswith("\n"):
+            last = draft.frames[draft.frame_ids[-1]]
+            if last.file is None and any(f.file is not None for f in draft.frames[:-1]):
+                start = text.rfind("\n") + 1
+                self.add_gap(start, len(text), "the last line is cut off")
+                draft.is_cut = True
+        self._close()
 
     def _line_of(self, offset: int) -> int:
         """Return the 1-based line of an offset; offsets must ascend."""
