@@ -57,19 +57,6 @@ class ModuleGroup:
         found = Counter(m.signature for m in self.modules if m.signature is not None)
         return list(found.items())
 
-    def own_cells(self) -> dict[str, Cell]:
-        """Return the cells of its row that are not those of the largest module."""
-        problems = (module.problem for module in self.modules if module.problem)
-        return {
-            "module": self.name,
-            "process": self.process,
-            "compiles": len(self.modules),
-            "signatures": len(self.signatures) or None,
-            "files": sum(module.files for module in self.modules),
-            "mark": self.mark,
-            "problem": next(problems, None),
-        }
-
 
 @dataclass(frozen=True, kw_only=True)
 class ModuleGroups(Result):
@@ -109,7 +96,15 @@ class ModuleGroups(Result):
     def rows(self) -> Iterator[Row]:
         """Yield one row per group."""
         for group in self.groups:
-            own = group.own_cells()
+            own: dict[str, Cell] = {
+                "module": group.name,
+                "process": group.process,
+                "compiles": len(group.modules),
+                "signatures": len(group.signatures) or None,
+                "files": sum(module.files for module in group.modules),
+                "mark": group.mark,
+                "problem": next((one.problem for one in group.modules if one.problem), None),
+            }
             yield tuple(
                 own[column.name] if column.name in own else getattr(group.largest, column.name)
                 for column in self.COLUMNS
@@ -177,11 +172,6 @@ def _memory(module: ListingFacts) -> int:
     return module.peak_bytes if module.peak_bytes is not None else module.total_bytes or 0
 
 
-def _is_whole(module: ListingFacts) -> bool:
-    """Whether a module was compiled as a whole, not written for single passes alone."""
-    return not (module.passes and not module.stages)
-
-
 def _is_numbered(group: ModuleGroup) -> bool:
     return group.largest.number is not None
 
@@ -189,7 +179,7 @@ def _is_numbered(group: ModuleGroup) -> bool:
 def _marked(groups: Sequence[ModuleGroup], process: str) -> Iterator[ModuleGroup]:
     """Yield the groups of a process, with a mark at the likely step."""
     own = [group for group in groups if group.process == process]
-    whole = [group for group in own if _is_whole(group.largest)]
+    whole = [group for group in own if group.largest.stages or not group.largest.passes]
     if any(map(_is_numbered, groups)):  # other texts are copies, as of compiled.as_text()
         whole = [group for group in whole if _is_numbered(group)]
     busiest = max(whole, key=lambda g: _flops(g.largest), default=None)

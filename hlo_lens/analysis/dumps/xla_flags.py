@@ -53,31 +53,18 @@ _STRING_FLAGS = (
 )
 _NUMBER_FLAGS = ("xla_dump_max_hlo_modules",)
 _FORMATS = (
-    "xla_dump_hlo_as_proto",
-    "xla_dump_hlo_as_dot",
-    "xla_dump_hlo_as_html",
-    "xla_dump_hlo_as_url",
-    "xla_dump_hlo_as_riegeli",
-    "xla_dump_hlo_snapshots",
+    *("xla_dump_hlo_as_proto", "xla_dump_hlo_as_dot", "xla_dump_hlo_as_html"),
+    *("xla_dump_hlo_as_url", "xla_dump_hlo_as_riegeli", "xla_dump_hlo_snapshots"),
 )
 _BOOL_FLAGS = (
     *_FORMATS,
-    "xla_dump_hlo_as_text",
-    "xla_dump_hlo_as_long_text",
-    "xla_dump_buffer_assignment_analysis",
-    "xla_dump_compact_gte",
-    "xla_dump_compress_protos",
-    "xla_dump_disable_metadata",
-    "xla_dump_enable_mlir_pretty_form",
-    "xla_dump_full_hlo_config",
-    "xla_dump_fusion_visualization",
-    "xla_dump_hlo_memory_schedule_info",
-    "xla_dump_hlo_to_subfolder",
-    "xla_dump_hlo_unoptimized_snapshots",
-    "xla_dump_include_timestamp",
-    "xla_dump_large_constants",
-    "xla_dump_latency_hiding_schedule",
-    "xla_dump_module_metadata",
+    *("xla_dump_hlo_as_text", "xla_dump_hlo_as_long_text", "xla_dump_buffer_assignment_analysis"),
+    *("xla_dump_compact_gte", "xla_dump_compress_protos", "xla_dump_disable_metadata"),
+    *("xla_dump_enable_mlir_pretty_form", "xla_dump_full_hlo_config"),
+    *("xla_dump_fusion_visualization", "xla_dump_hlo_memory_schedule_info"),
+    *("xla_dump_hlo_to_subfolder", "xla_dump_hlo_unoptimized_snapshots"),
+    *("xla_dump_include_timestamp", "xla_dump_large_constants"),
+    *("xla_dump_latency_hiding_schedule", "xla_dump_module_metadata"),
 )
 DUMP_FLAGS = (*_STRING_FLAGS, *_NUMBER_FLAGS, *_BOOL_FLAGS)
 """Flags of XLA on dumps, of all versions."""

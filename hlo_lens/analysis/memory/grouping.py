@@ -93,34 +93,25 @@ def memory_by(peak: PeakMemory, by: str) -> MemoryBy:
     )
 
 
-def _by_opcode(value: LiveValue, maker: HloInstruction | None) -> str:
-    if value.category == "argument":
-        return "parameter"
-    return UNATTRIBUTED if maker is None else maker.opcode
+def _by_maker(
+    label: Callable[[HloInstruction], str | None], parameters: str = PARAMETERS
+) -> Callable[[LiveValue, HloInstruction | None], str]:
+    """Return the label of the maker, or that of all parameters."""
+
+    def labelled(value: LiveValue, maker: HloInstruction | None) -> str:
+        if value.category == "argument":
+            return parameters
+        return (None if maker is None else label(maker)) or UNATTRIBUTED
+
+    return labelled
 
 
-def _by_op(value: LiveValue, maker: HloInstruction | None) -> str:
-    if value.category == "argument":
-        return PARAMETERS
-    return (None if maker is None else maker.op_name) or UNATTRIBUTED
-
-
-def _by_source(value: LiveValue, maker: HloInstruction | None) -> str:
-    if value.category == "argument":
-        return PARAMETERS
-    return (None if maker is None else maker.source) or UNATTRIBUTED
-
-
-def _by_stack(value: LiveValue, maker: HloInstruction | None) -> str:
-    if value.category == "argument":
-        return PARAMETERS
-    metadata = None if maker is None else maker.metadata
-    if maker is None or metadata is None:
-        return UNATTRIBUTED
+def _stack(maker: HloInstruction) -> str | None:
+    metadata = maker.metadata
+    if metadata is None:
+        return None
     frames = maker.computation.module.stack_frames.stack(metadata.stack_frame_id or 0)
-    if not frames:
-        return _by_source(value, maker)
-    return " < ".join(f"{frame.function or '?'} ({frame})" for frame in frames)
+    return " < ".join(f"{frame.function or '?'} ({frame})" for frame in frames) or maker.source
 
 
 def _by_param(value: LiveValue, maker: HloInstruction | None) -> str:
@@ -130,24 +121,14 @@ def _by_param(value: LiveValue, maker: HloInstruction | None) -> str:
     return f"{value.parameter_number}: {name}" if name else str(value.parameter_number)
 
 
-def _by_category(value: LiveValue, maker: HloInstruction | None) -> str:
-    del maker
-    return value.category
-
-
-def _by_buffer(value: LiveValue, maker: HloInstruction | None) -> str:
-    del maker
-    return value.value
-
-
 LABELS: Mapping[str, Callable[[LiveValue, HloInstruction | None], str]] = {
-    "buffer": _by_buffer,
-    "opcode": _by_opcode,
-    "op": _by_op,
-    "source": _by_source,
-    "stack": _by_stack,
+    "buffer": lambda value, _: value.value,
+    "opcode": _by_maker(lambda maker: maker.opcode, "parameter"),
+    "op": _by_maker(lambda maker: maker.op_name),
+    "source": _by_maker(lambda maker: maker.source),
+    "stack": _by_maker(_stack),
     "param": _by_param,
-    "category": _by_category,
+    "category": lambda value, _: value.category,
 }
 """Label of a value and its maker, by kind of group."""
 

@@ -140,17 +140,15 @@ def _results(
     unknown = 0 if module is None else _unknown_values(layout, module)
     is_whole = module is not None and not module.is_truncated
     if module is not None and is_whole and unknown > _BELONGS * max(1, len(layout.values)):
-        message = (
+        raise DumpMismatchError(
             f"{dump.parts['buffer-assignment']}: {unknown} of {len(layout.values)} values are of "
             f"instructions that {module.path} does not have: they are not of one compile"
         )
-        raise DumpMismatchError(message)
     if layout.schedule is not None and layout.unplaced > _BELONGS * max(1, _temps(layout)):
-        message = (
+        raise DumpMismatchError(
             f"{dump.parts.get('live-range', dump.name)}: {layout.unplaced} of {_temps(layout)} "
             "temporary values have no live range: it is not of the same compile"
         )
-        raise DumpMismatchError(message)
     peaks = peaks_of(layout, module)
     statement = memory_statement(
         layout,
@@ -257,8 +255,9 @@ def at_instant(results: MemoryResults, at: str, *, color: int = DEFAULT_SPACE) -
     if at.isdecimal():
         position = int(at)
         if position > len(layout.schedule):
-            message = f"the schedule ends at {len(layout.schedule)}, there is no instant {at}"
-            raise UnknownNameError(message)
+            raise UnknownNameError(
+                f"the schedule ends at {len(layout.schedule)}, there is no instant {at}"
+            )
         return peak_memory(layout, color=color, at=position, module=results.module)
     name = at.removeprefix("%")
     if name not in layout.schedule:
@@ -266,8 +265,7 @@ def at_instant(results: MemoryResults, at: str, *, color: int = DEFAULT_SPACE) -
 
         near = difflib.get_close_matches(name, layout.schedule, n=4)
         hint = f"; near: {', '.join(near)}" if near else ""
-        message = f"no instruction {name} in the schedule{hint}"
-        raise UnknownNameError(message)
+        raise UnknownNameError(f"no instruction {name} in the schedule{hint}")
     position = list(layout.schedule).index(name)
     return peak_memory(layout, color=color, at=position, module=results.module)
 
@@ -285,11 +283,10 @@ def _check_total(layout: MemoryLayout, dump: ModuleDump) -> None:
         printed = values.total_bytes
     total = sum(allocation.size for allocation in layout.allocations)
     if printed is not None and layout.is_complete and printed != total:
-        message = (
+        raise DumpMismatchError(
             f"{dump.parts.get('buffer-assignment', dump.name)}: the allocations sum to {total} "
             f"bytes, but XLA printed a total of {printed}"
         )
-        raise DumpMismatchError(message)
 
 
 def _check_report(layout: MemoryLayout, report: MemoryUsageReport, dump: ModuleDump) -> None:
@@ -302,11 +299,10 @@ def _check_report(layout: MemoryLayout, report: MemoryUsageReport, dump: ModuleD
         sums[allocation.color] = sums.get(allocation.color, 0) + allocation.size
     for color, printed in printed_sums.items():
         if sums.get(color, 0) != printed:
-            message = (
+            raise DumpMismatchError(
                 f"{dump.parts['memory-usage-report']}: {printed} bytes of colour {color}, but the "
                 f"allocations of {dump.parts['buffer-assignment']} sum to {sums.get(color, 0)}"
             )
-            raise DumpMismatchError(message)
 
 
 def _lost_interface(layout: MemoryLayout, module: HloModule) -> int:

@@ -15,6 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.analysis.sharding.sources import index_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -157,13 +158,9 @@ def _gain(donation: Donation) -> int:
 def _asked(before: HloModule) -> dict[tuple[int | None, str], str]:
     """Return the requested aliases: number and index of the parameter to its output."""
     return {
-        (alias.parameter_number, _braces(alias.parameter_index)): _braces(alias.output_index)
+        (alias.parameter_number, index_text(alias.parameter_index)): index_text(alias.output_index)
         for alias in before.input_output_alias
     }
-
-
-def _braces(index: Sequence[int]) -> str:
-    return f"{{{','.join(map(str, index))}}}" if index else ""
 
 
 def _same_sizes(parameter: ShardedValue, output: ShardedValue) -> bool:

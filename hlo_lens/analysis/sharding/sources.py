@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.analysis.program.entry_signature import entry_signature
+from hlo_lens.analysis.program.entry_values import braces
 from hlo_lens.analysis.sharding.mesh_axes import named_meshes
 from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.model.hlo.query import evident_partitions, tabulate
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.shapes.mesh import Mesh
+    from hlo_lens.model.shapes.shape import ShapeIndex
     from hlo_lens.model.shapes.sharding import HloSharding
 
 Key: TypeAlias = tuple[str, int, str]
@@ -207,13 +209,14 @@ def _told(framework: Framework | None) -> Iterator[tuple[Key, FrameworkValue]]:
         return
     for value in framework.arguments:
         if value.number is not None:
-            yield ("parameter", value.number, _index_text(value)), value
+            yield ("parameter", value.number, index_text(value.index)), value
     for value in framework.outputs:
-        yield ("output", 0, _index_text(value)), value
+        yield ("output", 0, index_text(value.index)), value
 
 
-def _index_text(value: FrameworkValue) -> str:
-    return f"{{{','.join(map(str, value.index))}}}" if value.index else ""
+def index_text(index: ShapeIndex) -> str:
+    """Return a shape index as XLA prints it; empty for the whole value."""
+    return braces(index) if index else ""
 
 
 def _has_sharding_call(table: InstructionTable) -> bool:
