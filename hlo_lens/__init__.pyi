@@ -56,16 +56,16 @@ from hlo_lens.model.dump import ModuleDump as ModuleDump
 from hlo_lens.model.hlo.computation import HloComputation as HloComputation
 from hlo_lens.model.hlo.framework import Framework as Framework
 from hlo_lens.model.hlo.framework import FrameworkValue as FrameworkValue
+from hlo_lens.model.hlo.graph_export import (
+    call_graph as call_graph,
+)
+from hlo_lens.model.hlo.graph_export import (
+    def_use_graph as def_use_graph,
+)
 from hlo_lens.model.hlo.graph_export import to_dot as to_dot
 from hlo_lens.model.hlo.graph_export import to_graphml as to_graphml
 from hlo_lens.model.hlo.instruction import HloInstruction as HloInstruction
 from hlo_lens.model.hlo.module import HloModule as HloModule
-from hlo_lens.model.hlo.networkx_views import (
-    call_graph as call_graph,
-)
-from hlo_lens.model.hlo.networkx_views import (
-    def_use_graph as def_use_graph,
-)
 from hlo_lens.model.logs.buffer_log import BufferLog as BufferLog
 from hlo_lens.model.logs.log import LogText as LogText
 from hlo_lens.model.shapes.replica_groups import expand_replica_groups as expand_replica_groups

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hlo_lens.model.hlo.input_output_alias import InputOutputAlias
+    from hlo_lens.model.hlo.columns import HloOperand
     from hlo_lens.model.hlo.metadata import OpMetadata
-    from hlo_lens.model.hlo.operand import HloOperand
+    from hlo_lens.model.hlo.module import InputOutputAlias
     from hlo_lens.model.shapes.replica_groups import CollectiveDeviceList
     from hlo_lens.model.shapes.shape import ProgramShape, Shape, ShapeIndex
     from hlo_lens.model.shapes.sharding import HloSharding

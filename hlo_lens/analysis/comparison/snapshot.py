@@ -39,14 +39,7 @@ def module_snapshot(
     target: str | None = None,
     toolchain: str | None = None,
 ) -> ModuleSnapshot:
-    """Return the snapshot of a module, without fingerprint.
-
-    Args:
-        analysis: Results of its passes.
-        name: Its name.
-        target: GPU or TPU that it was compiled for.
-        toolchain: Compiler.
-    """
+    """Return the snapshot of a module, without fingerprint."""
     facts, shardings = module_facts(analysis), analysis.shardings
     if facts.collectives is not None:
         rows = _collective_rows(analysis.collectives, analysis.module)

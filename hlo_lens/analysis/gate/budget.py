@@ -25,13 +25,13 @@ import tomllib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.gate.amount import Amount
 from hlo_lens.analysis.gate.metric import Metric
 from hlo_lens.analysis.gate.rules import (
     DIRECTIONS,
     EITHER,
     HIGHER,
     LOWER,
+    Amount,
     Condition,
     Rule,
     check_unit,
@@ -53,10 +53,6 @@ _RULE_KEYS = (
 def read_budget(text: str, path: str) -> tuple[Rule, ...]:
     """Return the rules of a budget file.
 
-    Args:
-        text: Its text.
-        path: Its name, for messages.
-
     Raises:
         UsageError: If it is no TOML, or has an unknown key or a wrong value; with the place in
             the file.
@@ -64,8 +60,7 @@ def read_budget(text: str, path: str) -> tuple[Rule, ...]:
     try:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        message = f"{path}: not TOML: {error}"
-        raise UsageError(message) from error
+        raise UsageError(f"{path}: not TOML: {error}") from error
     return tuple(_Reader(text, path).rules(data))
 
 
@@ -149,24 +144,21 @@ def _string(table: Mapping[str, object], key: str) -> str | None:
     value = table.get(key)
     if value is None or isinstance(value, str):
         return value
-    message = f"{key} is a text in quotes, not {value!r}"
-    raise UsageError(message)
+    raise UsageError(f"{key} is a text in quotes, not {value!r}")
 
 
 def _flag(table: Mapping[str, object], key: str) -> bool:
     value = table.get(key, False)
     if isinstance(value, bool):
         return value
-    message = f"{key} is true or false, not {value!r}"
-    raise UsageError(message)
+    raise UsageError(f"{key} is true or false, not {value!r}")
 
 
 def _direction(table: Mapping[str, object], defaults: Mapping[str, object]) -> str:
     value = table.get("direction", defaults.get("direction", LOWER))
     if value in DIRECTIONS:
         return str(value)
-    message = f"direction is one of {', '.join(DIRECTIONS)}, not {value!r}"
-    raise UsageError(message)
+    raise UsageError(f"direction is one of {', '.join(DIRECTIONS)}, not {value!r}")
 
 
 def _conditions(
@@ -177,8 +169,7 @@ def _conditions(
         if key in table:
             amount = Amount.parse(table[key])
             if amount.is_percent:
-                message = f"{key} is a number or a size; a percentage belongs to threshold"
-                raise UsageError(message)
+                raise UsageError(f"{key} is a number or a size; a percentage belongs to threshold")
             check_unit(metric, amount, key)
             yield Condition(op=op, amount=amount)
     if _flag(table, "absent"):
@@ -232,6 +223,5 @@ def _least_change(
     else:
         return Amount.parse(0)
     if amount.is_percent or amount.number < 0:
-        message = f"min_change is an amount such as 8MiB, not {amount.text}"
-        raise UsageError(message)
+        raise UsageError(f"min_change is an amount such as 8MiB, not {amount.text}")
     return amount

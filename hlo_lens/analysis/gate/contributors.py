@@ -25,14 +25,9 @@ _LEAST = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contributor:
-    """One part of a value.
+    """One part of a value; its fields are the columns of `Contributors`.
 
-    Attributes:
-        what: Shapes and number of values, or a collective.
-        delta_bytes: Increase of its bytes, else its bytes; None if it has none.
-        source: Place in the user's program.
-        op_name: Operation path.
-        change: How it changed, or what values at the peak are for; None if neither is known.
+    For values at the peak, `change` is what they are for.
     """
 
     what: str
@@ -59,13 +54,7 @@ class Contributors(Result):
 
 
 def contributors(metric: Metric, head: ModuleSnapshot, diff: ModuleDiff | None) -> Contributors:
-    """Return at most five contributors to a metric of memory or collectives; none to others.
-
-    Args:
-        metric: The metric.
-        head: The module.
-        diff: Its changes; None to attribute the value itself.
-    """
+    """Return at most five contributors to a metric of memory or collectives; none to others."""
     found: list[Contributor] = []
     if metric.root == "memory":
         found = _of_memory(head, diff)

@@ -64,14 +64,12 @@ class Metric:
             steps.append(Step(name, tuple(s.strip() for s in _SELECTOR.findall(match[3]))))
             place = match.end()
         if not steps or place < len(rest) or rest.endswith("."):
-            message = (
+            raise UsageError(
                 f"not a path into the report: {text!r}; write it like memory.temp_bytes or "
                 "memory.spaces[HBM].total_bytes"
             )
-            raise UsageError(message)
         if axis is not None and steps[0].name != "collectives":
-            message = f"axis applies to metrics of collectives only, not to {text!r}"
-            raise UsageError(message)
+            raise UsageError(f"axis applies to metrics of collectives only, not to {text!r}")
         which = int(number) if number else None
         return cls(text=text.strip(), axis=axis, steps=tuple(steps), place=which)
 

@@ -65,11 +65,7 @@ class _Place:
 
 
 class Neighbourhood:
-    """Finder of producers and consumers in a module.
-
-    Args:
-        module: The module.
-    """
+    """Finder of producers and consumers in a module."""
 
     def __init__(self, module: HloModule) -> None:
         self._module = module

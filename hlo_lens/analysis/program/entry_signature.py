@@ -15,6 +15,7 @@ from __future__ import annotations
 import sys
 from array import array
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 
@@ -23,8 +24,8 @@ from hlo_lens.analysis.program.entry_values import (
     NO_ALIAS,
     EntryValue,
     Leaf,
-    OutputValues,
-    ParameterValues,
+    OutputValue,
+    ParameterValue,
     ValueColumns,
 )
 from hlo_lens.analysis.result import Column, Result, Row, Unit
@@ -200,10 +201,16 @@ def _parameters(
             rows.append(row)
             numbers.append(number)
     are_places = all(number == place for place, number in enumerate(numbers))
-    columns = ValueColumns(leaves=leaves, indices=indices, shardings=shardings, aliases=aliases)
-    return ParameterValues(
-        module, columns, rows, range(len(numbers)) if are_places else numbers
-    ).values()
+    columns = ValueColumns(
+        module=module,
+        leaves=leaves,
+        indices=indices,
+        shardings=shardings,
+        aliases=aliases,
+        rows=rows,
+        numbers=range(len(numbers)) if are_places else numbers,
+    )
+    return Rows(partial(ParameterValue, columns), range(len(leaves)))
 
 
 def _donation(module: HloModule) -> Mapping[tuple[int | None, ShapeIndex], int]:
@@ -222,14 +229,15 @@ def _outputs(module: HloModule, shape: Shape | None, sizes: _Leaves) -> Sequence
     indices, leaves = sizes.of(_shape(root) if shape is None else shape)
     aliases = {alias.output_index: n for n, alias in enumerate(module.input_output_alias)}
     columns = ValueColumns(
+        module=module,
         leaves=leaves,
         indices=indices,
         shardings=_leaf_shardings(root, indices),
         aliases=array("i", (aliases.get(index, NO_ALIAS) for index in indices)),
+        rows=(root.row,),
+        operands=root.operand_names if root.opcode == "tuple" else (),
     )
-    return OutputValues(
-        root, columns, root.operand_names if root.opcode == "tuple" else ()
-    ).values()
+    return Rows(partial(OutputValue, columns), range(len(leaves)))
 
 
 def _leaf_shardings(instruction: HloInstruction, indices: Sequence[ShapeIndex]) -> list[str | None]:

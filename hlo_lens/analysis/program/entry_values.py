@@ -7,111 +7,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.model.hlo.instruction import HloInstruction
-from hlo_lens.model.rows import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.analysis.result import Row
-    from hlo_lens.model.hlo.input_output_alias import InputOutputAlias
-    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.hlo.module import HloModule, InputOutputAlias
     from hlo_lens.model.shapes.shape import ShapeIndex
 
 NO_ALIAS, DONOR = -1, -2
 """Stored in place of the position of an alias: not shared; reusable by any output."""
-
-
-class EntryValue:
-    """One parameter, one output, or a leaf of it: a view, cheap to make."""
-
-    __slots__ = ("_place", "_values")
-
-    def __init__(self, values: EntryValues, place: int) -> None:
-        self._values = values
-        self._place = place
-
-    def __repr__(self) -> str:
-        return f"<EntryValue {self.direction} {self.name}: {self.shape}>"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, EntryValue):
-            return NotImplemented
-        return self.row() == other.row()
-
-    def __hash__(self) -> int:
-        return hash((self.direction, self._place))
-
-    def row(self) -> Row:
-        """Return its cells, in the order of `EntrySignature.COLUMNS`."""
-        return (
-            *(self.direction, self.number, self.index, self.name),
-            *(self.shape, self.layout, self.size_bytes, self.padded_size_bytes),
-            *(self.sharding, self.donation, self.aliased_with),
-        )
-
-    @property
-    def direction(self) -> str:
-        """``parameter`` or ``output``."""
-        return self._values.direction
-
-    @property
-    def number(self) -> int | None:
-        """Number of the parameter; None for outputs, and if not printed."""
-        return self._values.number(self._place)
-
-    @property
-    def index(self) -> str:
-        """Shape index of the leaf as XLA prints it (``{0,1}``); empty for a whole value."""
-        index = self._values.columns.indices[self._place]
-        return braces(index) if index else ""
-
-    @property
-    def name(self) -> str:
-        """Name of a parameter or output.
-
-        For a parameter the framework's name of the argument, directly or from op_name, else the
-        instruction's name; for an output the name of the instruction that defines it.
-        """
-        return self._values.name(self._place)
-
-    @property
-    def shape(self) -> str | None:
-        """Shape without layout; None if not known."""
-        return self._values.columns.leaves[self._place].text
-
-    @property
-    def layout(self) -> str | None:
-        """Layout as printed, in braces; None if there is none."""
-        return self._values.columns.leaves[self._place].layout
-
-    @property
-    def size_bytes(self) -> int | None:
-        """Logical bytes."""
-        return self._values.columns.leaves[self._place].size_bytes
-
-    @property
-    def padded_size_bytes(self) -> int | None:
-        """Bytes with the padding of the layout's tiles."""
-        return self._values.columns.leaves[self._place].padded_size_bytes
-
-    @property
-    def sharding(self) -> str | None:
-        """Sharding as written."""
-        return self._values.columns.shardings[self._place]
-
-    @property
-    def donation(self) -> str | None:
-        """``may-alias``, ``must-alias`` or ``donor``; None for neither."""
-        return self._values.donation(self._place)
-
-    @property
-    def aliased_with(self) -> str | None:
-        """The output (``{0}``) or parameter (``3``, ``0{17}``) of the same buffer."""
-        return self._values.aliased_with(self._place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,122 +37,168 @@ class ValueColumns:
     """Columns of parameters or outputs, one entry for each.
 
     Attributes:
+        module: Their module.
         leaves: Shape and bytes.
         indices: Shape index in its parameter, or in the result.
         shardings: Sharding as written.
         aliases: Position in the module's ``input_output_alias``, or `NO_ALIAS` or `DONOR`.
+        rows: Row of the parameter; of outputs once, the row of the result.
+        numbers: Number of the parameter; none for outputs.
+        operands: Names of the operands of a result that is a tuple, which are the outputs.
     """
 
+    module: HloModule
     leaves: Sequence[Leaf]
     indices: Sequence[ShapeIndex]
     shardings: Sequence[str | None]
     aliases: Sequence[int]
+    rows: Sequence[int]
+    numbers: Sequence[int | None] = ()
+    operands: Sequence[str] = ()
 
 
-class EntryValues(ABC):
-    """Parameters or outputs of a module."""
+class EntryValue(ABC):
+    """One parameter, one output, or a leaf of it: a view, cheap to make."""
 
-    __slots__ = ("columns", "module")
+    __slots__ = ("_columns", "_place")
     direction: ClassVar[str]
+    """``parameter`` or ``output``."""
 
-    def __init__(self, module: HloModule, columns: ValueColumns) -> None:
-        self.module = module
-        self.columns = columns
+    def __init__(self, columns: ValueColumns, place: int) -> None:
+        self._columns = columns
+        self._place = place
 
-    def values(self) -> Sequence[EntryValue]:
-        """Return the values."""
-        return Rows(partial(EntryValue, self), range(len(self.columns.leaves)))
+    def __repr__(self) -> str:
+        return f"<EntryValue {self.direction} {self.name}: {self.shape}>"
 
-    @abstractmethod
-    def number(self, place: int) -> int | None:
-        """Return the parameter's number."""
+    def __eq__(self, other: object) -> bool:
+        return self.row() == other.row() if isinstance(other, EntryValue) else NotImplemented
 
-    @abstractmethod
-    def name(self, place: int) -> str:
-        """Return the argument's name, or that of the instruction that defines an output."""
+    def __hash__(self) -> int:
+        return hash((self.direction, self._place))
 
-    @abstractmethod
-    def aliased_with(self, place: int) -> str | None:
-        """Return the output or parameter that shares the buffer of a value."""
+    def row(self) -> Row:
+        """Return its cells, in the order of `EntrySignature.COLUMNS`."""
+        return (
+            *(self.direction, self.number, self.index, self.name),
+            *(self.shape, self.layout, self.size_bytes, self.padded_size_bytes),
+            *(self.sharding, self.donation, self.aliased_with),
+        )
 
-    def donation(self, place: int) -> str | None:
-        """Return how a value shares its buffer."""
-        alias = self.alias(place)
-        if alias is None:
-            return "donor" if self.columns.aliases[place] == DONOR else None
-        return alias.kind
-
-    def alias(self, place: int) -> InputOutputAlias | None:
-        """Return the entry of ``input_output_alias`` that a value is part of."""
-        alias = self.columns.aliases[place]
-        return None if alias < 0 else self.module.input_output_alias[alias]
-
-
-class ParameterValues(EntryValues):
-    """The leaves of all parameters, with row and number of the parameter of each."""
-
-    __slots__ = ("_numbers", "_rows")
-    direction = "parameter"
-
-    def __init__(
-        self,
-        module: HloModule,
-        columns: ValueColumns,
-        rows: Sequence[int],
-        numbers: Sequence[int | None],
-    ) -> None:
-        super().__init__(module, columns)
-        self._rows = rows
-        self._numbers = numbers
-
-    def number(self, place: int) -> int | None:
-        """Return the parameter's number; None if not printed."""
-        return self._numbers[place]
-
-    def name(self, place: int) -> str:
-        """Return the framework's name of an argument, else the instruction's."""
-        framework = self.module.framework
-        if framework is not None:
-            known = framework.argument(self._numbers[place], self.columns.indices[place])
-            if known is not None:
-                return known.name
-        instruction = HloInstruction(self.module.entry, self._rows[place])
-        metadata = instruction.attribute("metadata")
-        reader = self.module.reader
-        return (metadata and reader.metadata_string(metadata, "op_name")) or instruction.name
-
-    def aliased_with(self, place: int) -> str | None:
-        """Return the output that shares its buffer."""
-        alias = self.alias(place)
-        return None if alias is None else braces(alias.output_index)
-
-
-class OutputValues(EntryValues):
-    """The leaves of the result; `operands` are the names of the operands of a tuple."""
-
-    __slots__ = ("_operands", "_root")
-    direction = "output"
-
-    def __init__(
-        self, root: HloInstruction, columns: ValueColumns, operands: Sequence[str]
-    ) -> None:
-        super().__init__(root.computation.module, columns)
-        self._root = root
-        self._operands = operands
-
-    def number(self, place: int) -> int | None:
-        """Return None: outputs have an index instead."""
+    @property
+    def number(self) -> int | None:
+        """Number of the parameter; None for outputs, and if not printed."""
         return None
 
-    def name(self, place: int) -> str:
-        """Return the name of the tuple's operand, else of the instruction that is the result."""
-        index = self.columns.indices[place]
-        is_operand = len(index) == 1 and index[0] < len(self._operands)
-        return self._operands[index[0]] if is_operand else self._root.name
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name of a parameter or output.
 
-    def aliased_with(self, place: int) -> str | None:
-        """Return the parameter whose buffer it shares: ``3``, or ``0{17}`` for a leaf."""
-        alias = self.alias(place)
+        For a parameter the framework's name of the argument, directly or from op_name, else the
+        instruction's name; for an output the name of the instruction that defines it.
+        """
+
+    @property
+    @abstractmethod
+    def aliased_with(self) -> str | None:
+        """The output (``{0}``) or parameter (``3``, ``0{17}``) of the same buffer."""
+
+    @property
+    def index(self) -> str:
+        """Shape index of the leaf as XLA prints it (``{0,1}``); empty for a whole value."""
+        index = self._columns.indices[self._place]
+        return braces(index) if index else ""
+
+    @property
+    def shape(self) -> str | None:
+        """Shape without layout; None if not known."""
+        return self._columns.leaves[self._place].text
+
+    @property
+    def layout(self) -> str | None:
+        """Layout as printed, in braces; None if there is none."""
+        return self._columns.leaves[self._place].layout
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Logical bytes."""
+        return self._columns.leaves[self._place].size_bytes
+
+    @property
+    def padded_size_bytes(self) -> int | None:
+        """Bytes with the padding of the layout's tiles."""
+        return self._columns.leaves[self._place].padded_size_bytes
+
+    @property
+    def sharding(self) -> str | None:
+        """Sharding as written."""
+        return self._columns.shardings[self._place]
+
+    @property
+    def donation(self) -> str | None:
+        """``may-alias``, ``must-alias`` or ``donor``; None for neither."""
+        if self._alias is None:
+            return "donor" if self._columns.aliases[self._place] == DONOR else None
+        return self._alias.kind
+
+    @property
+    def _alias(self) -> InputOutputAlias | None:
+        """The entry of ``input_output_alias`` that it is part of."""
+        place = self._columns.aliases[self._place]
+        return None if place < 0 else self._columns.module.input_output_alias[place]
+
+
+class ParameterValue(EntryValue):
+    """A parameter, or a leaf of one."""
+
+    __slots__ = ()
+    direction = "parameter"
+
+    @property
+    def number(self) -> int | None:
+        """Number of the parameter; None if not printed."""
+        return self._columns.numbers[self._place]
+
+    @property
+    def name(self) -> str:
+        """The framework's name of the argument, else the instruction's."""
+        module = self._columns.module
+        if module.framework is not None:
+            index = self._columns.indices[self._place]
+            known = module.framework.argument(self.number, index)
+            if known is not None:
+                return known.name
+        instruction = HloInstruction(module.entry, self._columns.rows[self._place])
+        metadata = instruction.attribute("metadata")
+        found = metadata and module.reader.metadata_string(metadata, "op_name")
+        return found or instruction.name
+
+    @property
+    def aliased_with(self) -> str | None:
+        """The output that shares its buffer."""
+        return None if self._alias is None else braces(self._alias.output_index)
+
+
+class OutputValue(EntryValue):
+    """The result, or a leaf of it."""
+
+    __slots__ = ()
+    direction = "output"
+
+    @property
+    def name(self) -> str:
+        """Name of the tuple's operand, else of the instruction that is the result."""
+        index, operands = self._columns.indices[self._place], self._columns.operands
+        is_operand = len(index) == 1 and index[0] < len(operands)
+        if is_operand:
+            return operands[index[0]]
+        return self._columns.module.columns.name(self._columns.rows[0])
+
+    @property
+    def aliased_with(self) -> str | None:
+        """The parameter whose buffer it shares: ``3``, or ``0{17}`` for a leaf."""
+        alias = self._alias
         if alias is None:
             return None
         index = alias.parameter_index

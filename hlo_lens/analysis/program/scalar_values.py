@@ -62,11 +62,7 @@ def carried(number: int, index: ShapeIndex, depth: int) -> Value:
 
 
 class Scalars:
-    """Values of the scalars of a module.
-
-    Args:
-        table: Table of the module.
-    """
+    """Values of the scalars of a module."""
 
     def __init__(self, table: InstructionTable) -> None:
         self.module: HloModule = table.module
@@ -94,7 +90,7 @@ class Scalars:
         follow = _FOLLOW.get(opcode)
         if follow is None:
             return Unknown(f"{instruction.name} ({opcode}) computes it")
-        return follow(self, instruction, index, scope, depth)
+        return follow(_Element(self, instruction, index, scope, depth))
 
     def operand(
         self,
@@ -188,66 +184,65 @@ def _constant(instruction: HloInstruction) -> Value:
     return Linear(None, int(text) if text not in ("true", "false") else int(text == "true"))
 
 
-def _through_tuple(
-    scalars: Scalars, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int
-) -> Value:
-    if not index:
-        return Unknown(f"{instruction.name} is a tuple")
-    return scalars.operand(instruction, index[0], index[1:], scope, depth)
+@dataclass(frozen=True, slots=True)
+class _Element:
+    """One element of an instruction's result, to be followed to operands (see `Scalars.of`)."""
+
+    scalars: Scalars
+    instruction: HloInstruction
+    index: ShapeIndex
+    scope: Scope
+    depth: int
+
+    def operand(self, position: int, index: ShapeIndex) -> Value:
+        """Return the value of one element of an operand."""
+        return self.scalars.operand(self.instruction, position, index, self.scope, self.depth)
 
 
-def _through_element(
-    scalars: Scalars, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int
-) -> Value:
-    position = instruction.attributes.get("index", "")
+def _through_tuple(at: _Element) -> Value:
+    if not at.index:
+        return Unknown(f"{at.instruction.name} is a tuple")
+    return at.operand(at.index[0], at.index[1:])
+
+
+def _through_element(at: _Element) -> Value:
+    position = at.instruction.attributes.get("index", "")
     if not position.isdecimal():
-        return Unknown(f"{instruction.name} has no index")
-    return scalars.operand(instruction, 0, (int(position), *index), scope, depth)
+        return Unknown(f"{at.instruction.name} has no index")
+    return at.operand(0, (int(position), *at.index))
 
 
-def _through_copy_start(
-    scalars: Scalars, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int
-) -> Value:
+def _through_copy_start(at: _Element) -> Value:
     """Follow copy-start, (destination, source, context): the first two are the operand."""
-    return scalars.operand(instruction, 0, index[1:], scope, depth)
+    return at.operand(0, at.index[1:])
 
 
-def _through_copy_done(
-    scalars: Scalars, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int
-) -> Value:
-    return scalars.operand(instruction, 0, (0, *index), scope, depth)
-
-
-def _through_convert(
-    scalars: Scalars, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int
-) -> Value:
+def _through_convert(at: _Element) -> Value:
     """Follow a conversion between integers; a loop counter is small enough for both types."""
-    if not _is_integer(instruction.shape):
-        return Unknown(f"{instruction.name} is no integer")
-    operand = instruction.operand_shape(0)
+    if not _is_integer(at.instruction.shape):
+        return Unknown(f"{at.instruction.name} is no integer")
+    operand = at.instruction.operand_shape(0)
     if operand is not None and not _is_integer(operand):
-        return Unknown(f"{instruction.name} converts what is no integer")
-    return scalars.operand(instruction, 0, index, scope, depth)
+        return Unknown(f"{at.instruction.name} converts what is no integer")
+    return at.operand(0, at.index)
 
 
-def _through_sum(
-    scalars: Scalars, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int
-) -> Value:
+def _through_sum(at: _Element) -> Value:
     """Follow add and subtract: at most one side may depend on the loop."""
-    left = scalars.operand(instruction, 0, index, scope, depth)
-    right = scalars.operand(instruction, 1, index, scope, depth)
+    left = at.operand(0, at.index)
+    right = at.operand(1, at.index)
     if isinstance(left, Unknown):
         return left
     if isinstance(right, Unknown):
         return right
-    if instruction.opcode == "subtract":
+    if at.instruction.opcode == "subtract":
         if right.slot is not None:
-            return Unknown(f"{instruction.name} subtracts what changes")
-        return _wrapped(left.slot, left.offset - right.offset, instruction)
+            return Unknown(f"{at.instruction.name} subtracts what changes")
+        return _wrapped(left.slot, left.offset - right.offset, at.instruction)
     if left.slot is not None and right.slot is not None:
-        return Unknown(f"{instruction.name} adds what changes")
+        return Unknown(f"{at.instruction.name} adds what changes")
     slot = right.slot if left.slot is None else left.slot
-    return _wrapped(slot, left.offset + right.offset, instruction)
+    return _wrapped(slot, left.offset + right.offset, at.instruction)
 
 
 def _wrapped(slot: ShapeIndex | None, number: int, instruction: HloInstruction) -> Linear:
@@ -265,24 +260,22 @@ def _wrapped(slot: ShapeIndex | None, number: int, instruction: HloInstruction) 
     return Linear(slot, (number - low) % (bounds[1] - bounds[0] + 1) + low)
 
 
-def _through_product(
-    scalars: Scalars, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int
-) -> Value:
-    left = scalars.operand(instruction, 0, index, scope, depth)
-    right = scalars.operand(instruction, 1, index, scope, depth)
+def _through_product(at: _Element) -> Value:
+    left = at.operand(0, at.index)
+    right = at.operand(1, at.index)
     if isinstance(left, Linear) and isinstance(right, Linear) and left.slot == right.slot is None:
         return Linear(None, left.offset * right.offset)
-    return Unknown(f"{instruction.name} multiplies what changes")
+    return Unknown(f"{at.instruction.name} multiplies what changes")
 
 
-def _through_call(
-    scalars: Scalars, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int
-) -> Value:
+def _through_call(at: _Element) -> Value:
     """Follow a fusion or call into its computation."""
-    called = instruction.called_computations
+    called = at.instruction.called_computations
     if not called:
-        return Unknown(f"{instruction.name} calls nothing that the text has")
-    return scalars.root(called[0], index, of_operands(scalars, instruction, scope), depth)
+        return Unknown(f"{at.instruction.name} calls nothing that the text has")
+    return at.scalars.root(
+        called[0], at.index, of_operands(at.scalars, at.instruction, at.scope), at.depth
+    )
 
 
 def of_operands(scalars: Scalars, instruction: HloInstruction, scope: Scope) -> Scope:
@@ -294,21 +287,19 @@ def of_operands(scalars: Scalars, instruction: HloInstruction, scope: Scope) -> 
     return parameters
 
 
-def _through_loop(
-    scalars: Scalars, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int
-) -> Value:
+def _through_loop(at: _Element) -> Value:
     """Follow an element that a loop carries unchanged."""
-    for body in body_of(instruction):
-        if scalars.root(body, index, carried, depth) == Linear(index, 0):
-            return scalars.operand(instruction, 0, index, scope, depth)
-    return Unknown(f"the loop {instruction.name} changes it")
+    for body in body_of(at.instruction):
+        if at.scalars.root(body, at.index, carried, at.depth) == Linear(at.index, 0):
+            return at.operand(0, at.index)
+    return Unknown(f"the loop {at.instruction.name} changes it")
 
 
-_FOLLOW: Mapping[str, Callable[[Scalars, HloInstruction, ShapeIndex, Scope, int], Value]] = {
+_FOLLOW: Mapping[str, Callable[[_Element], Value]] = {
     "tuple": _through_tuple,
     "get-tuple-element": _through_element,
     "copy-start": _through_copy_start,
-    "copy-done": _through_copy_done,
+    "copy-done": lambda at: at.operand(0, (0, *at.index)),
     "convert": _through_convert,
     "bitcast-convert": _through_convert,
     "add": _through_sum,

@@ -26,9 +26,6 @@ class InstructionPlaces:
 
     The last ``stack_frame_id=`` or ``source_file="`` of a row is in its metadata: backend_config,
     which follows, quotes its strings, and its JSON has no such key.
-
-    Args:
-        module: The module.
     """
 
     def __init__(self, module: HloModule) -> None:

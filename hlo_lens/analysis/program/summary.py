@@ -7,7 +7,7 @@ Lines of a log around the computations are counted separately.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.program.undefined_names import undefined_names
@@ -73,20 +73,11 @@ class Summary(Result):
 
     def rows(self) -> Iterator[Row]:
         """Yield property and value."""
-        yield "name", self.name
-        yield "backend", self.backend
-        yield "is_scheduled", self.is_scheduled
-        yield "num_partitions", self.num_partitions
-        yield "evident_partitions", self.evident_partitions
-        yield "replica_count", self.replica_count
-        yield "computations", self.computations
-        yield "instructions", self.instructions
-        yield "gaps", self.gaps
-        yield "gap_lines", self.gap_lines
-        yield "passed_lines", self.passed_lines
-        yield "coverage", self.coverage
-        yield "is_truncated", self.is_truncated
-        yield "undefined", len(self.undefined)
+        for field in fields(self):
+            if field.name == "is_truncated":
+                yield "coverage", self.coverage
+            value = getattr(self, field.name)
+            yield field.name, len(value) if field.name == "undefined" else value
 
 
 def summary(

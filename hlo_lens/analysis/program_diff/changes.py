@@ -31,13 +31,7 @@ _FEW = 3
 
 
 class Comparison:
-    """Comparison of partners.
-
-    Args:
-        base: Graph of the base.
-        head: Graph of the head.
-        found: The matching of both.
-    """
+    """Comparison of partners."""
 
     def __init__(self, base: ProgramGraph, head: ProgramGraph, found: Matching) -> None:
         self._base = base

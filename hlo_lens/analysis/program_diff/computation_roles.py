@@ -35,11 +35,7 @@ class Role:
 
 
 class Roles:
-    """Roles of the computations of one program, found when first asked for.
-
-    Args:
-        graph: The program.
-    """
+    """Roles of the computations of one program, found when first asked for."""
 
     def __init__(self, graph: ProgramGraph) -> None:
         self._graph = graph

@@ -92,12 +92,7 @@ def _uses(graph: ProgramGraph, up: Sequence[bytes]) -> dict[int, bytes]:
 def _contents(
     graph: ProgramGraph, extra: Mapping[int, bytes]
 ) -> tuple[list[bytes], Sequence[bytes]]:
-    """Return the digests of each computation, and of the value of each node.
-
-    Args:
-        graph: The graph.
-        extra: Additional digests of some nodes.
-    """
+    """Return the digests of each computation, and of the value of each node."""
     controls: dict[int, list[tuple[int, int]]] = {}
     for node, before in graph.controls.items():
         controls.setdefault(graph.owner[node], []).extend((node, one) for one in before)

@@ -94,13 +94,7 @@ class _Group:
 
 
 class EditGrouping:
-    """Collector of edits into groups.
-
-    Args:
-        base: Graph of the base.
-        head: Graph of the head.
-        roles: Roles of the computations of both.
-    """
+    """Collector of edits into groups."""
 
     def __init__(self, base: ProgramGraph, head: ProgramGraph, roles: tuple[Roles, Roles]) -> None:
         self._graphs = (base, head)
@@ -114,12 +108,7 @@ class EditGrouping:
     def groups(
         self, edits: Iterable[PlacedEdit], unmatched: Sequence[set[int]]
     ) -> tuple[EditGroup, ...]:
-        """Return all edits in groups: by result bytes, then count, largest first, then name.
-
-        Args:
-            edits: The edits.
-            unmatched: Nodes without partner, of base and head.
-        """
+        """Return all edits in groups: by result bytes, then count, largest first, then name."""
         inner: list[tuple[int, int]] = []
         for placed in edits:
             side = self._side(placed.edit)

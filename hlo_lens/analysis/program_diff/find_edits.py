@@ -46,14 +46,7 @@ class FoundEdits:
 def find_edits(
     base: ProgramGraph, head: ProgramGraph, found: Matching, heed: frozenset[Noise]
 ) -> FoundEdits:
-    """Return the edits between two programs.
-
-    Args:
-        base: Graph of the base.
-        head: Graph of the head.
-        found: The matching of both.
-        heed: Kinds of noise that count as changes.
-    """
+    """Return the edits between two programs."""
     return _Finder((base, head), found, heed).found
 
 

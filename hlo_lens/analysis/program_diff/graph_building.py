@@ -44,13 +44,7 @@ def program_graph(
 
 
 class _LabelTable(dict[tuple[int, int, int, int, "Hashable"], int]):
-    """Label of each distinct combination of opcode, shape, attributes, config and detail.
-
-    Args:
-        labels: Labels of both modules.
-        opcodes: Opcodes by number.
-        shapes: Number in the labels of each shape of the module.
-    """
+    """Label of each distinct combination of opcode, shape, attributes, config and detail."""
 
     def __init__(self, labels: Labels, opcodes: Sequence[str], shapes: Sequence[int]) -> None:
         super().__init__()

@@ -102,12 +102,9 @@ def _users(graph: ProgramGraph, nodes: range, left: frozenset[int]) -> Mapping[i
 
 
 class NodeMatcher:
-    """Matcher of nodes of computations. The sides are *mine* (the base) and *yours* (the head).
+    """Matcher of nodes of computations; partners are added to `result`.
 
-    Args:
-        graphs: Base and head.
-        prints: Their fingerprints.
-        result: The matching so far; new partners are added.
+    The sides are *mine* (the base) and *yours* (the head).
     """
 
     def __init__(

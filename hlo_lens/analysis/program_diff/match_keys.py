@@ -82,13 +82,7 @@ def by_keys(
 
 
 def singles(mine: Sequence[int], yours: Sequence[int], keys: Keys) -> list[tuple[int, int]]:
-    """Return pairs of keys that appear once on both sides, in order.
-
-    Args:
-        mine: One side.
-        yours: The other.
-        keys: A number for each item of both sides.
-    """
+    """Return pairs of keys that appear once on both sides, in order."""
     a, b = _once(mine, keys[0]), _once(yours, keys[1])
     return [(item, b[key]) for key, item in a.items() if key in b]
 

@@ -25,12 +25,7 @@ _LONGEST_NUMBER = 9
 
 
 class MetadataNoise:
-    """Comparison of metadata; call stacks are compared once per pair of frames.
-
-    Args:
-        base: Module of the base.
-        head: Module of the head.
-    """
+    """Comparison of metadata; call stacks are compared once per pair of frames."""
 
     def __init__(self, base: HloModule, head: HloModule) -> None:
         self._base = base

@@ -72,11 +72,6 @@ def _arities(module: HloModule) -> tuple[int, int]:
 class _Parameters:
     """Partners among the parameters of two programs, and their names.
 
-    Args:
-        base: Graph of the base.
-        head: Graph of the head.
-        found: The matching of both.
-
     Attributes:
         partners: Number of a parameter of the base to that of the head.
         pairs: Number to the key of a pair of partners, of base and head.

@@ -79,13 +79,7 @@ def match_views(base: ProgramGraph, head: ProgramGraph, found: Matching) -> View
 
 
 class _Keys:
-    """Keys used to match views, the strictest first; None for no key.
-
-    Args:
-        graphs: Base and head.
-        found: The matching of both.
-        changed: Nodes of the base whose partner is a tuple of another shape.
-    """
+    """Keys used to match views, the strictest first; None for no key."""
 
     def __init__(
         self,
@@ -164,13 +158,7 @@ def view_changes(
 
 
 class _Controls:
-    """Comparison of the control predecessors of views.
-
-    Args:
-        graphs: Base and head.
-        pairs: Rows of matched views.
-        matched: The matching of nodes.
-    """
+    """Comparison of the control predecessors of views."""
 
     def __init__(
         self,

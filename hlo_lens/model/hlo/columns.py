@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.model.hlo.name_index import NameIndex
-    from hlo_lens.model.hlo.operand import HloOperand
+    from hlo_lens.model.shapes.shape import ShapeIndex
     from hlo_lens.text.source import Source
 
 NAME, NAME_END, SHAPE, SHAPE_END, OPCODE, OPCODE_END, OPERANDS, OPERANDS_END, END = range(9)
@@ -20,6 +20,21 @@ STRIDE = 9
 
 NOTHING = -1
 """Row of an operand, or position of a computation, that the text does not define."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HloOperand:
+    """One operand as written.
+
+    Attributes:
+        name: Name of the instruction, without ``%``.
+        index: Tuple index after ``#`` (compact get-tuple-element), outermost first; () for none.
+        shape_text: The operand's shape where it is printed, else None.
+    """
+
+    name: str
+    index: ShapeIndex = ()
+    shape_text: str | None = None
 
 
 @dataclass(slots=True)

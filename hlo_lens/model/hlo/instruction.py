@@ -24,10 +24,9 @@ from hlo_lens.model.hlo.columns import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hlo_lens.model.hlo.columns import InstructionColumns, Overlay
+    from hlo_lens.model.hlo.columns import HloOperand, InstructionColumns, Overlay
     from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.metadata import OpMetadata, SourceLocation
-    from hlo_lens.model.hlo.operand import HloOperand
     from hlo_lens.model.shapes.replica_groups import CollectiveDeviceList
     from hlo_lens.model.shapes.shape import Shape, ShapeIndex
     from hlo_lens.model.shapes.sharding import HloSharding

@@ -117,11 +117,7 @@ class Calls:
 
 
 class Links:
-    """The edges of a module.
-
-    Args:
-        module: The module.
-    """
+    """The edges of a module."""
 
     def __init__(self, module: HloModule) -> None:
         self._module = module

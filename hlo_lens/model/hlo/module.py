@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.model.hlo.columns import InstructionColumns
     from hlo_lens.model.hlo.framework import Framework
-    from hlo_lens.model.hlo.input_output_alias import InputOutputAlias
     from hlo_lens.model.shapes.shape import ProgramShape, ShapeIndex
     from hlo_lens.model.text_reader import HloReader
     from hlo_lens.text.errors import Gap
@@ -41,6 +40,23 @@ _HTML_OPCODES = 10
 _MADE_AGAIN = frozenset({"_places_by_name", "links", "opcodes", "shape_texts"})
 """Not pickled, but made again: an index, whose hashes are those of one process, and columns that
 follow from the text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputOutputAlias:
+    """Output buffer that shares a parameter's memory: an entry of ``input_output_alias``.
+
+    Attributes:
+        output_index: Index into the result shape of the entry computation.
+        parameter_number: Number of the entry parameter.
+        parameter_index: Index into that parameter's shape.
+        kind: ``may-alias`` or ``must-alias``.
+    """
+
+    output_index: ShapeIndex
+    parameter_number: int
+    parameter_index: ShapeIndex
+    kind: str = "may-alias"
 
 
 @dataclass(eq=False)

@@ -149,9 +149,6 @@ def rows_by_name(computation: HloComputation) -> dict[str, int]:
 class _OperandNames:
     """The operands of all rows of a module, in order.
 
-    Args:
-        module: The module.
-
     Attributes:
         counts: How many operands each row has; 0 for a row in `odd`.
         odd: Rows whose operands need to be read one by one.

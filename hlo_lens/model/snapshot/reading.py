@@ -48,22 +48,16 @@ _MOST_EQUAL = 1 << 20
 def read_snapshot(data: object, path: str) -> Snapshot:
     """Return the snapshot of a file.
 
-    Args:
-        data: The file, parsed as JSON.
-        path: Its name, for messages.
-
     Raises:
         DumpSyntaxError: If it is no snapshot, of a newer version, or damaged.
     """
     if not isinstance(data, dict) or data.get("kind") != KIND:
         what = data.get("kind") if isinstance(data, dict) else None
         found = f"found a {what!r}" if isinstance(what, str) else "found JSON of another kind"
-        message = f"expected a snapshot that hlo-lens save wrote, {found}"
-        raise DumpSyntaxError(message, path=path)
+        raise DumpSyntaxError(f"expected a snapshot that hlo-lens save wrote, {found}", path=path)
     version = data.get("schema_version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        message = "the snapshot has no schema_version"
-        raise DumpSyntaxError(message, path=path)
+        raise DumpSyntaxError("the snapshot has no schema_version", path=path)
     if version > SCHEMA_VERSION:
         message = (
             f"the snapshot has schema version {version}, this hlo-lens reads up to "
@@ -107,11 +101,7 @@ def _scalars(hint: Any) -> frozenset[type]:
 
 
 class _Reader:
-    """Reader of one file.
-
-    Args:
-        path: Its name, for messages.
-    """
+    """Reader of one file."""
 
     def __init__(self, path: str) -> None:
         self._path = path

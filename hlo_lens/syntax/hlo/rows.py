@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from hlo_lens.model.hlo.columns import (
     ComputationColumns,
     ComputationParts,
+    HloOperand,
     InstructionColumns,
     Overlay,
 )
 from hlo_lens.model.hlo.module import HloModule
-from hlo_lens.model.hlo.operand import HloOperand
 
 if TYPE_CHECKING:
     import re

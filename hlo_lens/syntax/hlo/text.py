@@ -10,9 +10,9 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from hlo_lens.model.hlo.input_output_alias import InputOutputAlias
+from hlo_lens.model.hlo.columns import HloOperand
 from hlo_lens.model.hlo.metadata import FileLocation, OpMetadata, StackFrame, StackFrames
-from hlo_lens.model.hlo.operand import HloOperand
+from hlo_lens.model.hlo.module import InputOutputAlias
 from hlo_lens.syntax.hlo.patterns import (
     ATTRIBUTE,
     BLANK,

@@ -1,10 +1,10 @@
-"""Rules in short form."""
+"""Rules in short form, and their amounts."""
 
 from __future__ import annotations
 
 import pytest
 
-from hlo_lens.analysis.gate.rules import short_rule
+from hlo_lens.analysis.gate.rules import Amount, short_rule
 from hlo_lens.text.errors import UsageError
 
 
@@ -47,3 +47,27 @@ def test_a_short_rule_may_name_modules() -> None:
 def test_texts_that_are_no_rules_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
         short_rule(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("48", 48),
+        ("14.5GiB", 14.5 * 2**30),
+        ("1GB", 10**9),
+        ("8k", 8192),
+        ("0B", 0),
+        ("2%", 0.02),
+        (" 1_000 ", 1000),
+        (7, 7),
+        (2.5, 2.5),
+    ],
+)
+def test_amounts_are_parsed_to_bytes_fractions_and_numbers(text: object, number: float) -> None:
+    assert float(Amount.parse(text).number) == number
+
+
+@pytest.mark.parametrize("text", ["", "GiB", "1 2", "1x", "-", "nan", True, None, float("nan"), []])
+def test_other_texts_are_refused_as_amounts(text: object) -> None:
+    with pytest.raises(UsageError, match="not an amount"):
+        Amount.parse(text)

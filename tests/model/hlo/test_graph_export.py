@@ -1,10 +1,11 @@
-"""GraphML and DOT: valid files with all nodes, edges and attributes."""
+"""networkx graphs; GraphML and DOT: valid files with all nodes, edges and attributes."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
+import sys
 import xml.etree.ElementTree as ET
 
 import networkx as nx
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hlo_lens
+from hlo_lens.model.hlo.graph_export import call_graph, def_use_graph
 from tests.corpus import SAMPLES
 
 TEXT = """HloModule m, is_scheduled=true
@@ -103,3 +105,56 @@ def test_graphviz_reads_it(module: hlo_lens.HloModule) -> None:
         ["dot", "-Tplain"], input=dot, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+CALLS = """HloModule m
+
+%add (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %sum = f32[] add(%a, %b)
+}
+
+ENTRY %main (p: (f32[8], f32[])) -> f32[] {
+  %p = (f32[8], f32[]) parameter(0)
+  %zero = f32[] constant(0)
+  %twice = f32[] add(%zero, %zero), control-predecessors={%p}
+  ROOT %r = f32[] reduce(%p#0, %twice), dimensions={0}, to_apply=%add
+}
+"""
+
+
+def test_edges_go_from_definition_to_use() -> None:
+    graph = def_use_graph(hlo_lens.parse_hlo(CALLS).entry)
+    edges = {(a, b, d.get("operand_number"), d["kind"]) for a, b, d in graph.edges(data=True)}
+    assert edges == {
+        ("zero", "twice", 0, "operand"),
+        ("zero", "twice", 1, "operand"),
+        ("p", "twice", None, "control"),
+        ("p", "r", 0, "operand"),
+        ("twice", "r", 1, "operand"),
+    }
+    assert graph.edges["p", "r", 0]["index"] == (0,)
+
+
+def test_calls_name_the_instruction() -> None:
+    graph = call_graph(hlo_lens.parse_hlo(CALLS))
+    assert list(graph.edges(data=True)) == [
+        ("main", "add", {"instruction": "r", "opcode": "reduce"})
+    ]
+    assert graph.nodes["main"]["is_entry"]
+
+
+def test_undefined_names_are_bare_nodes() -> None:
+    module = hlo_lens.parse_hlo("ENTRY e { ROOT r = f32[] call(gone), to_apply=lost }")
+    assert "instruction" not in def_use_graph(module.entry).nodes["gone"]
+    assert "computation" not in call_graph(module).nodes["lost"]
+
+
+def test_networkx_is_imported_only_for_graphs() -> None:
+    code = (
+        "import sys, hlo_lens.model.hlo.graph_export, hlo_lens; "
+        "hlo_lens.parse_hlo('ENTRY e { ROOT p = f32[] parameter(0) }'); "
+        "sys.exit('networkx' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -8,7 +8,7 @@ import pickle
 import subprocess
 import sys
 
-from hlo_lens.model.hlo.input_output_alias import InputOutputAlias
+from hlo_lens.model.hlo.module import InputOutputAlias
 from hlo_lens.syntax.hlo.module import parse_hlo, parse_hlo_modules
 from hlo_lens.text.source import clean
 from tests.hlo_texts import E2, E3, E4, E5, entry, names, one, read
