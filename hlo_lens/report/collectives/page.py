@@ -294,7 +294,7 @@ def _why_facts(reason: Why) -> Iterator[tuple[str, str]]:
 
 
 def collectives_object(found: Collectives) -> Mapping[str, object]:
-    """Return counts per kind, bytes of one run, all collectives, loops and the mesh."""
+    """Return counts per kind, bytes of one run, all collectives, loops; scripts rely on it."""
     return {
         **facts_object(collectives_facts(found)),
         "rows": found.objects(),

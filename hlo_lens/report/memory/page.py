@@ -143,7 +143,7 @@ def _no_memory(dump: ModuleDump) -> tuple[str, ...]:
 
 
 def memory_object(results: MemoryResults | None) -> Mapping[str, object] | None:
-    """Return the MEMORY object; None where no memory is known."""
+    """Return the MEMORY object, whose names scripts rely on; None where no memory is known."""
     if results is None:
         return None
     peak = None if results.peak is None else peak_object(results.peak)

@@ -10,25 +10,27 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.comparison.facts import coverage_facts, module_facts
 from hlo_lens.analysis.module_analysis import NO_HLO, not_estimated_text
 from hlo_lens.analysis.program.entry_signature import EntrySignature
-from hlo_lens.analysis.result import rows_of
+from hlo_lens.analysis.result import Cell, Column, Unit, row_objects, rows_of
+from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.collectives.page import (
+    collectives_object,
     collectives_table,
     collectives_text,
     groups_table,
     movement_tables,
 )
 from hlo_lens.report.memory.facts import memory_facts, memory_notes
-from hlo_lens.report.memory.page import memory_tables
-from hlo_lens.report.program.objects import GAP_COLUMNS, module_object, object_without_hlo
+from hlo_lens.report.memory.page import memory_object, memory_tables
 from hlo_lens.report.render.envelope import ModulePage
 from hlo_lens.report.render.table import Section, Table, table_of
-from hlo_lens.report.sharding.page import sharding_facts, sum_text
+from hlo_lens.report.sharding.page import sharding_facts, sharding_rows, sum_text
 from hlo_lens.text.units import format_ratio, listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.entry_values import EntryValue
@@ -303,3 +305,65 @@ def _gaps_table(gaps: Sequence[Gap]) -> Table:
     rows, lines = [*rows_of(gaps, GAP_COLUMNS)], sum(gap.lines for gap in gaps)
     title = "Gaps: text that was not understood"
     return table_of("gaps", title, GAP_COLUMNS, rows, totals={"lines": lines})
+
+
+# ---- JSON ---------------------------------------------------------------------------------------
+
+
+GAP_COLUMNS = (
+    Column("line", Unit.NONE, "1-based line of the file"),
+    Column("column", Unit.NONE, "1-based column"),
+    Column("message", Unit.NONE, "what was expected and found"),
+    Column("lines", Unit.COUNT, "lines that were not understood"),
+)
+
+RANKING = 100
+"""Rows of an open-ended ranking; ``row_count`` is the number of all."""
+
+
+def module_object(analysis: ModuleAnalysis) -> Mapping[str, object]:
+    """Return the JSON object of a module: its facts, and the rows that they are sums of.
+
+    Scripts rely on its names: they may be added to, none changes. Bytes are integers. A key whose
+    value is unknown is present with null; 0 means zero.
+    """
+    module, signature = analysis.module, analysis.signature
+    gaps = row_objects(GAP_COLUMNS, rows_of(module.gaps, GAP_COLUMNS))
+    return {
+        **_facts_object(analysis, name=analysis.summary.name or analysis.dump.name),
+        "coverage": {**facts_object(coverage_facts(analysis.summary)), "rows": gaps},
+        "collectives": collectives_object(analysis.collectives),
+        "memory": memory_object(analysis.memory),
+        "sharding": {
+            "rows": [
+                *({"kind": "form", **row} for row in analysis.sharding_forms.objects()),
+                *sharding_rows(analysis.shardings),
+            ]
+        },
+        "parameter_rows": _values(signature.parameters),
+        "output_rows": _values(signature.outputs),
+        "opcode_rows": analysis.opcodes.objects(),
+        "largest_instructions": analysis.largest.ranking(RANKING),
+        "source_bytes": analysis.sources.ranking(RANKING),
+    }
+
+
+def object_without_hlo(analysis: ModuleAnalysis) -> dict[str, object]:
+    """Return the JSON object of a module without HLO text: its memory at most."""
+    rows = "sharding parameter_rows output_rows opcode_rows largest_instructions source_bytes log"
+    return {
+        **_facts_object(analysis, name=analysis.dump.name),
+        "memory": memory_object(analysis.memory),
+        **dict.fromkeys(rows.split()),
+    }
+
+
+def _facts_object(analysis: ModuleAnalysis, *, name: str) -> dict[str, object]:
+    """Return name, files and facts, in the documented order of the keys."""
+    head = dict.fromkeys(("name", "stage", "backend", "files"))
+    found = facts_object(module_facts(analysis))
+    return {**head, **found, "name": name, "files": list(analysis.dump.files)}
+
+
+def _values(values: Iterable[EntryValue]) -> list[dict[str, Cell]]:
+    return row_objects(EntrySignature.COLUMNS, (value.row() for value in values))

@@ -223,7 +223,7 @@ def sharding_rows(results: ShardingResults | None) -> list[Mapping[str, object]]
 
 
 def sharding_object(dump: ModuleDump, results: ShardingResults | None) -> Mapping[str, object]:
-    """Return the object of a module; all its keys, null where there is no HLO text."""
+    """Return the object of a module; all keys, on which scripts rely, null without HLO text."""
     if results is None:
         return {**module_head(dump), **dict.fromkeys(_KEYS.split())}
     return {
