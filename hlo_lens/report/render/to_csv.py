@@ -1,7 +1,8 @@
 """Report to CSV: one block for each table, with its own header line and an empty line between.
 
-Each line begins with the section (the module) and the name of the table. Rows are complete, numbers
-are in base units, empty means not known, lists are JSON.
+Each line begins with the module (the section, unless the table has a column of this name) and the
+name of the table. Rows are complete, numbers are in base units, empty means not known, lists are
+JSON.
 """
 
 from __future__ import annotations
@@ -27,10 +28,14 @@ def render_csv(report: Report, out: TextIO, options: RenderOptions) -> None:
                 out.write("\n")
             is_first = False
             names = [column.name for column in table.columns]
-            places = [k for k, name in enumerate(names) if name not in table.text_only]
+            module = names.index("module") if "module" in names else None
+            places = [
+                k for k, name in enumerate(names) if name not in table.text_only and k != module
+            ]
             writer.writerow(("module", "table", *(names[k] for k in places)))
-            head = (section.title, table.name)
-            writer.writerows((*head, *(_text(row[k]) for k in places)) for row in table.all_rows())
+            for row in table.all_rows():
+                first = section.title if module is None else _text(row[module])
+                writer.writerow((first, table.name, *(_text(row[k]) for k in places)))
 
 
 def _text(cell: Cell) -> str | int | float:

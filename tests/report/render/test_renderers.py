@@ -7,14 +7,16 @@ import io
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from hlo_lens.analysis.result import Column, Unit
 from hlo_lens.report import RENDERERS
 from hlo_lens.report.render.table import RenderOptions, Report, Section
 from hlo_lens.report.render.to_text import render_text
-from tests.report.render.tables import rendered, table
+from tests.report.render.tables import COLUMNS, rendered, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,6 +125,14 @@ def test_csv_has_all_rows_in_base_units_and_no_total() -> None:
         ["jit_f", "sizes", "5", "[rest]", "6"],
     ]
     assert len(second) == 3
+
+
+def test_a_column_of_modules_takes_the_place_of_the_section_in_csv() -> None:
+    column = Column("module", Unit.NONE, "name of the module")
+    listed = replace(table(ROWS), columns=(COLUMNS[0], column, COLUMNS[2]))
+    header, first = _blocks(rendered("csv", listed))[0][:2]
+    assert header == ["module", "table", "size_bytes", "count"]
+    assert first == [str(ROWS[0][1]), "sizes", str(ROWS[0][0]), str(ROWS[0][2])]
 
 
 def test_csv_writes_lists_as_json() -> None:
