@@ -191,7 +191,7 @@ def shortage_table(shortage: MemoryShortage, note: str = _OF_MESSAGE) -> Table:
     against = "" if missing is None else f"; missing: {bounds_text(missing)}"
     return Table.of(
         shortage,
-        title=f"What would make it fit, each line alone and at most{against}",
+        title=f"Remedies, and the most bytes that each alone would free{against}",
         shown=(*("what", "buffers", "at_most_bytes"), *filled(shortage.COLUMNS, rows, optional)),
         notes=(note,),
     )
