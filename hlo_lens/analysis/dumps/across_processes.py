@@ -44,14 +44,11 @@ UNKNOWN = "not known"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedProgram:
-    """One compile, over all processes.
+    """One compile, over all processes; other fields are columns of `AcrossProcesses`.
 
     Attributes:
         name: Name of the module.
-        compile: Index among the programs of that name, from 0, in the order of their compiles.
-        verdict: One of the verdicts above.
         processes: Processes that have it.
-        odd: The first process that differs from the first of all, if there is a difference.
         modules: Index of its module in the first process and in `odd` (or in the second).
     """
 
@@ -138,17 +135,9 @@ class _Compiles:
     places: dict[str, int]
 
 
-def _exact(module: ListingFacts) -> Hashable:
-    return None if module.fingerprint is None else module.fingerprint.exact
-
-
-def _nameless(module: ListingFacts) -> Hashable:
-    return None if module.fingerprint is None else module.fingerprint.nameless
-
-
 _LIKENESS: tuple[Callable[[ListingFacts], Hashable], ...] = (
-    _exact,
-    _nameless,
+    lambda module: module.fingerprint and module.fingerprint.exact,
+    lambda module: module.fingerprint and module.fingerprint.nameless,
     lambda module: module.signature,
     lambda module: "",
 )

@@ -17,7 +17,6 @@ from hlo_lens.text.errors import HloLensError
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.memory.results import MemoryResults
-    from hlo_lens.analysis.program.flops import Flops
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.module import HloModule
 
@@ -103,8 +102,13 @@ def _read(facts: ListingFacts, dump: ModuleDump, *, with_fingerprint: bool) -> L
         if not module.computations:
             problem = str(module.gaps[0]).splitlines()[0] if module.gaps else None
             return replace(facts, gaps=len(module.gaps), problem=problem)
+        flops = known.flops
         facts = replace(
-            _with_flops(facts, known.flops),
+            facts,
+            flops=flops.total,
+            flops_at_least=flops.at_least,
+            is_at_most=flops.is_at_most,
+            opaque=flops.opaque,
             name=module.name or facts.name,
             partitions=module.num_partitions,
             instructions=module.instruction_count,
@@ -125,16 +129,6 @@ def _signature(module: HloModule) -> tuple[str, ...]:
     parameters = sorted(module.entry.parameters, key=lambda one: one.parameter_number or 0)
     shapes = [parameter.shape for parameter in parameters]
     return tuple("?" if shape is None else shape.to_text(layout=False) for shape in shapes)
-
-
-def _with_flops(facts: ListingFacts, found: Flops) -> ListingFacts:
-    return replace(
-        facts,
-        flops=found.total,
-        flops_at_least=found.at_least,
-        is_at_most=found.is_at_most,
-        opaque=found.opaque,
-    )
 
 
 def _with_memory(facts: ListingFacts, memory: MemoryResults | None) -> ListingFacts:

@@ -172,16 +172,12 @@ def _memory(module: ListingFacts) -> int:
     return module.peak_bytes if module.peak_bytes is not None else module.total_bytes or 0
 
 
-def _is_numbered(group: ModuleGroup) -> bool:
-    return group.largest.number is not None
-
-
 def _marked(groups: Sequence[ModuleGroup], process: str) -> Iterator[ModuleGroup]:
     """Yield the groups of a process, with a mark at the likely step."""
     own = [group for group in groups if group.process == process]
     whole = [group for group in own if group.largest.stages or not group.largest.passes]
-    if any(map(_is_numbered, groups)):  # other texts are copies, as of compiled.as_text()
-        whole = [group for group in whole if _is_numbered(group)]
+    if any(group.largest.number is not None for group in groups):  # others are copies of texts
+        whole = [group for group in whole if group.largest.number is not None]
     busiest = max(whole, key=lambda g: _flops(g.largest), default=None)
     biggest = max(whole, key=lambda g: _memory(g.largest), default=None)
     if busiest is not None and not _flops(busiest.largest):

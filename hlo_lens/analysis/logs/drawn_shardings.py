@@ -147,8 +147,8 @@ def _agrees(value: JaxValue, drawn: Mapping[int, tuple[int, int]], boxes: Shardi
     sharding = value.sharding(2)
     if sharding is None or len(sharding.tile_counts) > 2:
         return False
-    if (boxes.rows, boxes.columns) not in _drawn_as(sharding.tile_counts):
-        return False
+    if (boxes.rows, boxes.columns) != (1, 1, *sharding.tile_counts)[-2:]:
+        return False  # a value of one dimension is one row of boxes
     devices = set(sharding.devices())
     if devices and devices != set(drawn):
         return False
@@ -156,10 +156,3 @@ def _agrees(value: JaxValue, drawn: Mapping[int, tuple[int, int]], boxes: Shardi
         return all((0, 0, *sharding.tile_of(device))[-2:] == tile for device, tile in drawn.items())
     except HloLensError:
         return False
-
-
-def _drawn_as(counts: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """Return the possible rows and columns of boxes for these tile counts."""
-    if not counts:
-        return ((1, 1),)
-    return ((1, counts[0]),) if len(counts) == 1 else ((counts[0], counts[1]),)

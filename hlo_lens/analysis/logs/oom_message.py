@@ -31,16 +31,12 @@ Bounds: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryGroup:
-    """Bytes that one measure could free.
+    """Bytes that one measure could free; other fields are columns of `MemoryShortage`.
 
     Attributes:
         kind: ``padding``, ``fragmentation``, ``arguments``, ``outputs``, ``buffers``.
-        what: Name of the group.
-        buffers: Number of buffers.
         size: Sum of their bytes.
         padding: Padding in these bytes; None if it is not known.
-        op_name: Operation path of the buffers.
-        source: File and line of the program.
     """
 
     kind: str

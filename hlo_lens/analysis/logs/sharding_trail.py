@@ -125,11 +125,8 @@ CHECK_COLUMNS = (
 class LocalShapeCheck:
     """A printed per-device shape, compared with that of the result's sharding.
 
-    Attributes:
-        line: 1-based line.
-        name: Name before it.
-        printed: The printed shape.
-        expected: Shape of the global result under its last sharding; None if either is not known.
+    Fields are columns of `CHECK_COLUMNS`. The expected shape is that of the global result under its
+    last sharding; None if either is not known.
     """
 
     line: int

@@ -30,16 +30,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarningJoin:
-    """A warning and its instructions.
+    """A warning and its instructions; other fields are columns of `WarningJoins`.
 
     Attributes:
         warning: The first of equal ones.
-        times: Number of equal ones.
-        module: Name of the module; None if it was not found.
-        stage: ``before`` optimizations or ``after``.
         instructions: Names of the possible instructions; one if it is certain.
         how: Properties by which they were found; ``not found``, or ``no dump``.
-        source: File and line of the program.
         full_bytes: Bytes of the whole value, which full rematerialization copies to every device;
             None without the text from before optimizations, since warnings print a part.
     """

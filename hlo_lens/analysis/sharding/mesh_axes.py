@@ -19,6 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -365,7 +366,7 @@ def _cycles(pairs: tuple[tuple[int, int], ...]) -> str:
     following = dict(pairs)
     targets = set(following.values())
     chains = [d for d in following if d not in targets]
-    lengths: dict[str, dict[int, int]] = {"cycle": {}, "chain": {}}
+    lengths: Counter[tuple[bool, int]] = Counter()
     seen: set[int] = set()
     for first in (*chains, *following):
         if first in seen:
@@ -375,12 +376,10 @@ def _cycles(pairs: tuple[tuple[int, int], ...]) -> str:
             seen.add(device)
             device = following[device]
             length += 1
-        kind = "cycle" if device == first else "chain"
-        length += kind == "chain"
-        lengths[kind][length] = lengths[kind].get(length, 0) + 1
-    found = [
-        f"{f'{count} {kind}s' if count > 1 else kind} of {length}"
-        for kind, counts in lengths.items()
-        for length, count in sorted(counts.items())
-    ]
+        is_chain = device != first
+        lengths[is_chain, length + is_chain] += 1
+    found = []
+    for (is_chain, length), count in sorted(lengths.items()):
+        kind = "chain" if is_chain else "cycle"
+        found.append(f"{f'{count} {kind}s' if count > 1 else kind} of {length}")
     return ", ".join(found)

@@ -24,16 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saving:
-    """Bytes saved by dividing one value over one more axis.
-
-    Attributes:
-        value: The value.
-        axis: Name of the free axis.
-        axis_size: Devices along it.
-        dimension: The longest dimension that it divides.
-        dimensions: All dimensions that it divides.
-        saved_bytes: Bytes of one device that would be saved.
-    """
+    """Bytes saved by dividing a value over one more axis; fields are columns of its result."""
 
     value: ShardedValue
     axis: str
