@@ -17,8 +17,8 @@ from hlo_lens.text.errors import MissingDumpError
 if TYPE_CHECKING:
     from hlo_lens.analysis.collectives.collectives import Collectives
     from hlo_lens.analysis.collectives.explanation import Why
-    from hlo_lens.analysis.collectives.grouping import CollectivesBy
     from hlo_lens.analysis.collectives.loops import Loops
+    from hlo_lens.analysis.collectives.results import CollectivesBy
     from hlo_lens.analysis.memory.grouping import MemoryBy
     from hlo_lens.analysis.memory.peak import PeakMemory
     from hlo_lens.analysis.memory.results import MemoryResults
@@ -168,7 +168,7 @@ class ModuleAnalysis:
 
     def collectives_by(self, by: str = KIND_AND_AXIS, *, is_dynamic: bool = True) -> CollectivesBy:
         """Return groups of collectives, with the bytes of one run or of the text."""
-        from hlo_lens.analysis.collectives.grouping import collectives_by
+        from hlo_lens.analysis.collectives.results import collectives_by
 
         key = (by, is_dynamic)
         if key not in self._groups:

@@ -78,14 +78,12 @@ class ModuleFiles:
         """Whether there is a text of this stage and part already."""
         return name.part in self.stages.get(name.stage or "", {})
 
-    def put(self, name: DumpFileName, file: StoredFile) -> None:
-        """Add a text."""
-        self.stages.setdefault(name.stage or "", {})[name.part] = file
-
-    @property
-    def names(self) -> list[str]:
-        """Stages in the order of compilation."""
-        return sorted(self.stages, key=stage_order)
+    def put(self, name: DumpFileName, file: StoredFile, left: LeftAsides) -> None:
+        """Add a text; a second text of the same stage and part is counted as skipped."""
+        if self.has(name):
+            left.add(REPEATED, file.path)
+        else:
+            self.stages.setdefault(name.stage or "", {})[name.part] = file
 
 
 def files_of(folder: Path) -> Iterator[DiskFile]:
@@ -212,10 +210,7 @@ def _put(
     runs = groups.setdefault((_place(file), name.key), [])
     if not runs or (runs[-1].has(name) and name.is_stamped):
         runs.append(ModuleFiles(key=name.key, folder=file.folder, number=name.number))
-    if runs[-1].has(name):
-        left.add(REPEATED, file.path)
-        return
-    runs[-1].put(name, file)
+    runs[-1].put(name, file, left)
 
 
 def _place(file: StoredFile) -> str:
@@ -253,26 +248,20 @@ def _put_late(
         return
     owner = max(owners, key=lambda k: len(k[1]))
     stage = _EXTENSIONS.sub("", whole[len(owner[1]) + 1 :])
-    own = title_name(file)
-    if own is None or own not in {title_name(other) for other in _texts(groups[owner][0])}:
+    own = _title_name(file)
+    texts = [parts[""] for parts in groups[owner][0].stages.values() if "" in parts]
+    if own is None or own not in {_title_name(other) for other in texts}:
         left.add(CUT_OUT, file.path)
         return
     known = DumpFileName(module=owner[1], number=name.number, stage=stage, part="")
-    if groups[owner][-1].has(known):
-        left.add(REPEATED, file.path)
-    else:
-        groups[owner][-1].put(known, file)
+    groups[owner][-1].put(known, file, left)
 
 
 _EXTENSIONS = re.compile(rf"\.(?:txt|hlo){PACKED}$")
 _NAME = re.compile(rb"^[ \t]*HloModule[ \t]+%?([\w.-]+)", re.MULTILINE)
 
 
-def _texts(group: ModuleFiles) -> Iterator[StoredFile]:
-    yield from (parts[""] for parts in group.stages.values() if "" in parts)
-
-
-def title_name(file: StoredFile) -> str | None:
+def _title_name(file: StoredFile) -> str | None:
     """Return the module name in the header of an HLO text; None if its beginning has none."""
     found = _NAME.search(head_of(file))
     return found[1].decode("ascii", "replace") if found else None
@@ -339,7 +328,7 @@ def _stages(group: ModuleFiles) -> tuple[Stage, ...]:
             dump=Lazy(partial(module_at, group, name)),
             is_hlo=_hlo(group.stages[name]) is not None,
         )
-        for name in group.names
+        for name in sorted(group.stages, key=stage_order)
         if name
     )
 

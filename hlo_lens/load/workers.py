@@ -56,7 +56,12 @@ def map_modules(
     """
     count = min(len(modules), processes or _processes(modules))
     if count <= 1:
-        return _in_turn(function, modules, progress)
+        results: list[R | None] = []
+        for done, module in enumerate(modules):
+            if progress is not None:
+                progress(done, len(modules))
+            results.append(_run(function, module))
+        return results
     found: dict[int, R] = {}
     dead: set[int] = set()
     while len(found) + len(dead) < len(modules):
@@ -87,17 +92,6 @@ def _size(module: ModuleDump) -> int:
         except OSError:
             sizes += SMALL // FEW
     return sizes
-
-
-def _in_turn(
-    function: Callable[[ModuleDump], R], modules: Sequence[ModuleDump], progress: Progress | None
-) -> list[R | None]:
-    found: list[R | None] = []
-    for done, module in enumerate(modules):
-        if progress is not None:
-            progress(done, len(modules))
-        found.append(_run(function, module))
-    return found
 
 
 def _in_pool(

@@ -202,17 +202,18 @@ def two_sided_start(walk: Walk, call: Invocation, row: int) -> list[int]:
 
 def send(walk: Walk, call: Invocation, row: int) -> list[int]:
     """Return a tuple that holds the operand."""
-    operand = walk.operand(row, 0)
-    below = walk.tree(row).children(0)
-    if not below or not operand:
-        return walk.define_all(row)
-    return walk.fill(row, lambda node: operand[0] if node == below[0] else None)
+    return _with_first(walk, row, 0)
 
 
 def recv_done(walk: Walk, call: Invocation, row: int) -> list[int]:
     """Return a tuple that holds the received value."""
+    return _with_first(walk, row, 1)
+
+
+def _with_first(walk: Walk, row: int, node_of_operand: int) -> list[int]:
+    """Return a tuple whose first element is a part of the operand."""
     operand = walk.operand(row, 0)
     below = walk.tree(row).children(0)
-    if not below or len(operand) < 2:
+    if not below or len(operand) <= node_of_operand:
         return walk.define_all(row)
-    return walk.fill(row, lambda node: operand[1] if node == below[0] else None)
+    return walk.fill(row, lambda node: operand[node_of_operand] if node == below[0] else None)

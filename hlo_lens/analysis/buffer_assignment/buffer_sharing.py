@@ -70,7 +70,11 @@ class BufferSharing:
         number = operands.index(source)
         given = flow.tree(row).parts[node]
         made = flow.tree(user_row).parts[user_node]
-        hint = self._hint(user_row, number, user_node, given)
+        hint = None
+        if self._backend == "tpu":
+            hint = self._tpu(user_row, number, user_node)
+        elif self._backend == "gpu":
+            hint = _gpu_may_share(flow, user_row, number, user_node, given)
         if hint is not None:
             return hint
         if given is not made and given.shape != made.shape:
@@ -123,13 +127,6 @@ class BufferSharing:
                 k for k, p in enumerate(operands) if p == parameter
             ] == [other]
         return _used_elementwise(body, parameter, through_tuples=False)
-
-    def _hint(self, row: int, number: int, node: int, given: Part) -> bool | None:
-        if self._backend == "tpu":
-            return self._tpu(row, number, node)
-        if self._backend == "gpu":
-            return _gpu_may_share(self._flow, row, number, node, given)
-        return None
 
     def _tpu(self, row: int, number: int, node: int) -> bool | None:
         """Return whether a TPU program's text lists the pair as sharing; None if it lists nothing.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from hlo_lens.model.buffers.columns import parse_index
 from hlo_lens.model.hlo.opcodes import opcodes_where
 
 if TYPE_CHECKING:
@@ -66,8 +67,4 @@ def aliasing_pairs(attributes: str) -> Iterator[tuple[int, ShapeIndex, ShapeInde
     closed = attributes.find(")}", start)
     text = attributes[start : max(end, closed) + 2]
     for match in _ALIAS_PAIR.finditer(text):
-        yield int(match[2]), _ints(match[3]), _ints(match[1])
-
-
-def _ints(text: str) -> ShapeIndex:
-    return tuple(int(word) for word in text.replace(",", " ").split())
+        yield int(match[2]), parse_index(match[3]), parse_index(match[1])

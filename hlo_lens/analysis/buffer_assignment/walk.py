@@ -118,8 +118,6 @@ class Walk:
         aliasing = table.module.columns.rows_with_attribute_text("output_to_operand_aliasing=")
         self.aliasing = set(aliasing)
 
-    # ---- text ----------------------------------------------------------------------------------
-
     def tree(self, row: int) -> ShapeTree:
         """Return the shape of a row's result."""
         base = row * STRIDE
@@ -134,8 +132,6 @@ class Walk:
     def skip(self, what: str) -> None:
         """Note something that was not understood."""
         self.skipped[what] = self.skipped.get(what, 0) + 1
-
-    # ---- computations --------------------------------------------------------------------------
 
     def enter(self, computation: HloComputation, arguments: list[list[int]]) -> Invocation:
         """Walk a computation, unless it has been walked before."""
@@ -254,8 +250,6 @@ class Walk:
                 values.last_places[held] = -1 - (row * NODES + node)
             values.ends[held] = max(values.ends[held], after)
         return chosen
-
-    # ---- values of one row ---------------------------------------------------------------------
 
     def define(self, row: int, node: int, part: Part, start: int | None = None) -> int:
         """Return a new value of a row, which lives from here on, or from an earlier instant."""

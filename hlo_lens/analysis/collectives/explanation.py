@@ -134,9 +134,6 @@ def why(
     )
 
 
-# ---- sentences ---------------------------------------------------------------------------------
-
-
 def _origin(collective: Collective) -> Iterator[str]:
     """Yield whether the program calls it itself."""
     path = collective.op_name
@@ -146,7 +143,7 @@ def _origin(collective: Collective) -> Iterator[str]:
             yield f"its operand is of {collective.near_op_name}"
         return
     last = _last_part(path)
-    place = "" if collective.source_file is None else f" at {_place(collective)}"
+    place = "" if collective.source_file is None else f" at {collective.source}"
     if _is_asked_for(collective):
         yield f"the program asks for it: {last}{place}"
     else:
@@ -160,11 +157,6 @@ def _last_part(path: str) -> str:
 
 def _is_asked_for(collective: Collective) -> bool:
     return collective.op_name is not None and _last_part(collective.op_name) in _ASKED
-
-
-def _place(collective: Collective) -> str:
-    line = collective.source_line
-    return f"{collective.source_file}{'' if line is None else f':{line}'}"
 
 
 def _dimension(instruction: HloInstruction) -> int | None:
@@ -303,9 +295,6 @@ def _before(operands: Sequence[ShardedOperand], collective: Collective) -> Itera
         if divided:
             words = ", ".join(divided)
             yield f"before optimizations, operand {operand.position} of {operand.user}: {words}"
-
-
-# ---- words -------------------------------------------------------------------------------------
 
 
 def plain_shape(instruction: HloInstruction) -> str | None:

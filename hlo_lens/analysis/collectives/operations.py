@@ -135,9 +135,6 @@ def _custom_kind(target: str, text: str) -> str | None:
     return COMMUNICATING.get(target) or COMMUNICATING.get(name)
 
 
-# ---- TPU's copies of one collective ------------------------------------------------------------
-
-
 def _tpu_roles(instructions: Sequence[HloInstruction]) -> dict[str, str]:
     """Return the roles of computations in asynchronous TPU collectives: start, step or done."""
     roles: dict[str, str] = {}
@@ -204,9 +201,6 @@ def _without_wrappers(instructions: Sequence[HloInstruction]) -> list[HloInstruc
             for name in instruction.called_computations
         )
     ]
-
-
-# ---- start and end -----------------------------------------------------------------------------
 
 
 class _Pairing:

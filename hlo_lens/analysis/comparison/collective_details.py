@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.analysis.collectives.grouping import UNKNOWN_TIMES
+from hlo_lens.analysis.collectives.results import UNKNOWN_TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.collectives.grouping import UNKNOWN_TIMES
+from hlo_lens.analysis.collectives.results import UNKNOWN_TIMES
 from hlo_lens.analysis.comparison.alive_groups import space_peaks
 from hlo_lens.analysis.comparison.facts import copied, module_facts
 from hlo_lens.analysis.comparison.portable_sources import (

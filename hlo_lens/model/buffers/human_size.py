@@ -75,15 +75,11 @@ def _scaled_bounds(whole: str, decimals: str, power: int) -> tuple[int, int] | N
     least = max(_LEAST, (twice - 1) * 512 // scale - 1)
     most = min(_MOST, (twice + 1) * 512 // scale + 1)
     # Ties are rounded to even, which is easier seen by printing than derived.
-    while least <= most and _print(least, places) != printed:
+    while least <= most and f"{least / 1024:.{places}f}" != printed:
         least += 1
-    while most >= least and _print(most, places) != printed:
+    while most >= least and f"{most / 1024:.{places}f}" != printed:
         most -= 1
     if least > most:
         return None
     unit = int(1024**power)
     return least * unit, (most + 1) * unit - 1
-
-
-def _print(count: int, places: int) -> str:
-    return f"{count / 1024:.{places}f}"

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.shapes.mesh import AxisRef, Mesh
-from hlo_lens.model.shapes.named_sharding import DimensionSharding, NamedSharding
+from hlo_lens.model.shapes.named_sharding import named_sharding
 from hlo_lens.model.shapes.sharding import HloSharding
 from hlo_lens.text.errors import HloLensError
 
 if TYPE_CHECKING:
+    from hlo_lens.model.shapes.mesh import Mesh
     from hlo_lens.model.shapes.shape import Shape
     from hlo_lens.text.errors import Gap
 
@@ -126,14 +126,9 @@ class JaxValue:
             return self.hlo_sharding
         if self.mesh is None or self.spec is None or not self.spec.is_constrained:
             return None
-        dims = [_axes(entry) for entry in self.spec.entries]
         known = self.shape.rank if self.shape is not None else rank
-        dims += [()] * ((known or 0) - len(dims))
-        named = NamedSharding(
-            mesh=self.mesh.mesh,
-            dim_shardings=tuple(DimensionSharding(axes=axes) for axes in dims),
-            unreduced_axes=tuple(AxisRef(axis=axis) for axis in self.spec.unreduced),
-        )
+        spec = self.spec
+        named = named_sharding(self.mesh.mesh, spec.entries, known or 0, spec.unreduced)
         try:
             return HloSharding.from_named(named)
         except HloLensError:
@@ -148,11 +143,6 @@ class JaxValue:
             return sharding.shard_shape(self.shape)
         except HloLensError:
             return None
-
-
-def _axes(entry: Entry) -> tuple[AxisRef, ...]:
-    names = () if entry is None else (entry,) if isinstance(entry, str) else entry
-    return tuple(AxisRef(axis=name) for name in names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

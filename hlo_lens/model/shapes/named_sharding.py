@@ -11,12 +11,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from hlo_lens.model.shapes.mesh import AxisRef
 from hlo_lens.model.shapes.partition_spec import spec_of_axes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.model.shapes.mesh import AxisRef, Mesh
+    from hlo_lens.model.shapes.mesh import Mesh
     from hlo_lens.model.shapes.partition_spec import PartitionSpec
     from hlo_lens.model.shapes.tile_assignment import TileAssignment
 
@@ -135,6 +136,20 @@ class NamedSharding:
 
 _SUBGROUP_ORDER = (ShardingKind.MANUAL, ShardingKind.UNREDUCED, ShardingKind.REPLICATED)
 """Order of the subgroups in XLA's device array."""
+
+
+def named_sharding(
+    mesh: Mesh, spec: PartitionSpec, rank: int = 0, unreduced: Sequence[str] = ()
+) -> NamedSharding:
+    """Return the sharding of a partition spec; dimensions that it lacks are not divided."""
+    dims = [() if e is None else (e,) if isinstance(e, str) else tuple(e) for e in spec]
+    dims += [()] * (rank - len(dims))
+    axes = [tuple(AxisRef(axis=name) for name in names) for names in (*dims, unreduced)]
+    return NamedSharding(
+        mesh=mesh,
+        dim_shardings=tuple(DimensionSharding(axes=names) for names in axes[:-1]),
+        unreduced_axes=axes[-1],
+    )
 
 
 def spec_of_dimensions(dims: Sequence[DimensionSharding]) -> PartitionSpec | None:

@@ -19,11 +19,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, overload
 
-from hlo_lens.model.shapes.mesh import AxisRef, Mesh, MeshLike
+from hlo_lens.model.shapes.mesh import Mesh, MeshLike
 from hlo_lens.model.shapes.named_sharding import (
-    DimensionSharding,
     NamedSharding,
     ShardingKind,
+    named_sharding,
     spec_of_dimensions,
 )
 from hlo_lens.model.shapes.partition_spec import partition_spec
@@ -137,10 +137,7 @@ class HloSharding:
             UnknownNameError: If an axis is not in the mesh.
             UsageError: If an axis is used twice.
         """
-        dims = [() if e is None else (e,) if isinstance(e, str) else tuple(e) for e in spec]
-        dims += [()] * ((rank or 0) - len(dims))
-        shardings = [DimensionSharding(axes=tuple(AxisRef(axis=a) for a in dim)) for dim in dims]
-        return cls.from_named(NamedSharding(mesh=Mesh.of(mesh), dim_shardings=tuple(shardings)))
+        return cls.from_named(named_sharding(Mesh.of(mesh), spec, rank or 0))
 
     @property
     def form(self) -> str:
@@ -148,7 +145,7 @@ class HloSharding:
         if self.named is not None:
             return "v3-named"
         if self.tile_assignment is not None:
-            return "v2-iota" if self.tile_assignment.is_iota else "v1-list"
+            return "v2-iota" if self.tile_assignment.device_ids is None else "v1-list"
         return self.kind.value
 
     @property

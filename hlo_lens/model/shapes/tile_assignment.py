@@ -41,34 +41,22 @@ class TileAssignment:
         """Number of devices."""
         return math.prod(self.dimensions)
 
-    @property
-    def is_iota(self) -> bool:
-        """Whether it is an iota, not a list."""
-        return self.device_ids is None
-
     def devices(self) -> tuple[int, ...]:
         """Return all device ids, row-major."""
         return _expanded(self._axes()) if self.device_ids is None else self.device_ids
 
-    def position_of(self, device: int) -> int | None:
-        """Return the row-major position of a device; None if it is not in the array."""
-        if self.device_ids is not None:
-            try:
-                return self.device_ids.index(device)
-            except ValueError:
-                return None
-        if not 0 <= device < self.size:
-            return None
-        position = 0
-        for size, stride in self._axes():
-            position = position * size + device // stride % size
-        return position
-
     def index_of(self, device: int) -> tuple[int, ...] | None:
         """Return the index of a device, one number for each dimension; None if it is not there."""
-        position = self.position_of(device)
-        if position is None:
+        position = 0
+        if self.device_ids is not None:
+            if device not in self.device_ids:
+                return None
+            position = self.device_ids.index(device)
+        elif not 0 <= device < self.size:
             return None
+        else:
+            for size, stride in self._axes():
+                position = position * size + device // stride % size
         index = []
         for size in reversed(self.dimensions):
             index.append(position % size)

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.collectives.grouping import times_of
-from hlo_lens.analysis.collectives.results import Collective, Collectives
+from hlo_lens.analysis.collectives.results import Collective, Collectives, times_of
 from hlo_lens.analysis.comparison.facts import collectives_facts
 from hlo_lens.analysis.module_analysis import KIND_AND_AXIS
 from hlo_lens.model.snapshot.writing import facts_object

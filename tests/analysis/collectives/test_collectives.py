@@ -6,7 +6,7 @@ import pytest
 
 import hlo_lens
 from hlo_lens.analysis.collectives.collectives import Collective, Collectives, collectives
-from hlo_lens.analysis.collectives.grouping import collectives_by
+from hlo_lens.analysis.collectives.results import collectives_by
 from hlo_lens.model.shapes.mesh import Mesh
 from hlo_lens.model.shapes.tile_assignment import TileAssignment
 from tests.analysis.texts import entry_of, table_of
