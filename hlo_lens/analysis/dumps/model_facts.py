@@ -14,6 +14,7 @@ from hlo_lens.model.buffers.assignment import BufferAssignment
 from hlo_lens.model.buffers.live_range import HloLiveRange
 from hlo_lens.model.buffers.values import BufferValues
 from hlo_lens.model.hlo.module import HloModule
+from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -106,7 +107,7 @@ def _module_facts(module: HloModule) -> Iterator[Fact]:
 
 def _instruction_facts(computation: str, instruction: HloInstruction) -> Iterator[Fact]:
     place = f"{computation}/{instruction.name}"
-    has_operands = instruction.opcode not in ("constant", "parameter")
+    has_operands = not opcode_traits(instruction.opcode).is_printed_value
     attributes = instruction.attribute_list
     cells: tuple[tuple[str, object], ...] = (
         ("is_root", instruction.is_root),

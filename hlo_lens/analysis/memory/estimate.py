@@ -38,6 +38,7 @@ from hlo_lens.analysis.memory.layout import (
 )
 from hlo_lens.analysis.program.backend import backend_of_text
 from hlo_lens.analysis.program.undefined_names import undefined_names
+from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -152,7 +153,7 @@ def _is_in_memory(flow: Dataflow, value: int) -> bool:
     if shape.rank or shape.element_type[0] not in "sup":
         return not shape.is_token
     opcode = flow.table.opcodes[flow.values.places[value] // NODES]
-    return opcode in ("fusion", "reduce")
+    return opcode_traits(opcode).is_stored_scalar
 
 
 def _laid(

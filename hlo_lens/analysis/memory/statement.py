@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, HOST_SPACE
 from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.model.snapshot.facts import SpaceFacts
 
 if TYPE_CHECKING:
@@ -227,4 +228,4 @@ def _exists(shape_text: str, opcode: str | None, *, known: bool) -> bool | None:
         return True
     if not known:
         return None
-    return opcode in ("fusion", "reduce")
+    return opcode is not None and opcode_traits(opcode).is_stored_scalar

@@ -20,6 +20,7 @@ from hlo_lens.model.hlo.columns import (
     SHAPE_END,
     STRIDE,
 )
+from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,7 +78,7 @@ class HloInstruction:
             self.name,
             self.opcode,
             self.shape,
-            self.operands if self.opcode not in ("constant", "parameter") else self.operand_text,
+            self.operand_text if opcode_traits(self.opcode).is_printed_value else self.operands,
             self.is_root,
             self.attribute_list,
         )
@@ -148,7 +149,7 @@ class HloInstruction:
         overlay = self._overlay
         if overlay is not None and overlay.operands is not None:
             return overlay.operands
-        if self.opcode in ("constant", "parameter"):
+        if opcode_traits(self.opcode).is_printed_value:
             return ()
         return self._reader_operands()
 

@@ -68,6 +68,7 @@ class OpcodeTraits:
             HloDataflowAnalysis::CanShareOperandBufferWithUser.
         is_impure: Two equal ones may have different results.
         is_nullary: Takes no operands.
+        is_stored_scalar: Its integer scalar is in the HBM of a TPU; those of others are elsewhere.
         is_printed_value: Prints a literal or a number in the place of operands.
         is_first_produced: Its result is a tuple of which the first element is a new array.
         is_all_produced: An async start whose whole result is new, without operands in it.
@@ -101,6 +102,7 @@ class OpcodeTraits:
     is_sharing: bool = False
     is_impure: bool = False
     is_nullary: bool = False
+    is_stored_scalar: bool = False
     is_printed_value: bool = False
     is_first_produced: bool = False
     is_all_produced: bool = False
@@ -211,7 +213,7 @@ _TABLE = """
     exponential-minus-one     elementwise
     fft
     floor                     elementwise
-    fusion                    caller runner positional in_place sharing
+    fusion                    caller runner positional in_place sharing stored_scalar
     gather                    heavy
     get-dimension-size
     get-tuple-element         view idle trivial
@@ -240,7 +242,7 @@ _TABLE = """
     ragged-dot                product heavy
     real                      elementwise
     recv-done                 paired
-    reduce                    caller applier heavy
+    reduce                    caller applier heavy stored_scalar
     reduce-precision          elementwise formatting
     reduce-window             caller applier
     remainder                 elementwise
