@@ -39,22 +39,16 @@ class DonationDiff(Result):
     def rows(self) -> Iterator[Row]:
         """Yield the parameters, lost aliases first."""
         for base, head in self.entries:
+            change = "gained" if base.aliased_with is None else "lost"
             yield (
-                "gained" if base.aliased_with is None else "lost",
-                head.name or base.name,
-                _bytes_of(head),
-                head.device_shape,
-                base.aliased_with,
-                head.aliased_with,
-                base.donation,
-                head.donation,
+                *(change, head.name or base.name, _bytes_of(head), head.device_shape),
+                *(base.aliased_with, head.aliased_with, base.donation, head.donation),
             )
 
     def bytes_of(self, change: str) -> int:
         """Return the known bytes of all parameters with one change."""
-        return sum(
-            int(str(row[2])) for row in self.rows() if row[0] == change and row[2] is not None
-        )
+        rows = (row for row in self.rows() if row[0] == change)
+        return sum(row[2] for row in rows if isinstance(row[2], int))
 
 
 def _bytes_of(entry: EntryFact) -> int | None:

@@ -10,7 +10,7 @@ Computations that are applied to elements (reducers, comparators) are not counte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program.trip_counts import trip_counts
@@ -137,19 +137,14 @@ class CallCounts:
             trips = self.trip_count(site.caller)
             if trips is not None and site.role == "condition":
                 trips += 1
-            return Runs(
+            return replace(
+                around,
                 times=_times(around.times, trips),
-                is_at_most=around.is_at_most,
                 loop_path=(*around.loop_path, site.caller.name),
                 known_times=around.known_times * (1 if trips is None else trips),
             )
         if site.role == "branch":
-            return Runs(
-                times=around.times,
-                is_at_most=True,
-                loop_path=around.loop_path,
-                known_times=around.known_times,
-            )
+            return replace(around, is_at_most=True)
         return around
 
 

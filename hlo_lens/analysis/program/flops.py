@@ -26,9 +26,8 @@ from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.shapes.shape import Shape
@@ -66,16 +65,7 @@ _FIELD = re.compile(r"(\w+)=(\S+?)(?=[\s}])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """One matrix product or convolution.
-
-    Attributes:
-        name: Name of the instruction.
-        opcode: Its opcode.
-        computation: Its computation.
-        flops: FLOP of one execution; None if not known.
-        times: Executions in one run of the program; None if not known.
-        is_at_most: Whether it is in a conditional.
-    """
+    """One matrix product or convolution; its fields are columns of `Flops`, None if not known."""
 
     name: str
     opcode: str
@@ -85,7 +75,7 @@ class Product:
     is_at_most: bool
 
     @property
-    def total(self) -> int | None:
+    def run_flops(self) -> int | None:
         """FLOP of one run; None if not known."""
         if self.flops == 0 or self.times == 0:
             return 0
@@ -113,6 +103,7 @@ class Flops(Result):
         Column("is_at_most", Unit.NONE, "whether a conditional decides"),
         Column("run_flops", Unit.COUNT, "multiplications and additions in one run"),
     )
+    RECORDS: ClassVar[str] = "products"
     products: tuple[Product, ...]
     at_least: int
     is_at_most: bool
@@ -121,14 +112,9 @@ class Flops(Result):
     @property
     def total(self) -> int | None:
         """FLOP of one run; None if not known."""
-        parts = [product.total for product in self.products]
+        parts = [product.run_flops for product in self.products]
         known = [part for part in parts if part is not None]
         return sum(known) if len(known) == len(parts) else None
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the products."""
-        for p in self.products:
-            yield p.name, p.opcode, p.computation, p.flops, p.times, p.is_at_most, p.total
 
 
 def flops(table: InstructionTable, calls: CallCounts | None = None) -> Flops:
@@ -151,7 +137,9 @@ def flops(table: InstructionTable, calls: CallCounts | None = None) -> Flops:
         product = _product_of(instruction, calls)
         if product is not None:
             products.append(product)
-    products.sort(key=lambda p: (p.total is not None, -(p.total or 0), p.computation, p.name))
+    products.sort(
+        key=lambda p: (p.run_flops is not None, -(p.run_flops or 0), p.computation, p.name)
+    )
     is_at_most = any(product.is_at_most for product in products)
     at_least = sum((p.flops or 0) * calls.of(p.computation).at_least for p in products)
     return Flops(

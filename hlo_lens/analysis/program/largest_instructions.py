@@ -65,7 +65,9 @@ class LargestInstructions(Result):
         name = self.table.module.columns.name
         for size, group in groupby(self.positions, key=produced.__getitem__):
             for row in sorted((producers[position] for position in group), key=name):
-                yield (size, *_describe(self.table.instruction(row)))
+                one = self.table.instruction(row)
+                where = one.source, one.op_name, one.computation.name
+                yield (size, one.name, one.opcode, _shape_text(one), *where)
 
     def totals(self) -> Mapping[str, int]:
         """Return the sum of the known bytes."""
@@ -92,15 +94,3 @@ def _shape_text(instruction: HloInstruction) -> str | None:
     except DumpSyntaxError:
         return instruction.shape_text
     return None if shape is None else shape.to_text(layout=False)
-
-
-def _describe(instruction: HloInstruction) -> Row:
-    """Return the cells after the size."""
-    return (
-        instruction.name,
-        instruction.opcode,
-        _shape_text(instruction),
-        instruction.source,
-        instruction.op_name,
-        instruction.computation.name,
-    )

@@ -29,10 +29,7 @@ from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hlo_lens.analysis.program.scalar_values import Scope
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.query import InstructionTable
 
@@ -41,18 +38,14 @@ _PRINTED = re.compile(r'"known_trip_count":\{(?:"n":"?(-?\d+)"?)?\}')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TripCount:
-    """Trip count of one loop.
+    """Trip count of one loop; fields without description are columns of `TripCounts`.
 
     Attributes:
-        loop: Name of the while instruction.
-        computation: Its computation.
         body: Name of its body.
         condition: Name of its condition.
-        trip_count: Number of runs of the body per run of the loop; None if unknown.
         source: ``printed`` or ``derived``; None if unknown.
         printed: The count that XLA printed; None if not printed.
         derived: The count from condition, start and step; None if it cannot be derived.
-        reason: Why it could not be derived; None if it was.
     """
 
     loop: str
@@ -78,12 +71,8 @@ class TripCounts(Result):
         Column("source", Unit.NONE, "printed by XLA, or derived"),
         Column("reason", Unit.NONE, "why it could not be derived"),
     )
+    RECORDS: ClassVar[str] = "loops"
     loops: tuple[TripCount, ...]
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the loops in text order."""
-        for loop in self.loops:
-            yield loop.loop, loop.computation, loop.trip_count, loop.source, loop.reason
 
     def of(self, loop: HloInstruction) -> TripCount | None:
         """Return the trip count of one while instruction, or None."""

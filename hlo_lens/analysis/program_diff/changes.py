@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from hlo_lens.analysis.program_diff.graph import ProgramGraph
-    from hlo_lens.analysis.program_diff.match import Matching
+    from hlo_lens.analysis.program_diff.match_computations import Matching
     from hlo_lens.model.shapes.shape import ShapeIndex
 
 _FEW = 3

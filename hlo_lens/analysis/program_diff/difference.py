@@ -35,7 +35,7 @@ from hlo_lens.analysis.result import Column, Result, Unit
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.program_diff.graph import ProgramGraph
-    from hlo_lens.analysis.program_diff.match import Matching
+    from hlo_lens.analysis.program_diff.match_computations import Matching
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.hlo.module import HloModule
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.program_diff.edits import Edit
     from hlo_lens.analysis.program_diff.graph import ProgramGraph
-    from hlo_lens.analysis.program_diff.match import Matching
+    from hlo_lens.analysis.program_diff.match_computations import Matching
 
 
 @dataclass(slots=True)

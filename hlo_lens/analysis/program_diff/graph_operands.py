@@ -43,7 +43,6 @@ class GraphOperands:
     Attributes:
         node_of: Node of each row; negative for a row without node.
         links: Link of each computation.
-        views: Range in `ProgramGraph.views` of the views of each computation.
         view_rows: Rows of all views.
     """
 
@@ -51,7 +50,6 @@ class GraphOperands:
         module = graph.module
         self.node_of = [NOTHING] * (len(module.columns) + 1)  # one more: the node of `NOTHING`
         self.links: list[Link] = []
-        self.views: list[range] = []
         self.view_rows = module.opcodes.places_of({"get-tuple-element"})
         self._graph = graph
         self._edges = module.links
@@ -113,11 +111,9 @@ class GraphOperands:
         nodes = range(first, len(graph.operands))
         graph.nodes.append(nodes)
         graph.owner.extend(repeat(position, len(nodes)))
-        start = len(graph.views)
         for row in rows if self.view_rows else ():
             if node_of[row] == _VIEW:
                 graph.views.append(View(row, *self._viewed[row]))
-        self.views.append(range(start, len(graph.views)))
         root, index = self.behind(computation.root_row, ()) if rows else (NOTHING, ())
         graph.roots.append((root, index))
         relative = [node - first if node >= 0 else NOTHING for taken in own for node in taken]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.program_diff.attribute_text import (
@@ -82,10 +82,11 @@ class LabelParts(NamedTuple):
     detail: Hashable
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class Labels:
     """Numbers of meanings, the same for both modules.
 
-    Args:
+    Attributes:
         with_layouts: Whether layouts count; not if one text prints none.
         with_shapes: Whether shapes count at all.
         with_literals: Whether literals of more than ten elements count; not if one text prints
@@ -93,8 +94,6 @@ class Labels:
         with_scalars: Whether other literals count.
         with_configs: Whether backend configs count.
         with_controls: Whether control predecessors count.
-
-    Attributes:
         parts: Parts of each label.
         shapes: Each shape; as text if it cannot be parsed.
         attributes: Meaning and text of each attribute, for each attribute list.
@@ -102,35 +101,25 @@ class Labels:
         bodies: Numbers of whole computations (`ProgramGraph.bodies`).
     """
 
-    def __init__(
-        self,
-        *,
-        with_layouts: bool = True,
-        with_shapes: bool = True,
-        with_literals: bool = True,
-        with_scalars: bool = True,
-        with_configs: bool = True,
-        with_controls: bool = True,
-    ) -> None:
-        self.with_layouts = with_layouts
-        self.with_shapes = with_shapes
-        self.with_literals = with_literals
-        self.with_scalars = with_scalars
-        self.with_configs = with_configs
-        self.with_controls = with_controls
-        self.parts: list[LabelParts] = []
-        self.shapes: list[Shape | str] = []
-        self.attributes: list[Mapping[str, tuple[Hashable, str]]] = []
-        self.configs: list[tuple[object, str]] = []
-        self.bodies: dict[Hashable, int] = {}
-        self._labels: dict[LabelParts, int] = {}
-        self._shape_texts: dict[str, int] = {}
-        self._shape_keys: dict[Hashable, int] = {}
-        self._attribute_keys: dict[Hashable, int] = {}
-        self._plain: dict[str, AttributeText] = {}
-        self._config_texts: dict[str, int] = {}
-        self._config_keys: dict[str, int] = {}
-        self._values: dict[tuple[str, str], Hashable] = {}
+    with_layouts: bool = True
+    with_shapes: bool = True
+    with_literals: bool = True
+    with_scalars: bool = True
+    with_configs: bool = True
+    with_controls: bool = True
+    parts: list[LabelParts] = field(default_factory=list)
+    shapes: list[Shape | str] = field(default_factory=list)
+    attributes: list[Mapping[str, tuple[Hashable, str]]] = field(default_factory=list)
+    configs: list[tuple[object, str]] = field(default_factory=list)
+    bodies: dict[Hashable, int] = field(default_factory=dict)
+    _labels: dict[LabelParts, int] = field(default_factory=dict)
+    _shape_texts: dict[str, int] = field(default_factory=dict)
+    _shape_keys: dict[Hashable, int] = field(default_factory=dict)
+    _attribute_keys: dict[Hashable, int] = field(default_factory=dict)
+    _plain: dict[str, AttributeText] = field(default_factory=dict)
+    _config_texts: dict[str, int] = field(default_factory=dict)
+    _config_keys: dict[str, int] = field(default_factory=dict)
+    _values: dict[tuple[str, str], Hashable] = field(default_factory=dict)
 
     def label(self, parts: LabelParts) -> int:
         """Return the number of a label."""
@@ -203,20 +192,19 @@ class Labels:
             return known
         if "=" in head and _NAMING.search(head) is not None:
             return self._with_names(head, reader)
-        pairs = reader.attributes(head) if head else ()
-        known = self._plain[head] = self._read(pairs, reader)
-        return known
+        return self._whole(head, reader)
 
     def _with_names(self, head: str, reader: HloReader) -> AttributeText:
         """Return the parts of a list with names; the rest is parsed once per distinct text."""
         channels = [match["channel"] for match in _NAMING.finditer(head) if match["channel"]]
-        rest = self._nameless(_NAMING.sub(_nameless, head), reader)
+        rest = self._whole(_NAMING.sub(_nameless, head), reader)
         return AttributeText(key=rest.key, channel=channels[-1] if channels else rest.channel)
 
-    def _nameless(self, head: str, reader: HloReader) -> AttributeText:
+    def _whole(self, head: str, reader: HloReader) -> AttributeText:
         known = self._plain.get(head)
         if known is None:
-            known = self._plain[head] = self._read(reader.attributes(head), reader)
+            pairs = reader.attributes(head) if head else ()
+            known = self._plain[head] = self._read(pairs, reader)
         return known
 
     def attribute_list(

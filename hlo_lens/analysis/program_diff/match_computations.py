@@ -1,7 +1,8 @@
-"""Matching of the instructions of two computations, in the steps of `matching`."""
+"""Matching of two programs, and of the instructions of two computations (steps of `matching`)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,49 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.program_diff.fingerprints import Fingerprints
     from hlo_lens.analysis.program_diff.graph import ProgramGraph
-    from hlo_lens.analysis.program_diff.match import Matching
+
+
+@dataclass(slots=True, eq=False)
+class Matching:
+    """Partners of nodes and computations; -1 for none.
+
+    Attributes:
+        head_of: For each node of the base, its partner.
+        base_of: For each node of the head, its partner.
+        head_computation: For each computation of the base, its partner.
+        base_computation: For each computation of the head, its partner.
+        base_up: Fingerprint up of each node of the base; one more for unknown operands.
+        head_up: The same of the head.
+        base_down: Fingerprint down of each node of the base.
+        head_down: The same of the head.
+        base_content: Fingerprint of each computation of the base.
+        head_content: The same of the head.
+        moved: Nodes of the base whose partner is not in the partner of their computation.
+        whole: Computations of the base that equal their partner, node by node, callees included.
+    """
+
+    head_of: list[int]
+    base_of: list[int]
+    head_computation: list[int]
+    base_computation: list[int]
+    base_up: list[int]
+    head_up: list[int]
+    base_down: list[int]
+    head_down: list[int]
+    base_content: list[int]
+    head_content: list[int]
+    moved: set[int] = field(default_factory=set)
+    whole: set[int] = field(default_factory=set)
+
+    def mirrored(self) -> Matching:
+        """Return the same with base and head exchanged."""
+        names = ("of", "computation", "up", "down", "content")
+        return Matching(
+            **{f"base_{name}": getattr(self, f"head_{name}") for name in names},
+            **{f"head_{name}": getattr(self, f"base_{name}") for name in names},
+            moved={self.head_of[node] for node in self.moved},
+            whole={self.head_computation[computation] for computation in self.whole},
+        )
 
 
 class Unmatched:

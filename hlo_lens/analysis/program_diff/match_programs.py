@@ -27,8 +27,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.fingerprints import KnownBodies, fingerprints
-from hlo_lens.analysis.program_diff.match import Matching
-from hlo_lens.analysis.program_diff.match_computations import NodeMatcher
+from hlo_lens.analysis.program_diff.match_computations import Matching, NodeMatcher
 from hlo_lens.analysis.program_diff.match_keys import (
     FUSED,
     MOVED,

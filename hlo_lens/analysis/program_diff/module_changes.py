@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping
 
     from hlo_lens.analysis.program_diff.graph import ProgramGraph
-    from hlo_lens.analysis.program_diff.match import Matching
+    from hlo_lens.analysis.program_diff.match_computations import Matching
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.shape import ShapeIndex
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from hlo_lens.analysis.program_diff.graph import ProgramGraph, View
-    from hlo_lens.analysis.program_diff.match import Matching
+    from hlo_lens.analysis.program_diff.match_computations import Matching
 
 _CONTROLS = "control-predecessors="
 

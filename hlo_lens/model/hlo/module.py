@@ -263,9 +263,6 @@ class HloModule:
     def source_location(self, metadata: OpMetadata) -> SourceLocation | None:
         """Return the innermost place in the user's program in the metadata, or None."""
         if metadata.source_file:
-            return SourceLocation(
-                file=metadata.source_file,
-                line=metadata.source_line,
-                column=metadata.source_column,
-            )
+            line, column = metadata.source_line, metadata.source_column
+            return SourceLocation(file=metadata.source_file, line=line, column=column)
         return self.stack_frames.location(metadata.stack_frame_id or 0)

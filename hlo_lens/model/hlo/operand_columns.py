@@ -9,12 +9,7 @@ from collections import deque
 from itertools import accumulate, islice, repeat
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo.columns import (
-    NOTHING,
-    OPERANDS,
-    OPERANDS_END,
-    STRIDE,
-)
+from hlo_lens.model.hlo.columns import NOTHING, OPERANDS, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo.instruction import HloInstruction
 from hlo_lens.model.hlo.opcodes import opcode_traits
 

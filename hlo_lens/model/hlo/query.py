@@ -12,10 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo.columns import (
-    NAME,
-    NAME_END,
-)
+from hlo_lens.model.hlo.columns import NAME, NAME_END
 from hlo_lens.model.hlo.opcodes import Produced, opcode_traits
 from hlo_lens.text.errors import DumpSyntaxError
 
