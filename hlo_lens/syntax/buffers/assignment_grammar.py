@@ -228,9 +228,7 @@ def _position(node: Node) -> HloPosition:
 def _use(node: Node) -> HloUse:
     name, _, number, index = node.children
     return HloUse(
-        instruction_name=str(name),
-        operand_number=int(str(number)),
-        operand_index=_index(index),
+        instruction_name=str(name), operand_number=int(str(number)), operand_index=_index(index)
     )
 
 

@@ -47,9 +47,7 @@ NAMES: Mapping[str, str] = {
 def parser() -> Lark:
     """Return the parser of single lines."""
     return build_parser(
-        *GRAMMARS,
-        start=["scheduled", "buffer_live_range", "peak_value"],
-        has_positions=True,
+        *GRAMMARS, start=["scheduled", "buffer_live_range", "peak_value"], has_positions=True
     )
 
 

@@ -78,10 +78,7 @@ _FORMS: tuple[tuple[str, str], ...] = (
         "convolution_kind mode algorithm",
         r"[A-Za-z_][\w.-]*+",
     ),
-    (
-        "to_apply calls condition body true_computation false_computation select scatter",
-        _NAME,
-    ),
+    ("to_apply calls condition body true_computation false_computation select scatter", _NAME),
     ("branch_computations called_computations", rf"{_NAMES}|{_NAME}"),
     ("control-predecessors", _NAMES),
     ("epsilon", _NUMBER),
@@ -95,10 +92,7 @@ _FORMS: tuple[tuple[str, str], ...] = (
         "input_output_alias output_to_operand_aliasing",
         rf"\{{\s*(?:{_ALIAS}(?:\s*,\s*{_ALIAS})*+(?:\s*,)?)?\s*\}}",
     ),
-    (
-        "buffer_donor",
-        rf"\{{\s*(?:{_DONOR}(?:\s*,\s*{_DONOR})*+)?\s*\}}",
-    ),
+    ("buffer_donor", rf"\{{\s*(?:{_DONOR}(?:\s*,\s*{_DONOR})*+)?\s*\}}"),
     ("metadata", rf"\{{[\s,]*+{SPACE}(?:{_FIELD}{SPACE},?+{SPACE})*+\}}"),
     ("backend_config", rf"{LOOSE.braces}|{LOOSE.string}|{LOOSE.quoted}"),
     # Quotes inside a value were not escaped until 2025, so only its beginning is judged.

@@ -19,18 +19,26 @@ from hlo_lens.model.hlo.metadata import StackFrames
 from hlo_lens.syntax.grammar.errors import syntax_error
 from hlo_lens.syntax.grammar.files import build_parser
 from hlo_lens.syntax.grammar.misplaced import MisplacedError
+from hlo_lens.syntax.hlo.reader import HloTextReader
 from hlo_lens.syntax.hlo.rows import ReadComputation, ReadInstruction, ReadOperand
 from hlo_lens.syntax.hlo.text import file_location, parse_string, stack_frame
-from hlo_lens.syntax.shapes.replica_groups_grammar import DEVICE_LIST_NAMES
-from hlo_lens.syntax.shapes.shape_grammar import SHAPE_NAMES
-from hlo_lens.syntax.shapes.sharding_grammar import SHARDING_NAMES
+from hlo_lens.syntax.shapes.replica_groups_grammar import (
+    DEVICE_LIST_NAMES,
+    parse_device_list_with_grammar,
+)
+from hlo_lens.syntax.shapes.shape_grammar import SHAPE_NAMES, parse_shape_with_grammar
+from hlo_lens.syntax.shapes.sharding_grammar import SHARDING_NAMES, parse_sharding_with_grammar
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from hlo_lens.model.shapes.replica_groups import CollectiveDeviceList
+    from hlo_lens.model.shapes.shape import Shape
+    from hlo_lens.model.shapes.sharding import HloSharding
     from hlo_lens.text.source import Source
+
 
 _Node = Tree[Token]
 
@@ -175,11 +183,7 @@ def read_module(source: Source, add: Callable[[ReadComputation], object]) -> Rea
     if isinstance(header, Tree):
         name = _bare(header.children[1] or "").removesuffix(":")
         attributes = [conversion.named_value(n) for n in header.children[2:] if isinstance(n, Tree)]
-    return ReadModule(
-        name=name,
-        header=attributes,
-        stack_frames=cast("StackFrames", tables),
-    )
+    return ReadModule(name=name, header=attributes, stack_frames=cast("StackFrames", tables))
 
 
 _MOST_NESTED = 40
@@ -353,3 +357,26 @@ class _Conversion(Transformer_NonRecursive[Token, Any]):
 def _body(node: object) -> list[ReadInstruction]:
     """Return the instructions between the braces of a computation."""
     return cast("list[ReadInstruction]", cast("_Node", node).children)
+
+
+_REMEMBERED = 1 << 12
+
+_shape = functools.lru_cache(_REMEMBERED)(parse_shape_with_grammar)
+_sharding = functools.lru_cache(_REMEMBERED)(parse_sharding_with_grammar)
+_device_list = functools.lru_cache(_REMEMBERED)(parse_device_list_with_grammar)
+
+
+class HloGrammarReader(HloTextReader):
+    """Reads shapes, shardings and device lists by the grammar alone."""
+
+    def shape(self, text: str) -> Shape:
+        """Return the shape that a text prints."""
+        return _shape(text)
+
+    def sharding(self, text: str) -> HloSharding:
+        """Return the sharding that a text prints."""
+        return _sharding(text)
+
+    def device_list(self, text: str) -> CollectiveDeviceList:
+        """Return the device groups that a ``replica_groups`` value prints."""
+        return _device_list(text)

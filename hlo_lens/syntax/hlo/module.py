@@ -107,8 +107,7 @@ def parse_hlo_with_grammar(
     Raises:
         DumpSyntaxError: At the first place that the grammar does not allow.
     """
-    from hlo_lens.syntax.hlo.grammar import read_module
-    from hlo_lens.syntax.hlo.grammar_reader import HloGrammarReader
+    from hlo_lens.syntax.hlo.grammar import HloGrammarReader, read_module
 
     rows = HloRows(new_module(source, HloGrammarReader(), "", 0))
     module = rows.module

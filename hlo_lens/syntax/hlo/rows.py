@@ -129,13 +129,7 @@ class HloRows:
             columns.roots.append(len(columns))
         group = 5 if match.start(5) >= 0 else 6
         columns.spans.extend(
-            (
-                *match.span(2),
-                *match.span(3),
-                *match.span(4),
-                *match.span(group),
-                attributes_end,
-            )
+            (*match.span(2), *match.span(3), *match.span(4), *match.span(group), attributes_end)
         )
 
     def add_read_computation(self, read: ReadComputation, *, is_inline: bool) -> str:

@@ -56,16 +56,13 @@ NAMES: Mapping[str, str] = {
 }
 """Names of the terminals in error messages."""
 
+_ALLOCATIONS = ("parameter", "constant", "maybe_live_out", "preallocated temp", "total")
 _STATS: Mapping[str, str] = {
-    "parameter allocation": "parameter",
-    "constant allocation": "constant",
-    "maybe_live_out allocation": "maybe_live_out",
-    "preallocated temp allocation": "preallocated_temp",
+    **{f"{words} allocation": words.replace(" ", "_") for words in _ALLOCATIONS},
     "preallocated temp fragmentation": "preallocated_temp_fragmentation",
-    "total allocation": "total",
     "total fragmentation": "total_fragmentation",
 }
-"""Words of the log, by the attribute of BufferStats."""
+"""Words of the log to the attribute of BufferStats."""
 
 _FIELDS = ("Buffer ", "Size:", "Operator:", "XLA Label:", "Shape:", "Entry Parameter", "====")
 _LONGEST_FIELD = 100

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from hlo_lens.model.logs.compiler_warnings import CompilerWarning, PrintedInstruction, WarningKind
 from hlo_lens.model.text_reader import reader
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from lark import Lark
 
     from hlo_lens.model.shapes.shape import Shape
-    from hlo_lens.model.shapes.sharding import HloSharding
+
+T = TypeVar("T")
 
 GRAMMARS = ("hlo_tokens", "compiler_warnings")
 STARTS = ("full_rematerialization", "unused_donation", "slow_compile", "constant_folding")
@@ -51,9 +52,7 @@ _DONATION = re.compile(
 )
 _SOURCE_LINE = re.compile(r"Some donated buffers were not usable:[\"']")
 _TOOK = re.compile(r"The operation took (?P<took>[\d.hmsun]+)[ \t]*\n?\s*(?:\*{8,}\s*)?\Z")
-_SLOW = re.compile(
-    r"(?:\[Compiling module [^\]\n]*\]\s*)?Very slow compile\?[^\n]*|Very slow compile\?[^\n]*"
-)
+_SLOW = re.compile(r"(?:\[Compiling module [^\]\n]*\]\s*)?Very slow compile\?[^\n]*")
 _FOLDING = re.compile(
     r"Constant folding an instruction is taking > [\d.hmsun]+:\s*(?:\n\s*)?%?[\w.-]+ = [^\n]*"
 )
@@ -97,8 +96,8 @@ def _rematerialization(source: Source, place: int) -> Found[CompilerWarning] | N
     warning = CompilerWarning(
         kind=WarningKind.FULL_REMATERIALIZATION,
         instruction=printed_instruction(str(optional_token(tree, "INSTRUCTION"))),
-        from_sharding=_sharding(before),
-        to_sharding=_sharding(after),
+        from_sharding=_readable(reader().sharding, before),
+        to_sharding=_readable(reader().sharding, after),
     )
     return Found(warning, place, match.end())
 
@@ -188,29 +187,20 @@ def printed_instruction(text: str) -> PrintedInstruction | None:
         text=text.strip(),
         name=match["name"],
         opcode=match["opcode"],
-        shape=_shape(match["shape"]),
+        shape=_readable(reader().shape, match["shape"]),
         metadata=None if metadata is None else read_metadata(metadata[1]),
     )
 
 
-def _shape(text: str) -> Shape | None:
+def _readable(read: Callable[[str], T], text: str) -> T | None:
+    """Return what a text prints; None if it is malformed."""
     try:
-        return reader().shape(text)
-    except DumpSyntaxError:
+        return read(text)
+    except (CodeError, DumpSyntaxError):
         return None
 
 
 def _type_shape(text: str) -> Shape | None:
     """Return the shape of a type in JAX's or XLA's notation."""
-    try:
-        value = parse_value(text)
-    except (CodeError, DumpSyntaxError):
-        return None
+    value = _readable(parse_value, text)
     return None if value is None else value.shape
-
-
-def _sharding(text: str) -> HloSharding | None:
-    try:
-        return reader().sharding(text)
-    except DumpSyntaxError:
-        return None

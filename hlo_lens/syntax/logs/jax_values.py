@@ -15,8 +15,16 @@ from hlo_lens.model.shapes.mesh import MOST_DEVICES, Mesh
 from hlo_lens.model.shapes.sharding import HloSharding
 from hlo_lens.model.shapes.tile_assignment import TileAssignment
 from hlo_lens.model.text_reader import reader
-from hlo_lens.syntax.logs.jax_items import Call, CodeError, Item, Name, Shaped, parse_item
-from hlo_lens.syntax.logs.jax_types import array_type, xla_shape
+from hlo_lens.syntax.logs.jax_items import (
+    Call,
+    CodeError,
+    Item,
+    Name,
+    Shaped,
+    array_type,
+    parse_item,
+    xla_shape,
+)
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 
 if TYPE_CHECKING:
@@ -150,19 +158,16 @@ def _mesh(call: Call) -> JaxValue:
     if len(names) != len(sizes) or not names:
         if call.arguments or not call.keywords:
             raise CodeError
-        message = "a mesh without axes, or with another number of sizes"
-        raise DumpSyntaxError(message)
+        raise DumpSyntaxError("a mesh without axes, or with another number of sizes")
     if any(size < 1 for size in sizes) or len(set(names)) != len(names):
-        message = "a mesh with an axis of no size, or the same axis twice"
-        raise DumpSyntaxError(message)
+        raise DumpSyntaxError("a mesh with an axis of no size, or the same axis twice")
     assignment = None
     if ids is not None and ids != tuple(range(len(ids))):
         assignment = TileAssignment(dimensions=sizes, device_ids=ids)
     types = tuple(str(t).rpartition(".")[2] for t in _tuple(call.keywords.get("axis_types")))
     mesh = Mesh(axis_names=names, axis_sizes=sizes, device_assignment=assignment)
     if mesh.size > MOST_DEVICES:
-        message = f"a mesh of more than {MOST_DEVICES} devices"
-        raise DumpSyntaxError(message)
+        raise DumpSyntaxError(f"a mesh of more than {MOST_DEVICES} devices")
     return JaxValue(kind="Mesh", text="", mesh=JaxMesh(mesh=mesh, axis_types=types))
 
 
@@ -184,8 +189,7 @@ def _array(item: Item) -> tuple[tuple[int, ...], tuple[int, ...]]:
     while level and all(isinstance(one, tuple) for one in level):
         sizes = {len(one) for one in level if isinstance(one, tuple)}
         if len(sizes) != 1:
-            message = "an array whose rows differ in length"
-            raise DumpSyntaxError(message)
+            raise DumpSyntaxError("an array whose rows differ in length")
         dims.append(sizes.pop())
         level = [item for one in level if isinstance(one, tuple) for item in one]
     return tuple(dims), _integers(tuple(level))

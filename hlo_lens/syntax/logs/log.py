@@ -64,8 +64,9 @@ def parse_log(
     if found.is_empty and not may_be_empty:
         if found.gaps:
             raise found.gaps[0].as_error()
-        message = "expected a message of XLA or JAX, found nothing that hlo-lens reads"
-        raise DumpSyntaxError(message, path=source.path)
+        raise DumpSyntaxError(
+            "expected a message of XLA or JAX, found nothing that hlo-lens reads", path=source.path
+        )
     if strict and found.gaps:
         raise found.gaps[0].as_error()
     return found

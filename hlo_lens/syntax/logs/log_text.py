@@ -73,35 +73,27 @@ class Block:
     end: int = 0
     gaps: list[Gap] = field(default_factory=list)
 
-    def gap(self, index: int, message: str, column: int = 1, lines: int = 1) -> None:
+    def gap(self, index: int, message: str, lines: int = 1) -> None:
         """Add a gap at a line of the block."""
-        line, first = self.source.line_column(self.offsets[index])
-        excerpt = f"    {self.lines[index][:96]}"
-        self.gaps.append(
-            Gap(
-                path=self.source.path,
-                line=line,
-                column=first + column - 1,
-                message=message,
-                lines=lines,
-                excerpt=excerpt,
-            )
-        )
+        self.add_gap(self.offsets[index], 1, message, lines, f"    {self.lines[index][:96]}")
 
     def error(self, index: int, error: DumpSyntaxError, lines: int) -> None:
         """Add a gap for lines that the grammar refused, from line `index` of the block on."""
         place = min(index + error.line - 1, len(self.lines) - 1)
-        line, first = self.source.line_column(self.offsets[place])
-        self.gaps.append(
-            Gap(
-                path=self.source.path,
-                line=line,
-                column=first + error.column - 1,
-                message=error.message,
-                lines=lines,
-                excerpt=error.excerpt,
-            )
+        self.add_gap(self.offsets[place], error.column, error.message, lines, error.excerpt)
+
+    def add_gap(self, offset: int, column: int, message: str, lines: int, excerpt: str) -> None:
+        """Add a gap at a column, counted from an offset of the log."""
+        line, first = self.source.line_column(offset)
+        gap = Gap(
+            path=self.source.path,
+            line=line,
+            column=first + column - 1,
+            message=message,
+            lines=lines,
+            excerpt=excerpt,
         )
+        self.gaps.append(gap)
 
 
 def cut_block(
@@ -180,17 +172,8 @@ def _add_passed_lines(
     if not strange:
         return
     begin, line = strange[0]
-    number, column = block.source.line_column(begin)
-    block.gaps.append(
-        Gap(
-            path=block.source.path,
-            line=number,
-            column=column,
-            message="expected the next line of the message",
-            lines=len(strange),
-            excerpt=f"    {line[:96]}",
-        )
-    )
+    message = "expected the next line of the message"
+    block.add_gap(begin, 1, message, len(strange), f"    {line[:96]}")
 
 
 def line_end(text: str, position: int) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.logs.jax_values import BoxCell, ShardingBoxes
@@ -57,17 +57,7 @@ def read_boxes(source: Source, place: int) -> tuple[ShardingBoxes, int] | None:
     if boxes is None:
         return None
     line = source.line_column(start)[0]
-    label = _label(source.text, start)
-    drawing = ShardingBoxes(
-        rows=boxes.rows,
-        columns=boxes.columns,
-        cells=boxes.cells,
-        platform=boxes.platform,
-        label=label,
-        line=line,
-        lines=len(lines),
-    )
-    return drawing, end
+    return replace(boxes, label=_label(source.text, start), line=line, lines=len(lines)), end
 
 
 def _lines(text: str, start: int) -> tuple[list[str], int]:

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.model.logs.jax_values import JaxValue, ShardingBoxes, ShardingLog
 from hlo_lens.syntax.logs.jax_items import CodeError
-from hlo_lens.syntax.logs.jax_values import (
-    SHARDED_TYPE,
-    START,
-    parse_value,
-    read_value,
-    values_of,
-)
+from hlo_lens.syntax.logs.jax_values import SHARDED_TYPE, START, parse_value, read_value, values_of
 from hlo_lens.syntax.logs.log_text import find_anchors, line_end
 from hlo_lens.syntax.logs.mesh_texts import MESH_SHAPE, read_mesh_shape, with_device_ids
 from hlo_lens.syntax.logs.sharding_boxes import read_boxes, read_colored

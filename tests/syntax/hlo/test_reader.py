@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.syntax.hlo.grammar_reader import HloGrammarReader
+from hlo_lens.syntax.hlo.grammar import HloGrammarReader
 from hlo_lens.syntax.hlo.reader import HloTextReader
 from hlo_lens.syntax.shapes.shape import REMEMBERED_LENGTH
 from hlo_lens.text.errors import DumpSyntaxError
