@@ -12,7 +12,7 @@ from hlo_lens.syntax.buffers import assignment_grammar, live_range_draft, patter
 from hlo_lens.syntax.buffers.assignment_draft import BufferDraft
 from hlo_lens.syntax.buffers.lines import grammar_tree, optional_token
 from hlo_lens.syntax.buffers.live_range_draft import LiveRangeDraft, spaced_number
-from hlo_lens.syntax.grammar.files import build_parser
+from hlo_lens.syntax.grammar.parsers import build_parser
 from hlo_lens.text.source import Source
 
 GRAMMARS = (*assignment_grammar.GRAMMARS, "live_range", "buffer_dump")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from lark import Token, Tree
 from lark.exceptions import UnexpectedInput
 
-from hlo_lens.syntax.grammar.errors import syntax_error
+from hlo_lens.syntax.grammar.parsers import syntax_error
 from hlo_lens.syntax.hlo.patterns import LINE
 from hlo_lens.syntax.shapes.shape import parse_shape
 from hlo_lens.text.dump_kinds import BUFFER_HEADERS, BUFFER_ROWS, DumpKind

@@ -10,7 +10,7 @@ from lark import Token
 from hlo_lens.model.buffers.live_range import UNKNOWN, HloLiveRange, LiveRangeColumns
 from hlo_lens.syntax.buffers.lines import NAMES as LINE_NAMES
 from hlo_lens.syntax.buffers.lines import LineScan
-from hlo_lens.syntax.grammar.files import build_parser
+from hlo_lens.syntax.grammar.parsers import build_parser
 
 if TYPE_CHECKING:
     import re

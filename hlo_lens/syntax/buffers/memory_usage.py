@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.model.buffers.human_size import HumanSize
 from hlo_lens.model.buffers.memory_usage_report import (
-    AllocationRow,
     CountedShape,
     MemoryUsageReport,
     ReportAllocation,
-    ReportRow,
 )
 from hlo_lens.syntax.buffers import patterns
 from hlo_lens.syntax.buffers.assignment_grammar import read_items
@@ -33,11 +31,12 @@ from hlo_lens.syntax.buffers.memory_usage_grammar import (
     ReportDraft,
     SpaceDraft,
     TableDraft,
+    allocation_row,
     allocation_row_of,
     parser,
-    percent_of,
     read_report,
     report_allocation,
+    report_row,
     row_of,
 )
 from hlo_lens.syntax.grammar.reader_choice import uses_grammar
@@ -170,16 +169,7 @@ class ReportScan(LineScan):
         shapes = self._counted_shapes(match[6])
         if shapes is None:
             return position
-        table.rows.append(
-            ReportRow(
-                cumulative_size=HumanSize(match[1]),
-                cumulative_percent=percent_of(match[2]),
-                size=HumanSize(match[3]),
-                offset=int(match[4]),
-                used_by_n_values=int(match[5]),
-                shapes=shapes,
-            )
-        )
+        table.rows.append(report_row(match.groups(), shapes))
         return match.end()
 
     def _table(self) -> TableDraft | None:
@@ -208,13 +198,7 @@ class ReportScan(LineScan):
         allocation = None if short is None else self._allocation(short)
         if short is None or allocation is None:
             return position
-        row = AllocationRow(
-            cumulative_size=HumanSize(match[1]),
-            cumulative_percent=percent_of(match[2]),
-            remaining=HumanSize(match[3]),
-            allocation=allocation,
-        )
-        self._open(position).rows.append(row)
+        self._open(position).rows.append(allocation_row(match.groups(), allocation))
         return short.end()
 
     def _allocation_line(self, position: int) -> int:
@@ -222,13 +206,10 @@ class ReportScan(LineScan):
         allocation = None if match is None else self._allocation(match)
         if match is None or allocation is None:
             return position
-        self._add_usage(allocation, position)
-        return match.end()
-
-    def _add_usage(self, allocation: ReportAllocation, position: int) -> None:
         draft = self._open(position)
         draft.with_values = True
         draft.usages.append((allocation, []))
+        return match.end()
 
     def _allocation(self, match: re.Match[str]) -> ReportAllocation | None:
         read = read_items(self.text, match)

@@ -33,7 +33,7 @@ from hlo_lens.syntax.buffers import patterns
 from hlo_lens.syntax.buffers.assignment_grammar import NAMES as BUFFER_NAMES
 from hlo_lens.syntax.buffers.assignment_grammar import Places
 from hlo_lens.syntax.buffers.lines import Node, find_all, grammar_tree
-from hlo_lens.syntax.grammar.files import build_parser
+from hlo_lens.syntax.grammar.parsers import build_parser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -210,14 +210,19 @@ def percent_of(text: str) -> int | None:
 
 def row_of(node: Node, text: str) -> ReportRow:
     """Return a row of a table."""
-    total, percent, size, offset, count, *shapes = node.children
+    cells = [str(child) for child in node.children[:5]]
+    return report_row(cells, tuple(_shapes_of(node.children[5:], text)))
+
+
+def report_row(cells: Sequence[str], shapes: tuple[CountedShape, ...]) -> ReportRow:
+    """Return a row of a table by its words: sum, percent, size, offset, number of values."""
     return ReportRow(
-        cumulative_size=HumanSize(str(total)),
-        cumulative_percent=percent_of(str(percent)),
-        size=HumanSize(str(size)),
-        offset=int(str(offset)),
-        used_by_n_values=int(str(count)),
-        shapes=tuple(_shapes_of(shapes, text)),
+        cumulative_size=HumanSize(cells[0]),
+        cumulative_percent=percent_of(cells[1]),
+        size=HumanSize(cells[2]),
+        offset=int(cells[3]),
+        used_by_n_values=int(cells[4]),
+        shapes=shapes,
     )
 
 
@@ -241,13 +246,18 @@ def hidden_of(node: Node, rule: str) -> tuple[int, int] | None:
 
 def allocation_row_of(tree: Node, source: Source, offset: int) -> AllocationRow:
     """Return a row of the list of allocations."""
-    total, percent, remaining, allocation = tree.children
+    *cells, allocation = tree.children
     read = Places(offset).allocation(cast("Node", allocation))
+    return allocation_row([str(cell) for cell in cells], report_allocation(source, read))
+
+
+def allocation_row(cells: Sequence[str], allocation: ReportAllocation) -> AllocationRow:
+    """Return a row of the list of allocations by its words: sum, percent, remaining bytes."""
     return AllocationRow(
-        cumulative_size=HumanSize(str(total)),
-        cumulative_percent=percent_of(str(percent)),
-        remaining=HumanSize(str(remaining)),
-        allocation=report_allocation(source, read),
+        cumulative_size=HumanSize(cells[0]),
+        cumulative_percent=percent_of(cells[1]),
+        remaining=HumanSize(cells[2]),
+        allocation=allocation,
     )
 
 

@@ -10,7 +10,7 @@ from lark import Lark, Token
 from hlo_lens.model.call_tree import CallFrame
 from hlo_lens.syntax.buffers.lines import find_all, grammar_tree
 from hlo_lens.syntax.call_trees.tree_lines import TREE_LINE, Label, tree_line
-from hlo_lens.syntax.grammar.files import build_parser
+from hlo_lens.syntax.grammar.parsers import build_parser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

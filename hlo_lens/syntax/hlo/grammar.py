@@ -16,9 +16,8 @@ from lark.exceptions import UnexpectedInput, VisitError
 
 from hlo_lens.model.hlo.instruction import CALLING_ATTRIBUTES
 from hlo_lens.model.hlo.metadata import StackFrames
-from hlo_lens.syntax.grammar.errors import syntax_error
-from hlo_lens.syntax.grammar.files import build_parser
 from hlo_lens.syntax.grammar.misplaced import MisplacedError
+from hlo_lens.syntax.grammar.parsers import build_parser, syntax_error
 from hlo_lens.syntax.hlo.reader import HloTextReader
 from hlo_lens.syntax.hlo.rows import ReadComputation, ReadInstruction, ReadOperand
 from hlo_lens.syntax.hlo.text import file_location, parse_string, stack_frame
@@ -34,9 +33,6 @@ from hlo_lens.text.source import Span
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hlo_lens.model.shapes.replica_groups import CollectiveDeviceList
-    from hlo_lens.model.shapes.shape import Shape
-    from hlo_lens.model.shapes.sharding import HloSharding
     from hlo_lens.text.source import Source
 
 
@@ -361,22 +357,10 @@ def _body(node: object) -> list[ReadInstruction]:
 
 _REMEMBERED = 1 << 12
 
-_shape = functools.lru_cache(_REMEMBERED)(parse_shape_with_grammar)
-_sharding = functools.lru_cache(_REMEMBERED)(parse_sharding_with_grammar)
-_device_list = functools.lru_cache(_REMEMBERED)(parse_device_list_with_grammar)
-
 
 class HloGrammarReader(HloTextReader):
     """Reads shapes, shardings and device lists by the grammar alone."""
 
-    def shape(self, text: str) -> Shape:
-        """Return the shape that a text prints."""
-        return _shape(text)
-
-    def sharding(self, text: str) -> HloSharding:
-        """Return the sharding that a text prints."""
-        return _sharding(text)
-
-    def device_list(self, text: str) -> CollectiveDeviceList:
-        """Return the device groups that a ``replica_groups`` value prints."""
-        return _device_list(text)
+    shape = staticmethod(functools.lru_cache(_REMEMBERED)(parse_shape_with_grammar))
+    sharding = staticmethod(functools.lru_cache(_REMEMBERED)(parse_sharding_with_grammar))
+    device_list = staticmethod(functools.lru_cache(_REMEMBERED)(parse_device_list_with_grammar))

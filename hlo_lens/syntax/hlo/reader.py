@@ -13,9 +13,7 @@ from hlo_lens.syntax.shapes.sharding import parse_sharding
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from hlo_lens.model.shapes.replica_groups import CollectiveDeviceList
     from hlo_lens.model.shapes.shape import Shape
-    from hlo_lens.model.shapes.sharding import HloSharding
 
 
 class HloTextReader:
@@ -25,6 +23,8 @@ class HloTextReader:
     very long shapes are cached here, as long as the module lives.
     """
 
+    sharding = staticmethod(parse_sharding)
+    device_list = staticmethod(parse_device_list)
     metadata = staticmethod(hlo_text.parse_metadata)
     metadata_string = staticmethod(hlo_text.parse_metadata_string)
     operands = staticmethod(hlo_text.parse_operands)
@@ -47,14 +47,6 @@ class HloTextReader:
         if known is None:
             known = self._long_shapes[text] = parse_shape(text)
         return known
-
-    def sharding(self, text: str) -> HloSharding:
-        """Return the sharding that a text prints."""
-        return parse_sharding(text)
-
-    def device_list(self, text: str) -> CollectiveDeviceList:
-        """Return the device groups that a ``replica_groups`` value prints."""
-        return parse_device_list(text)
 
     def program_shape(self, text: str) -> ProgramShape:
         """Return the signature that an ``entry_computation_layout`` value prints.

@@ -28,7 +28,7 @@ from hlo_lens.syntax.buffers.lines import (
     source_of,
 )
 from hlo_lens.syntax.buffers.lines import NAMES as LINE_NAMES
-from hlo_lens.syntax.grammar.files import build_parser
+from hlo_lens.syntax.grammar.parsers import build_parser
 from hlo_lens.syntax.grammar.reader_choice import ReaderName, uses_grammar
 from hlo_lens.syntax.hlo.text import unescape
 from hlo_lens.syntax.logs.log_text import read_metadata

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from hlo_lens.model.logs.compiler_warnings import CompilerWarning, PrintedInstruction, WarningKind
 from hlo_lens.model.text_reader import reader
 from hlo_lens.syntax.buffers.lines import Node, grammar_tree, optional_token, tokens
-from hlo_lens.syntax.grammar.files import build_parser
+from hlo_lens.syntax.grammar.parsers import build_parser
 from hlo_lens.syntax.logs.jax_items import CodeError
 from hlo_lens.syntax.logs.jax_values import parse_value
 from hlo_lens.syntax.logs.log_text import Found, line_end, read_metadata, span_gap

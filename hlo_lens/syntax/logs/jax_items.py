@@ -12,7 +12,7 @@ from lark import Lark, Token, Tree
 from hlo_lens.model.logs.jax_values import Entry, JaxSpec, JaxValue
 from hlo_lens.model.text_reader import reader
 from hlo_lens.syntax.buffers.lines import Node, find_all, grammar_tree
-from hlo_lens.syntax.grammar.files import build_parser
+from hlo_lens.syntax.grammar.parsers import build_parser
 from hlo_lens.syntax.shapes.dtypes import element_type
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source

@@ -293,9 +293,9 @@ def _positional(call: Call) -> JaxValue:
     """Return the sharding of ``PositionalSharding([[{CPU 0} {CPU 1}]], shape=(1, 2))``."""
     if len(call.arguments) != 1 or not isinstance(call.arguments[0], str):
         raise CodeError
-    groups = [_integers_of(text) for text in _POSITION.findall(call.arguments[0])]
+    groups = [re.findall(r"\d+", text) for text in _POSITION.findall(call.arguments[0])]
     dims = _integers(_tuple(call.keywords.get("shape"))) or (len(groups),)
-    ids = ",".join(str(device) for group in groups for device in group)
+    ids = ",".join(device for group in groups for device in group)
     share = len(groups[0]) if groups else 1
     tile = ",".join(map(str, (*dims, *((share,) if share > 1 else ()))))
     last = " last_tile_dim_replicate" if share > 1 else ""
@@ -335,10 +335,6 @@ def _integers(items: tuple[Item, ...]) -> tuple[int, ...]:
     if len(found) != len(items):
         raise CodeError
     return found
-
-
-def _integers_of(text: str) -> list[int]:
-    return [int(word) for word in re.findall(r"\d+", text)]
 
 
 def _names(item: Item) -> tuple[str, ...]:

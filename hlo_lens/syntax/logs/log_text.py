@@ -102,7 +102,7 @@ def cut_block(
     belongs: Callable[[str], bool],
     *,
     wraps: Callable[[str, str], bool] | None = None,
-    stops: Callable[[str], bool] | None = None,
+    stops: Callable[[str], object] | None = None,
 ) -> Block:
     """Return the block that begins at an offset: the rest of its line, and its further lines.
 
@@ -136,7 +136,7 @@ def _take_next(
     block: Block,
     belongs: Callable[[str], bool],
     wraps: Callable[[str, str], bool] | None,
-    stops: Callable[[str], bool] | None,
+    stops: Callable[[str], object] | None,
 ) -> bool:
     """Add the next line of a block, and gaps before it; return False if there is none."""
     text, position = block.source.text, block.end

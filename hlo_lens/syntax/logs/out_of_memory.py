@@ -14,7 +14,7 @@ from lark import Lark, Tree
 
 from hlo_lens.model.logs.out_of_memory import CompileOutOfMemory, ProgramAllocation
 from hlo_lens.syntax.buffers.lines import Node, find_all, grammar_tree
-from hlo_lens.syntax.grammar.files import build_parser
+from hlo_lens.syntax.grammar.parsers import build_parser
 from hlo_lens.syntax.logs.log_text import Block, Found, cut_block
 from hlo_lens.syntax.logs.oom_values import SECTION_READERS, read_allocation, sentence_fields
 from hlo_lens.text.errors import DumpSyntaxError
@@ -116,7 +116,7 @@ def read_compile_oom(source: Source, place: int) -> Found[CompileOutOfMemory] | 
         start = place
     if not source.text.startswith(("Ran", "TPU", "Allocation"), start):
         return None
-    block = cut_block(source, start, _Order(), wraps=_wraps, stops=_stops)
+    block = cut_block(source, start, _Order(), wraps=_wraps, stops=_STOP.search)
     _unglue(block)
     text = "\n".join(block.lines)
     match = _SENTENCE.match(text)
@@ -166,10 +166,6 @@ def _wraps(line: str, other: str) -> bool:
     return not line.endswith("...") and any(
         line.count(opening) != line.count(closing) for opening, closing in ("()", "[]", "{}")
     )
-
-
-def _stops(line: str) -> bool:
-    return _STOP.search(line) is not None
 
 
 def _unglue(block: Block) -> None:

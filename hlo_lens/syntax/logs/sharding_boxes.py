@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.logs.jax_values import BoxCell, ShardingBoxes
-from hlo_lens.syntax.grammar.files import build_parser
+from hlo_lens.syntax.grammar.parsers import build_parser
 from hlo_lens.syntax.logs.log_text import line_end
 
 if TYPE_CHECKING:
@@ -72,14 +72,12 @@ def _lines(text: str, start: int) -> tuple[list[str], int]:
             if top is None:
                 return [], start
             left = top.start(1)
-            lines.append(line[left:])
         elif _BOTTOM.match(line) is not None:
             lines.append(line[left:])
             return lines, min(len(text), end + 1)
         elif _INSIDE.match(line[left:]) is None or line[:left].strip():
             return [], start
-        else:
-            lines.append(line[left:])
+        lines.append(line[left:])
         position = end + 1
     return [], start
 
@@ -138,11 +136,11 @@ class _Grid:
                     continue
                 right, below = column, row
                 while right + 2 < len(columns):
-                    if self._wall_right(rows[row], columns[right + 1]):
+                    if self.lines[rows[row] + 1][columns[right + 1]] in _VERTICAL:
                         break
                     right += 1
                 while below + 2 < len(rows):
-                    if self._wall_below(rows[below + 1], columns[column]):
+                    if self.lines[rows[below + 1]][columns[column] + 1] in _HORIZONTAL:
                         break
                     below += 1
                 taken |= {(r, c) for r in range(row, below + 1) for c in range(column, right + 1)}
@@ -155,14 +153,6 @@ class _Grid:
                     text=text,
                     devices=_devices(text),
                 )
-
-    def _wall_right(self, line: int, column: int) -> bool:
-        """Whether there is a wall at a column just under a line of walls."""
-        return self.lines[line + 1][column] in _VERTICAL
-
-    def _wall_below(self, line: int, column: int) -> bool:
-        """Whether there is a wall on a line just right of a column of walls."""
-        return self.lines[line][column + 1] in _HORIZONTAL
 
     def _text(self, top: int, bottom: int, left: int, right: int) -> str:
         """Return the text of a box; long texts are broken over lines."""

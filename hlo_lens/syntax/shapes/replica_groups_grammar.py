@@ -13,9 +13,8 @@ from hlo_lens.model.shapes.replica_groups import (
     MeshAxesReplicaGroupList,
     ReplicaGroups,
 )
-from hlo_lens.syntax.grammar.errors import parse_with
-from hlo_lens.syntax.grammar.files import build_parser
 from hlo_lens.syntax.grammar.misplaced import MisplacedError, present
+from hlo_lens.syntax.grammar.parsers import build_parser, parse_with
 from hlo_lens.syntax.shapes.mesh import device_array, positive, resolved
 from hlo_lens.syntax.shapes.sharding_grammar import MESH_NAMES, MeshTransformer
 from hlo_lens.text.errors import UsageError

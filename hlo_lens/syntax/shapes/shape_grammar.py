@@ -11,9 +11,8 @@ from lark import Transformer, v_args
 
 from hlo_lens.model.shapes.shape import MAX_NESTING, Layout, Shape
 from hlo_lens.model.shapes.tiling import SplitConfig, Tile
-from hlo_lens.syntax.grammar.errors import parse_with
-from hlo_lens.syntax.grammar.files import build_parser
 from hlo_lens.syntax.grammar.misplaced import MisplacedError, present, whole_number
+from hlo_lens.syntax.grammar.parsers import build_parser, parse_with
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source, Span
 

@@ -12,9 +12,8 @@ from lark import Token, Transformer, v_args
 from hlo_lens.model.shapes.mesh import Mesh
 from hlo_lens.model.shapes.named_sharding import ShardingKind
 from hlo_lens.model.shapes.sharding import HloSharding, ShardGroup
-from hlo_lens.syntax.grammar.errors import parse_with
-from hlo_lens.syntax.grammar.files import build_parser
 from hlo_lens.syntax.grammar.misplaced import MisplacedError, present, whole_number
+from hlo_lens.syntax.grammar.parsers import build_parser, parse_with
 from hlo_lens.syntax.shapes.mesh import (
     Axis,
     Iota,

@@ -12,7 +12,7 @@ from hlo_lens.model.call_tree import CallFrame, CallTree
 from hlo_lens.syntax.call_trees.comm_debug_table import table_rows
 from hlo_lens.syntax.call_trees.drawn_trees import parse_call_trees
 from hlo_lens.syntax.call_trees.tree_lines import label_of
-from hlo_lens.syntax.grammar.files import build_parser
+from hlo_lens.syntax.grammar.parsers import build_parser
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 from hlo_lens.text.source import clean
 from tests.corpus import SAMPLES, SHARED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hlo_lens.syntax.grammar.files import grammar_text
+from hlo_lens.syntax.grammar.parsers import grammar_text
 from hlo_lens.syntax.hlo.attributes import FORMS, KNOWN
 
 _TERMINAL = re.compile(r"^[A-Z_]+_IS\.3: (?:\"([\w-]+)=\"|/(\w*)\(\?:([\w|-]+)\)=/)$", re.MULTILINE)

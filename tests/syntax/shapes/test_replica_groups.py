@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hlo_lens.model.shapes.replica_groups import ReplicaGroups
-from hlo_lens.syntax.grammar.files import build_parser
+from hlo_lens.syntax.grammar.parsers import build_parser
 from hlo_lens.syntax.shapes.replica_groups import parse_device_list
 from hlo_lens.text.errors import DumpSyntaxError
 

@@ -6,7 +6,7 @@ import pytest
 from lark import Lark
 from lark.exceptions import UnexpectedInput
 
-from hlo_lens.syntax.grammar.errors import parse_with, syntax_error
+from hlo_lens.syntax.grammar.parsers import parse_with, syntax_error
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source
 
