@@ -6,13 +6,13 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from hlo_lens.analysis.dumps.model_facts import first_fact_difference
 from hlo_lens.analysis.dumps.reader_comparison import (
     DIFFERENT,
     EQUAL,
     REFUSED,
     ReaderComparison,
     ReadText,
+    first_fact_difference,
 )
 from hlo_lens.load.dump_texts import dump_text, files_at, members_of
 from hlo_lens.syntax.buffers.assignment import parse_buffer_assignment, parse_buffer_values

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from hlo_lens.analysis.dumps.listing_facts import ListingFacts
-    from hlo_lens.analysis.dumps.text_comparison import Fingerprint, Line
+    from hlo_lens.analysis.dumps.text_comparison import Line
     from hlo_lens.analysis.program_diff.difference import ProgramDiff
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.dump import ModuleDump
@@ -200,7 +200,7 @@ def _program(
     else:
         is_renamed = len({one.nameless for one in prints if one is not None}) == 1
         verdict = SAME_BUT_NAMES if is_renamed else DIFFERENT
-        keys = [_key(one, is_renamed=is_renamed) for one in prints]
+        keys = [one and (one.exact if is_renamed else one.nameless) for one in prints]
         odd = next(p for p, key in zip(own, keys, strict=True) if key != keys[0])
         pair = places[own[0]], places[odd]
     if verdict in (SAME, SAME_BUT_NAMES) and len(own) < len(processes):
@@ -209,12 +209,6 @@ def _program(
     return SharedProgram(
         name=name, compile=count, verdict=verdict, processes=tuple(own), odd=odd, modules=pair
     )
-
-
-def _key(one: Fingerprint | None, *, is_renamed: bool) -> str | None:
-    if one is None:
-        return None
-    return one.exact if is_renamed else one.nameless
 
 
 _MOST_DIFFED = 100_000

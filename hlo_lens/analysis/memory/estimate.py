@@ -160,18 +160,14 @@ def _laid(
     flow: Dataflow, allocations: Sequence[Allocation], notes: tuple[str, ...]
 ) -> MemoryLayout:
     """Return allocations and values as the layout that all memory passes take."""
-    laid_allocations: list[LaidAllocation] = []
-    laid_values: list[LaidValue] = []
-    for index, allocation in enumerate(allocations):
-        laid_allocations.append(_laid_allocation(index, allocation))
-        laid_values += _laid_values(flow, index, allocation)
+    numbered = list(enumerate(allocations))
     columns, values = flow.table.module.columns, flow.values
     unknown = sum(not part.is_known for part in values.parts)
     sized = (f"{unknown} values of unknown size count as 0 bytes",) if unknown else ()
     return MemoryLayout(
         source="estimate",
-        allocations=tuple(laid_allocations),
-        values=tuple(laid_values),
+        allocations=tuple(_laid_allocation(index, one) for index, one in numbered),
+        values=tuple(value for index, one in numbered for value in _laid_values(flow, index, one)),
         schedule=[columns.name(row) for row in flow.schedule],
         is_complete=not flow.skipped and not unknown,
         notes=(*notes, *sized, *(f"not modelled: {what}" for what in flow.skipped)),

@@ -163,9 +163,6 @@ class MemoryLayout:
         return sum(v.start is None and v.allocation in temps for v in self.values)
 
 
-_NO_RANGE: tuple[None, None] = (None, None)
-
-
 def layout_of_dump(
     assignment: BufferAssignment, live_range: HloLiveRange | LiveRanges | None = None
 ) -> MemoryLayout:
@@ -198,7 +195,7 @@ def layout_of_dump(
         for value in allocation.values:
             instruction, place, offset, size, shape = value.facts()
             name = instruction + (place or "{}")
-            start, end = ranges.get(name, _NO_RANGE)
+            start, end = ranges.get(name, (None, None))
             values.append(LaidValue(name, instruction, index, offset, size, start, end, shape))
     lost = 0
     if isinstance(live_range, HloLiveRange):

@@ -186,7 +186,8 @@ def _entry_text(
     given: dict[Key, HloSharding] = {}
     named: dict[Key, HloSharding] = {}
     if module.computations:
-        if _has_sharding_call(table):
+        calls = map(table.instruction, table.rows_of({"custom-call"}))
+        if any(custom_call_target(call) in _SHARDING_TARGETS for call in calls):
             for key, source, place in _output_sources(module):
                 sharding = _sharding_of_source(source, place)
                 if sharding is not None:
@@ -217,12 +218,6 @@ def _told(framework: Framework | None) -> Iterator[tuple[Key, FrameworkValue]]:
 def index_text(index: ShapeIndex) -> str:
     """Return a shape index as XLA prints it; empty for the whole value."""
     return braces(index) if index else ""
-
-
-def _has_sharding_call(table: InstructionTable) -> bool:
-    """Return whether there is a custom call that only annotates a sharding."""
-    rows = table.rows_of({"custom-call"})
-    return any(custom_call_target(table.instruction(row)) in _SHARDING_TARGETS for row in rows)
 
 
 def _output_sources(module: HloModule) -> Iterator[tuple[Key, HloInstruction, int]]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hlo_lens.analysis.dumps.model_facts import first_fact_difference
+from hlo_lens.analysis.dumps.reader_comparison import first_fact_difference
 from hlo_lens.model.shapes.shape import Shape
 from hlo_lens.syntax.hlo.module import parse_hlo, parse_hlo_modules
 from hlo_lens.text.source import clean

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hlo_lens.analysis.dumps.model_facts import first_fact_difference
+from hlo_lens.analysis.dumps.reader_comparison import first_fact_difference
 from hlo_lens.syntax.buffers.assignment import parse_buffer_assignment, parse_buffer_values
 from hlo_lens.syntax.buffers.live_range import parse_live_range
 from hlo_lens.syntax.buffers.memory_usage import parse_memory_usage_report
