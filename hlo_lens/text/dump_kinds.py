@@ -31,7 +31,7 @@ class DumpKind(enum.Enum):
     HLO_PROTO = "HLO proto"
     BINARY = "binary data"
     EMPTY = "empty"
-    OTHER = "text of no kind that XLA dumps"
+    OTHER = "text of unknown kind"
 
 
 PROTO = "hlo-proto"

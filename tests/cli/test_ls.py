@@ -152,7 +152,7 @@ def test_json_has_every_module_and_every_file(job: Path) -> None:
     assert (data["kind"], data["files"], len(data["modules"])) == ("ls", 28, 4)
     assert {(a["kind"], a["count"]) for a in data["left_aside"]} == {
         ("text proto", 1),
-        ("text of no kind that XLA dumps", 1),
+        ("text of unknown kind", 1),
     }
     step = data["modules"][0]
     assert (step["name"], step["key"]) == (

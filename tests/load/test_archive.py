@@ -83,7 +83,7 @@ def test_archive_is_read_as_its_folder_whatever_its_name(
     assert dump.modules[0].before is not None
     assert (dump.files, [(a.kind, a.count) for a in dump.left_aside]) == (
         5,
-        [("text of no kind that XLA dumps", 1), ("text proto", 1)],
+        [("text of unknown kind", 1), ("text proto", 1)],
     )
     assert sorted(tmp_path.iterdir()) == before
 
@@ -143,7 +143,7 @@ def test_archive_in_an_archive_is_counted_and_not_opened(tmp_path: Path) -> None
 
 def test_archive_without_files_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_bytes(zip_bytes({"a.txt": "words"}))
-    with pytest.raises(UnreadableError, match=r"no HLO text in it.*1 text of no kind"):
+    with pytest.raises(UnreadableError, match=r"no HLO text in it.*1 text of unknown kind"):
         load(tmp_path / "a.zip")
 
 

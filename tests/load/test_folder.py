@@ -201,7 +201,7 @@ def test_every_file_is_read_or_counted(tmp_path: Path) -> None:
         ("MLIR", 1),
         ("PTX", 1),
         ("LLVM IR", 1),
-        ("text of no kind that XLA dumps", 1),
+        ("text of unknown kind", 1),
         ("binary data", 1),
         ("empty", 1),
     }

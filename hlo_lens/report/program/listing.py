@@ -94,9 +94,9 @@ def _facts(listing: Listing) -> Iterator[tuple[str, str]]:
     dump, groups, across = listing.dump, listing.groups, listing.across
     names = len({group.name for group in groups.groups})
     yield "modules", f"{plural(len(listing.facts), 'module')} of {plural(names, 'name')}"
-    aside = ", ".join(f"{format_count(a.count)} {a.kind}" for a in dump.left_aside)
+    aside = ", ".join(f"{a.kind} ({format_count(a.count)})" for a in dump.left_aside)
     read = plural(dump.files, "file")
-    yield "files", f"{read}, not of any module: {aside}" if aside else read
+    yield "files", f"{read}; skipped: {aside}" if aside else read
     steps = [group for group in groups.groups if group.mark == STEP]
     if steps:
         step = max(steps, key=lambda g: (g.largest.flops or 0, g.largest.peak_bytes or 0))
