@@ -41,31 +41,20 @@ def _peak(memory: MemoryResults, space: SpaceFacts) -> SpacePeak:
     layout, module = memory.layout, memory.module
     peak = peak_memory(layout, color=space.color, module=module)
     if peak is None:
-        return SpacePeak(
-            color=space.color,
-            name=space.name,
-            is_peak=False,
-            bytes=space.total_bytes,
-            op_name=None,
-            source=None,
-            opcode=None,
-            groups=_allocated(layout, space.color, module),
-        )
-    at = _running(module, peak.instruction)
+        at, size, groups = None, space.total_bytes, _allocated(layout, space.color, module)
+    else:
+        at, size = _running(module, peak.instruction), peak.total_bytes
+        owned = _owned(peak.live)
+        groups = _groups([(v.category, v.shape, n, peak.makers.get(v.value)) for v, n in owned])
     return SpacePeak(
         color=space.color,
         name=space.name,
-        is_peak=True,
-        bytes=peak.total_bytes,
+        is_peak=peak is not None,
+        bytes=size,
         op_name=None if at is None else at.op_name,
         source=_place(at),
         opcode=None if at is None else at.opcode,
-        groups=_groups(
-            [
-                (value.category, value.shape, size, peak.makers.get(value.value))
-                for value, size in _owned(peak.live)
-            ]
-        ),
+        groups=groups,
     )
 
 

@@ -54,7 +54,7 @@ def module_facts(analysis: ModuleAnalysis) -> ModuleFacts:
     )
 
 
-def copied(kind: type[F], source: object, **others: object) -> F:
+def copied(kind: type[F], source: object, /, **others: object) -> F:
     """Return a dataclass with the fields of another by name, and others as given."""
     names = [field.name for field in fields(kind) if field.name not in others]
     return kind(**{name: getattr(source, name) for name in names}, **others)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.collectives.results import Collective, Collectives
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
-    from hlo_lens.analysis.sharding.annotations import Annotation
     from hlo_lens.analysis.sharding.results import ShardingResults
     from hlo_lens.analysis.sharding.table import ShardedValue
     from hlo_lens.model.hlo.module import HloModule
@@ -115,10 +114,10 @@ def _entry_rows(results: ShardingResults) -> tuple[EntryFact, ...]:
 def _entry(value: ShardedValue) -> EntryFact:
     entry = value.value
     part, whole = value.device_shape, value.global_shape
-    return EntryFact(
+    return copied(
+        EntryFact,
+        entry,
         kind=entry.direction,
-        number=entry.number,
-        index=entry.index,
         name=entry.name if entry.direction == "parameter" else None,
         global_shape=None if whole is None else whole.to_text(layout=False),
         device_shape=None if part is None else part.to_text(layout=False),
@@ -127,8 +126,6 @@ def _entry(value: ShardedValue) -> EntryFact:
         spec=value.spec_text,
         sharding=None if value.sharding is None else value.sharding.to_v2().text,
         replication_factor=value.replication_factor,
-        donation=entry.donation,
-        aliased_with=entry.aliased_with,
     )
 
 
@@ -137,16 +134,8 @@ def _annotation_rows(results: ShardingResults) -> tuple[AnnotationFact, ...] | N
     if results.found.before is None and results.found.is_per_device:
         return None
     found = results.annotations.annotations
-    return tuple(_annotation(one) for one in found if one.annotation != _RESULT)
-
-
-def _annotation(one: Annotation) -> AnnotationFact:
-    return AnnotationFact(
-        annotation=one.annotation,
-        shape=one.shape,
-        sharding=one.sharding,
-        spec=one.spec,
-        manual_axes=one.manual_axes,
-        source=portable_source(*split_source(one.source)),
-        op_name=one.op_name,
+    return tuple(
+        copied(AnnotationFact, one, source=portable_source(*split_source(one.source)))
+        for one in found
+        if one.annotation != _RESULT
     )

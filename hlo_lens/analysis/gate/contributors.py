@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from hlo_lens.analysis.comparison.module_diff import ModuleDiff
-    from hlo_lens.analysis.comparison.peak_diff import PeakRow
     from hlo_lens.analysis.gate.metric import Metric
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
     from hlo_lens.model.snapshot.rows import AliveGroup, CollectiveFact
@@ -32,8 +31,8 @@ class Contributor:
 
     what: str
     delta_bytes: int | None
-    source: str | None
-    op_name: str | None
+    source: str | None = None
+    op_name: str | None = None
     change: str | None = None
 
 
@@ -75,36 +74,25 @@ def _of_memory(head: ModuleSnapshot, diff: ModuleDiff | None) -> list[Contributo
             Contributor(
                 what=f"{row['name']} {row['device_shape']}",
                 delta_bytes=size if isinstance(size := row["device_bytes"], int) else None,
-                source=None,
-                op_name=None,
                 change="donation lost",
             )
             for row in lost
             if row["change"] == "lost"
         ]
         if rows or donated:
-            return [*donated, *map(_grown, rows)]
+            grown = [_part(row.one, row.shape, row.delta_bytes, row.change) for row in rows]
+            return [*donated, *grown]
     groups = [group for peak in head.peaks for group in peak.groups]
-    return [_alive(group) for group in sorted(groups, key=lambda g: -g.size_bytes)]
+    groups.sort(key=lambda group: -group.size_bytes)
+    return [_part(group, shape_text(group), group.size_bytes, group.category) for group in groups]
 
 
-def _grown(row: PeakRow) -> Contributor:
+def _part(
+    of: AliveGroup | CollectiveFact, what: str, size: int | None, change: str | None = None
+) -> Contributor:
+    """Return a contributor with the place and path of values or a collective."""
     return Contributor(
-        what=row.shape,
-        delta_bytes=row.delta_bytes,
-        source=row.source,
-        op_name=row.one.op_name,
-        change=row.change,
-    )
-
-
-def _alive(group: AliveGroup) -> Contributor:
-    return Contributor(
-        what=shape_text(group),
-        delta_bytes=group.size_bytes,
-        source=group.source,
-        op_name=group.op_name,
-        change=group.category,
+        what=what, delta_bytes=size, source=of.source, op_name=of.op_name, change=change
     )
 
 
@@ -114,12 +102,11 @@ def _of_collectives(
     """Return the collectives of some kinds that cost more than before, else all of them."""
     changed = () if diff is None or diff.collectives is None else diff.collectives.changed
     worse = [
-        Contributor(
-            what=f"{row.count} {row.one.kind} {row.one.axis}",
-            delta_bytes=row.delta_wire_bytes,
-            source=row.one.source,
-            op_name=row.one.op_name,
-            change=", ".join((row.change, *map(str, row.changes))),
+        _part(
+            row.one,
+            f"{row.count} {row.one.kind} {row.one.axis}",
+            row.delta_wire_bytes,
+            ", ".join((row.change, *map(str, row.changes))),
         )
         for row in changed
         if row.is_worse and row.one.kind in kinds
@@ -138,9 +125,4 @@ def _kinds(metric: Metric) -> frozenset[str]:
 
 def _fact(fact: CollectiveFact) -> Contributor:
     times = "x?" if fact.dynamic_count is None else f"x{fact.dynamic_count}"
-    return Contributor(
-        what=f"{fact.kind} {fact.axis} {times}",
-        delta_bytes=fact.wire_bytes_per_run,
-        source=fact.source,
-        op_name=fact.op_name,
-    )
+    return _part(fact, f"{fact.kind} {fact.axis} {times}", fact.wire_bytes_per_run)

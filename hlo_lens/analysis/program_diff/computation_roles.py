@@ -72,28 +72,16 @@ class Roles:
         graph = self._graph
         opcode = graph.opcode(node)
         name = graph.instruction(node).name
+        traits, loops = opcode_traits(opcode), outer.loops
         if opcode == "while":
-            text = f"{role} of {name}"
-            around = "" if not outer.loops else f" in {outer.text}"
-            return Role(
-                f"{text}{around}",
-                _NUMBER.sub("*", f"{text}{around}"),
-                loops=(*outer.loops, name),
-                caller=node,
-            )
-        if opcode == "conditional":
-            return Role(
-                f"branch {place} of {name} in {outer.text}",
-                f"branch of conditional in {outer.general}",
-                loops=outer.loops,
-                caller=node,
-            )
-        is_embedded = not opcode_traits(opcode).is_control_flow
-        what = opcode if opcode_traits(opcode).is_runner else f"{role} of {opcode}"
-        return Role(
-            f"{what} {name} in {outer.text}",
-            f"{what} in {outer.general}",
-            loops=outer.loops,
-            is_embedded=is_embedded,
-            caller=node,
-        )
+            text = f"{role} of {name}" + (f" in {outer.text}" if loops else "")
+            general = _NUMBER.sub("*", text)
+            loops = (*loops, name)
+        elif opcode == "conditional":
+            text = f"branch {place} of {name} in {outer.text}"
+            general = f"branch of conditional in {outer.general}"
+        else:
+            what = opcode if traits.is_runner else f"{role} of {opcode}"
+            text = f"{what} {name} in {outer.text}"
+            general = f"{what} in {outer.general}"
+        return Role(text, general, loops, is_embedded=not traits.is_control_flow, caller=node)

@@ -28,7 +28,7 @@ from hlo_lens.model.snapshot.rows import (
     EntryFact,
     SpacePeak,
 )
-from hlo_lens.model.snapshot.writing import APART, ENTRY_TABLES, KIND, LAYOUT
+from hlo_lens.model.snapshot.writing import APART, ENTRY_TABLES, KIND, LAYOUT, TEXTS
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.version import SCHEMA_VERSION
 
@@ -122,17 +122,9 @@ class _Reader:
         self._outdated = []
         facts = self._facts(data, where)
         peaks = self.objects(data.get("peaks"), f"{where}.peaks")
-
-        def text(name: str) -> str | None:
-            found: str | None = self._value(str | None, data.get(name), f"{where}.{name}")
-            return found
-
         return ModuleSnapshot(
             name=self._value(str, data.get("name"), f"{where}.name"),
-            target=text("target"),
-            toolchain=text("toolchain"),
-            signature=text("signature"),
-            fingerprint=text("fingerprint"),
+            **{n: self._value(str | None, data.get(n), f"{where}.{n}") for n in TEXTS},
             facts=facts,
             peaks=tuple(self._peak(one, f"{where}.peaks[{k}]") for k, one in enumerate(peaks)),
             annotations=self._rows(AnnotationFact, data.get("annotations"), f"{where}.annotations"),

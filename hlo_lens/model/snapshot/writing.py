@@ -43,6 +43,9 @@ _LAYOUT_COLUMNS = (
 )
 _ENTRY_COLUMNS = ("number", "index", "name", LAYOUT, "donation", "aliased_with")
 
+TEXTS = ("target", "toolchain", "signature", "fingerprint")
+"""Fields of a module that are texts, or null."""
+
 APART = ("rows", "sharding")
 """Fields of the facts that have tables of their own."""
 
@@ -70,11 +73,7 @@ def snapshot_object(snapshot: Snapshot, *, tool_version: str) -> dict[str, objec
 def _module_object(module: ModuleSnapshot) -> dict[str, object]:
     """Return the JSON object of a module: rows sorted, equal ones once with their number."""
     return {
-        "name": module.name,
-        "target": module.target,
-        "toolchain": module.toolchain,
-        "signature": module.signature,
-        "fingerprint": module.fingerprint,
+        **{name: getattr(module, name) for name in ("name", *TEXTS)},
         "report": _sorted(facts_object(module.facts, leave_out=APART)),
         "peaks": [
             {**dict(_fields(p)), "groups": _table(AliveGroup, p.groups)} for p in module.peaks
