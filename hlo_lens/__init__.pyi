@@ -66,7 +66,7 @@ from hlo_lens.model.hlo.graph_export import to_dot as to_dot
 from hlo_lens.model.hlo.graph_export import to_graphml as to_graphml
 from hlo_lens.model.hlo.instruction import HloInstruction as HloInstruction
 from hlo_lens.model.hlo.module import HloModule as HloModule
-from hlo_lens.model.logs.buffer_log import BufferLog as BufferLog
+from hlo_lens.model.logs.log import BufferLog as BufferLog
 from hlo_lens.model.logs.log import LogText as LogText
 from hlo_lens.model.shapes.replica_groups import expand_replica_groups as expand_replica_groups
 from hlo_lens.model.shapes.shape import Layout as Layout

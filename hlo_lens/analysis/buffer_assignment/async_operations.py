@@ -78,7 +78,8 @@ def sugared_start(walk: Walk, call: Invocation, row: int) -> list[int]:
         defined = dict(zip(result, ran, strict=False)) if len(ran) == len(result) else {}
     else:
         # numbered like a computation of its own before this one
-        order = (call.position * COMPUTATION - COMPUTATION // 2 + len(walk.schedule)) * NODES
+        place = call.computation.place
+        order = (place * COMPUTATION - COMPUTATION // 2 + len(walk.schedule)) * NODES
         defined = {
             node: walk.values.add(
                 row * NODES + node, tree.parts[node], order + node, *[len(walk.schedule)] * 2

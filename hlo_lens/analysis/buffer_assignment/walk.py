@@ -47,7 +47,6 @@ class Invocation:
 
     Attributes:
         computation: The computation.
-        position: Its position in the text.
         start: Instant of its first instruction.
         arguments: Values of each parameter; None for an entry, whose parameters define theirs.
         parameter_instant: Instant of its parameter 0.
@@ -55,7 +54,6 @@ class Invocation:
     """
 
     computation: HloComputation
-    position: int
     start: int
     arguments: list[list[int]] | None
     parameter_instant: int
@@ -146,7 +144,7 @@ class Walk:
     ) -> Invocation:
         """Walk a computation, and before each instruction the computations that it calls."""
         start = len(self.schedule)
-        call = Invocation(computation, computation.place, start, arguments, start)
+        call = Invocation(computation, start, arguments, start)
         self.done[computation.place] = call
         if self._depth == DEEPEST:
             self.skip("computation nested too deep")
@@ -170,7 +168,7 @@ class Walk:
             if found and (min(found) < 0 or row in links.operand_elements):
                 operands[row] = self._operand_places(row)
         order = links.post_order(rows)
-        self.numbers.update(zip(order, itertools.count(call.position * COMPUTATION)))
+        self.numbers.update(zip(order, itertools.count(call.computation.place * COMPUTATION)))
 
     def _operand_places(self, row: int) -> list[int]:
         """Return the places of a row's operands; undefined names are left out."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.buffers.human_size import HumanSize
     from hlo_lens.model.hlo.metadata import OpMetadata
-    from hlo_lens.model.logs.buffer_log import PeakBuffer
+    from hlo_lens.model.logs.log import PeakBuffer
     from hlo_lens.model.logs.out_of_memory import CompileOutOfMemory, ProgramAllocation
 
 _LAYOUT = re.compile(r"\{[^{}]*\}|/\*index=\d+\*/")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.logs.compiler_warnings import CompilerWarning, PrintedInstruction
+    from hlo_lens.model.logs.log import CompilerWarning, PrintedInstruction
     from hlo_lens.model.shapes.shape import Shape
 
 

@@ -1,13 +1,18 @@
-"""LogText: all messages of a log."""
+"""LogText: all messages of a log, with buffer statistics, peak buffers and compiler warnings.
+
+Sources: xla/service/buffer_assignment.cc, ToVerboseString and StatsString, whose sizes are rounded,
+so that each stands for a range of bytes; for warnings see ``grammars/compiler_warnings.lark``.
+"""
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hlo_lens.model.logs.buffer_log import BufferLog
-    from hlo_lens.model.logs.compiler_warnings import CompilerWarning
+    from hlo_lens.model.buffers.human_size import HumanSize
+    from hlo_lens.model.hlo.metadata import OpMetadata
     from hlo_lens.model.logs.jax_values import ShardingLog
     from hlo_lens.model.logs.out_of_memory import (
         AllocatorState,
@@ -15,7 +20,163 @@ if TYPE_CHECKING:
         FailedAllocation,
         RematerializationLimit,
     )
+    from hlo_lens.model.shapes.shape import Shape
+    from hlo_lens.model.shapes.sharding import HloSharding
     from hlo_lens.text.errors import Gap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BufferStats:
+    """Sums in a ``BufferAssignment stats:`` block; None if not printed.
+
+    Attributes:
+        parameter: Sum of the allocations of entry parameters.
+        constant: Sum of constants.
+        maybe_live_out: Sum of the possible parts of the result, aliased parameters included.
+        preallocated_temp: Sum of the temporary allocations.
+        preallocated_temp_fragmentation: Bytes of these that are never in use.
+        preallocated_temp_fragmentation_percent: The same in percent of `preallocated_temp`.
+        total: Sum of all allocations.
+        total_fragmentation: `total` less the least that this schedule needs.
+        total_fragmentation_percent: The same in percent of `total`.
+    """
+
+    parameter: HumanSize | None = None
+    constant: HumanSize | None = None
+    maybe_live_out: HumanSize | None = None
+    preallocated_temp: HumanSize | None = None
+    preallocated_temp_fragmentation: HumanSize | None = None
+    preallocated_temp_fragmentation_percent: float | None = None
+    total: HumanSize | None = None
+    total_fragmentation: HumanSize | None = None
+    total_fragmentation_percent: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeakBuffer:
+    """One of the largest values at the peak.
+
+    Attributes:
+        number: 1 for the largest.
+        size: Bytes of the value.
+        operator: Its metadata; None if XLA has none.
+        label: Opcode of the instruction; None for a parameter.
+        shape_text: Shape without layout; for a part of a parameter, the shape of the part.
+        is_entry_parameter: Whether it is (part of) an entry parameter.
+    """
+
+    number: int
+    size: HumanSize
+    operator: OpMetadata | None = None
+    label: str | None = None
+    shape_text: str | None = None
+    is_entry_parameter: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BufferLogEntry:
+    """One block of buffer statistics, of a failed allocation or of a log level.
+
+    Attributes:
+        is_oom: Whether its title is ``BufferAssignment OOM Debugging``.
+        requested_bytes: Bytes of the failed allocation in the text before it; None without one.
+        stats: The statistics; None if they are missing.
+        peak_buffers: Largest values at the peak, largest first (at most 15).
+        line: 1-based line of the file where it begins.
+        is_complete: Whether it is complete, as far as is known.
+    """
+
+    is_oom: bool = False
+    requested_bytes: int | None = None
+    stats: BufferStats | None = None
+    peak_buffers: tuple[PeakBuffer, ...] = ()
+    line: int = field(default=1, compare=False)
+    is_complete: bool = field(default=True, compare=False)
+
+
+@dataclass(kw_only=True)
+class BufferLog:
+    """All blocks of buffer statistics in a log.
+
+    Attributes:
+        entries: Blocks in the order of the text.
+        gaps: Lines inside the blocks that could not be read, in text order.
+        path: Name of the file.
+        spans: Start and end of each block in the text.
+    """
+
+    entries: tuple[BufferLogEntry, ...] = ()
+    gaps: tuple[Gap, ...] = field(default=(), repr=False, compare=False)
+    path: str = field(default="<text>", compare=False)
+    spans: tuple[tuple[int, int], ...] = field(default=(), repr=False, compare=False)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all blocks are complete, as far as is known."""
+        return all(entry.is_complete for entry in self.entries)
+
+
+class WarningKind(enum.Enum):
+    """Kinds of warnings."""
+
+    FULL_REMATERIALIZATION = "full rematerialization"
+    UNUSED_DONATION = "unused donation"
+    SLOW_COMPILE = "slow compile"
+    CONSTANT_FOLDING = "constant folding"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrintedInstruction:
+    """An instruction as printed in a warning, possibly cut off.
+
+    Attributes:
+        text: As printed.
+        name: Its name, without ``%``; dumps may have another name.
+        opcode: Its opcode.
+        shape: Shape of its result; None if it is no array, or cannot be read.
+        metadata: Its metadata; None if it is cut off.
+    """
+
+    text: str
+    name: str
+    opcode: str
+    shape: Shape | None = None
+    metadata: OpMetadata | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompilerWarning:
+    """One warning.
+
+    Attributes:
+        kind: Kind of warning.
+        instruction: Its instruction; None for warnings on whole programs.
+        from_sharding: Present sharding of the value, for full rematerialization.
+        to_sharding: Required sharding of the value.
+        donated: Types of the arguments with unusable donations, as printed.
+        donated_shapes: Their shapes; None for a type that cannot be read.
+        module: Name of the module that compiles slowly; None if it is not printed.
+        platform: Its platform, as printed; empty if it is not.
+        duration_seconds: Duration of the operation, or the time limit after which XLA warned.
+        is_finished: Whether the duration is that of the whole operation.
+        reason: Reason as printed; empty if it is not.
+        line: 1-based line of the file.
+        lines: Number of its lines.
+    """
+
+    kind: WarningKind
+    instruction: PrintedInstruction | None = None
+    from_sharding: HloSharding | None = None
+    to_sharding: HloSharding | None = None
+    donated: tuple[str, ...] = ()
+    donated_shapes: tuple[Shape | None, ...] = ()
+    module: str | None = None
+    platform: str = ""
+    duration_seconds: float | None = None
+    is_finished: bool = False
+    reason: str = ""
+    line: int = field(default=1, compare=False)
+    lines: int = field(default=1, compare=False)
 
 
 @dataclass(kw_only=True)

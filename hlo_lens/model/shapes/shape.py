@@ -60,12 +60,7 @@ class Layout:
     other_properties: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        properties = self._properties()
         order = ",".join(map(str, self.minor_to_major))
-        return f"{{{order}:{properties}}}" if properties else f"{{{order}}}"
-
-    def _properties(self) -> str:
-        """Return the properties after the colon, in XLA's order."""
         alignment = self.tail_padding_alignment_in_elements
         parts = (
             ("D", f"({','.join(self.dim_level_types)})" if self.dim_level_types else ""),
@@ -79,8 +74,9 @@ class Layout:
             ("P", _in_parentheses(self.physical_shape)),
             ("M", _in_parentheses(self.dynamic_shape_metadata_prefix_bytes or None)),
         )
-        known = "".join(name + value for name, value in parts if value)
-        return known + "".join(self.other_properties)
+        known = [name + value for name, value in parts if value]  # in XLA's order
+        properties = "".join((*known, *self.other_properties))
+        return f"{{{order}:{properties}}}" if properties else f"{{{order}}}"
 
 
 def _in_parentheses(value: object) -> str:

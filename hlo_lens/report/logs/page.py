@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.logs.log_analysis import LogAnalysis
     from hlo_lens.analysis.logs.oom_message import MemoryShortage
     from hlo_lens.analysis.logs.warnings_in_dump import WarningJoins
-    from hlo_lens.model.logs.buffer_log import BufferLogEntry, BufferStats
-    from hlo_lens.model.logs.log import LogText
+    from hlo_lens.model.logs.log import BufferLogEntry, BufferStats, LogText
 
 
 def log_sections(known: LogAnalysis) -> Iterator[Section]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lark import Lark, Token
 
 from hlo_lens.model.buffers.human_size import HumanSize
-from hlo_lens.model.logs.buffer_log import BufferLog, BufferLogEntry, BufferStats, PeakBuffer
+from hlo_lens.model.logs.log import BufferLog, BufferLogEntry, BufferStats, PeakBuffer
 from hlo_lens.syntax.buffers import patterns
 from hlo_lens.syntax.buffers.lines import (
     BLANK,

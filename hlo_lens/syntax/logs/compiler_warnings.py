@@ -10,7 +10,7 @@ import functools
 import re
 from typing import TYPE_CHECKING, TypeVar
 
-from hlo_lens.model.logs.compiler_warnings import CompilerWarning, PrintedInstruction, WarningKind
+from hlo_lens.model.logs.log import CompilerWarning, PrintedInstruction, WarningKind
 from hlo_lens.model.text_reader import reader
 from hlo_lens.syntax.buffers.lines import Node, grammar_tree, optional_token, tokens
 from hlo_lens.syntax.grammar.parsers import build_parser

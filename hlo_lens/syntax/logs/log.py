@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
-    from hlo_lens.model.logs.buffer_log import BufferLog
     from hlo_lens.model.logs.jax_values import ShardingLog
+    from hlo_lens.model.logs.log import BufferLog
 
 T = TypeVar("T", bound="DataclassInstance")
 

@@ -11,7 +11,7 @@ from hlo_lens.analysis.logs.oom_message import (
     peak_buffer_groups,
 )
 from hlo_lens.model.buffers.human_size import HumanSize
-from hlo_lens.model.logs.buffer_log import PeakBuffer
+from hlo_lens.model.logs.log import PeakBuffer
 from hlo_lens.model.logs.out_of_memory import CompileOutOfMemory, MemoryPart, ProgramAllocation
 
 GIB = 1 << 30

@@ -6,7 +6,7 @@ import pytest
 
 import hlo_lens
 from hlo_lens.analysis.logs.warnings_in_dump import warning_joins
-from hlo_lens.model.logs.compiler_warnings import CompilerWarning, WarningKind
+from hlo_lens.model.logs.log import CompilerWarning, WarningKind
 from hlo_lens.syntax.logs.compiler_warnings import parser, printed_instruction, seconds
 from hlo_lens.syntax.logs.log import parse_log
 from tests import corpus
