@@ -6,6 +6,7 @@ Computed from file names and kinds of content; at most one module is read.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.dumps.xla_flags import ERROR, FINE, NOTE, WARNING, Finding
@@ -53,20 +54,13 @@ class DumpHealth(Result):
     findings: tuple[Finding, ...]
 
 
-def _has_stage(ending: str) -> Callable[[ModuleDump], bool]:
-    def has(module: ModuleDump) -> bool:
-        return any(stage.is_hlo and stage.name.endswith(ending) for stage in module.stages)
-
-    return has
+def _has_stage(ending: str, module: ModuleDump) -> bool:
+    return any(stage.is_hlo and stage.name.endswith(ending) for stage in module.stages)
 
 
-def _has_part(part: str) -> Callable[[ModuleDump], bool]:
-    def has(module: ModuleDump) -> bool:
-        return part in module.parts or any(
-            f"-{part}." in file for stage in module.stages for file in stage.files
-        )
-
-    return has
+def _has_part(part: str, module: ModuleDump) -> bool:
+    files = (file for stage in module.stages for file in stage.files)
+    return part in module.parts or any(f"-{part}." in file for file in files)
 
 
 def _live_range(modules: Sequence[ModuleDump]) -> Callable[[ModuleDump], bool]:
@@ -74,7 +68,7 @@ def _live_range(modules: Sequence[ModuleDump]) -> Callable[[ModuleDump], bool]:
 
     One module is read for all, since all are of one version.
     """
-    own, assigned = _has_part("live-range"), _has_part("buffer-assignment")
+    own, assigned = partial(_has_part, "live-range"), partial(_has_part, "buffer-assignment")
     first = next((m for m in modules if assigned(m) and not own(m)), None)
     is_inside = first is not None and first.live_range is not None
 
@@ -95,11 +89,11 @@ def _kinds(modules: Sequence[ModuleDump]) -> Iterator[KindOfText]:
         count = sum(map(has, modules))
         return KindOfText(text=name, flag=flag, used_for=used_for, modules=count, of=len(modules))
 
-    yield kind(BEFORE, AS_TEXT, "global shapes, shardings", _has_stage(BEFORE))
-    yield kind(AFTER, AS_TEXT, "the program that runs", _has_stage(AFTER))
+    yield kind(BEFORE, AS_TEXT, "global shapes, shardings", partial(_has_stage, BEFORE))
+    yield kind(AFTER, AS_TEXT, "the program that runs", partial(_has_stage, AFTER))
     for row in BUFFER_ROWS:
         part = row.part or ""
-        has = _live_range(modules) if row.kind is DumpKind.LIVE_RANGE else _has_part(part)
+        has = _live_range(modules) if row.kind is DumpKind.LIVE_RANGE else partial(_has_part, part)
         if row.used_for:
             yield kind(part, row.flag, row.used_for, has)
     yield kind("texts of passes", "--xla_dump_hlo_pass_re=.*", "hlo-lens passes", _has_passes)
@@ -133,7 +127,7 @@ def _other_findings(dump: Dump, modules: Sequence[ModuleDump]) -> Iterator[Findi
 
 def _module_findings(modules: Sequence[ModuleDump]) -> Iterator[Finding]:
     whole = [m for m in modules if any(s.pass_number is None for s in m.stages)]
-    early = [m for m in whole if not _has_stage(AFTER)(m)]
+    early = [m for m in whole if not _has_stage(AFTER, m)]
     if early:
         share = f"{len(early)} of {len(whole)}"
         what = (
@@ -142,12 +136,12 @@ def _module_findings(modules: Sequence[ModuleDump]) -> Iterator[Finding]:
         )
         yield Finding(WARNING, what, "see the end of the program's log: hlo-lens report LOG")
     done = [m for m in whole if m not in early]
-    bare = [m for m in done if not _has_part("buffer-assignment")(m)]
+    bare = [m for m in done if not _has_part("buffer-assignment", m)]
     if bare:
         share = f"{len(bare)} of {len(done)}"
         what = f"{share} modules have no buffer assignment, such as {bare[0].name}"
         yield Finding(WARNING, what, "memory of these is an estimate; keep all files of the dump")
-    late = [m for m in done if m.before_text is None and not _has_stage(BEFORE)(m)]
+    late = [m for m in done if m.before_text is None and not _has_stage(BEFORE, m)]
     if late:
         what = f"{len(late)} of {len(done)} modules have no text from before optimizations"
         yield Finding(NOTE, what, "global shapes and mesh names may be missing; keep all files")
