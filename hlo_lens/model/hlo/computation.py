@@ -33,7 +33,7 @@ class HloComputation:
         columns: Columns that hold it, if not the module's.
     """
 
-    __slots__ = ("_columns", "_place", "module")
+    __slots__ = ("_columns", "_name", "_place", "module")
 
     def __init__(
         self, module: HloModule, place: int, columns: ComputationColumns | None = None
@@ -41,6 +41,7 @@ class HloComputation:
         self.module = module
         self._place = place
         self._columns = module.computation_columns if columns is None else columns
+        self._name: str | None = None
 
     def __repr__(self) -> str:
         return f"<HloComputation {self.name} of {len(self.rows)} instructions>"
@@ -53,8 +54,10 @@ class HloComputation:
     @property
     def name(self) -> str:
         """Name without ``%``; empty where the text prints none."""
-        known = self._columns.names.get(self._place)
-        return self._text(TITLE) if known is None else known
+        if self._name is None:
+            known = self._columns.names.get(self._place)
+            self._name = self._text(TITLE) if known is None else known
+        return self._name
 
     @property
     def is_entry(self) -> bool:

@@ -56,11 +56,12 @@ class HloInstruction:
         row: Its row in the module's columns.
     """
 
-    __slots__ = ("_row", "computation")
+    __slots__ = ("_opcode", "_row", "computation")
 
     def __init__(self, computation: HloComputation, row: int) -> None:
         self.computation = computation
         self._row = row
+        self._opcode: str | None = None
 
     def __repr__(self) -> str:
         return f"<HloInstruction {self.name} = {self.shape_text or '?'} {self.opcode}(...)>"
@@ -104,7 +105,9 @@ class HloInstruction:
     @property
     def opcode(self) -> str:
         """Opcode as written, sugar included: ``reduce-scatter-start``."""
-        return self._columns.text(self._row, OPCODE, OPCODE_END)
+        if self._opcode is None:
+            self._opcode = self._columns.text(self._row, OPCODE, OPCODE_END)
+        return self._opcode
 
     @property
     def shape_text(self) -> str:
