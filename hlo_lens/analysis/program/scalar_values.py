@@ -66,6 +66,7 @@ class Scalars:
 
     def __init__(self, table: InstructionTable) -> None:
         self.module: HloModule = table.module
+        self._after: dict[tuple[str, ShapeIndex], Value] = {}
 
     def of(
         self, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int = 0
@@ -115,6 +116,15 @@ class Scalars:
             return Unknown(f"computation {name} is not in the text")
         return self.of(root, index, scope, depth + 1)
 
+    def after_trip(self, body: str, index: ShapeIndex, depth: int = 0) -> Value:
+        """Return the value of an element of the carried tuple after one trip of a loop."""
+        known = self._after.get((body, index))
+        if known is None:
+            known = self.root(body, index, carried, depth)
+            if isinstance(known, Linear):  # others can depend on the depth
+                self._after[body, index] = known
+        return known
+
     def _calls_of(self, computation: HloComputation) -> list[Call]:
         """Return the calls of a computation by control flow."""
         calls = self.module.links.calls.of_computation(computation.place)
@@ -129,7 +139,7 @@ class Scalars:
             del number
             if index not in found:
                 found[index] = Linear(index, 0)
-                if [self.root(b, index, carried, depth) for b in body_of(loop)] == [found[index]]:
+                if [self.after_trip(b, index, depth) for b in body_of(loop)] == [found[index]]:
                     around = self.outside(loop.computation)
                     start = self.operand(loop, 0, index, around, depth + 1)
                     if isinstance(start, Linear) and start.slot is None:
@@ -152,7 +162,7 @@ class Scalars:
             caller = self.module.instruction(calls[0].row)
             position = number
             if caller.opcode == "while":
-                after = [self.root(name, index, carried) for name in body_of(caller)]
+                after = [self.after_trip(name, index) for name in body_of(caller)]
                 if after != [Linear(index, 0)]:
                     return Unknown(f"it changes in the loop {caller.name} around it")
                 position = 0
@@ -290,7 +300,7 @@ def of_operands(scalars: Scalars, instruction: HloInstruction, scope: Scope) -> 
 def _through_loop(at: _Element) -> Value:
     """Follow an element that a loop carries unchanged."""
     for body in body_of(at.instruction):
-        if at.scalars.root(body, at.index, carried, at.depth) == Linear(at.index, 0):
+        if at.scalars.after_trip(body, at.index, at.depth) == Linear(at.index, 0):
             return at.operand(0, at.index)
     return Unknown(f"the loop {at.instruction.name} changes it")
 

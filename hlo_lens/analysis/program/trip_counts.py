@@ -205,8 +205,11 @@ def _start_and_step(
     """Return the first value of one side of the comparison, and its step per trip."""
     if side.slot is None:
         return side.offset, 0
+    body = body_of(loop)[0]
     start = scalars.operand(loop, 0, side.slot, scalars.outside(loop.computation), 0)
-    after = scalars.root(body_of(loop)[0], side.slot, inside)
+    after = scalars.after_trip(body, side.slot)
+    if not isinstance(after, Linear):  # with the constants that the loop carries
+        after = scalars.root(body, side.slot, inside)
     if isinstance(after, Unknown):
         return after
     if after.slot != side.slot:
