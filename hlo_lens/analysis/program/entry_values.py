@@ -6,7 +6,7 @@ A program with thousands of parameters has megabytes of such values; a page show
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.model.hlo.instruction import HloInstruction
@@ -45,6 +45,7 @@ class ValueColumns:
         rows: Row of the parameter; of outputs once, the row of the result.
         numbers: Number of the parameter; none for outputs.
         operands: Names of the operands of a result that is a tuple, which are the outputs.
+        names: Position to name of the parameters whose name was asked for.
     """
 
     module: HloModule
@@ -55,6 +56,7 @@ class ValueColumns:
     rows: Sequence[int]
     numbers: Sequence[int | None] = ()
     operands: Sequence[str] = ()
+    names: dict[int, str] = field(default_factory=dict)
 
 
 class EntryValue(ABC):
@@ -163,6 +165,12 @@ class ParameterValue(EntryValue):
     @property
     def name(self) -> str:
         """The framework's name of the argument, else the instruction's."""
+        names = self._columns.names
+        if self._place not in names:
+            names[self._place] = self._found_name()
+        return names[self._place]
+
+    def _found_name(self) -> str:
         module = self._columns.module
         if module.framework is not None:
             index = self._columns.indices[self._place]

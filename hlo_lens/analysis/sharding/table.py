@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.analysis.sharding.placement import Placement, placements_of
@@ -25,9 +25,11 @@ class ShardedValue(Placement):
 
     Attributes:
         value: Name, donation and layout, as in the text of the dump.
+        cells: Cells of the placement in the table, computed once for equal placements.
     """
 
     value: EntryValue
+    cells: Row = field(repr=False, compare=False)
 
     @property
     def global_bytes(self) -> int | None:
@@ -100,23 +102,24 @@ class ShardingTable(Result):
 def sharded_row(value: ShardedValue) -> Row:
     """Return the row of a value."""
     entry = value.value
+    head = (entry.direction, entry.number, entry.index, entry.name)
+    return (*head, *value.cells, entry.donation, entry.aliased_with)
+
+
+def _cells(placement: Placement) -> Row:
+    """Return the cells of a placement, from ``global_shape`` to ``is_upper_bound``."""
+    whole, part = placement.global_shape, placement.device_shape
     return (
-        entry.direction,
-        entry.number,
-        entry.index,
-        entry.name,
-        _text(value.global_shape),
-        _text(value.device_shape),
-        value.global_bytes,
-        value.device_bytes,
-        None if value.device_shape is None else value.device_shape.padded_size_bytes,
-        value.spec_text,
-        None if value.sharding is None else value.sharding.text,
-        value.source,
-        value.replication_factor,
-        value.is_upper_bound,
-        entry.donation,
-        entry.aliased_with,
+        _text(whole),
+        _text(part),
+        None if whole is None else whole.size_bytes,
+        None if part is None else part.size_bytes,
+        None if part is None else part.padded_size_bytes,
+        None if placement.spec is None else partition_spec_text(placement.spec),
+        None if placement.sharding is None else placement.sharding.text,
+        placement.source,
+        placement.replication_factor,
+        placement.is_upper_bound,
     )
 
 
@@ -127,11 +130,17 @@ def _text(shape: Shape | None) -> str | None:
 def sharding_table(found: ModuleShardings) -> ShardingTable:
     """Return the table of parameters and outputs with their placements."""
     values, placements = found.own.signature.values, placements_of(found)
-    names = [field.name for field in fields(Placement)]
+    names = [one.name for one in fields(Placement)]
+    known: dict[int, dict[str, Any]] = {}
 
     def sharded(row: int) -> ShardedValue:
         placement = placements[row]
-        return ShardedValue(value=values[row], **{name: getattr(placement, name) for name in names})
+        parts = known.get(id(placement))
+        if parts is None:
+            parts = {name: getattr(placement, name) for name in names}
+            parts["cells"] = _cells(placement)
+            known[id(placement)] = parts
+        return ShardedValue(value=values[row], **parts)
 
     return ShardingTable(
         values=Rows(sharded, range(len(values))),
