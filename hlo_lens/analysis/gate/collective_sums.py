@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.gate.steps import ALL, Rows, Step, Value, step_into
+from hlo_lens.analysis.gate.steps import ALL, NoValueError, Rows, Step, step_into
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ def kind_of(steps: Sequence[Step]) -> str | None:
 
 def collective_sum(
     found: CollectivesFacts | None, steps: Sequence[Step], axis: str | None, text: str
-) -> Value:
-    """Return the sum of a figure over the collectives of a path.
+) -> float:
+    """Return the sum of a figure over the collectives of a path; raises NoValueError.
 
     Args:
         found: Collectives of the module.
@@ -43,23 +43,17 @@ def collective_sum(
         text: The path as written, for messages.
     """
     if found is None:
-        return Value(number=None, reason="the collectives are not known: there is no HLO text")
+        raise NoValueError("the collectives are not known: there is no HLO text")
     names = [step.name for step in steps[1:]]
     kind, figure = _kind_and_figure(names)
     if figure not in _FIGURES or kind not in (ALL, *COLLECTIVE_KINDS):
         choices = ", ".join(_FIGURES)
-        return Value(number=None, reason=f"{text} is not one of {choices} of a kind")
+        raise NoValueError(f"{text} is not one of {choices} of a kind")
     rows: Sequence[CollectiveFact] = [row for row in found.rows if kind in (ALL, row.kind)]
     if names == ["rows"] and steps[1].selectors:
-        selected = step_into(found, steps[1], "collectives.rows")
-        if isinstance(selected, Value):
-            return selected
-        rows = [*_selected(selected, rows)]
+        rows = [*_selected(step_into(found, steps[1], "collectives.rows"), rows)]
     if axis is not None:
-        along = _along(rows, axis, found)
-        if isinstance(along, Value):
-            return along
-        rows = along
+        rows = _along(rows, axis, found)
     return _sum(rows, figure)
 
 
@@ -85,14 +79,14 @@ def _selected(found: list[object], rows: Sequence[CollectiveFact]) -> Iterator[C
 
 def _along(
     rows: Sequence[CollectiveFact], axis: str, found: CollectivesFacts
-) -> Sequence[CollectiveFact] | Value:
+) -> Sequence[CollectiveFact]:
     """Return the rows along one or several axes, or the reason why they are not known."""
     wanted = [name.strip() for name in axis.split(",")]
     if any(row.axes is None for row in rows):
-        return Value(number=None, reason="the mesh axes of some collectives are not known")
+        raise NoValueError("the mesh axes of some collectives are not known")
     wrong = wrong_axis(wanted, found, has_rows=bool(rows))
     if wrong:
-        return Value(number=None, reason=wrong)
+        raise NoValueError(wrong)
     return [row for row in rows if sorted(row.axes or ()) == sorted(wanted)]
 
 
@@ -105,11 +99,11 @@ def wrong_axis(wanted: Sequence[str], found: CollectivesFacts, *, has_rows: bool
     return f"no mesh axis is called {','.join(wanted)!r}; there is {there}"
 
 
-def _sum(rows: Sequence[CollectiveFact], figure: str) -> Value:
+def _sum(rows: Sequence[CollectiveFact], figure: str) -> float:
     total = 0
     for row in rows:
         number: int | None = getattr(row, _FIGURES[figure])
         if number is None:
-            return Value(number=None, reason=f"{figure} of a {row.kind} is not known")
+            raise NoValueError(f"{figure} of a {row.kind} is not known")
         total += number
-    return Value(number=total)
+    return total

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.gate.collective_sums import collective_sum, kind_of, wrong_axis
-from hlo_lens.analysis.gate.steps import Step, Value, step_into
+from hlo_lens.analysis.gate.steps import NoValueError, Step, Value, step_into
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
@@ -97,20 +97,22 @@ class Metric:
 
     def value(self, facts: ModuleFacts) -> Value:
         """Return the value in the facts of a module."""
+        try:
+            return Value(number=self._number(facts))
+        except NoValueError as error:
+            return Value(number=None, reason=str(error))
+
+    def _number(self, facts: ModuleFacts) -> float:
+        """Return the number in the facts of a module; raises NoValueError."""
         wrong = self._wrong_axis(facts)
         if wrong:
-            return Value(number=None, reason=wrong)
+            raise NoValueError(wrong)
         if self.axis is not None or kind_of(self.steps) is not None:
             return collective_sum(facts.collectives, self.steps, self.axis, self.text)
         found: list[object] = [facts]
         for place, step in enumerate(self.steps, start=1):
-            listed: list[object] = []
-            for item in found:
-                part = step_into(item, step, self._path(place))
-                if isinstance(part, Value):
-                    return part
-                listed += part
-            found = listed
+            path = self._path(place)
+            found = [part for item in found for part in step_into(item, step, path)]
         return _sum(found, self.text)
 
     def _path(self, length: int) -> str:
@@ -127,16 +129,16 @@ class Metric:
         return wrong_axis(wanted, found, has_rows=bool(found.rows))
 
 
-def _sum(found: list[object], text: str) -> Value:
+def _sum(found: list[object], text: str) -> float:
     """Return the sum of the numbers found; a list counts its rows."""
     total: float = 0
     for item in found:
         if item is None:
-            return Value(number=None, reason=f"{text} is not known")
+            raise NoValueError(f"{text} is not known")
         if isinstance(item, (int, float)):
             total += item
         elif isinstance(item, (list, tuple)):
             total += len(item)
         else:
-            return Value(number=None, reason=f"{text} is no number")
-    return Value(number=total)
+            raise NoValueError(f"{text} is no number")
+    return total

@@ -31,6 +31,10 @@ class Value:
     reason: str = ""
 
 
+class NoValueError(Exception):
+    """Reason why a metric has no value."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """A name, and the selectors in brackets after it."""
@@ -54,28 +58,19 @@ def _parts_of(item: object) -> dict[str, object] | None:
     return {name: getattr(item, name) for name in (*(f.name for f in fields(item)), *properties)}
 
 
-def step_into(item: object, step: Step, path: str) -> list[object] | Value:
-    """Return the values that a step finds, or why it finds none."""
+def step_into(item: object, step: Step, path: str) -> list[object]:
+    """Return the values that a step finds; raises NoValueError if it finds none."""
     if isinstance(item, Rows):
-        found_in_rows: list[object] = []
-        for row in item:
-            part = step_into(row, step, path)
-            if isinstance(part, Value):
-                return part
-            found_in_rows += part
-        return found_in_rows
+        return [part for row in item for part in step_into(row, step, path)]
     parts = _parts_of(item)
     if parts is None:
         what = "is not known" if item is None else "has no parts"
-        return Value(number=None, reason=f"{path.rpartition('.')[0] or path} {what}")
+        raise NoValueError(f"{path.rpartition('.')[0] or path} {what}")
     found = list(parts.values()) if step.name == ALL else _named(parts, step.name)
     if not found and step.name != ALL:
-        return Value(number=None, reason=_no_such(parts, step.name, path))
+        raise NoValueError(_no_such(parts, step.name, path))
     for selector in step.selectors:
-        selected = _select(found, selector, path)
-        if isinstance(selected, Value):
-            return selected
-        found = selected
+        found = _select(found, selector, path)
     return found
 
 
@@ -106,18 +101,16 @@ def _no_such(parts: Mapping[str, object], name: str, path: str) -> str:
     return f"no figure is called {path}; there is {', '.join(near)}"
 
 
-def _select(found: list[object], selector: str, path: str) -> list[object] | Value:
+def _select(found: list[object], selector: str, path: str) -> list[object]:
     """Return the rows of lists that a selector chooses."""
     listed: list[object] = []
     for item in found:
         if item is None:
-            return Value(number=None, reason=f"{path} is not known")
+            raise NoValueError(f"{path} is not known")
         if not isinstance(item, (list, tuple)):
-            return Value(number=None, reason=f"{path} is no list")
+            raise NoValueError(f"{path} is no list")
         rows = list(item)
         chosen = rows if selector in ("", ALL) else _chosen(rows, selector, path)
-        if isinstance(chosen, Value):
-            return chosen
         if "=" in selector or selector in ("", ALL):
             listed.append(Rows(chosen))
         else:
@@ -125,7 +118,7 @@ def _select(found: list[object], selector: str, path: str) -> list[object] | Val
     return listed
 
 
-def _chosen(rows: list[object], selector: str, path: str) -> list[object] | Value:
+def _chosen(rows: list[object], selector: str, path: str) -> list[object]:
     """Return rows by name, color, place, or the values of their cells."""
     if "=" in selector:
         return _filtered(rows, selector, path)
@@ -141,7 +134,7 @@ def _chosen(rows: list[object], selector: str, path: str) -> list[object] | Valu
     names = [known[0] for known in labels if known]
     what = f"{len(named)} rows of {path} are" if named else f"no row of {path} is"
     there = f"; there is {', '.join(dict.fromkeys(names[:8]))}" if names else ""
-    return Value(number=None, reason=f"{what} called {selector!r}{there}")
+    raise NoValueError(f"{what} called {selector!r}{there}")
 
 
 def _labels(row: object) -> tuple[str, ...]:
@@ -150,21 +143,21 @@ def _labels(row: object) -> tuple[str, ...]:
     return tuple(str(parts[key]) for key in ("name", "color") if parts.get(key) is not None)
 
 
-def _filtered(rows: list[object], selector: str, path: str) -> list[object] | Value:
+def _filtered(rows: list[object], selector: str, path: str) -> list[object]:
     """Return rows whose cells have the given values: ``kind=all-gather,axes=data``."""
     chosen = known = [(row, _parts_of(row) or {}) for row in rows]
     for part in selector.split(","):
         key, _, wanted = (text.strip() for text in part.partition("="))
         if rows and not any(key in cells for _, cells in known):
-            return Value(number=None, reason=f"rows of {path} have no {key!r}")
+            raise NoValueError(f"rows of {path} have no {key!r}")
         if key == "kind" and path == "collectives.rows" and wanted not in COLLECTIVE_KINDS:
             there = ", ".join(COLLECTIVE_KINDS)
-            return Value(number=None, reason=f"no kind is called {wanted!r}; there is {there}")
+            raise NoValueError(f"no kind is called {wanted!r}; there is {there}")
         if any(cells.get(key) is None for _, cells in chosen):
-            return Value(number=None, reason=f"{key} of some rows of {path} is not known")
+            raise NoValueError(f"{key} of some rows of {path} is not known")
         found = [(row, cells) for row, cells in chosen if _is_equal(cells[key], wanted)]
         if key in _NAMES and not found:
-            return Value(number=None, reason=f"no row of {path} has {key}={wanted}")
+            raise NoValueError(f"no row of {path} has {key}={wanted}")
         chosen = found
     return [row for row, _ in chosen]
 
