@@ -64,11 +64,9 @@ class HloFallback:
                 return read, stop
             break
         if error is None:
-            raise DumpSyntaxError.at(
-                self._source,
-                Span(position, end),
-                f"an instruction of {_megabytes(end - position)} that only the grammar can read",
-            )
+            size = f"{(end - position) / 1e6:.1f} MB"
+            message = f"an instruction of {size} that only the grammar can read"
+            raise DumpSyntaxError.at(self._source, Span(position, end), message)
         raise error
 
     def _stops(self, position: int, end: int) -> list[int]:
@@ -129,7 +127,3 @@ class HloFallback:
         """Return an error in a part of the text with its place in the whole text."""
         place = start + (problem.column - 1 if problem.line == 1 else 0)
         return DumpSyntaxError.at(self._source, Span(place, max(end, place + 1)), problem.message)
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:.1f} MB"

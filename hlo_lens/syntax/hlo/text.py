@@ -28,7 +28,7 @@ from hlo_lens.syntax.hlo.patterns import (
 from hlo_lens.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from hlo_lens.model.shapes.shape import ShapeIndex
 
@@ -194,42 +194,22 @@ def parse_donors(text: str) -> tuple[tuple[int, ShapeIndex], ...]:
 
 def read_tables(text: str, position: int) -> tuple[StackFrames, int]:
     """Return the tables at an offset, and the offset after them."""
-    file_names: list[str] = []
-    function_names: list[str] = []
-    locations: list[FileLocation] = []
-    frames: list[StackFrame] = []
+    found: dict[str, tuple[Any, ...]] = {}
     while (head := TABLE.match(text, position)) is not None:
-        rows, position = _rows(text, head.end(), head[1])
-        if head[1] == "FileNames":
-            file_names = [parse_string(row[2]) for row in rows]
-        elif head[1] == "FunctionNames":
-            function_names = [parse_string(row[2]) for row in rows]
-        elif head[1] == "FileLocations":
-            locations = [file_location(_fields(row)) for row in rows]
-        else:
-            frames = [stack_frame(_fields(row)) for row in rows]
-        position = _skip_blank(text, position)
-    tables = StackFrames(
-        file_names=tuple(file_names),
-        function_names=tuple(function_names),
-        file_locations=tuple(locations),
-        frames=tuple(frames),
-    )
-    return tables, position
+        field, pattern, read = _TABLES[head[1]]
+        rows: list[Any] = []
+        position = head.end()
+        while (row := pattern.match(text, position)) is not None:
+            rows.append(read(row))
+            position = row.end()
+        found[field] = tuple(rows)
+        blank = BLANK.match(text, position)
+        position = position if blank is None else blank.end()
+    return StackFrames(**found), position
 
 
-def _rows(text: str, position: int, table: str) -> tuple[list[re.Match[str]], int]:
-    pattern = TABLE_STRING if table in ("FileNames", "FunctionNames") else TABLE_RECORD
-    rows: list[re.Match[str]] = []
-    while (row := pattern.match(text, position)) is not None:
-        rows.append(row)
-        position = row.end()
-    return rows, position
-
-
-def _skip_blank(text: str, position: int) -> int:
-    match = BLANK.match(text, position)
-    return position if match is None else match.end()
+def _string(row: re.Match[str]) -> str:
+    return parse_string(row[2])
 
 
 def _fields(row: re.Match[str]) -> dict[str, int]:
@@ -248,3 +228,12 @@ def stack_frame(fields: Mapping[str, int]) -> StackFrame:
         file_location_id=fields.get("file_location_id", 0),
         parent_frame_id=max(0, fields.get("parent_frame_id", 0) - 1),
     )
+
+
+_TABLES: Mapping[str, tuple[str, re.Pattern[str], Callable[[re.Match[str]], Any]]] = {
+    "FileNames": ("file_names", TABLE_STRING, _string),
+    "FunctionNames": ("function_names", TABLE_STRING, _string),
+    "FileLocations": ("file_locations", TABLE_RECORD, lambda row: file_location(_fields(row))),
+    "StackFrames": ("frames", TABLE_RECORD, lambda row: stack_frame(_fields(row))),
+}
+"""Title of a table to its field of StackFrames, the pattern of a row, and the reader of a row."""
