@@ -29,10 +29,10 @@ from hlo_lens.syntax.buffers.lines import (
 from hlo_lens.syntax.buffers.memory_usage_grammar import (
     NAMES,
     ReportDraft,
-    SpaceDraft,
     TableDraft,
     allocation_row,
     allocation_row_of,
+    empty_space,
     parser,
     read_report,
     report_allocation,
@@ -141,9 +141,7 @@ class ReportScan(LineScan):
     def _title(self, position: int) -> int:
         text = self.text
         if (match := patterns.MEMORY_SPACE.match(text, position)) is not None:
-            name, color, total, human = match.groups()
-            space = SpaceDraft(name.strip(), int(color), int(total), HumanSize(human))
-            self._open(position).spaces.append(space)
+            self._open(position).spaces.append((empty_space(*match.groups()), []))
         elif (match := patterns.REPORT_TOTAL.match(text, position)) is not None:
             self.end()
             self._open(position).total = int(match[1]), HumanSize(match[2])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from lark import Lark, Token, Tree
@@ -32,7 +32,7 @@ from hlo_lens.model.buffers.memory_usage_report import (
 from hlo_lens.syntax.buffers import patterns
 from hlo_lens.syntax.buffers.assignment_grammar import NAMES as BUFFER_NAMES
 from hlo_lens.syntax.buffers.assignment_grammar import Places
-from hlo_lens.syntax.buffers.lines import Node, find_all, grammar_tree
+from hlo_lens.syntax.buffers.lines import Node, find_all, grammar_tree, tokens
 from hlo_lens.syntax.grammar.parsers import build_parser
 
 if TYPE_CHECKING:
@@ -66,33 +66,12 @@ class TableDraft:
 
 
 @dataclass(slots=True)
-class SpaceDraft:
-    """A memory space that is being filled."""
-
-    name: str
-    color: int
-    total_bytes: int
-    total: HumanSize
-    tables: list[TableDraft] = field(default_factory=list)
-
-    def done(self) -> MemorySpaceUsage:
-        """Return the memory space."""
-        return MemorySpaceUsage(
-            name=self.name,
-            color=self.color,
-            total_bytes=self.total_bytes,
-            total=self.total,
-            tables=tuple(table.done() for table in self.tables),
-        )
-
-
-@dataclass(slots=True)
 class ReportDraft:
     """A report that is being filled."""
 
     start: int
     total: tuple[int, HumanSize] | None = None
-    spaces: list[SpaceDraft] = field(default_factory=list)
+    spaces: list[tuple[MemorySpaceUsage, list[TableDraft]]] = field(default_factory=list)
     rows: list[AllocationRow] = field(default_factory=list)
     hidden: tuple[int, int] | None = None
     with_values: bool = False
@@ -103,14 +82,17 @@ class ReportDraft:
         """The list to which a new table belongs; None where no table can begin."""
         if self.with_values:
             return self.usages[-1][1] if self.usages else None
-        return self.spaces[-1].tables if self.spaces else None
+        return self.spaces[-1][1] if self.spaces else None
 
     def done(self, path: str) -> MemoryUsageReport:
         """Return the report of a file."""
         total, human = self.total or (None, None)
         hidden, percent = self.hidden or (0, None)
         return MemoryUsageReport(
-            spaces=tuple(space.done() for space in self.spaces),
+            spaces=tuple(
+                replace(space, tables=tuple(table.done() for table in tables))
+                for space, tables in self.spaces
+            ),
             printed_total=total,
             total=human,
             allocation_rows=tuple(self.rows),
@@ -127,12 +109,11 @@ class ReportDraft:
     @property
     def is_whole(self) -> bool:
         """Whether the parts of the report agree on its totals and counts."""
-        tables = [t for space in self.spaces for t in space.tables]
-        tables += [t for _, found in self.usages for t in found]
+        tables = [t for _, found in (*self.spaces, *self.usages) for t in found]
         if not all(table.is_whole for table in tables):
             return False
         if self.total is None:
-            return bool(self.spaces) and all(space.tables for space in self.spaces)
+            return bool(self.spaces) and all(found for _, found in self.spaces)
         hidden = self.hidden[0] if self.hidden else 0
         if not hidden and self.rows and not self.rows[-1].remaining.matches(0):
             return False
@@ -284,15 +265,22 @@ def read_report(source: Source) -> MemoryUsageReport:
     return draft.done(source.path)
 
 
-def _space_of(node: Node, text: str) -> SpaceDraft:
-    tokens = {c.type: str(c) for c in node.children if isinstance(c, Token)}
-    numbers = [int(c) for c in node.children if isinstance(c, Token) and c.type == "NATURAL"]
-    return SpaceDraft(
-        tokens["SPACE_NAME"].strip(),
-        numbers[0],
-        numbers[1],
-        HumanSize(tokens["HUMAN_SIZE"]),
-        [_table_of(table, text) for table in find_all(node, "table")],
+def _space_of(node: Node, text: str) -> tuple[MemorySpaceUsage, list[TableDraft]]:
+    (name,), (human,) = tokens(node, "SPACE_NAME"), tokens(node, "HUMAN_SIZE")
+    color, total = tokens(node, "NATURAL")
+    return empty_space(name, color, total, human), [
+        _table_of(table, text) for table in find_all(node, "table")
+    ]
+
+
+def empty_space(name: str, color: str, total: str, human: str) -> MemorySpaceUsage:
+    """Return a memory space without tables, by its words."""
+    return MemorySpaceUsage(
+        name=name.strip(),
+        color=int(color),
+        total_bytes=int(total),
+        total=HumanSize(human),
+        tables=(),
     )
 
 

@@ -211,7 +211,6 @@ class _Conversion(Transformer_NonRecursive[Token, Any]):
         self.add: Callable[[ReadComputation], object] | None = None
 
     def _span(self, node: _Node | Token) -> tuple[int, int]:
-        """Return the span of a token or rule in the source."""
         if isinstance(node, Token):
             return self._offset + (node.start_pos or 0), self._offset + (node.end_pos or 0)
         return self._offset + node.meta.start_pos, self._offset + node.meta.end_pos
@@ -229,7 +228,6 @@ class _Conversion(Transformer_NonRecursive[Token, Any]):
         return {str(name)[:-1]: int(str(number)) for name, number in pairs}
 
     def stack_frame_index(self, tables: list[Tree[Any] | None]) -> StackFrames:
-        """Return the stack frame tables."""
         rows: list[list[Any]] = [[] if table is None else table.children for table in tables]
         files, functions, locations, frames = rows
         return StackFrames(

@@ -202,7 +202,6 @@ class HloRows:
 
 
 def _places(read: ReadInstruction) -> tuple[int, ...]:
-    """Return the columns of a row."""
     nowhere = (read.opcode[0], read.opcode[0])
     return (
         *(read.name or nowhere),

@@ -316,5 +316,4 @@ def parse_state_with_grammar(source: Source) -> AllocatorState:
 
 
 def _numbers(node: Node) -> list[int]:
-    """Return the integers among the children of a tree."""
     return [int(text) for text in tokens(node, "NATURAL")]

@@ -179,7 +179,6 @@ class _Buffer:
         )
 
     def add(self, name: str, value: str) -> None:
-        """Add a field."""
         if name == "Size":
             self.size = value
         elif name == "Operator":
@@ -203,7 +202,6 @@ class _Draft:
     buffers: list[_Buffer] = field(default_factory=list)
 
     def add_stat(self, name: str, size: str, percent: str | None) -> None:
-        """Add a line of the statistics."""
         if self.stats is None:
             self.stats = {}
         key = _STATS[" ".join(name.split())]
@@ -212,7 +210,6 @@ class _Draft:
             self.stats[f"{key}_percent"] = float(percent)
 
     def done(self, line: int, requested: int | None) -> BufferLogEntry:
-        """Return the entry."""
         found = [buffer.done() for buffer in self.buffers]
         whole = self.stats is not None and "total" in self.stats
         whole = whole and all(b is not None and b.shape_text is not None for b in found)

@@ -81,7 +81,6 @@ class Shaped(str):
 
 
 def _item(node: Node) -> Item:
-    """Return the item of a grammar node."""
     (child,) = node.children
     if isinstance(child, Token):
         return _TOKENS[child.type](str(child))

@@ -92,7 +92,6 @@ class _Scan:
         self.spans: list[tuple[int, int]] = []
 
     def log(self) -> LogText:
-        """Return all messages."""
         ooms = self._all(log_words.OUT_OF_MEMORY, read_compile_oom)
         failures = self._all(log_words.FAILED_ALLOCATION, read_failure)
         states = self._all(log_words.ALLOCATOR_STATE, read_allocator)

@@ -137,7 +137,6 @@ class _Order:
         self._rank = 0
 
     def __call__(self, line: str) -> bool:
-        """Return the test for the next line."""
         first, *glued = _GLUED.split(line) if len(line) < _LONGEST_GLUED else [line]
         if _LINE.match(first) is None:
             return False
@@ -189,7 +188,6 @@ class _Reader:
         self.is_complete = True
 
     def sentence(self, text: str) -> None:
-        """Read the first sentence."""
         tree = self._tree("ran_out", text, 0, 1)
         if tree is not None:
             self.fields.update(sentence_fields(tree))
@@ -221,7 +219,6 @@ class _Reader:
         return at_end and not text.rstrip().endswith("=====")
 
     def done(self) -> CompileOutOfMemory:
-        """Return the message."""
         fields = {"memory_space": "", **self.fields}
         return CompileOutOfMemory(
             **fields,  # type: ignore[arg-type] # fields by name, of the types that it has

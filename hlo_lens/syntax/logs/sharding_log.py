@@ -78,7 +78,6 @@ class _Scan:
         return _OBJECT_LINE.finditer(self.text) if " - <class '" in self.text else iter(())
 
     def log(self) -> ShardingLog:
-        """Return all values and drawings."""
         return ShardingLog(
             values=tuple(self.values),
             boxes=tuple(sorted(self.boxes, key=lambda b: b.line)),
@@ -107,7 +106,6 @@ class _Scan:
     # ---- drawings ------------------------------------------------------------------------------
 
     def boxes_of(self) -> None:
-        """Find all drawings."""
         end = -1
         for place, _ in find_anchors(self.text, BOXES):
             if place < end:

@@ -77,7 +77,6 @@ def _header(module: Any, printer: InstructionPrinter) -> Iterator[tuple[str, str
 
 
 def _tables(index: Any) -> list[str]:
-    """Return the stack frame tables; empty where there are none."""
     if not index.file_names:
         return []
     lines = ["FileNames", *(f"{k} {quoted(n)}" for k, n in enumerate(index.file_names, 1)), ""]
@@ -204,7 +203,6 @@ class InstructionPrinter:
             yield "backend_config", self.parts.config(config)
 
     def _own(self, instruction: Any) -> Iterator[Attribute]:
-        """Yield the attributes of the instruction's class."""
         opcode = words(instruction.opcode)
         if opcode in DIMENSIONS_FIRST:
             yield "dimensions", numbers(instruction.dimensions)
@@ -212,7 +210,6 @@ class InstructionPrinter:
             yield from printer(self.parts, instruction)
 
     def _called(self, instruction: Any) -> Iterator[Attribute]:
-        """Yield the computations that an instruction calls."""
         called = [f"%{self.parts.names.computation(n)}" for n in instruction.called_computation_ids]
         opcode = words(instruction.opcode)
         if not called:

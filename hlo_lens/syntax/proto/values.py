@@ -228,7 +228,6 @@ def _rounded(value: float, digits: tuple[int, int], reads_back: Callable[[str], 
 # ---- shardings and groups ----------------------------------------------------------------------
 
 _KINDS = {0: "replicated", 4: "manual", 5: "unknown", 6: "unreduced"}
-_SUBGROUPS = {0: "replicated", 4: "manual", 6: "unreduced"}
 _REDUCTIONS = {1: "max", 2: "min"}
 
 
@@ -267,7 +266,7 @@ def _kind_text(sharding: Any) -> str:
     if sharding.replicate_on_last_tile_dim:
         sizes += " last_tile_dim_replicate"
     if sharding.last_tile_dims:
-        names = ", ".join(_SUBGROUPS.get(kind, "unknown") for kind in sharding.last_tile_dims)
+        names = ", ".join(_KINDS.get(kind, "unknown") for kind in sharding.last_tile_dims)
         sizes += f" last_tile_dims={{{names}}}"
     return sizes
 

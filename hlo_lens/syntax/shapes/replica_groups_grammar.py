@@ -62,6 +62,5 @@ class _DeviceListTransformer(MeshTransformer):
 
 @functools.cache
 def _parser() -> Lark:
-    """Return the parser of a device list alone."""
     names = ("hlo_tokens", "sharding", "replica_groups")
     return build_parser(*names, start="device_list", transformer=_DeviceListTransformer())

@@ -158,7 +158,6 @@ def _checked_layout(placed: _Placed, rank: int) -> Layout | None:
 
 @functools.cache
 def _parser() -> Lark:
-    """Return the parser of a shape alone."""
     return build_parser("hlo_tokens", "shape", start="shape", transformer=_ShapeTransformer())
 
 

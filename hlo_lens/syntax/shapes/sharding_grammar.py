@@ -255,7 +255,6 @@ def _extras(found: dict[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def _parser() -> Lark:
-    """Return the parser of a sharding alone."""
     return build_parser(
         "hlo_tokens", "sharding", start="sharding", transformer=_ShardingTransformer()
     )
