@@ -136,7 +136,7 @@ def expectations(
 
 
 def render(value: object, indent: str = "") -> str:
-    """Returns JSON in which an object or list of up to ONE_LINE characters stands on one line."""
+    """Returns JSON in which an object or list of up to ONE_LINE characters is on one line."""
     line = json.dumps(value)
     if len(line) <= ONE_LINE or not isinstance(value, dict | list):
         return line

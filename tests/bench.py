@@ -273,7 +273,7 @@ def bench_estimate(path: Path, rounds: int) -> str:
 
 
 def _output(program: str, *paths: Path) -> list[float]:
-    """Return what a Python program prints as JSON, run with some paths as arguments."""
+    """Return the JSON that a Python program prints, run with some paths as arguments."""
     done = subprocess.run(
         [sys.executable, "-c", program, *map(str, paths)],
         cwd=ROOT,

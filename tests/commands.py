@@ -12,7 +12,7 @@ from tests.corpus import ROOT
 
 
 def output_of(arguments: list[str], *, columns: int = 100) -> str:
-    """Return what a command prints on stdout, run in the checkout with a fixed width."""
+    """Return the standard output of a command, run in the checkout with a fixed width."""
     before = Path.cwd()
     os.chdir(ROOT)
     try:

@@ -1,4 +1,4 @@
-"""What tests read: our own samples, and real inputs beside the checkout if they exist."""
+"""Inputs of tests: our own samples, and real dumps beside the checkout if they exist."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def sample_hlo() -> list[Path]:
 
 
 def corpus_hlo() -> list[Path]:
-    """Return the HLO texts of the corpus that stand in files of their own."""
+    """Return the HLO texts of the corpus in files of their own."""
     if not CORPUS.is_dir():
         return []
     found = [p for p in (CORPUS / "hlo").rglob("*") if p.is_file() and p.suffix != ".jsonl"]

@@ -1,4 +1,4 @@
-"""Compare memory estimates with what XLA assigned, over all dumps of the corpus.
+"""Compare memory estimates with XLA's assignments, over all dumps of the corpus.
 
 Usage: ``python -m tests.estimate_table [--all] [--backend cpu|gpu|tpu] [--compiled] [-o FILE]``.
 

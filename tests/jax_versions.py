@@ -37,7 +37,7 @@ ENVIRONMENTS = (
 def python_of(environment: Environment) -> str | None:
     """Return the first Python that runs here, of the path or of pyenv.
 
-    A shim of pyenv on the path may stand for a Python that is installed but not chosen.
+    A shim of pyenv on the path may name a Python that is installed but not chosen.
     """
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     for name in environment.pythons:
@@ -50,7 +50,7 @@ def python_of(environment: Environment) -> str | None:
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    """Return what a command did, in the checkout."""
+    """Run a command in the checkout and return its result."""
     return subprocess.run(
         [str(part) for part in command], cwd=ROOT, capture_output=True, text=True, check=False
     )

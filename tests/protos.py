@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PAIRS = sorted(SAMPLES.rglob("*.hlo.pb.gz"))
-"""Protos of our samples; the text of each stands beside it."""
+"""Protos of our samples; the text of each is in the same folder."""
 
 
 def text_beside(proto: Path) -> Path:

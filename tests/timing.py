@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PATIENCE_SECONDS = 600
-"""Limit for what ends in seconds on a free machine; only a process that hangs reaches it."""
+"""Time limit of tests that take seconds on a free machine; only a hanging process reaches it."""
 
 
 def cpu_seconds(run: Callable[[], object]) -> float:

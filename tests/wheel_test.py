@@ -14,7 +14,7 @@ SAMPLE = ROOT / "sample_dumps" / "cpu" / "tp_mlp"
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    """Return what a command prints; fails with its output if it fails."""
+    """Return the output of a command; raises with its output if it fails."""
     done = subprocess.run(
         [str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False
     )

@@ -53,7 +53,7 @@ class MissingDumpError(HloLensError):
 
 
 class MissingPackageError(HloLensError):
-    """A required package is not installed; the message says how to install it."""
+    """A required package is not installed; the message has the command that installs it."""
 
     exit_code: ClassVar[int] = 3
 

@@ -1,4 +1,4 @@
-"""What the passes say of the sample dumps, against what was planted and what the compiler said."""
+"""Results of passes on the sample dumps, against planted facts and figures of the compiler."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def run(*arguments: str | Path, env: Mapping[str, str] | None = None) -> Result:
 
 
 def findings(path: Path) -> list[tuple[str, str]]:
-    """Return level and text of what is found in a folder."""
+    """Return level and text of the findings on a folder."""
     data = json.loads(run(path, "-f", "json").stdout)
     return [(one["level"], one["what"]) for one in data["findings"]]
 

@@ -1,1 +1,1 @@
-"""Documents are what the program does: outputs, examples, command lines, links."""
+"""Documents agree with the program: outputs, examples, command lines, links."""

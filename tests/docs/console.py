@@ -20,7 +20,7 @@ _CODE = " > /dev/null; echo $?"
 
 
 def run(command_line: str, *, columns: int) -> str:
-    """Return what a command line prints in the checkout, in a terminal of this width.
+    """Return the output of a command line in the checkout, in a terminal of this width.
 
     Understood are ``head -c N FILE | hlo-lens ...``, ``2>&1``, ``hlo-lens ... > /dev/null; echo
     $?``, and the filters ``head -N``, ``tail -N``, ``sed '/REGEX/q'`` (up to the first match) and

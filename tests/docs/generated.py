@@ -78,4 +78,4 @@ def _hanging(lead: str, text: str) -> str:
 
 
 GENERATORS = {"text columns": columns, "text rooms": rooms}
-"""Text after the opening fence of a block, to what it must hold."""
+"""Text after the opening fence of a block, to its required content."""

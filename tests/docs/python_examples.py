@@ -50,7 +50,7 @@ class _Recorder(doctest.DocTestRunner):
 
 
 def rewrite_examples(document: Path) -> None:
-    """Replace the expected outputs of a document by what the examples print."""
+    """Replace the expected outputs of a document by those of its examples."""
     recorder = _Recorder()
     recorder.run(examples(document), out=lambda _: None)
     lines = document.read_text("utf-8").splitlines(keepends=True)

@@ -1,4 +1,4 @@
-"""Every output in README and handbook is what the program prints; ``make docs`` rewrites it."""
+"""Outputs in README and handbook are those of the program; ``make docs`` rewrites them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python in README and handbook: examples print what they show, and names in them exist."""
+"""Python in README and handbook: outputs of examples are real, and names in them exist."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_name_that_hlo_lens_lacks_is_found() -> None:
 
 
 def _hlo_lens_names(code: str) -> list[str]:
-    """Return what a script imports from hlo_lens, and the attributes of it that it uses."""
+    """Return the names that a script imports from hlo_lens, and the attributes that it uses."""
     names: list[str] = []
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
@@ -59,7 +59,7 @@ def _hlo_lens_names(code: str) -> list[str]:
 
 
 def _exists(name: str) -> bool:
-    """Whether a dotted name can be imported, or read from what can be."""
+    """Whether a dotted name can be imported, or is an attribute of an importable one."""
     module, _, attribute = name.rpartition(".")
     try:
         if not module:

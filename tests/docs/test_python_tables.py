@@ -20,7 +20,7 @@ _TP_MLP = str(ROOT / "sample_dumps" / "tpu" / "tp_mlp")
 
 @cache
 def _example(name: str) -> object:
-    """Return what a function returns, or an object of a type, on a sample."""
+    """Return the result of a function, or an object of a type, on a sample."""
     module = hlo_lens.load(_TP_MLP).modules[0]
     assert module.hlo is not None
     root = module.hlo.entry.root

@@ -1,4 +1,4 @@
-"""What the commands print on the samples, word for word."""
+"""Outputs of the commands on the samples, word for word."""
 
 from __future__ import annotations
 

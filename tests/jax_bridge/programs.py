@@ -26,7 +26,7 @@ def mesh(*, reverse: bool = False) -> Any:
 
 
 def abstract(where: Any, shape: tuple[int, ...], *spec: Any) -> Any:
-    """Return an abstract array that lies on a mesh."""
+    """Return an abstract array on a mesh."""
     return jax.ShapeDtypeStruct(shape, jnp.float32, sharding=NamedSharding(where, P(*spec)))
 
 

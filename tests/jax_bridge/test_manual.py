@@ -1,4 +1,4 @@
-"""The handbook's examples on JAX print what they show, in each version of jax."""
+"""The handbook's examples on JAX have the outputs shown, in each version of jax."""
 
 from __future__ import annotations
 

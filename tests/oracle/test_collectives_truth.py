@@ -1,4 +1,4 @@
-"""Collectives and trip counts against what the programs' authors planted, on CPU, TPU and GPU."""
+"""Collectives and trip counts against facts planted in programs, on CPU, TPU and GPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BACKENDS = ("cpu", "tpu", "gpu")
 sample = pytest.mark.parametrize("path", FACTS, ids=lambda path: "/".join(path.parts[-3:-1]))
 
 HOISTED = {("cpu", "invariant_all_gather")}
-"""What the compiler took out of its loop: a planted defect that it repaired."""
+"""Collectives that the compiler moved out of a loop: a planted defect that it repaired."""
 
 
 @functools.cache
@@ -120,7 +120,7 @@ AXES = re.compile(r"_(xy|x|y)(_|$)")
 """Names of the jobs of the `collectives` model end in the axes that they communicate along."""
 
 AS_OTHER_KINDS = {"psum_scatter_y_d1"}
-"""What libtpu does by another collective."""
+"""Kinds that libtpu implements by another collective."""
 
 
 def _modules(archive: Path, folder: Path) -> Iterator[tuple[dict[str, Any], Path]]:

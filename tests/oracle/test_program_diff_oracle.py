@@ -1,4 +1,4 @@
-"""What XLA prints of one program in its styles is one program."""
+"""Texts of one program in all of XLA's printing styles are equal programs."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ ENTRY %main (p0: f32[8,16,32,4], p1: s32[2], p2: c64[4], p3: u8[16]) -> f32[8,16
 """
 
 SUGARED = ("async-start", "async-update", "async-done")
-"""What XLA's printer, but not its dumps, writes as the instruction that is wrapped."""
+"""Instructions that XLA's printer, but not its dumps, writes in place of their wrapper."""
 
 
 def facts(instruction: HloInstruction) -> tuple[object, ...]:

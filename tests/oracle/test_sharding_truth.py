@@ -62,7 +62,7 @@ def results_of(path: Path, mesh: Mapping[str, int] | None) -> ShardingResults:
 
 
 def wrong(value: ShardedValue, truth: Mapping[str, Any], spec: str | None) -> list[object]:
-    """Return in what a value differs from the truth."""
+    """Return the differences of a value from the truth."""
     found: list[object] = []
     whole, part = value.global_shape, value.device_shape
     if whole is None or list(whole.dimensions) != truth["shape"]:
@@ -196,7 +196,7 @@ MOST_BYTES = 8e6
 
 
 def sharding_of(truth: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what jax says of a sharding: an object, in truth of older versions a text."""
+    """Return jax's record of a sharding: an object, or a text in files of older versions."""
     told = truth["sharding"]
     if not isinstance(told, str):
         return dict(told)
@@ -206,7 +206,7 @@ def sharding_of(truth: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def compare(value: ShardedValue, truth: Mapping[str, Any]) -> list[object]:
-    """Return in what a parameter or output differs from truth.json."""
+    """Return the differences of a parameter or output from truth.json."""
     sharding = sharding_of(truth)
     whole, part = value.global_shape, value.device_shape
     entry = {

@@ -211,7 +211,7 @@ class XlaInstruction:
 
 @dataclass(frozen=True)
 class XlaRefusal:
-    """What XLA's parser says of a text that it does not take.
+    """Error of XLA's parser for a text that it rejects.
 
     Attributes:
         line: 1-based line; 0 where the process ended instead.
@@ -231,7 +231,7 @@ class _Child:
 
     @classmethod
     def ask(cls, text: str) -> Any:
-        """Return what the process answers, or None where it ended."""
+        """Return the answer of the process, or None if it ended."""
         if cls.process is None:
             cls.process = subprocess.Popen(
                 [sys.executable, "-c", _CHILD],

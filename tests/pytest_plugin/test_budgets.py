@@ -162,7 +162,7 @@ def saved(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def shrink_baseline(folder: Path) -> None:
-    """Make the baseline smaller than what is compiled."""
+    """Make the baseline smaller than the compiled program."""
     file = folder / "base.json"
     data = json.loads(file.read_text())
     data["modules"][0]["report"]["memory"]["total_bytes"] //= 2

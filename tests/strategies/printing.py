@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Style:
-    """How a module is printed.
+    """Style in which a module is printed.
 
     Attributes:
         percent: Names begin with ``%``.

@@ -20,7 +20,7 @@ WHOLE = 400_000
 """Longest text, in characters, that the grammar reads whole."""
 
 LINES = 400
-"""How many distinct instruction lines of longer texts it reads."""
+"""Number of distinct instruction lines of longer texts that it reads."""
 
 
 def skeleton(line: str) -> str:

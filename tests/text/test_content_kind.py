@@ -176,7 +176,7 @@ BY_NAME: list[tuple[str, DumpKind]] = [
     (r"thunk_sequence\w*\.txt$|truth\.json$|std(out|err)\.txt$", DumpKind.OTHER),
     (r"(before|after)_\w+\.txt$|(^|/)compiled\b.*\.txt$|\.hlo$", DumpKind.HLO),
 ]
-"""What kind the name of a file that XLA wrote promises; content must agree."""
+"""Kind that the name of a file of XLA implies; content must agree."""
 
 
 def promised(name: str) -> DumpKind | None:

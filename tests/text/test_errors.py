@@ -1,4 +1,4 @@
-"""Errors: what they carry, which exit code they mean, and how they are shown."""
+"""Errors: fields, exit codes, and printed form."""
 
 from __future__ import annotations
 

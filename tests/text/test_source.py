@@ -1,4 +1,4 @@
-"""Texts out of bytes, what is cut out of them, and places that still are those of the file."""
+"""Texts from bytes, parts removed from them, and places as in the file."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _channels(graph: ProgramGraph, up: Sequence[bytes]) -> dict[int, bytes]:
 
 
 def _uses(graph: ProgramGraph, up: Sequence[bytes]) -> dict[int, bytes]:
-    """Return a digest of the users of each equal impure node, which tells them apart."""
+    """Return a digest of the users of each equal impure node, which distinguishes them."""
     impure = impure_nodes(graph)
     same = Counter(up[node] for node in impure)
     uses: dict[int, list[bytes]] = {node: [] for node in impure if same[up[node]] > 1}

@@ -108,7 +108,7 @@ def _section(analysis: ModuleAnalysis) -> Section:
 
 
 def _framework_notes(framework: Framework | None) -> Iterator[str]:
-    """Yield notes on what only the framework knows."""
+    """Yield notes on facts that only the framework has."""
     if framework is None:
         return
     if framework.unused:

@@ -334,7 +334,7 @@ class BufferScan(BufferDraft):
         return end
 
     def _add_tree(self, rule: str, tree: Node, position: int, end: int) -> None:
-        """Add what the grammar read; a gap for a malformed shape in it."""
+        """Add the values that the grammar read, or a gap for a malformed shape."""
         places, problem = Places(position), None
         if rule == "allocation_line":
             read = places.allocation(tree)

@@ -214,7 +214,7 @@ class _State:
         return True
 
     def _begins_another(self, found: Mapping[str, str | None]) -> bool:
-        """Whether a line repeats what the state has already."""
+        """Whether a line repeats a field that the state has already."""
         least, stat = found["least"], found["stat"]
         if found["name"] is not None:
             return bool(self.bins or self.stats or self.name)

@@ -193,7 +193,7 @@ def printed_instruction(text: str) -> PrintedInstruction | None:
 
 
 def _readable(read: Callable[[str], T], text: str) -> T | None:
-    """Return what a text prints; None if it is malformed."""
+    """Return the value of a printed text; None if it is malformed."""
     try:
         return read(text)
     except (CodeError, DumpSyntaxError):

@@ -46,7 +46,7 @@ PASSES = [
 
 
 def tracked(folder: Path, *words: str) -> list[PassTrack]:
-    """Return what is tracked in a folder with the passes above."""
+    """Return the track in a folder with the passes above."""
     write(folder, {f"module_0000.m.{stage}.txt": text for stage, text in PASSES})
     (module,) = modules_with_passes(load(folder).modules)
     return list(track(module, [subject_of(word) for word in words]))

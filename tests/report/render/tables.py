@@ -42,7 +42,7 @@ def table(rows: Sequence[Row], *, residual_rows: tuple[Row, ...] = (), total: bo
 def rendered(
     format_name: str, *tables: Table, rows: int | None = None, width: int = 80, color: str = "never"
 ) -> str:
-    """Return what a renderer writes for a report of one section."""
+    """Return the text of a renderer for a report of one section."""
     section = Section(title="jit_f", facts=(("program", "3 instructions"),), tables=tables)
     report = Report(kind="report", sections=(section,), data={"kind": "report", "modules": []})
     out = io.StringIO()

@@ -120,7 +120,7 @@ json.dump(answers, sys.stdout)
 
 @pytest.fixture(scope="module")
 def answers() -> list[Any]:
-    """Return what jax draws and says for all cases: eight devices need a process of their own."""
+    """Return the drawings and answers of jax for all cases, from a process with eight devices."""
     flags = "--xla_force_host_platform_device_count=8"
     env = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags, "COLUMNS": "80"}
     asked = [(sizes, read_partition_spec(spec), shape) for sizes, spec, shape in CASES]

@@ -1,4 +1,4 @@
-"""The reader of a module: caches, and what the grammar reader has of its own."""
+"""The reader of a module: caches, and methods of the grammar reader."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.logs.jax_values import JaxValue
 
 SPEC = "PartitionSpec('x',)\n"
-"""What makes a text a log of shardings."""
+"""Signs by which a text is a log of shardings."""
 
 
 def meshes(text: str) -> list[JaxValue]:
