@@ -180,11 +180,10 @@ class Collectives(Result):
 
     def dynamic_counts(self) -> dict[str, int | None]:
         """Return the runs of every kind per program run; None if any is unknown."""
-        found: dict[str, int | None] = dict.fromkeys((*COLLECTIVE_KINDS, *self._custom()), 0)
-        for collective in self.collectives:
-            so_far, more = found[collective.kind], collective.dynamic_count
-            found[collective.kind] = None if so_far is None or more is None else so_far + more
-        return found
+        return {
+            kind: sum_of(c.dynamic_count for c in self.collectives if c.kind == kind)
+            for kind in (*COLLECTIVE_KINDS, *self._custom())
+        }
 
     def _custom(self) -> tuple[str, ...]:
         return (CUSTOM_CALL,) if any(c.kind == CUSTOM_CALL for c in self.collectives) else ()
