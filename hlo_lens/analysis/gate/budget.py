@@ -202,12 +202,7 @@ def _thresholds(amount: Amount, least: Amount, direction: str) -> Iterator[Condi
     if direction in (LOWER, EITHER):
         yield condition
     if direction in (HIGHER, EITHER):
-        less = Amount(
-            number=-amount.number,
-            is_percent=amount.is_percent,
-            is_size=amount.is_size,
-            text=f"-{amount.text}",
-        )
+        less = replace(amount, number=-amount.number, text=f"-{amount.text}")
         yield replace(condition, op="<", amount=less)
 
 

@@ -80,7 +80,7 @@ def _selected(found: list[object], rows: Sequence[CollectiveFact]) -> Iterator[C
 def _along(
     rows: Sequence[CollectiveFact], axis: str, found: CollectivesFacts
 ) -> Sequence[CollectiveFact]:
-    """Return the rows along one or several axes, or the reason why they are not known."""
+    """Return the rows along one or several axes; raises NoValueError if they are not known."""
     wanted = [name.strip() for name in axis.split(",")]
     if any(row.axes is None for row in rows):
         raise NoValueError("the mesh axes of some collectives are not known")

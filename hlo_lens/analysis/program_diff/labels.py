@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from hlo_lens.analysis.program_diff.attribute_text import (
     MEANINGS,
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from hlo_lens.model.shapes.shape import Shape
     from hlo_lens.model.text_reader import HloReader
+
+K = TypeVar("K", bound="Hashable")
+V = TypeVar("V")
 
 _NAMING = re.compile(
     r"(?<=, )(?:(to_apply|calls|condition|body|true_computation|false_computation|select|scatter)"
@@ -123,11 +126,7 @@ class Labels:
 
     def label(self, parts: LabelParts) -> int:
         """Return the number of a label."""
-        known = self._labels.get(parts)
-        if known is None:
-            known = self._labels[parts] = len(self.parts)
-            self.parts.append(parts)
-        return known
+        return _number(self._labels, parts, self.parts, parts)
 
     # ---- shapes --------------------------------------------------------------------------------
 
@@ -146,10 +145,7 @@ class Labels:
             shape = self.plain_shape(reader.shape(text)) if text else ""
         except DumpSyntaxError:
             shape = squeezed(text)
-        known = self._shape_keys.setdefault(shape, len(self.shapes))
-        if known == len(self.shapes):
-            self.shapes.append(shape)
-        return known
+        return _number(self._shape_keys, shape, self.shapes, shape)
 
     def plain_shape(self, shape: Shape) -> Shape:
         """Return a shape with the layouts that count."""
@@ -244,10 +240,7 @@ class Labels:
     def _key(self, found: Mapping[str, tuple[Hashable, str]]) -> int:
         """Return the number of the meaning of some attributes."""
         meaning = frozenset((name, value) for name, (value, _) in found.items())
-        key = self._attribute_keys.setdefault(meaning, len(self.attributes))
-        if key == len(self.attributes):
-            self.attributes.append(found)
-        return key
+        return _number(self._attribute_keys, meaning, self.attributes, found)
 
     def _value(self, name: str, value: str, reader: HloReader) -> Hashable:
         known = self._values.get((name, value))
@@ -274,9 +267,7 @@ class Labels:
         known = self._config_texts.get(text)
         if known is None:
             value, plain = config_meaning(text, reader)
-            known = self._config_keys.setdefault(plain, len(self.configs))
-            if known == len(self.configs):
-                self.configs.append((value, plain))
+            known = _number(self._config_keys, plain, self.configs, (value, plain))
             self._config_texts[text] = known
         return known
 
@@ -286,6 +277,14 @@ _SHAPED = frozenset({"operand_layout_constraints", "outfeed_shape"})
 
 _LONG_LITERAL = 10
 """Literals of more elements are printed as dots. Source: literal printing in HloPrintOptions."""
+
+
+def _number(numbers: dict[K, int], key: K, listed: list[V], value: V) -> int:
+    """Return the number of a key; a new key is numbered, and its value added to the list."""
+    number = numbers.setdefault(key, len(listed))
+    if number == len(listed):
+        listed.append(value)
+    return number
 
 
 def _nameless(match: re.Match[str]) -> str:

@@ -10,6 +10,7 @@ import itertools
 import re
 from bisect import bisect_left
 from collections import Counter
+from functools import cache
 from itertools import repeat
 from operator import eq
 from typing import TYPE_CHECKING, TypeAlias
@@ -298,7 +299,7 @@ class MetadataNoise:
     def __init__(self, base: HloModule, head: HloModule) -> None:
         self._base = base
         self._head = head
-        self._same_stack: dict[tuple[str, str], bool] = {}
+        self._is_same_stack = cache(self._are_stacks_equal)
         self._places: dict[str, Found | None] = {}
 
     def found(self, mine: str, yours: str) -> Found:
@@ -339,15 +340,12 @@ class MetadataNoise:
         first, second = (str(metadata.stack_frame_id or 0) for metadata in numbers)
         return first, second
 
-    def _is_same_stack(self, frames: tuple[str, str]) -> bool:
-        known = self._same_stack.get(frames)
-        if known is None:
-            stacks = [
-                module.stack_frames.stack(int(number) if len(number) <= _LONGEST_NUMBER else 0)
-                for module, number in zip((self._base, self._head), frames, strict=True)
-            ]
-            known = self._same_stack[frames] = stacks[0] == stacks[1]
-        return known
+    def _are_stacks_equal(self, frames: tuple[str, str]) -> bool:
+        mine, yours = (
+            module.stack_frames.stack(int(number) if len(number) <= _LONGEST_NUMBER else 0)
+            for module, number in zip((self._base, self._head), frames, strict=True)
+        )
+        return mine == yours
 
 
 def without_names(text: str) -> str:
