@@ -40,7 +40,7 @@ from hlo_lens.analysis.sharding.mesh_axes import (
     module_meshes,
     transfer_pattern,
 )
-from hlo_lens.model.hlo.opcodes import is_collective_like
+from hlo_lens.model.hlo.opcodes import is_collective_like, opcode_traits
 from hlo_lens.model.hlo.query import evident_partitions
 from hlo_lens.model.shapes.replica_groups import (
     collective_op_group_mode,
@@ -294,7 +294,7 @@ def _mode(
     kind: str, channel_id: int | None, attributes: Mapping[str, str]
 ) -> CollectiveOpGroupMode | None:
     """Return the meaning of the printed ids; None for send, recv and invalid combinations."""
-    if kind in ("send", "recv"):
+    if opcode_traits(kind).is_paired:
         return None
     is_global = attributes.get("use_global_device_ids") == "true"
     try:
@@ -308,7 +308,7 @@ def _listed_text(
 ) -> str | None:
     if kind == "collective-permute":
         return attributes.get("source_target_pairs")
-    if kind in ("send", "recv"):
+    if opcode_traits(kind).is_paired:
         return frontend.get(_PAIRS)
     return attributes.get("replica_groups", "{}")
 

@@ -20,6 +20,7 @@ from hlo_lens.analysis.program.dataflow_neighbours import Neighbour, Neighbourho
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.analysis.sharding.sources import module_shardings
 from hlo_lens.analysis.sharding.table import sharding_table
+from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -191,10 +192,10 @@ def _meaning(instruction: HloInstruction, collective: Collective) -> Iterator[st
         )
     elif collective.kind == "collective-permute" and collective.transfer is not None:
         yield f"each device passes its part on: {collective.transfer}"
-    elif collective.kind in ("send", "recv") and collective.crosses_slices:
+    elif opcode_traits(collective.kind).is_paired and collective.crosses_slices:
         what = collective.performed_as or "transfer"
         yield f"it is one side of a {what} between slices, carried by the multi-slice runtime"
-    elif collective.kind in ("send", "recv") and collective.is_host_transfer:
+    elif opcode_traits(collective.kind).is_paired and collective.is_host_transfer:
         yield "it goes between the device and its host"
 
 

@@ -139,7 +139,7 @@ def _payload_shape(instruction: HloInstruction, kind: str) -> Shape | None:
     shape = instruction.shape
     if shape is None:
         return None
-    if kind in ("send", "recv") and instruction.opcode in ("send", "recv"):
+    if opcode_traits(kind).is_paired and instruction.opcode == kind:
         return shape.tuple_shapes[0] if shape.tuple_shapes else shape
     if not _prints_operand(instruction) or not shape.is_tuple:
         return shape
