@@ -143,22 +143,22 @@ class LineScan:
 
     def add_gap(self, start: int, end: int, message: str, lines: int = 1) -> None:
         """Note a gap for the text between two offsets."""
-        if len(self.gaps) >= _MOST_GAPS:
-            self._count_further(lines)
-            return
-        span = Span(start, max(end, start + 1))
-        self.gaps.append(Gap.at(self.source, span, message, lines))
+        if self._has_room(lines):
+            span = Span(start, max(end, start + 1))
+            self.gaps.append(Gap.at(self.source, span, message, lines))
 
     def add_error(self, error: DumpSyntaxError, lines: int = 1) -> None:
         """Note a gap at an error of the grammar or of a check."""
         self.is_damaged = True
-        if len(self.gaps) >= _MOST_GAPS:
-            self._count_further(lines)
-            return
-        self.gaps.append(Gap.of(error, lines))
+        if self._has_room(lines):
+            self.gaps.append(Gap.of(error, lines))
 
-    def _count_further(self, lines: int) -> None:
+    def _has_room(self, lines: int) -> bool:
+        """Return whether a gap can be added; if not, count its lines in the last one."""
+        if len(self.gaps) < _MOST_GAPS:
+            return True
         self.gaps[-1] = replace(self.gaps[-1], lines=self.gaps[-1].lines + lines)
+        return False
 
     def refuse(self, position: int, end: int, message: str) -> None:
         """Note a gap for lines of the dump that make no sense at their place."""

@@ -24,7 +24,7 @@ from hlo_lens.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from hlo_lens.model.shapes.shape import Shape
     from hlo_lens.syntax.hlo.reader import HloTextReader
@@ -255,11 +255,7 @@ class AttributeCheck:
 
     def shape_problem(self, text: str) -> DumpSyntaxError | None:
         """Return the error of a text that is no shape, with its place in the text, or None."""
-        try:
-            self._reader.shape(text)
-        except DumpSyntaxError as error:
-            return error
-        return None
+        return _problem(self._reader.shape, text)
 
     def attribute_text(self, text: str) -> bool:
         """Return whether all values of an attribute list are correct."""
@@ -296,14 +292,9 @@ class AttributeCheck:
         """Return the error of a wrong sharding or device list, or None; others are not checked."""
         if name not in KNOWN:
             self.unknown.add(name)
-        try:
-            if name == "sharding":
-                self._reader.sharding(value)
-            elif name == "replica_groups":
-                self._reader.device_list(value)
-        except DumpSyntaxError as error:
-            return error
-        return None
+        if name == "sharding":
+            return _problem(self._reader.sharding, value)
+        return _problem(self._reader.device_list, value) if name == "replica_groups" else None
 
     def signature(self, text: str) -> bool:
         """Return whether a text is ``(name: shape, ...) -> shape``; the shapes are not checked."""
@@ -317,13 +308,15 @@ class AttributeCheck:
             form = FORMS.get(name)
             if form is not None and form.fullmatch(value) is None:
                 return name
-            if name == "entry_computation_layout" and not self._is_program_shape(value):
+            if name == "entry_computation_layout" and _problem(self._reader.program_shape, value):
                 return name
         return None
 
-    def _is_program_shape(self, value: str) -> bool:
-        try:
-            self._reader.program_shape(value)
-        except DumpSyntaxError:
-            return False
-        return True
+
+def _problem(read: Callable[[str], object], text: str) -> DumpSyntaxError | None:
+    """Return the error of a text that a reader refuses, or None."""
+    try:
+        read(text)
+    except DumpSyntaxError as error:
+        return error
+    return None

@@ -173,15 +173,12 @@ def _cells(literal: Any, *, is_scalar: bool) -> Iterator[str]:
         yield from map(str, np.frombuffer(data[: len(data) // kind.itemsize * kind.itemsize], kind))
     elif name in ("s32", "s64", "u32", "u64"):
         yield from map(str, getattr(literal, f"{name}s"))
-    elif name in ("f32", "f64"):
-        wide = np.float32 if name == "f32" else np.float64
-        yield from (_float_text(wide(value)) for value in getattr(literal, f"{name}s"))
     elif name in ("f16", "bf16"):
         yield from _short_floats(getattr(literal, f"{name}s"), name)
-    elif name in ("c64", "c128"):
-        wide = np.float32 if name == "c64" else np.float64
-        parts = [_float_text(wide(value)) for value in getattr(literal, f"{name}s")]
-        yield from (f"({a}, {b})" for a, b in zip(parts[::2], parts[1::2], strict=False))
+    elif name in ("f32", "f64", "c64", "c128"):
+        wide = np.float32 if name in ("f32", "c64") else np.float64
+        parts = (_float_text(wide(value)) for value in getattr(literal, f"{name}s"))
+        yield from parts if name[0] == "f" else map("({}, {})".format, parts, parts)
 
 
 def _small_integers(data: bytes, name: str) -> Iterator[int]:

@@ -25,6 +25,7 @@ from hlo_lens.syntax.shapes.mesh import (
     permutation,
     positive,
     printed_axis,
+    printed_sizes,
 )
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.source import Source
@@ -63,7 +64,7 @@ class MeshTransformer(Transformer[Any, Any]):
 
     def sharding_ids(self, ids: Token) -> Sizes:
         """Return device ids."""
-        return Sizes(ids, tuple(map(int, ids.split(","))))
+        return printed_sizes(ids)
 
     def iota_permutation(self, _: Token, order: Sizes) -> Sizes:
         """Return a permutation."""
