@@ -104,7 +104,7 @@ class JaxValue:
     """
 
     kind: str
-    text: str = field(compare=False)
+    text: str = field(default="", compare=False)
     mesh: JaxMesh | None = None
     spec: JaxSpec | None = None
     hlo_sharding: HloSharding | None = None

@@ -168,7 +168,7 @@ def _mesh(call: Call) -> JaxValue:
     mesh = Mesh(axis_names=names, axis_sizes=sizes, device_assignment=assignment)
     if mesh.size > MOST_DEVICES:
         raise DumpSyntaxError(f"a mesh of more than {MOST_DEVICES} devices")
-    return JaxValue(kind="Mesh", text="", mesh=JaxMesh(mesh=mesh, axis_types=types))
+    return JaxValue(kind="Mesh", mesh=JaxMesh(mesh=mesh, axis_types=types))
 
 
 def _abstract_mesh(call: Call) -> JaxValue:
@@ -204,7 +204,6 @@ def _named_sharding(call: Call) -> JaxValue:
         raise CodeError
     return JaxValue(
         kind="NamedSharding",
-        text="",
         mesh=mesh_value.mesh,
         spec=spec_value.spec,
         memory_kind=_word(call.keywords.get("memory_kind")),
@@ -226,7 +225,6 @@ def _partition_spec(call: Call) -> JaxValue:
             raise CodeError
     return JaxValue(
         kind="PartitionSpec",
-        text="",
         spec=JaxSpec(
             entries=tuple(entries),
             unreduced=_names(call.keywords.get("unreduced")),
@@ -243,10 +241,7 @@ def _shape_dtype_struct(call: Call) -> JaxValue:
     sharding = call.keywords.get("sharding")
     found = None if sharding is None else _meaning(sharding)
     value = JaxValue(
-        kind="ShapeDtypeStruct",
-        text="",
-        shape=xla_shape(dtype, dims),
-        dtype=dtype.rpartition(".")[2],
+        kind="ShapeDtypeStruct", shape=xla_shape(dtype, dims), dtype=dtype.rpartition(".")[2]
     )
     if found is None:
         return value
@@ -272,7 +267,6 @@ def _single_device(call: Call) -> JaxValue:
         raise CodeError
     return JaxValue(
         kind="SingleDeviceSharding",
-        text="",
         device=f"{device.name} {device.keywords.get('id')}",
         memory_kind=_word(call.keywords.get("memory_kind")),
     )
@@ -302,7 +296,6 @@ def _positional(call: Call) -> JaxValue:
     sharding = reader().sharding(f"{{devices=[{tile}]{ids}{last}}}")
     return JaxValue(
         kind="PositionalSharding",
-        text="",
         hlo_sharding=sharding,
         memory_kind=_word(call.keywords.get("memory_kind")),
     )
