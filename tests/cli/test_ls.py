@@ -224,3 +224,6 @@ def test_memory_left_out_for_size_is_reported(
     assert "memory of 1 module of more than 1 instructions is not estimated; hlo-lens memory" in out
     report = CliRunner().invoke(main, ["report", str(tmp_path)]).stdout
     assert "instructions, more than 1; hlo-lens memory estimates it" in report
+    data = CliRunner().invoke(main, ["report", str(tmp_path), "-f", "json"]).stdout
+    module = json.loads(data)["modules"][0]
+    assert (module["memory"], module["is_estimate_left_out"]) == (None, True)

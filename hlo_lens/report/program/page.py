@@ -324,7 +324,7 @@ RANKING = 100
 def module_object(analysis: ModuleAnalysis) -> Mapping[str, object]:
     """Return the JSON object of a module: its facts, and the rows that they are sums of.
 
-    Scripts rely on its names: they may be added to, none changes. Bytes are integers. A key whose
+    Scripts rely on its names: names may be added, none changes. Bytes are integers. A key whose
     value is unknown is present with null; 0 means zero.
     """
     module, signature = analysis.module, analysis.signature
@@ -334,6 +334,7 @@ def module_object(analysis: ModuleAnalysis) -> Mapping[str, object]:
         "coverage": {**facts_object(coverage_facts(analysis.summary)), "rows": gaps},
         "collectives": collectives_object(analysis.collectives),
         "memory": memory_object(analysis.memory),
+        "is_estimate_left_out": analysis.is_estimate_left_out,
         "sharding": {
             "rows": [
                 *({"kind": "form", **row} for row in analysis.sharding_forms.objects()),
