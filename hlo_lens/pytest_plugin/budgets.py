@@ -15,7 +15,7 @@ from hlo_lens.api.sides import read_snapshot_file, snapshot
 from hlo_lens.model.dump import Dump, ModuleDump
 from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot, Snapshot
 from hlo_lens.model.snapshot.reading import read_snapshot
-from hlo_lens.model.snapshot.writing import snapshot_object, snapshot_text
+from hlo_lens.model.snapshot.writing import snapshot_text
 from hlo_lens.report.comparison.verdicts import amount_text, check_report
 from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.units import plural
@@ -127,9 +127,7 @@ class Session:
 
     def to_dict(self) -> dict[str, object]:
         """Return the snapshots as JSON, for the main process of pytest-xdist."""
-        return snapshot_object(
-            Snapshot(path="", modules=tuple(self._modules)), tool_version=__version__
-        )
+        return Snapshot(path="", modules=tuple(self._modules)).to_dict(tool_version=__version__)
 
     def join(self, sent: Mapping[str, Any]) -> None:
         """Add the snapshots that another process sent."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hlo_lens.model.snapshot.writing import snapshot_object
+
 if TYPE_CHECKING:
     from hlo_lens.model.snapshot.facts import ModuleFacts
     from hlo_lens.model.snapshot.rows import AnnotationFact, CollectiveFact, EntryFact, SpacePeak
@@ -74,3 +76,7 @@ class Snapshot:
 
     path: str
     modules: tuple[ModuleSnapshot, ...]
+
+    def to_dict(self, *, tool_version: str) -> dict[str, object]:
+        """Return the JSON object of a snapshot file."""
+        return snapshot_object(self, tool_version=tool_version)
