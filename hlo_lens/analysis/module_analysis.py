@@ -6,6 +6,7 @@ prints.
 
 from __future__ import annotations
 
+import shlex
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -47,11 +48,20 @@ An estimate takes about 12 us per instruction: half a second for so many.
 """
 
 
-def not_estimated_text(instructions: int) -> str:
-    """Return why memory was not estimated, and the command that does."""
+def not_estimated_text(instructions: int, path: str, name: str) -> str:
+    """Return why the memory of a module was not estimated, and the command that does.
+
+    Args:
+        instructions: Number of its instructions.
+        path: File, folder or archive that it was read from; empty if unknown.
+        name: Its name.
+    """
+    command = (
+        f"hlo-lens memory {shlex.quote(path) if path else 'PATH'} --module {shlex.quote(name)}"
+    )
     return (
         f"not estimated: {instructions:,} instructions, more than {MOST_ESTIMATED:,}; "
-        "hlo-lens memory estimates it"
+        f"{command} estimates it"
     )
 
 

@@ -77,7 +77,7 @@ def _file_dump(file: DiskFile, opened: Opened, progress: Progress | None) -> Dum
     from hlo_lens.load.folder import siblings_of
 
     modules = modules_of(file, opened=opened, progress=progress, siblings=siblings_of(file))
-    return Dump(path=file.path, modules=tuple(modules))
+    return _dump_of(file.path, modules)
 
 
 def _counted(files: Sequence[T], progress: Progress | None) -> Iterator[T]:
@@ -93,15 +93,25 @@ def _folder_dump(path: str, files: Iterable[StoredFile], left: LeftAsides, *, st
     groups = sort_files(files, left, opens_archives=True)
     if not groups:
         raise _nothing_in(path, left)
-    modules = tuple(folder_modules(groups, strict=strict))
+    modules = list(folder_modules(groups, strict=strict))
     used = sum(len(parts) for group in groups for parts in group.stages.values())
     asides = left.all()
-    return Dump(
-        path=path,
-        modules=modules,
-        left_aside=asides,
-        files=used + sum(aside.count for aside in asides),
-    )
+    count = used + sum(aside.count for aside in asides)
+    return _dump_of(path, modules, left_aside=asides, files=count)
+
+
+def _dump_of(
+    path: str,
+    modules: Iterable[ModuleDump],
+    *,
+    left_aside: tuple[LeftAside, ...] = (),
+    files: int = 1,
+) -> Dump:
+    """Return a dump whose modules know its path."""
+    found = tuple(modules)
+    for module in found:
+        module.path = path
+    return Dump(path=path, modules=found, left_aside=left_aside, files=files)
 
 
 _ASIDES_SHOWN = 4

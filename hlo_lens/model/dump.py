@@ -126,6 +126,7 @@ class ModuleDump:
         folder: Folder of its files, relative to the loaded path; empty for the top.
         stage_list: Its stages; None for a text of no stage.
         target_text: libtpu's description of the target TPU; None if there is none.
+        path: File, folder or archive that was loaded, as the user named it; empty if unknown.
     """
 
     name: str
@@ -143,6 +144,7 @@ class ModuleDump:
     folder: str = ""
     stage_list: Lazy[tuple[Stage, ...]] | None = field(default=None, repr=False)
     target_text: Lazy[str | None] | None = field(default=None, repr=False)
+    path: str = field(default="", compare=False)
 
     @property
     def stages(self) -> tuple[Stage, ...]:

@@ -122,7 +122,9 @@ def missing_memory(module: ModuleSnapshot) -> str:
     """Return why the memory of a module was not estimated; empty where it could not be."""
     instructions = module.facts.instructions or 0
     is_left_out = module.facts.is_scheduled and instructions > module_analysis.MOST_ESTIMATED
-    return module_analysis.not_estimated_text(instructions) if is_left_out else ""
+    if not is_left_out:
+        return ""
+    return module_analysis.not_estimated_text(instructions, module.path, module.name)
 
 
 def _metrics(

@@ -54,6 +54,7 @@ def module_snapshot(
         facts=facts,
         peaks=() if analysis.memory is None else tuple(space_peaks(analysis.memory)),
         annotations=None if shardings is None else _annotation_rows(shardings),
+        path=analysis.dump.path,
     )
 
 

@@ -8,7 +8,7 @@ are left out; source files keep their last two names, files in site-packages the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.snapshot.writing import snapshot_object
@@ -32,6 +32,8 @@ class ModuleSnapshot:
         peaks: One for each memory space that has allocations.
         annotations: Sharding annotations inside the program.
         outdated: Paths of figures that the file was written without, being older than they are.
+        path: File, folder or archive that it was read from; empty if unknown, as in a saved
+            snapshot.
     """
 
     name: str
@@ -43,6 +45,7 @@ class ModuleSnapshot:
     peaks: tuple[SpacePeak, ...]
     annotations: tuple[AnnotationFact, ...] | None
     outdated: tuple[str, ...] = ()
+    path: str = field(default="", compare=False)
 
     @property
     def collectives(self) -> tuple[CollectiveFact, ...] | None:

@@ -205,7 +205,8 @@ def _memory_section(analysis: ModuleAnalysis) -> Section:
     if not analysis.has_hlo:
         return Section(title=title, notes=(NO_HLO,))
     if analysis.is_estimate_left_out:
-        text = not_estimated_text(analysis.summary.instructions)
+        dump = analysis.dump
+        text = not_estimated_text(analysis.summary.instructions, dump.path, dump.name)
         return Section(title=title, facts=(("memory", text),))
     note = "memory not known: no buffer assignment next to this text, and no schedule in it"
     return Section(title=title, notes=() if analysis.module.is_scheduled else (note,))
