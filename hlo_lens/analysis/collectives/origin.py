@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.collectives.operations import CollectiveOp
     from hlo_lens.analysis.program.call_counts import CallCounts
     from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.metadata import OpMetadata
     from hlo_lens.model.hlo.module import HloModule
 
 _STEPS = 8
@@ -41,17 +42,29 @@ class Origins:
         self._module = module
         self._calls = calls
         self._stacks: dict[int, tuple[str, ...]] = {}
+        self._known: dict[str, Origin] = {}
 
     def of(self, op: CollectiveOp) -> Origin:
-        """Return the origin of a collective."""
-        metadata = op.instruction.metadata
-        if metadata is None or not metadata.op_name:
-            sites = self._calls.sites(op.instruction.computation.name)
-            around = [op.start, *(site.caller for site in sites)]
-            named = [i for i in around if i.opcode in ("fusion", "async-start")]
-            metadata = next((i.metadata for i in named if i.metadata is not None), metadata)
+        """Return the origin of a collective; found once for equal metadata with a path."""
+        text = op.instruction.attribute("metadata") or ""
+        if text not in self._known:
+            metadata = self._module.reader.metadata(text) if text else None
+            if metadata is None or not metadata.op_name:
+                return self._around(op, metadata)
+            self._known[text] = self._origin(metadata)
+        return self._known[text]
+
+    def _around(self, op: CollectiveOp, metadata: OpMetadata | None) -> Origin:
+        """Return the origin of a collective whose own metadata has no operation path."""
+        sites = self._calls.sites(op.instruction.computation.name)
+        around = [op.start, *(site.caller for site in sites)]
+        named = [i for i in around if i.opcode in ("fusion", "async-start")]
+        metadata = next((i.metadata for i in named if i.metadata is not None), metadata)
         if metadata is None or not (metadata.op_name or metadata.stack_frame_id):
             return _near(op.start)
+        return self._origin(metadata)
+
+    def _origin(self, metadata: OpMetadata) -> Origin:
         location = self._module.source_location(metadata)
         return Origin(
             op_name=metadata.op_name,
