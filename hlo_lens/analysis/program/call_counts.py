@@ -74,7 +74,7 @@ class CallCounts:
     """
 
     def __init__(self, table: InstructionTable, trips: TripCounts | None = None) -> None:
-        self.trips = trips = trip_counts(table) if trips is None else trips
+        self.trips = trips = trip_counts(table, derives_printed=False) if trips is None else trips
         self._table = table
         self._trips = {(trip.computation, trip.loop): trip.trip_count for trip in trips.loops}
         self._sites: dict[str, list[CallSite]] = {}

@@ -45,7 +45,8 @@ class TripCount:
         condition: Name of its condition.
         source: ``printed`` or ``derived``; None if unknown.
         printed: The count that XLA printed; None if not printed.
-        derived: The count from condition, start and step; None if it cannot be derived.
+        derived: The count from condition, start and step; None if it cannot be derived, and
+            for a printed count that is not derived too.
     """
 
     loop: str
@@ -80,20 +81,26 @@ class TripCounts(Result):
         return next((t for t in self.loops if (t.computation, t.loop) == wanted), None)
 
 
-def trip_counts(table: InstructionTable) -> TripCounts:
-    """Return the trip counts of all while loops of a module."""
+def trip_counts(table: InstructionTable, *, derives_printed: bool = True) -> TripCounts:
+    """Return the trip counts of all while loops of a module.
+
+    Args:
+        table: Table of the module.
+        derives_printed: Whether counts that XLA prints are derived too.
+    """
     loops = [table.instruction(row) for row in table.rows_of({"while"})]
     if not loops:
         return TripCounts(loops=())
     scalars = Scalars(table)
-    return TripCounts(loops=tuple(_trip_count(loop, scalars) for loop in loops))
+    found = [_trip_count(loop, scalars, derives_printed=derives_printed) for loop in loops]
+    return TripCounts(loops=tuple(found))
 
 
-def _trip_count(loop: HloInstruction, scalars: Scalars) -> TripCount:
+def _trip_count(loop: HloInstruction, scalars: Scalars, *, derives_printed: bool) -> TripCount:
     attributes = loop.attributes
     names = loop.computation.module.reader.names
     printed = printed_trip_count(attributes.get("backend_config", ""))
-    derived = _derived(loop, scalars)
+    derived = _derived(loop, scalars) if printed is None or derives_printed else None
     count = derived if isinstance(derived, int) else None
     return TripCount(
         loop=loop.name,
