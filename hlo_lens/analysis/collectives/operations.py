@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.program.call_counts import CallCounts
     from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.links import Calls
     from hlo_lens.model.hlo.query import InstructionTable
 
 CUSTOM_CALL = "custom-call"
@@ -102,7 +103,7 @@ def collective_ops(
     rows = table.rows_of(kinds)
     instructions = [table.instruction(row) for row in rows]
     roles = _tpu_roles(instructions)
-    kept = _without_wrappers(_without_tpu_clones(instructions, roles))
+    kept = _without_wrappers(_without_tpu_clones(instructions, roles), table.module.links.calls)
     found = [(instruction, kinds[instruction.opcode]) for instruction in kept]
     custom = _custom_calls(table)
     if custom:
@@ -186,21 +187,17 @@ def _without_tpu_clones(
     return kept
 
 
-def _without_wrappers(instructions: Sequence[HloInstruction]) -> list[HloInstruction]:
+def _without_wrappers(instructions: Sequence[HloInstruction], calls: Calls) -> list[HloInstruction]:
     """Drop async wrappers whose inner collective is already listed."""
-    held = {
-        (instruction.computation.name, opcode_traits(instruction.opcode).base)
-        for instruction in instructions
-    }
-    return [
-        instruction
-        for instruction in instructions
-        if not instruction.opcode.endswith("-start")
-        or not any(
-            (name, opcode_traits(instruction.opcode).base) in held
-            for name in instruction.called_computations
-        )
-    ]
+    held = {(one.computation.place, opcode_traits(one.opcode).base) for one in instructions}
+
+    def is_wrapper(instruction: HloInstruction) -> bool:
+        if not instruction.opcode.endswith("-start"):
+            return False
+        base = opcode_traits(instruction.opcode).base
+        return any((call.place, base) in held for call in calls.of_row(instruction.row))
+
+    return [instruction for instruction in instructions if not is_wrapper(instruction)]
 
 
 class _Pairing:
