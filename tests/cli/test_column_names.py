@@ -118,7 +118,7 @@ def _headings(command: str) -> list[set[str]]:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_text_headings_are_csv_headers(command: str) -> None:
-    headers = [set(row[2:]) for row in _csv_rows(command) if row[:2] == ["module", "table"]]
+    headers = [set(row) for row in _csv_rows(command) if row[:2] == ["module", "table"]]
     for names in _headings(command):
         is_pivot = {"quantity", "definition"} <= names
         known = any(names <= header or names - TEXT_ONLY <= header for header in headers)

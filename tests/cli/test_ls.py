@@ -222,8 +222,9 @@ def test_memory_left_out_for_size_is_reported(
     monkeypatch.setattr("hlo_lens.report.program.listing.MOST_ESTIMATED", 1)
     out = run(tmp_path).stdout
     assert "memory of 1 module of more than 1 instructions is not estimated; hlo-lens memory" in out
-    report = CliRunner().invoke(main, ["report", str(tmp_path)]).stdout
-    assert "instructions, more than 1; hlo-lens memory estimates it" in report
+    report = CliRunner().invoke(main, ["report", str(tmp_path)], env={"COLUMNS": "300"}).stdout
+    command = f"hlo-lens memory {tmp_path} --module module_0001.jit_f"
+    assert f"not estimated: 2 instructions, more than 1; {command} estimates it" in report
     data = CliRunner().invoke(main, ["report", str(tmp_path), "-f", "json"]).stdout
     module = json.loads(data)["modules"][0]
     assert (module["memory"], module["is_estimate_left_out"]) == (None, True)

@@ -98,7 +98,7 @@ def _default_space(rows: Sequence[object], name: str) -> list[object]:
 
 def _no_such(parts: Mapping[str, object], name: str, path: str) -> str:
     near = get_close_matches(name, list(parts), n=3) or sorted(parts)[:6]
-    return f"no figure is called {path}; there is {', '.join(near)}"
+    return f"no figure is called {path}; known here: {', '.join(near)}"
 
 
 def _select(found: list[object], selector: str, path: str) -> list[object]:

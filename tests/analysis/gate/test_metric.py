@@ -84,7 +84,7 @@ def test_a_path_leads_to_a_number(path: str, value: int) -> None:
     ("path", "reason"),
     [
         ("flops", "flops is not known"),
-        ("memory.tmp_bytes", "no figure is called memory.tmp_bytes; there is temp_bytes"),
+        ("memory.tmp_bytes", "no figure is called memory.tmp_bytes; known here: temp_bytes"),
         (
             "memory.spaces[SMEM].total_bytes",
             "no row of memory.spaces is called 'SMEM'; there is HBM",
