@@ -15,13 +15,9 @@ from __future__ import annotations
 
 import functools
 import importlib
-from typing import TYPE_CHECKING
 
-from hlo_lens.model.text_reader import use_reader
+from hlo_lens.model.text_reader import HloReader, use_reader
 from hlo_lens.text.version import __version__ as __version__
-
-if TYPE_CHECKING:
-    from hlo_lens.model.text_reader import HloReader
 
 
 @functools.cache

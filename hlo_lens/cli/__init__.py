@@ -9,17 +9,14 @@ import importlib
 import os
 import sys
 import traceback
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 import click
 
 import hlo_lens
 from hlo_lens.cli import exit_codes
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 COMMANDS: Mapping[str, str] = {
     "report": "Summarize a compiled program on one page.",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TextIO
+from typing import Literal, TextIO
 
 import click
 
@@ -15,9 +16,6 @@ from hlo_lens.cli.options import option_group
 from hlo_lens.report import RENDERERS
 from hlo_lens.report.render.table import RenderOptions, Report
 from hlo_lens.text.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,17 +9,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 from hlo_lens.load.file_readers import Opened, modules_of
-from hlo_lens.load.stored import STDIN, DiskFile, MemoryFile, read_source
-from hlo_lens.model.dump import Dump, LeftAsides, ModuleDump
+from hlo_lens.load.stored import STDIN, DiskFile, MemoryFile, StoredFile, read_source
+from hlo_lens.model.dump import Dump, LeftAside, LeftAsides, ModuleDump
 from hlo_lens.text.content_kind import archive_form
 from hlo_lens.text.dump_kinds import TEXT_FLAGS, DumpKind
 from hlo_lens.text.errors import UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from hlo_lens.load.stored import StoredFile
-    from hlo_lens.model.dump import LeftAside
 
     Progress = Callable[[int, int], None]
 

@@ -22,18 +22,16 @@ import tarfile
 import zipfile
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, BinaryIO
 
 from hlo_lens.load import compressed
-from hlo_lens.load.stored import DiskFile, MemoryFile, chunks, head_kind
+from hlo_lens.load.stored import DiskFile, MemoryFile, StoredFile, chunks, head_kind
 from hlo_lens.text.dump_kinds import part_of
 from hlo_lens.text.errors import UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import IO, BinaryIO
 
-    from hlo_lens.load.stored import StoredFile
     from hlo_lens.model.dump import LeftAsides
 
 MOST_KEPT = 1 << 30

@@ -8,14 +8,11 @@ above 16 MiB at most `MOST_EXPANSION` times the packed size; of gzip and zip abo
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol
+from typing import BinaryIO, Protocol
 
 from hlo_lens.text.errors import UnreadableError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import BinaryIO
 
 MOST_UNPACKED = 8 << 30
 """Most bytes that a compressed file or an archive may unpack to."""

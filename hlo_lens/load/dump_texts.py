@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.stored import STDIN, DiskFile, head_kind, head_of, read_source
+from hlo_lens.load.stored import STDIN, DiskFile, StoredFile, head_kind, head_of, read_source
 from hlo_lens.model.dump import LeftAsides
 from hlo_lens.text.content_kind import archive_form, sniff
 from hlo_lens.text.dump_kinds import DumpKind
@@ -13,7 +13,6 @@ from hlo_lens.text.dump_kinds import DumpKind
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.load.stored import StoredFile
     from hlo_lens.text.source import Source
 
 

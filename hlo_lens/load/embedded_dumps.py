@@ -11,13 +11,12 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.stored import MemoryFile
+from hlo_lens.load.stored import MemoryFile, StoredFile
 from hlo_lens.text.dump_kinds import BUFFER_HEADERS, BUFFER_ROWS, DumpKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hlo_lens.load.stored import StoredFile
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.text.source import Source
 

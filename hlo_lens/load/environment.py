@@ -6,21 +6,16 @@ import importlib.metadata
 import importlib.util
 import platform
 import re
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hlo_lens.load.dump_texts import members_of
-from hlo_lens.load.stored import DiskFile, chunks, name_of
+from hlo_lens.load.stored import DiskFile, StoredFile, chunks, name_of
 from hlo_lens.text.errors import UnreadableError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from hlo_lens.load.stored import StoredFile
 
 _PACKAGES = (
     "jax",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hlo_lens.load.embedded_dumps import (
     Around,
+    Part,
     around_modules,
     around_parts,
     buffer_parts,
@@ -16,24 +17,20 @@ from hlo_lens.load.embedded_dumps import (
     files_of_parts,
 )
 from hlo_lens.load.lazy_texts import buffer_texts, lazy_log, lazy_trees
-from hlo_lens.load.stored import chunks, name_of, source_of
-from hlo_lens.model.dump import BufferTexts, Lazy, ModuleDump, given
+from hlo_lens.load.stored import StoredFile, chunks, name_of, source_of
+from hlo_lens.model.dump import BufferTexts, Lazy, ModuleDump, Stage, given
 from hlo_lens.text import log_words
 from hlo_lens.text.content_kind import BRANCHES, PROTO_HEAD, draws_calls, proto_message, sniff
 from hlo_lens.text.dump_files import split_file_name
 from hlo_lens.text.dump_kinds import BUFFER_HEADERS, BUFFER_PARTS, PROTO, ROW_OF, DumpKind
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.log_words import has_log_words
-from hlo_lens.text.source import clean, cut_log_prefixes
+from hlo_lens.text.source import Source, clean, cut_log_prefixes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from hlo_lens.load.embedded_dumps import Part
-    from hlo_lens.load.stored import StoredFile
-    from hlo_lens.model.dump import Stage
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.text.source import Source
 
     Progress = Callable[[int, int], None]
 

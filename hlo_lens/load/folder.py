@@ -23,7 +23,15 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.load.file_readers import SiblingFiles, lazy_module, modules_of, proto_texts
 from hlo_lens.load.lazy_texts import buffer_texts
-from hlo_lens.load.stored import STDIN, DiskFile, head_kind, head_of, name_of, read_source
+from hlo_lens.load.stored import (
+    STDIN,
+    DiskFile,
+    StoredFile,
+    head_kind,
+    head_of,
+    name_of,
+    read_source,
+)
 from hlo_lens.model.dump import (
     CUT_OUT,
     REFUSED,
@@ -53,7 +61,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from hlo_lens.load.archive import Kept
-    from hlo_lens.load.stored import StoredFile
 
 
 @dataclass(slots=True)

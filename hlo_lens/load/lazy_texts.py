@@ -6,14 +6,13 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from hlo_lens.load.stored import read_source
+from hlo_lens.load.stored import StoredFile, read_source
 from hlo_lens.model.dump import BufferTexts, Lazy
 from hlo_lens.text.dump_kinds import BUFFER_PARTS, BUFFER_ROWS, ROW_OF, DumpKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hlo_lens.load.stored import StoredFile
     from hlo_lens.model.buffers.live_range import HloLiveRange
     from hlo_lens.model.call_tree import CallTrees
     from hlo_lens.model.logs.log import LogText

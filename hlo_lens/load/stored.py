@@ -10,7 +10,7 @@ import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from hlo_lens.load.compressed import CHUNK, unpacked
 from hlo_lens.text.content_kind import sniff, sniff_start
@@ -19,7 +19,6 @@ from hlo_lens.text.source import Source, clean, decode, decode_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from typing import BinaryIO
 
     from hlo_lens.text.dump_kinds import DumpKind
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from hlo_lens.text.dump_files import AFTER, BEFORE
-from hlo_lens.text.errors import UnknownNameError
+from hlo_lens.text.errors import Gap, UnknownNameError
 from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.logs.log import LogText
     from hlo_lens.text.dump_kinds import DumpKind
-    from hlo_lens.text.errors import Gap
 
 T = TypeVar("T")
 

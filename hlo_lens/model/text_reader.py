@@ -97,7 +97,6 @@ def reader() -> HloReader:
     """Return the reader; raises RuntimeError if `use_reader` was never called."""
     if _Port.made is None:
         if _Port.factory is None:
-            message = "no reader is registered; import hlo_lens first"
-            raise RuntimeError(message)
+            raise RuntimeError("no reader is registered; import hlo_lens first")
         _Port.made = _Port.factory()
     return _Port.made

@@ -7,12 +7,12 @@ and says what is missing.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hlo_lens.api.changes import compare_programs
 from hlo_lens.api.memory import memory
-from hlo_lens.api.modules import analysis_of
+from hlo_lens.api.modules import Program, analysis_of
 from hlo_lens.report.comparison.program import program_diff_facts
 from hlo_lens.testing.evidence import (
     SHOWN,
@@ -35,11 +35,6 @@ from hlo_lens.testing.evidence import (
 )
 from hlo_lens.text.errors import HloLensError, UsageError
 from hlo_lens.text.units import format_bytes, parse_size, plural
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from hlo_lens.api.modules import Program
 
 _MEASURES = ("total", "peak", "temp", "argument", "output")
 

@@ -10,8 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.debug import visualize_array_sharding
 from jax.experimental.custom_partitioning import custom_partitioning
-from jax.sharding import NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import NamedSharding, PartitionSpec as P
 
 
 def say(who, **values):

@@ -5,8 +5,7 @@ Its standard error is the log. Eight fake CPU devices; XLA_FLAGS of the caller m
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import AxisType, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
 
 def reshape_across(x):

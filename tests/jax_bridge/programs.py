@@ -10,8 +10,11 @@ jax = pytest.importorskip("jax", reason="jax is not installed")
 
 import jax.numpy as jnp  # noqa: E402 # only where there is a jax
 import numpy as np  # noqa: E402 # as above
-from jax.sharding import Mesh, NamedSharding  # noqa: E402 # as above
-from jax.sharding import PartitionSpec as P  # noqa: E402 # as jax's documentation calls it
+from jax.sharding import (  # noqa: E402 # as above
+    Mesh,
+    NamedSharding,
+    PartitionSpec as P,  # as jax's documentation calls it
+)
 
 BATCH, WIDTH, HIDDEN = 32, 64, 128
 

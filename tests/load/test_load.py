@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hlo_lens
-from hlo_lens import DumpSyntaxError, UnreadableError, load
-from hlo_lens import load as load_function
+from hlo_lens import DumpSyntaxError, UnreadableError, load, load as load_function
 from hlo_lens.load import read_source
 from hlo_lens.text.dump_kinds import DumpKind
 from tests import corpus

@@ -13,8 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from hlo_lens.syntax.hlo.module import parse_hlo
 from hlo_lens.text.errors import DumpSyntaxError

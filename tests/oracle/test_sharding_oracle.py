@@ -6,8 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from hlo_lens.model.shapes.mesh import AxisRef, Mesh
 from hlo_lens.model.shapes.named_sharding import DimensionSharding, NamedSharding, ShardingKind

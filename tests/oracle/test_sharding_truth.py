@@ -10,8 +10,7 @@ import tarfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hlo_lens.analysis.sharding.results import sharding_results
 from hlo_lens.analysis.sharding.spellings import sharding_spellings

@@ -11,8 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hlo_lens.syntax.shapes import replica_groups, shape, sharding
 from hlo_lens.syntax.shapes.replica_groups_grammar import parse_device_list_with_grammar

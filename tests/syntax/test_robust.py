@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hlo_lens.syntax.hlo import grammar as hlo_grammar
 from hlo_lens.syntax.hlo.module import parse_hlo, parse_hlo_modules

@@ -7,8 +7,7 @@ import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hlo_lens.text.content_kind import sniff, sniff_start
 from hlo_lens.text.dump_kinds import DumpKind

@@ -11,17 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.buffer_assignment.packing import pack
+from hlo_lens.analysis.buffer_assignment.packing import Chunk, pack
 from hlo_lens.model.hlo.columns import NOTHING
-from hlo_lens.model.hlo.opcodes import OPCODES
+from hlo_lens.model.hlo.opcodes import OPCODES, OpcodeTraits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hlo_lens.analysis.buffer_assignment.packing import Chunk
     from hlo_lens.analysis.buffer_assignment.shape_tree import Part
     from hlo_lens.analysis.buffer_assignment.values import Dataflow
-    from hlo_lens.model.hlo.opcodes import OpcodeTraits
 
 
 @dataclass(slots=True, eq=False)

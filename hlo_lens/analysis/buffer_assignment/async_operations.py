@@ -8,17 +8,11 @@ Source: xla/hlo/analysis/hlo_dataflow_analysis.cc, as of August 2026.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
-from hlo_lens.analysis.buffer_assignment.walk import COMPUTATION
+from hlo_lens.analysis.buffer_assignment.shape_tree import NODES, ShapeTree
+from hlo_lens.analysis.buffer_assignment.walk import COMPUTATION, Invocation, Walk
 from hlo_lens.model.hlo.opcodes import opcode_traits
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hlo_lens.analysis.buffer_assignment.shape_tree import ShapeTree
-    from hlo_lens.analysis.buffer_assignment.walk import Invocation, Walk
 
 
 def async_start(walk: Walk, call: Invocation, row: int) -> list[int]:

@@ -10,14 +10,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.buffer_assignment.fused_bodies import ELEMENTWISE
-from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
+from hlo_lens.analysis.buffer_assignment.fused_bodies import ELEMENTWISE, FusedBody
+from hlo_lens.analysis.buffer_assignment.shape_tree import NODES, Part
 from hlo_lens.model.hlo.opcodes import opcodes_where
 from hlo_lens.model.shapes.primitive_type import primitive_type
 
 if TYPE_CHECKING:
-    from hlo_lens.analysis.buffer_assignment.fused_bodies import FusedBody
-    from hlo_lens.analysis.buffer_assignment.shape_tree import Part
     from hlo_lens.analysis.buffer_assignment.values import Dataflow
     from hlo_lens.model.shapes.shape import Shape, ShapeIndex
 

@@ -32,16 +32,14 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.buffer_assignment import async_operations, control_flow
 from hlo_lens.analysis.buffer_assignment.fused_bodies import INDEX, parameter_number
 from hlo_lens.analysis.buffer_assignment.shape_tree import NODES, ShapeTrees
-from hlo_lens.analysis.buffer_assignment.values import Dataflow, DisjointSets
-from hlo_lens.analysis.buffer_assignment.walk import Walk
+from hlo_lens.analysis.buffer_assignment.values import Dataflow, DisjointSets, Values
+from hlo_lens.analysis.buffer_assignment.walk import Invocation, Rule, Walk
 from hlo_lens.model.hlo.columns import OPERANDS, OPERANDS_END
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from hlo_lens.analysis.buffer_assignment.values import Values
-    from hlo_lens.analysis.buffer_assignment.walk import Invocation, Rule
     from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.shapes.shape import Shape
 

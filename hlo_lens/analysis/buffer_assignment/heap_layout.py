@@ -24,19 +24,18 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.buffer_assignment.allocations import (
     Allocation,
     HeapLayout,
+    LayoutRules,
     thread_local_allocations,
 )
 from hlo_lens.analysis.buffer_assignment.heap_simulation import HeapSimulation
 from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
 from hlo_lens.analysis.buffer_assignment.time_trees import BusyTimes
-from hlo_lens.analysis.buffer_assignment.values import PHI_ORDER
+from hlo_lens.analysis.buffer_assignment.values import PHI_ORDER, Dataflow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from hlo_lens.analysis.buffer_assignment.allocations import LayoutRules
     from hlo_lens.analysis.buffer_assignment.buffer_sharing import BufferSharing
-    from hlo_lens.analysis.buffer_assignment.values import Dataflow
 
 
 _END = itemgetter(1)

@@ -14,13 +14,10 @@ import bisect
 import heapq
 import itertools
 import operator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.buffer_assignment.time_trees import Interval, UsedBytes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 MANY = 5000
 """Chunks above which a second try needs a possible gain."""

@@ -9,14 +9,13 @@ import bisect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.shapes.shape import Shape
+from hlo_lens.model.shapes.shape import Shape, ShapeIndex
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.shapes.shape import ShapeIndex
 
 NODES = 1 << 24
 """A place is ``row * NODES + node``: a row, and a node of its shape in preorder."""

@@ -8,10 +8,8 @@ a number of steps proportional to the tree's depth.
 from __future__ import annotations
 
 import bisect
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
 
 BUCKET = 32
 """Events in a leaf of `UsedBytes`."""

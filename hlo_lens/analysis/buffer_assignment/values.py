@@ -8,14 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
+from hlo_lens.analysis.buffer_assignment.shape_tree import NODES, Part, ShapeTree, ShapeTrees
 from hlo_lens.model.hlo.columns import SHAPE, SHAPE_END
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hlo_lens.analysis.buffer_assignment.fused_bodies import FusedBodies
-    from hlo_lens.analysis.buffer_assignment.shape_tree import Part, ShapeTree, ShapeTrees
     from hlo_lens.model.hlo.query import InstructionTable
 
 PHI_ORDER = 1 << 120

@@ -11,13 +11,13 @@ Sources: hlo_dataflow_analysis.cc, hlo_live_range.cc (FlattenSchedule), hlo_valu
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.analysis.buffer_assignment.fused_bodies import DEEPEST, FusedBodies
 from hlo_lens.analysis.buffer_assignment.in_place import IN_PLACE, aliasing_pairs, in_place_pairs
-from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
+from hlo_lens.analysis.buffer_assignment.shape_tree import NODES, Part, ShapeTree, ShapeTrees
 from hlo_lens.analysis.buffer_assignment.values import PHI_ORDER, DisjointSets, Values
 from hlo_lens.model.hlo.columns import (
     NOTHING,
@@ -28,9 +28,6 @@ from hlo_lens.model.hlo.columns import (
 from hlo_lens.model.hlo.computation import HloComputation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from hlo_lens.analysis.buffer_assignment.shape_tree import Part, ShapeTree, ShapeTrees
     from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.shapes.shape import ShapeIndex
 

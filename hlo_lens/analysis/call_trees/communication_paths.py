@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from hlo_lens.analysis.call_trees.communication_kind import (
     COLLECTIVE,
@@ -24,12 +25,7 @@ from hlo_lens.analysis.call_trees.communication_kind import (
 )
 from hlo_lens.analysis.call_trees.source_files import Places, path_text
 from hlo_lens.analysis.result import Column, Result, Unit
-from hlo_lens.model.call_tree import NO_PARENT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from hlo_lens.model.call_tree import CallFrame, CallTree
+from hlo_lens.model.call_tree import NO_PARENT, CallFrame, CallTree
 
 _DISPATCH = re.compile(r"(?:__torch_(?:dispatch|function)__|_*(?:\w+_)?dispatch)\Z")
 _RULES = re.compile(r"(?:^|/)_?ops/")

@@ -13,20 +13,15 @@ is that of a and b with base and head exchanged.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from hlo_lens.analysis.call_trees.grouping import BYTE_MEASURES
 from hlo_lens.analysis.call_trees.source_files import Places, path_text
-from hlo_lens.analysis.result import Column, Result, Unit
-from hlo_lens.model.call_tree import NO_PARENT, with_below
+from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.model.call_tree import NO_PARENT, CallFrame, CallTree, with_below
 from hlo_lens.text.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from hlo_lens.analysis.result import Row
-    from hlo_lens.model.call_tree import CallFrame, CallTree
 
 Status = Literal["added", "removed", "changed"]
 

@@ -8,16 +8,11 @@ their first node. Bracketed residuals are stacks of their own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from hlo_lens.analysis.call_trees.source_files import Places
-from hlo_lens.model.call_tree import NO_PARENT
+from hlo_lens.model.call_tree import NO_PARENT, CallTree
 from hlo_lens.text.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hlo_lens.model.call_tree import CallTree
 
 MOST_CHARACTERS = 1 << 30
 """Limit of the text, which for a deep tree grows with the square of its depth."""

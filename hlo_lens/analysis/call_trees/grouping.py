@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.call_trees.source_files import Places
-from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.analysis.result import Column, Result, Row, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.call_tree import CallTree
 
 CHOICES = ("function", "file", "package")

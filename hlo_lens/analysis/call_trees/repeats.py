@@ -7,17 +7,13 @@ all the way down, with the same repeats (or, where nodes count bytes, the same b
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from hlo_lens.analysis.call_trees.source_files import Places
 from hlo_lens.analysis.result import Column, Result, Unit
-from hlo_lens.model.call_tree import NO_PARENT
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hlo_lens.model.call_tree import CallTree
+from hlo_lens.model.call_tree import NO_PARENT, CallTree
 
 _SMALLEST = 3
 """Nodes of the smallest subtree that is reported."""

@@ -8,14 +8,9 @@ of two machines can be compared.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
-from hlo_lens.model.call_tree import NO_PARENT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from hlo_lens.model.call_tree import CallFrame, CallTree
+from hlo_lens.model.call_tree import NO_PARENT, CallFrame, CallTree
 
 NO_FILE = "[no file]"
 TOP = "."

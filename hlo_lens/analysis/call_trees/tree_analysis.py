@@ -5,19 +5,15 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.call_trees.communication_paths import communication_paths
-from hlo_lens.analysis.call_trees.grouping import call_tree_by
-from hlo_lens.analysis.call_trees.outline import call_tree_outline
-from hlo_lens.analysis.call_trees.repeats import call_tree_repeats, subtree_shapes
+from hlo_lens.analysis.call_trees.communication_paths import CommunicationPaths, communication_paths
+from hlo_lens.analysis.call_trees.grouping import CallTreeBy, call_tree_by
+from hlo_lens.analysis.call_trees.outline import CallTreeOutline, call_tree_outline
+from hlo_lens.analysis.call_trees.repeats import CallTreeRepeats, call_tree_repeats, subtree_shapes
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Sequence
 
-    from hlo_lens.analysis.call_trees.communication_paths import CommunicationPaths
-    from hlo_lens.analysis.call_trees.grouping import CallTreeBy
-    from hlo_lens.analysis.call_trees.outline import CallTreeOutline
-    from hlo_lens.analysis.call_trees.repeats import CallTreeRepeats
     from hlo_lens.model.call_tree import CallTree
 
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.collectives.data_movement import data_movement
-from hlo_lens.analysis.collectives.operations import CUSTOM_CALL, collective_ops
+from hlo_lens.analysis.collectives.operations import CUSTOM_CALL, CollectiveOp, collective_ops
 from hlo_lens.analysis.collectives.origin import Origins
-from hlo_lens.analysis.collectives.overlap import EXPOSED, OverlapFinder
+from hlo_lens.analysis.collectives.overlap import EXPOSED, Overlap, OverlapFinder
 from hlo_lens.analysis.collectives.results import Collective, Collectives
 from hlo_lens.analysis.collectives.wire_bytes import (
     NOTHING,
@@ -34,6 +34,7 @@ from hlo_lens.analysis.collectives.wire_bytes import (
 from hlo_lens.analysis.program.call_counts import CallCounts
 from hlo_lens.analysis.sharding.mesh_axes import (
     NO_AXES,
+    GroupAxes,
     ModuleMesh,
     axes_of_groups,
     axes_of_pairs,
@@ -41,8 +42,10 @@ from hlo_lens.analysis.sharding.mesh_axes import (
     transfer_pattern,
 )
 from hlo_lens.model.hlo.opcodes import is_collective_like, opcode_traits
-from hlo_lens.model.hlo.query import evident_partitions
+from hlo_lens.model.hlo.query import InstructionTable, evident_partitions
 from hlo_lens.model.shapes.replica_groups import (
+    CollectiveOpGroupMode,
+    Groups,
     collective_op_group_mode,
     connected_devices,
     device_groups,
@@ -52,14 +55,9 @@ from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hlo_lens.analysis.collectives.operations import CollectiveOp
-    from hlo_lens.analysis.collectives.overlap import Overlap
-    from hlo_lens.analysis.sharding.mesh_axes import GroupAxes
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.shapes.mesh import Mesh
-    from hlo_lens.model.shapes.replica_groups import CollectiveOpGroupMode, Groups
 
 __all__ = ["Collective", "Collectives", "collectives", "end_of", "instruction_of"]
 

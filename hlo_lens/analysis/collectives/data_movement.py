@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Unit
-from hlo_lens.model.hlo.opcodes import Produced, opcode_traits
+from hlo_lens.model.hlo.opcodes import OpcodeTraits, Produced, opcode_traits
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.program.call_counts import CallCounts
     from hlo_lens.model.hlo.instruction import HloInstruction
-    from hlo_lens.model.hlo.opcodes import OpcodeTraits
     from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.shapes.shape import Shape
 

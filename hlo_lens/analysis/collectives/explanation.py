@@ -13,22 +13,23 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.collectives.collectives import end_of, instruction_of
+from hlo_lens.analysis.collectives.collectives import (
+    Collective,
+    Collectives,
+    end_of,
+    instruction_of,
+)
 from hlo_lens.analysis.collectives.dimension_sources import listed_numbers, summed_dimensions
-from hlo_lens.analysis.collectives.operand_shardings import sharded_operands
+from hlo_lens.analysis.collectives.operand_shardings import ShardedOperand, sharded_operands
 from hlo_lens.analysis.program.dataflow_neighbours import Neighbour, Neighbourhood
-from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.analysis.sharding.sources import module_shardings
-from hlo_lens.analysis.sharding.table import sharding_table
+from hlo_lens.analysis.sharding.table import ShardedValue, sharding_table
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.collectives.collectives import Collective, Collectives
-    from hlo_lens.analysis.collectives.operand_shardings import ShardedOperand
-    from hlo_lens.analysis.result import Row
-    from hlo_lens.analysis.sharding.table import ShardedValue
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.collectives.results import collectives_by
+from hlo_lens.analysis.collectives.results import CollectivesBy, collectives_by
 from hlo_lens.analysis.program.call_counts import CallCounts
 from hlo_lens.analysis.result import Column, Result, Unit, sum_of
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.collectives.collectives import Collective, Collectives
-    from hlo_lens.analysis.collectives.results import CollectivesBy
     from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.query import InstructionTable

@@ -17,19 +17,23 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.comparison.collective_details import EXPOSED, arrow, details_of, times_text
+from hlo_lens.analysis.comparison.collective_details import (
+    EXPOSED,
+    Detail,
+    arrow,
+    details_of,
+    times_text,
+)
 from hlo_lens.analysis.comparison.keyed_pairs import pair_items
 from hlo_lens.analysis.comparison.portable_sources import last_scopes
 from hlo_lens.analysis.comparison.side_pair import Delta, SidePair
-from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
 from hlo_lens.model.snapshot.rows import CollectiveFact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.comparison.collective_details import Detail
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
 ADDED, REMOVED, MOVED, CHANGED = "added", "removed", "moved", "changed"

@@ -6,10 +6,8 @@ Exchanging the sides exchanges the members of each pair and nothing else.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeVar
 
 T = TypeVar("T")
 

@@ -14,22 +14,16 @@ without the shape, so that an array that became larger, or of another type, is o
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from hlo_lens.analysis.comparison.keyed_pairs import pair_items
 from hlo_lens.analysis.comparison.portable_sources import last_scopes
-from hlo_lens.analysis.comparison.side_pair import SidePair
-from hlo_lens.analysis.result import Column, Result, Unit
-from hlo_lens.model.snapshot.rows import AliveGroup
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping
-
-    from hlo_lens.analysis.comparison.side_pair import Delta
-    from hlo_lens.analysis.result import Row
-    from hlo_lens.model.snapshot.rows import SpacePeak
+from hlo_lens.analysis.comparison.side_pair import Delta, SidePair
+from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.model.snapshot.rows import AliveGroup, SpacePeak
 
 FREE = "[fragmentation]"
 NO_HEAP = "[thread-local]"

@@ -20,7 +20,7 @@ from hlo_lens.analysis.comparison.annotation_diff import (
     annotation_problem,
 )
 from hlo_lens.analysis.comparison.keyed_pairs import pair_items
-from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.model.shapes.sharding import HloSharding
 from hlo_lens.model.snapshot.rows import EntryFact
 from hlo_lens.text.errors import DumpSyntaxError
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from hlo_lens.analysis.comparison.annotation_diff import SameShardings
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
     _Sides = tuple[EntryFact | None, EntryFact | None]

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.collectives.results import UNKNOWN_TIMES
+from hlo_lens.analysis.collectives.results import UNKNOWN_TIMES, Collective, Collectives
 from hlo_lens.analysis.comparison.alive_groups import space_peaks
 from hlo_lens.analysis.comparison.facts import copied, module_facts
 from hlo_lens.analysis.comparison.portable_sources import (
@@ -21,7 +21,6 @@ from hlo_lens.model.snapshot.rows import AnnotationFact, CollectiveFact, EntryFa
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hlo_lens.analysis.collectives.results import Collective, Collectives
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.sharding.results import ShardingResults
     from hlo_lens.analysis.sharding.table import ShardedValue

@@ -21,18 +21,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.dumps.module_groups import process_of, processes_of
-from hlo_lens.analysis.dumps.text_comparison import first_difference
-from hlo_lens.analysis.program_diff.difference import program_diff
-from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.analysis.dumps.text_comparison import Line, first_difference
+from hlo_lens.analysis.program_diff.difference import ProgramDiff, program_diff
+from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.text.dump_files import without_archive_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from hlo_lens.analysis.dumps.listing_facts import ListingFacts
-    from hlo_lens.analysis.dumps.text_comparison import Line
-    from hlo_lens.analysis.program_diff.difference import ProgramDiff
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.dump import ModuleDump
 
 SAME = "same"

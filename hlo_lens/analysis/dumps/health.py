@@ -5,20 +5,16 @@ Computed from file names and kinds of content; at most one module is read.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from hlo_lens.analysis.dumps.xla_flags import ERROR, FINE, NOTE, WARNING, Finding
 from hlo_lens.analysis.result import Column, Result, Unit
-from hlo_lens.model.dump import REFUSED
+from hlo_lens.model.dump import REFUSED, Dump, LeftAside, ModuleDump
 from hlo_lens.text.dump_files import AFTER, BEFORE, title_of
 from hlo_lens.text.dump_kinds import AS_TEXT, BUFFER_ROWS, DumpKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from hlo_lens.model.dump import Dump, LeftAside, ModuleDump
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

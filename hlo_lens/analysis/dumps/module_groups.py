@@ -17,13 +17,12 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.analysis.result import Cell, Column, Result, Row, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.analysis.dumps.listing_facts import ListingFacts
-    from hlo_lens.analysis.result import Cell, Row
 
 STEP = "step"
 MOST_FLOPS = "most flops"

@@ -11,12 +11,9 @@ from __future__ import annotations
 import difflib
 import re
 import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 ERROR = "error"
 WARNING = "warning"

@@ -22,8 +22,8 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.gate.metric import Metric
 from hlo_lens.analysis.gate.rules import (
@@ -38,9 +38,6 @@ from hlo_lens.analysis.gate.rules import (
     module_pattern,
 )
 from hlo_lens.text.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 _LIMITS = {"max": ">", "min": "<", "equals": "!="}
 _DEFAULT_KEYS = ("threshold", "min_change", "direction")

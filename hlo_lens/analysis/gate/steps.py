@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 ALL = "*"
 _HBM = "HBM"

@@ -12,12 +12,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.analysis.result import Column, Result, Row, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.buffers.human_size import HumanSize
     from hlo_lens.model.hlo.metadata import OpMetadata
     from hlo_lens.model.logs.log import PeakBuffer

@@ -16,13 +16,12 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.analysis.result import Column, Result, Row, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from hlo_lens.analysis.memory.peak import LiveValue, PeakMemory
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.hlo.instruction import HloInstruction
 
 UNATTRIBUTED = "[unattributed]"

@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.buffer_assignment.dataflow import dataflow
 from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
 from hlo_lens.analysis.memory.estimate import sizes_of, why_no_estimate
-from hlo_lens.model.buffers.assignment import HeapEventKind
+from hlo_lens.model.buffers.assignment import HeapEventKind, HeapTrace
 from hlo_lens.model.buffers.live_range import LiveRanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from hlo_lens.model.buffers.assignment import HeapTrace
     from hlo_lens.model.hlo.query import InstructionTable
 
 _SLACK = 1

@@ -12,18 +12,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
+from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, MemoryLayout
 from hlo_lens.analysis.memory.makers import makers_of
 from hlo_lens.analysis.memory.occupancy import owned_bytes
-from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.model.shapes.shape import Shape
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hlo_lens.analysis.memory.layout import MemoryLayout
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
 

@@ -10,7 +10,7 @@ from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, MemoryLayout, layout_
 from hlo_lens.analysis.memory.peak import PeakMemory, peak_memory, peaks_of
 from hlo_lens.analysis.memory.statement import MemoryStatement, is_integer_scalar, memory_statement
 from hlo_lens.model.hlo.columns import OPCODE, OPCODE_END
-from hlo_lens.model.hlo.query import rows_named, tabulate, unknown_names
+from hlo_lens.model.hlo.query import InstructionTable, rows_named, tabulate, unknown_names
 from hlo_lens.text.dump_kinds import ROW_OF, TEXT_FLAGS, DumpKind
 from hlo_lens.text.errors import DumpMismatchError, UnknownNameError
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from hlo_lens.model.buffers.memory_usage_report import MemoryUsageReport
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.hlo.query import InstructionTable
 
 ESTIMATE = (
     "an estimate: there is no buffer assignment beside this text, so live ranges and places follow "

@@ -23,7 +23,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, HOST_SPACE
+from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, HOST_SPACE, MemoryLayout
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.model.snapshot.facts import SpaceFacts
@@ -31,7 +31,6 @@ from hlo_lens.model.snapshot.facts import SpaceFacts
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hlo_lens.analysis.memory.layout import MemoryLayout
     from hlo_lens.analysis.memory.peak import PeakMemory
 
 _TPU_ROUNDING = 16 << 10

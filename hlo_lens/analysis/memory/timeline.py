@@ -6,17 +6,12 @@ body once: program order, not time.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
-from hlo_lens.analysis.result import Column, Result, Unit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from hlo_lens.analysis.memory.layout import MemoryLayout
-    from hlo_lens.analysis.result import Row
+from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, MemoryLayout
+from hlo_lens.analysis.result import Column, Result, Row, Unit
 
 
 @dataclass(frozen=True, kw_only=True)

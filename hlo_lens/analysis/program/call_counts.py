@@ -13,11 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.program.trip_counts import trip_counts
+from hlo_lens.analysis.program.trip_counts import TripCounts, trip_counts
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
-    from hlo_lens.analysis.program.trip_counts import TripCounts
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.links import Call
     from hlo_lens.model.hlo.query import InstructionTable

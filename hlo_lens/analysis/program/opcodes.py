@@ -7,17 +7,13 @@ of the printed shapes, not memory; `largest_instructions` leaves the repetitions
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.hlo.opcodes import opcode_traits
-from hlo_lens.model.hlo.query import opcode_totals
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hlo_lens.model.hlo.query import InstructionTable
+from hlo_lens.model.hlo.query import InstructionTable, opcode_totals
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.program.undefined_names import undefined_names
 from hlo_lens.analysis.result import Column, Result, Row, Unit
-from hlo_lens.model.hlo.query import evident_partitions
+from hlo_lens.model.hlo.query import InstructionTable, evident_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.text.errors import Gap
 
 _QUICKLY_CHECKED = 20_000

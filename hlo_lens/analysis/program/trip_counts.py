@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hlo_lens.analysis.program.scalar_values import (
     Linear,
     Scalars,
+    Scope,
     Unknown,
     body_of,
     integer_bounds,
@@ -29,7 +30,6 @@ from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
-    from hlo_lens.analysis.program.scalar_values import Scope
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.query import InstructionTable
 

@@ -14,16 +14,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.edits import Change
-from hlo_lens.analysis.program_diff.graph import impure_nodes
+from hlo_lens.analysis.program_diff.graph import ProgramGraph, impure_nodes
 from hlo_lens.analysis.program_diff.label_changes import label_changes
 from hlo_lens.analysis.program_diff.match_keys import operands_of, parameter_numbers
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
 
-    from hlo_lens.analysis.program_diff.graph import ProgramGraph
     from hlo_lens.analysis.program_diff.match_computations import Matching
     from hlo_lens.model.shapes.shape import ShapeIndex
 

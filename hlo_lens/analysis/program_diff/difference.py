@@ -31,12 +31,11 @@ from hlo_lens.analysis.program_diff.labels import Labels
 from hlo_lens.analysis.program_diff.match_programs import matching
 from hlo_lens.analysis.program_diff.module_changes import module_changes
 from hlo_lens.analysis.program_diff.print_style import style_of
-from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.analysis.result import Column, Result, Row, Unit
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.program_diff.graph import ProgramGraph
     from hlo_lens.analysis.program_diff.match_computations import Matching
-    from hlo_lens.analysis.result import Row
     from hlo_lens.model.hlo.module import HloModule
 
 

@@ -14,7 +14,7 @@ import hashlib
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.program_diff.graph import impure_nodes
+from hlo_lens.analysis.program_diff.graph import ProgramGraph, impure_nodes
 from hlo_lens.analysis.program_diff.graph_building import program_graph
 from hlo_lens.analysis.program_diff.labels import Labels
 from hlo_lens.analysis.program_diff.match_keys import operands_of
@@ -24,7 +24,6 @@ from hlo_lens.model.hlo.opcodes import opcode_traits
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    from hlo_lens.analysis.program_diff.graph import ProgramGraph
     from hlo_lens.model.hlo.module import HloModule
 
 _SIZE = 16

@@ -12,16 +12,14 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.program_diff.edits import Added, Moved, Removed
-from hlo_lens.analysis.program_diff.graph import operation_path
+from hlo_lens.analysis.program_diff.edits import Added, Change, Edit, Moved, Removed
+from hlo_lens.analysis.program_diff.graph import ProgramGraph, operation_path
 from hlo_lens.model.hlo.opcodes import Produced, opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
     from hlo_lens.analysis.program_diff.computation_roles import Role, Roles
-    from hlo_lens.analysis.program_diff.edits import Change, Edit
-    from hlo_lens.analysis.program_diff.graph import ProgramGraph
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.shapes.shape import Shape
 

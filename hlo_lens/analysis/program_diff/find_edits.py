@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.changes import Comparison
 from hlo_lens.analysis.program_diff.edit_groups import PlacedEdit
-from hlo_lens.analysis.program_diff.edits import Added, Change, Changed, Moved, Noise, Removed
+from hlo_lens.analysis.program_diff.edits import Added, Change, Changed, Edit, Moved, Noise, Removed
 from hlo_lens.analysis.program_diff.noise_counts import NoiseCount, out_of_order
 from hlo_lens.analysis.program_diff.tuple_elements import match_views, view_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hlo_lens.analysis.program_diff.edits import Edit
     from hlo_lens.analysis.program_diff.graph import ProgramGraph
     from hlo_lens.analysis.program_diff.match_computations import Matching
 

@@ -9,7 +9,7 @@ from hlo_lens.analysis.program_diff.attribute_columns import AttributeColumns
 from hlo_lens.analysis.program_diff.fingerprints import KnownBodies, fingerprints
 from hlo_lens.analysis.program_diff.graph import ProgramGraph
 from hlo_lens.analysis.program_diff.graph_operands import GraphOperands, numbers_key
-from hlo_lens.analysis.program_diff.labels import LabelParts
+from hlo_lens.analysis.program_diff.labels import AttributeText, LabelParts, Labels
 from hlo_lens.model.hlo.columns import NOTHING, OPERANDS, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo.instruction import HloInstruction
 from hlo_lens.model.hlo.opcodes import opcode_traits
@@ -17,7 +17,6 @@ from hlo_lens.model.hlo.opcodes import opcode_traits
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.program_diff.labels import AttributeText, Labels
     from hlo_lens.model.hlo.links import Call
     from hlo_lens.model.hlo.module import HloModule
 

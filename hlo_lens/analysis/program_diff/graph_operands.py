@@ -9,13 +9,12 @@ from itertools import islice, repeat
 from operator import sub
 from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_lens.analysis.program_diff.graph import View
+from hlo_lens.analysis.program_diff.graph import ProgramGraph, View
 from hlo_lens.model.hlo.columns import END, NOTHING, OPERANDS_END, STRIDE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from hlo_lens.analysis.program_diff.graph import ProgramGraph
     from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.shapes.shape import ShapeIndex
 

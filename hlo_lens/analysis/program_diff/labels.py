@@ -20,13 +20,12 @@ from hlo_lens.analysis.program_diff.attribute_text import (
     squeezed,
 )
 from hlo_lens.model.hlo.instruction import CALLING_ATTRIBUTES
-from hlo_lens.model.shapes.shape import Layout
+from hlo_lens.model.shapes.shape import Layout, Shape
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
-    from hlo_lens.model.shapes.shape import Shape
     from hlo_lens.model.text_reader import HloReader
 
 K = TypeVar("K", bound="Hashable")

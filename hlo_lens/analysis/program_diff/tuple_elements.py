@@ -18,8 +18,7 @@ from hlo_lens.model.hlo.columns import SHAPE, SHAPE_END
 from hlo_lens.model.hlo.instruction import HloInstruction
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Hashable, Iterator, Mapping, Sequence, Set as AbstractSet
 
     from hlo_lens.analysis.program_diff.graph import ProgramGraph, View
     from hlo_lens.analysis.program_diff.match_computations import Matching

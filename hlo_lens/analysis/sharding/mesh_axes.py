@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.shapes.mesh import AxisRef, Mesh
-from hlo_lens.model.shapes.replica_groups import MeshAxesReplicaGroupList
+from hlo_lens.model.shapes.replica_groups import Groups, MeshAxesReplicaGroupList
 from hlo_lens.model.shapes.shardy import MESHES, shardy_meshes
 from hlo_lens.model.shapes.tile_assignment import nested_loops
 from hlo_lens.text.errors import DumpSyntaxError
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.shapes.replica_groups import Groups
 
 _MESH_SHARDING = "sharding={mesh["
 _MESH_TEXT = re.compile(r"sharding=\{(mesh\[[^\]]*\](?:, device_ids=\([^)]*\))?)")

@@ -14,23 +14,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_lens.analysis.program.entry_signature import entry_signature
-from hlo_lens.analysis.program.entry_values import braces
+from hlo_lens.analysis.program.entry_signature import EntrySignature, entry_signature
+from hlo_lens.analysis.program.entry_values import EntryValue, braces
 from hlo_lens.analysis.sharding.mesh_axes import named_meshes
 from hlo_lens.model.hlo.opcodes import opcode_traits
-from hlo_lens.model.hlo.query import evident_partitions, tabulate
+from hlo_lens.model.hlo.query import InstructionTable, evident_partitions, tabulate
 from hlo_lens.model.shapes import shardy
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from hlo_lens.analysis.program.entry_signature import EntrySignature
-    from hlo_lens.analysis.program.entry_values import EntryValue
     from hlo_lens.model.hlo.framework import Framework, FrameworkValue
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.shapes.mesh import Mesh
     from hlo_lens.model.shapes.shape import ShapeIndex
     from hlo_lens.model.shapes.sharding import HloSharding

@@ -9,20 +9,16 @@ between device ids, named ``axis_0`` and so on as XLA names its own axes
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.model.shapes.mesh import AxisRef, Mesh
 from hlo_lens.model.shapes.named_sharding import DimensionSharding, NamedSharding, ShardingKind
-from hlo_lens.model.shapes.partition_spec import partition_spec_text
+from hlo_lens.model.shapes.partition_spec import PartitionSpec, partition_spec_text
 from hlo_lens.model.shapes.sharding import HloSharding
 from hlo_lens.model.shapes.tile_assignment import TileAssignment
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hlo_lens.model.shapes.partition_spec import PartitionSpec
 
 _OTHER_USES = {
     ShardingKind.REPLICATED: "replicated_axes",

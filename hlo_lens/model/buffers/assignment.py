@@ -14,14 +14,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.model.buffers import columns as at
-from hlo_lens.model.buffers.values import AssignedValue, ReusedValue
+from hlo_lens.model.buffers.values import AssignedValue, BufferValues, ReusedValue
 from hlo_lens.model.rows import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from hlo_lens.model.buffers.columns import BufferColumns
-    from hlo_lens.model.buffers.values import BufferValues
     from hlo_lens.model.shapes.shape import ShapeIndex
     from hlo_lens.text.errors import Gap
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo.columns import OPCODE, SIGNATURE, STRIDE, TAIL, TITLE
+from hlo_lens.model.hlo.columns import OPCODE, SIGNATURE, STRIDE, TAIL, TITLE, ComputationColumns
 from hlo_lens.model.hlo.instruction import HloInstruction
 from hlo_lens.model.hlo.name_index import NameIndex
 from hlo_lens.model.rows import Rows
@@ -13,7 +13,6 @@ from hlo_lens.model.rows import Rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.model.hlo.columns import ComputationColumns
     from hlo_lens.model.hlo.module import HloModule
 
 

@@ -19,13 +19,15 @@ from hlo_lens.model.hlo.columns import (
     SHAPE,
     SHAPE_END,
     STRIDE,
+    HloOperand,
+    InstructionColumns,
+    Overlay,
 )
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hlo_lens.model.hlo.columns import HloOperand, InstructionColumns, Overlay
     from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.metadata import OpMetadata, SourceLocation
     from hlo_lens.model.shapes.replica_groups import CollectiveDeviceList

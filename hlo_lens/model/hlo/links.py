@@ -23,14 +23,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from hlo_lens.model.hlo.columns import END, NOTHING, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo.computation import HloComputation
 from hlo_lens.model.hlo.instruction import CALLING_ATTRIBUTES, HloInstruction
-from hlo_lens.model.hlo.opcodes import opcode_traits
+from hlo_lens.model.hlo.opcodes import OpcodeTraits, opcode_traits
 from hlo_lens.model.hlo.operand_columns import OperandColumns, rows_by_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.hlo.opcodes import OpcodeTraits
     from hlo_lens.model.shapes.shape import ShapeIndex
 
 _Mark = TypeVar("_Mark")

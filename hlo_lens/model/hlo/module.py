@@ -18,6 +18,7 @@ from hlo_lens.model.hlo.columns import (
     SHAPE_END,
     ComputationColumns,
     ComputationParts,
+    InstructionColumns,
 )
 from hlo_lens.model.hlo.computation import HloComputation
 from hlo_lens.model.hlo.instruction import HloInstruction
@@ -25,16 +26,14 @@ from hlo_lens.model.hlo.links import Links
 from hlo_lens.model.hlo.metadata import OpMetadata, SourceLocation, StackFrames
 from hlo_lens.model.hlo.name_index import NameIndex
 from hlo_lens.model.rows import FewTexts, Rows
-from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.errors import DumpSyntaxError, Gap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.model.hlo.columns import InstructionColumns
     from hlo_lens.model.hlo.framework import Framework
     from hlo_lens.model.shapes.shape import ProgramShape, ShapeIndex
     from hlo_lens.model.text_reader import HloReader
-    from hlo_lens.text.errors import Gap
 
 _HTML_OPCODES = 10
 _MADE_AGAIN = frozenset({"_places_by_name", "links", "opcodes", "shape_texts"})

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 
 class NameIndex:

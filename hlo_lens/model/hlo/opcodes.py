@@ -10,12 +10,9 @@ Sources: hlo_opcode.h for the names, and the XLA functions that the traits name,
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 _PHASES = ("start", "update", "done")
 

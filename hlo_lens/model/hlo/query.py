@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.columns import NAME, NAME_END
-from hlo_lens.model.hlo.opcodes import Produced, opcode_traits
+from hlo_lens.model.hlo.opcodes import OpcodeTraits, Produced, opcode_traits
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.hlo.opcodes import OpcodeTraits
     from hlo_lens.model.rows import FewTexts
     from hlo_lens.model.shapes.shape import Shape
     from hlo_lens.model.text_reader import HloReader

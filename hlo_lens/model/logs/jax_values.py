@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.model.shapes.named_sharding import named_sharding
 from hlo_lens.model.shapes.sharding import HloSharding
-from hlo_lens.text.errors import HloLensError
+from hlo_lens.text.errors import Gap, HloLensError
 
 if TYPE_CHECKING:
     from hlo_lens.model.shapes.mesh import Mesh
     from hlo_lens.model.shapes.shape import Shape
-    from hlo_lens.text.errors import Gap
 
 UNCONSTRAINED = "UNCONSTRAINED"
 """Entry of a partition spec where XLA may choose."""

@@ -11,14 +11,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.model.shapes.mesh import AxisRef
-from hlo_lens.model.shapes.partition_spec import spec_of_axes
+from hlo_lens.model.shapes.mesh import AxisRef, Mesh
+from hlo_lens.model.shapes.partition_spec import PartitionSpec, spec_of_axes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.model.shapes.mesh import Mesh
-    from hlo_lens.model.shapes.partition_spec import PartitionSpec
     from hlo_lens.model.shapes.tile_assignment import TileAssignment
 
 

@@ -10,14 +10,13 @@ import ast
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_lens.model.shapes.tile_assignment import nested_loops
+from hlo_lens.model.shapes.tile_assignment import TileAssignment, nested_loops
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.model.shapes.mesh import Mesh
-    from hlo_lens.model.shapes.tile_assignment import TileAssignment
 
 PartitionSpec: TypeAlias = tuple[str | tuple[str, ...] | None, ...]
 """For each dimension: not divided, divided by one mesh axis, or by several, most major first."""

@@ -11,14 +11,12 @@ Sources: xla/shape_util.cc (ByteSizeOfElements, ArraySize, PrintHumanString), xl
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import Self, TypeAlias
 
 from hlo_lens.model.shapes.primitive_type import primitive_type
 from hlo_lens.model.shapes.tiling import SplitConfig, Tile, padded_count
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 ShapeIndex: TypeAlias = tuple[int, ...]
 """Path from a shape to one of its parts: tuple positions, outermost first; ``()`` is the whole."""

@@ -26,7 +26,7 @@ from hlo_lens.model.shapes.named_sharding import (
     named_sharding,
     spec_of_dimensions,
 )
-from hlo_lens.model.shapes.partition_spec import partition_spec
+from hlo_lens.model.shapes.partition_spec import PartitionSpec, partition_spec
 from hlo_lens.model.shapes.shape import Shape
 from hlo_lens.model.shapes.tile_identity import divided_counts, tiles_by_device
 from hlo_lens.text.errors import DumpMismatchError, UnknownNameError, UsageError
@@ -34,7 +34,6 @@ from hlo_lens.text.errors import DumpMismatchError, UnknownNameError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.model.shapes.partition_spec import PartitionSpec
     from hlo_lens.model.shapes.tile_assignment import TileAssignment
 
 _Meaning: TypeAlias = tuple[object, ...]

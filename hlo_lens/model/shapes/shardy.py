@@ -13,15 +13,13 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Mapping
+from typing import TypeAlias
 
 from hlo_lens.model.shapes.mesh import MOST_DEVICES, Mesh
 from hlo_lens.model.shapes.sharding import HloSharding
 from hlo_lens.model.shapes.tile_assignment import TileAssignment
 from hlo_lens.text.errors import DumpSyntaxError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Meshes: TypeAlias = "Mapping[str, Mesh]"
 

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 Axis: TypeAlias = tuple[int, int]
 """Size and stride: number and width of steps in the device ids."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import lru_cache
 from types import NoneType, UnionType
 from typing import (
-    TYPE_CHECKING,
     Any,
     NamedTuple,
     TypeVar,
@@ -31,9 +30,6 @@ from hlo_lens.model.snapshot.rows import (
 from hlo_lens.model.snapshot.writing import APART, ENTRY_TABLES, KIND, LAYOUT, TEXTS
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.version import SCHEMA_VERSION
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 R = TypeVar("R")
 T = TypeVar("T")

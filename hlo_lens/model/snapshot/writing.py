@@ -8,20 +8,17 @@ of parameters and outputs, of few shapes and shardings: their common cells are r
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.snapshot.rows import AliveGroup, AnnotationFact, CollectiveFact
+from hlo_lens.model.snapshot.rows import AliveGroup, AnnotationFact, CollectiveFact, EntryFact
 from hlo_lens.text.version import SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
     from _typeshed import DataclassInstance
 
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot, Snapshot
-    from hlo_lens.model.snapshot.rows import EntryFact
 
 KIND = "snapshot"
 

@@ -33,28 +33,24 @@ def plot_timelines(
         UsageError: If matplotlib is missing, the format is unknown, or no module has live ranges.
     """
     if Path(path).suffix not in FORMATS:
-        message = f"{path}: expected a name that ends in {', '.join(FORMATS)}"
-        raise UsageError(message)
+        raise UsageError(f"{path}: expected a name that ends in {', '.join(FORMATS)}")
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        message = "drawing needs matplotlib: pip install 'hlo-lens[plot]'"
-        raise UsageError(message) from error
+        raise UsageError("drawing needs matplotlib: pip install 'hlo-lens[plot]'") from error
     found = []
     for name, results in modules:
         series = None if results is None else results.layout.series(color)
         if results is not None and series:
             found.append((name, space_name(color, results.backend), series))
     if not found:
-        message = "no live ranges are known, so there is no timeline to draw"
-        raise UsageError(message)
+        raise UsageError("no live ranges are known, so there is no timeline to draw")
     figure = Figure(figsize=(9, 2.6 * len(found)), layout="constrained")
     _draw(figure, found)
     try:
         figure.savefig(path)
     except OSError as error:
-        message = f"{path}: cannot be written: {error.strerror or error}"
-        raise UsageError(message) from error
+        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def _draw(figure: Figure, found: Sequence[tuple[str, str, Sequence[int]]]) -> None:

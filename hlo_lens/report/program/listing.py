@@ -12,6 +12,7 @@ from hlo_lens.analysis.dumps.across_processes import (
     SAME_BUT_NAMES,
     UNKNOWN,
     AcrossProcesses,
+    ProcessDifference,
 )
 from hlo_lens.analysis.dumps.module_groups import STEP, ModuleGroup, ModuleGroups
 from hlo_lens.analysis.module_analysis import MOST_ESTIMATED
@@ -24,7 +25,6 @@ from hlo_lens.text.units import format_bytes, format_count, format_flops, listed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.dumps.across_processes import ProcessDifference
     from hlo_lens.analysis.dumps.listing_facts import ListingFacts
     from hlo_lens.model.dump import Dump
 

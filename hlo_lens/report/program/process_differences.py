@@ -9,14 +9,13 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.dumps.across_processes import SAME_BUT_NAMES
+from hlo_lens.analysis.dumps.across_processes import SAME_BUT_NAMES, ProcessDifference
 from hlo_lens.analysis.program_diff.edits import Added, Edit, Moved, Removed
 from hlo_lens.text.units import format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.analysis.dumps.across_processes import ProcessDifference
     from hlo_lens.analysis.program_diff.difference import ProgramDiff
     from hlo_lens.model.hlo.instruction import HloInstruction
 

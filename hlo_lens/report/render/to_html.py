@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from hlo_lens.analysis.result import Unit
 from hlo_lens.report.render.table import RenderOptions, Report, Section, Table, cut_table, shorten
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 DEFAULT_ROWS = 10
 _WIDEST = 80

@@ -8,16 +8,13 @@ from the end on.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from html import escape as html_escape
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from hlo_lens.analysis.result import Unit
 from hlo_lens.report.render.table import RenderOptions, Report, Section, Table, cut_table, shorten
 from hlo_lens.text.units import plural
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 DEFAULT_ROWS = 20
 _WIDEST = 120

@@ -8,7 +8,7 @@ of their own), or both followed by the live range (before); a log may have sever
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from hlo_lens.model.buffers.assignment import BufferAssignment
 from hlo_lens.model.buffers.columns import (
@@ -36,16 +36,10 @@ from hlo_lens.syntax.buffers.lines import (
     scan_source,
     source_of,
 )
-from hlo_lens.syntax.grammar.reader_choice import uses_grammar
+from hlo_lens.syntax.grammar.reader_choice import ReaderName, uses_grammar
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import DumpSyntaxError
-from hlo_lens.text.source import Span
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hlo_lens.syntax.grammar.reader_choice import ReaderName
-    from hlo_lens.text.source import Source
+from hlo_lens.text.source import Source, Span
 
 
 def parse_buffer_assignment(

@@ -17,11 +17,10 @@ from hlo_lens.model.buffers.columns import (
 )
 from hlo_lens.model.buffers.values import BufferValues, HloPosition, HloUse
 from hlo_lens.syntax.buffers import patterns
-from hlo_lens.syntax.buffers.lines import LineScan, optional_token
+from hlo_lens.syntax.buffers.lines import LineScan, Node, optional_token
 
 if TYPE_CHECKING:
     from hlo_lens.syntax.buffers.assignment_grammar import ReadUsedValue
-    from hlo_lens.syntax.buffers.lines import Node
     from hlo_lens.text.source import Source
 
 

@@ -29,8 +29,7 @@ from hlo_lens.model.buffers.columns import (
 )
 from hlo_lens.model.buffers.values import HloPosition, HloUse
 from hlo_lens.syntax.buffers import patterns
-from hlo_lens.syntax.buffers.lines import NAMES as LINE_NAMES
-from hlo_lens.syntax.buffers.lines import Node, find_all, optional_token
+from hlo_lens.syntax.buffers.lines import NAMES as LINE_NAMES, Node, find_all, optional_token
 from hlo_lens.syntax.grammar.parsers import build_parser
 from hlo_lens.syntax.shapes.shape_grammar import SHAPE_NAMES
 

@@ -12,7 +12,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from lark import Token, Tree
+from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput
 
 from hlo_lens.syntax.grammar.parsers import syntax_error
@@ -24,8 +24,6 @@ from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from lark import Lark
 
     from hlo_lens.model.buffers.assignment import BufferAssignment
     from hlo_lens.model.buffers.live_range import HloLiveRange

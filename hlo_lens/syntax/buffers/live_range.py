@@ -11,25 +11,23 @@ import re
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.buffers.live_range import UNKNOWN
+from hlo_lens.model.buffers.live_range import UNKNOWN, HloLiveRange
 from hlo_lens.syntax.buffers import patterns
 from hlo_lens.syntax.buffers.lines import (
     ANY_HEADER,
+    Node,
     first_found,
     header_of_others,
     scan_source,
     source_of,
 )
 from hlo_lens.syntax.buffers.live_range_draft import NAMES, LiveRangeDraft, parser, spaced_number
-from hlo_lens.syntax.grammar.reader_choice import uses_grammar
+from hlo_lens.syntax.grammar.reader_choice import ReaderName, uses_grammar
 from hlo_lens.text.dump_kinds import DumpKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hlo_lens.model.buffers.live_range import HloLiveRange
-    from hlo_lens.syntax.buffers.lines import Node
-    from hlo_lens.syntax.grammar.reader_choice import ReaderName
     from hlo_lens.text.source import Source
 
 

@@ -5,20 +5,16 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, cast
 
-from lark import Token
+from lark import Lark, Token
 
 from hlo_lens.model.buffers.live_range import UNKNOWN, HloLiveRange, LiveRangeColumns
-from hlo_lens.syntax.buffers.lines import NAMES as LINE_NAMES
-from hlo_lens.syntax.buffers.lines import LineScan
+from hlo_lens.syntax.buffers.lines import NAMES as LINE_NAMES, LineScan, Node
 from hlo_lens.syntax.grammar.parsers import build_parser
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Mapping
 
-    from lark import Lark
-
-    from hlo_lens.syntax.buffers.lines import Node
     from hlo_lens.text.source import Source
 
 

@@ -39,12 +39,11 @@ from hlo_lens.syntax.buffers.memory_usage_grammar import (
     report_row,
     row_of,
 )
-from hlo_lens.syntax.grammar.reader_choice import uses_grammar
+from hlo_lens.syntax.grammar.reader_choice import ReaderName, uses_grammar
 from hlo_lens.syntax.hlo.patterns import LINE
 from hlo_lens.text.dump_kinds import DumpKind
 
 if TYPE_CHECKING:
-    from hlo_lens.syntax.grammar.reader_choice import ReaderName
     from hlo_lens.text.source import Source
 
 

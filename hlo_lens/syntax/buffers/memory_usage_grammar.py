@@ -30,15 +30,13 @@ from hlo_lens.model.buffers.memory_usage_report import (
     ReportTable,
 )
 from hlo_lens.syntax.buffers import patterns
-from hlo_lens.syntax.buffers.assignment_grammar import NAMES as BUFFER_NAMES
-from hlo_lens.syntax.buffers.assignment_grammar import Places
+from hlo_lens.syntax.buffers.assignment_grammar import NAMES as BUFFER_NAMES, Places, ReadAllocation
 from hlo_lens.syntax.buffers.lines import Node, find_all, grammar_tree, tokens
 from hlo_lens.syntax.grammar.parsers import build_parser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.syntax.buffers.assignment_grammar import ReadAllocation
     from hlo_lens.text.source import Source
 
 

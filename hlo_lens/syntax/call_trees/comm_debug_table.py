@@ -8,14 +8,12 @@ too.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from hlo_lens.model.call_tree import NO_PARENT, CallFrame, CallTree
 from hlo_lens.text.source import Span
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 _START = re.compile(r"^[ \t]*Global[ \t]*$", re.MULTILINE)
 _LINE = re.compile(

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from hlo_lens.model.call_tree import NO_PARENT, CallFrame, CallTree
-from hlo_lens.syntax.call_trees.tree_lines import CORNER, FORKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hlo_lens.syntax.call_trees.tree_lines import Label
+from hlo_lens.syntax.call_trees.tree_lines import CORNER, FORKS, Label
 
 
 class TreeDraft:

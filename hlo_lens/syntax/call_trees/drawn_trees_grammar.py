@@ -9,13 +9,12 @@ from lark import Lark, Token
 
 from hlo_lens.model.call_tree import CallFrame
 from hlo_lens.syntax.buffers.lines import find_all, grammar_tree
-from hlo_lens.syntax.call_trees.tree_lines import TREE_LINE, Label, tree_line
+from hlo_lens.syntax.call_trees.tree_lines import TREE_LINE, Label, TreeLine, tree_line
 from hlo_lens.syntax.grammar.parsers import build_parser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hlo_lens.syntax.call_trees.tree_lines import TreeLine
     from hlo_lens.text.source import Source
 
 NAMES: Mapping[str, str] = {"BRANCHES": "a branch", "OTHER": "other text"}

@@ -5,10 +5,8 @@ Readers by regular expressions and transformers of the grammars both use it; it 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
+from typing import TypeVar
 
 _Item = TypeVar("_Item")
 

@@ -12,21 +12,18 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lark import Lark
+from lark import Lark, Transformer
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from hlo_lens.syntax.grammar.misplaced import MisplacedError
 from hlo_lens.text.errors import BrokenInstallError, DumpSyntaxError
-from hlo_lens.text.source import Span
+from hlo_lens.text.source import Source, Span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from importlib.resources.abc import Traversable
 
-    from lark import Transformer
     from lark.parsers.lalr_interactive_parser import InteractiveParser
-
-    from hlo_lens.text.source import Source
 
 
 SHOWN_ALTERNATIVES = 4

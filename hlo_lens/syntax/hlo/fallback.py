@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.syntax.hlo import patterns
 from hlo_lens.syntax.hlo.gaps import GRAMMAR_LIMIT
-from hlo_lens.syntax.hlo.rows import with_nested
+from hlo_lens.syntax.hlo.rows import ReadInstruction, with_nested
 from hlo_lens.text.errors import DumpSyntaxError
-from hlo_lens.text.source import Span
+from hlo_lens.text.source import Source, Span
 
 if TYPE_CHECKING:
     from hlo_lens.syntax.hlo.attributes import AttributeCheck
-    from hlo_lens.syntax.hlo.rows import ReadInstruction
-    from hlo_lens.text.source import Source
 
 _GRAMMAR_COST = 8
 """Cost of a failed parse, relative to a search for the end of the instruction."""

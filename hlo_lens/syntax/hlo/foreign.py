@@ -9,13 +9,10 @@ computation no line is foreign: all unread lines are gaps.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from hlo_lens.syntax.hlo.patterns import INSTRUCTION_LIKE, LINE_START
 from hlo_lens.text.lazy_pattern import lazy_pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _ATTRIBUTES = (
     "backend_config|body|branch_computations|calls|called_computations|channel_id|condition"

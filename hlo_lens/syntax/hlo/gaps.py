@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from hlo_lens.text.errors import DumpSyntaxError, Gap
-from hlo_lens.text.source import Span
-
-if TYPE_CHECKING:
-    from hlo_lens.text.source import Source
+from hlo_lens.text.source import Source, Span
 
 GRAMMAR_LIMIT = 1 << 20
 """Longest text, in characters, that the grammar parses."""

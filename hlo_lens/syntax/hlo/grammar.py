@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, cast
 
 from lark import Lark, Token, Transformer_NonRecursive, Tree
 from lark.exceptions import UnexpectedInput, VisitError
@@ -28,13 +29,7 @@ from hlo_lens.syntax.shapes.replica_groups_grammar import (
 from hlo_lens.syntax.shapes.shape_grammar import SHAPE_NAMES, parse_shape_with_grammar
 from hlo_lens.syntax.shapes.sharding_grammar import SHARDING_NAMES, parse_sharding_with_grammar
 from hlo_lens.text.errors import DumpSyntaxError
-from hlo_lens.text.source import Span
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from hlo_lens.text.source import Source
-
+from hlo_lens.text.source import Source, Span
 
 _Node = Tree[Token]
 

@@ -6,21 +6,16 @@ match: see `hlo_lens.syntax.hlo.scan`. The grammar alone is its reference: slowe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from hlo_lens.model.hlo.columns import InstructionColumns
 from hlo_lens.model.hlo.module import HloModule
 from hlo_lens.syntax.grammar.reader_choice import ReaderName, uses_grammar
 from hlo_lens.syntax.hlo.reader import HloTextReader
-from hlo_lens.syntax.hlo.rows import HloRows, first_values, new_module
+from hlo_lens.syntax.hlo.rows import HloRows, ReadComputation, first_values, new_module
 from hlo_lens.syntax.hlo.scan import HloScan
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hlo_lens.syntax.hlo.rows import ReadComputation
 
 _SECOND = "expected the end of the text, found a second HloModule (hlo_lens.load reads them all)"
 

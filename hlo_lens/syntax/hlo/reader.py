@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from hlo_lens.model.shapes.shape import ProgramShape
+from hlo_lens.model.shapes.shape import ProgramShape, Shape
 from hlo_lens.syntax.hlo import text as hlo_text
 from hlo_lens.syntax.hlo.patterns import LOOSE_PROGRAM_SHAPE, SHAPE_ITEM
 from hlo_lens.syntax.shapes.replica_groups import parse_device_list
 from hlo_lens.syntax.shapes.shape import REMEMBERED_LENGTH, parse_shape, remembered_shape
 from hlo_lens.syntax.shapes.sharding import parse_sharding
 from hlo_lens.text.errors import DumpSyntaxError
-
-if TYPE_CHECKING:
-    from hlo_lens.model.shapes.shape import Shape
 
 
 class HloTextReader:

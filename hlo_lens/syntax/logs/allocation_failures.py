@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from lark import Token
 
@@ -28,9 +28,6 @@ from hlo_lens.syntax.logs.out_of_memory import NAMES, SIZE, parser
 from hlo_lens.syntax.shapes.dtypes import element_type
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _FAILURE = re.compile(
     rf"""[Oo]ut[ ]of[ ]memory[ ](?:while[ ]trying[ ]to[ ]allocate|allocating)

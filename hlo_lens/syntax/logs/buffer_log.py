@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from lark import Lark, Token
 
@@ -18,6 +18,7 @@ from hlo_lens.model.logs.log import BufferLog, BufferLogEntry, BufferStats, Peak
 from hlo_lens.syntax.buffers import patterns
 from hlo_lens.syntax.buffers.lines import (
     BLANK,
+    NAMES as LINE_NAMES,
     LineScan,
     Node,
     find_all,
@@ -27,15 +28,11 @@ from hlo_lens.syntax.buffers.lines import (
     scan_source,
     source_of,
 )
-from hlo_lens.syntax.buffers.lines import NAMES as LINE_NAMES
 from hlo_lens.syntax.grammar.parsers import build_parser
 from hlo_lens.syntax.grammar.reader_choice import ReaderName, uses_grammar
 from hlo_lens.syntax.hlo.text import unescape
 from hlo_lens.syntax.logs.log_text import read_metadata
 from hlo_lens.text.source import Source
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 GRAMMARS = ("hlo_tokens", "buffer_tokens", "buffer_log")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from hlo_lens.model.logs.log import LogText
+from hlo_lens.model.logs.log import BufferLog, LogText
 from hlo_lens.syntax.grammar.reader_choice import ReaderName, uses_grammar
 from hlo_lens.syntax.logs.allocation_failures import (
     parse_state_with_grammar,
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from hlo_lens.model.logs.jax_values import ShardingLog
-    from hlo_lens.model.logs.log import BufferLog
 
 T = TypeVar("T", bound="DataclassInstance")
 

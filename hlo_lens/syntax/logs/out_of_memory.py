@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from lark import Lark, Tree
 
@@ -19,10 +19,6 @@ from hlo_lens.syntax.logs.log_text import Block, Found, cut_block
 from hlo_lens.syntax.logs.oom_values import SECTION_READERS, read_allocation, sentence_fields
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 GRAMMARS = ("hlo_tokens", "out_of_memory")
 

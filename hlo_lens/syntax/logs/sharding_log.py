@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from hlo_lens.model.logs.jax_values import JaxValue, ShardingBoxes, ShardingLog
 from hlo_lens.syntax.logs.jax_items import CodeError
@@ -15,9 +15,6 @@ from hlo_lens.syntax.logs.sharding_boxes import read_boxes, read_colored
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.log_words import BOXES, SHARDINGS, SHARDINGS_NEARBY
 from hlo_lens.text.source import Source, Span
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _OBJECT_LINE = re.compile(r"^[ \t]+\"[^\"\n]* - <class '[^\n]*$", re.MULTILINE)
 """A line of a dump of a Python object: name, class, value."""

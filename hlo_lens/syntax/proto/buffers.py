@@ -7,13 +7,11 @@ and uses are in texts only. Mirrors xla/service/buffer_assignment.cc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from hlo_lens.model.buffers.assignment import HeapEvent, HeapEventKind, HeapTrace
 from hlo_lens.syntax.proto.values import ShapePrinter, numbers, words
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _TUPLE = 13
 

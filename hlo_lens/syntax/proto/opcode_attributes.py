@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hlo_lens.syntax.proto.parts import aliasing_text, quoted
+from hlo_lens.syntax.proto.parts import PartPrinter, aliasing_text, quoted
 from hlo_lens.syntax.proto.values import groups_text, literal_text, numbers, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from hlo_lens.syntax.proto.parts import PartPrinter
 
     Attribute = tuple[str, str]
     Printer = Callable[[PartPrinter, Any], Iterator[Attribute]]

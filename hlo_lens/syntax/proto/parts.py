@@ -6,13 +6,10 @@ Mirrors xla/hlo/ir/hlo_op_metadata.cc (OpMetadataToString), as of August 2026.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from hlo_lens.syntax.proto.values import ShapePrinter, numbers, sharding_text, words
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
 
 _ESCAPES = {9: "\\t", 10: "\\n", 13: "\\r", 34: '\\"', 39: "\\'", 92: "\\\\"}
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from hlo_lens.text.errors import MissingPackageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SCHEMA = """
 HloSnapshot

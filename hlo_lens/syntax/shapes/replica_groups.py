@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING
 
 from hlo_lens.model.shapes.replica_groups import (
+    CollectiveDeviceList,
     IotaReplicaGroupList,
     MeshAxesReplicaGroupList,
     ReplicaGroups,
@@ -30,9 +30,6 @@ from hlo_lens.syntax.shapes.mesh import (
     resolved,
 )
 from hlo_lens.text.errors import UsageError
-
-if TYPE_CHECKING:
-    from hlo_lens.model.shapes.replica_groups import CollectiveDeviceList
 
 _GROUP = rf"\{{(?:{NUMBERS})?+\}}"
 _LISTS = re.compile(rf"\{{(?:{_GROUP}(?:,{_GROUP})*+)?+\}}")

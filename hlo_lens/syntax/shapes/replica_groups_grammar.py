@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, cast
 
-from lark import v_args
+from lark import Lark, Token, v_args
 
 from hlo_lens.model.shapes.replica_groups import (
     CollectiveDeviceList,
@@ -15,16 +15,13 @@ from hlo_lens.model.shapes.replica_groups import (
 )
 from hlo_lens.syntax.grammar.misplaced import MisplacedError, present
 from hlo_lens.syntax.grammar.parsers import build_parser, parse_with
-from hlo_lens.syntax.shapes.mesh import device_array, positive, resolved
+from hlo_lens.syntax.shapes.mesh import Axis, Iota, Sizes, device_array, positive, resolved
 from hlo_lens.syntax.shapes.sharding_grammar import MESH_NAMES, MeshTransformer
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.source import Source
 
 if TYPE_CHECKING:
-    from lark import Lark, Token
-
     from hlo_lens.model.shapes.mesh import Mesh
-    from hlo_lens.syntax.shapes.mesh import Axis, Iota, Sizes
 
 DEVICE_LIST_NAMES = {"REPLICA_OPEN": "'['", **MESH_NAMES}
 """Names of the terminals of replica_groups.lark for users."""

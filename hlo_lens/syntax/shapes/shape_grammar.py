@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from lark import Transformer, v_args
+from lark import Lark, Token, Transformer, v_args
 
 from hlo_lens.model.shapes.shape import MAX_NESTING, Layout, Shape
 from hlo_lens.model.shapes.tiling import SplitConfig, Tile
@@ -15,11 +16,6 @@ from hlo_lens.syntax.grammar.misplaced import MisplacedError, present, whole_num
 from hlo_lens.syntax.grammar.parsers import build_parser, parse_with
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source, Span
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lark import Lark, Token
 
 _PROPERTIES = ("D", "T", "L", "INDEX", "POINTER", "E", "S", "SC", "P", "M", "OTHER")
 

@@ -7,7 +7,7 @@ import functools
 import re
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from lark import Token, Transformer, v_args
+from lark import Lark, Token, Transformer, v_args
 
 from hlo_lens.model.shapes.mesh import Mesh
 from hlo_lens.model.shapes.named_sharding import ShardingKind
@@ -31,8 +31,6 @@ from hlo_lens.text.errors import UsageError
 from hlo_lens.text.source import Source
 
 if TYPE_CHECKING:
-    from lark import Lark
-
     from hlo_lens.model.shapes.tile_assignment import TileAssignment
 
 

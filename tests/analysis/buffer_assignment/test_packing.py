@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hlo_lens.analysis.buffer_assignment.packing import Chunk, least_bytes, pack, pack_in_time
 from tests.analysis.buffer_assignment.chunks import EVENTS, chunk, chunk_lists

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hlo_lens.analysis.buffer_assignment.time_trees import BusyTimes, Interval, UsedBytes
 from tests.analysis.buffer_assignment.chunks import EVENTS, chunk_lists

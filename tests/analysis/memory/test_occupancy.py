@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hlo_lens.analysis.memory import occupancy
 from hlo_lens.analysis.memory.occupancy import Occupant, occupied_bytes, owned_bytes

@@ -7,8 +7,7 @@ import operator
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hlo_lens.analysis.program.trip_counts import (
     TripCount,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hlo_lens.analysis.program_diff.graph_building import program_graph
 from hlo_lens.analysis.program_diff.labels import LabelParts, Labels

@@ -7,8 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hlo_lens.analysis.program_diff.difference import ProgramDiff, program_diff
 from hlo_lens.analysis.program_diff.edits import Noise

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hlo_lens import HloSharding, Shape
 from hlo_lens.analysis.sharding.device_slices import device_slices

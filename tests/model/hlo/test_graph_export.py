@@ -10,8 +10,7 @@ import xml.etree.ElementTree as ET
 
 import networkx as nx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import hlo_lens
 from hlo_lens.model.hlo.graph_export import call_graph, def_use_graph

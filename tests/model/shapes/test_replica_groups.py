@@ -7,6 +7,7 @@ import pytest
 import hlo_lens
 from hlo_lens.model.shapes.replica_groups import (
     CollectiveOpGroupMode,
+    CollectiveOpGroupMode as Mode,
     Groups,
     IotaReplicaGroupList,
     MeshAxesReplicaGroupList,
@@ -16,7 +17,6 @@ from hlo_lens.model.shapes.replica_groups import (
     device_groups,
     expand_replica_groups,
 )
-from hlo_lens.model.shapes.replica_groups import CollectiveOpGroupMode as Mode
 from hlo_lens.syntax.shapes.replica_groups import parse_device_list
 from hlo_lens.text.errors import DumpMismatchError
 

@@ -7,8 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hlo_lens import HloSharding, Shape
 from hlo_lens.model.shapes.mesh import AxisRef, Mesh

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hlo_lens.model.call_tree import CallFrame, CallTree
 from hlo_lens.syntax.call_trees.comm_debug_table import table_rows

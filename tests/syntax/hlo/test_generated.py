@@ -6,8 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from hlo_lens.analysis.dumps.reader_comparison import first_fact_difference
 from hlo_lens.model.shapes.shape import Shape

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hlo_lens.analysis.logs.drawn_shardings import drawn_sharding, drawn_shardings
 from hlo_lens.analysis.logs.logged_arrays import logged_arrays

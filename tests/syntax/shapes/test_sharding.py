@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hlo_lens.model.shapes.named_sharding import ShardingKind
 from hlo_lens.model.shapes.sharding import HloSharding, ShardGroup
