@@ -64,7 +64,6 @@ class OpcodeTraits:
         is_sharing: Its result may share an operand's buffer, beside elementwise opcodes. Source:
             HloDataflowAnalysis::CanShareOperandBufferWithUser.
         is_impure: Two equal ones may have different results.
-        is_nullary: Takes no operands.
         is_stored_scalar: Its integer scalar is in the HBM of a TPU; those of others are elsewhere.
         is_printed_value: Prints a literal or a number in the place of operands.
         is_first_produced: Its result is a tuple of which the first element is a new array.
@@ -98,7 +97,6 @@ class OpcodeTraits:
     is_in_place: bool = False
     is_sharing: bool = False
     is_impure: bool = False
-    is_nullary: bool = False
     is_stored_scalar: bool = False
     is_printed_value: bool = False
     is_first_produced: bool = False
@@ -189,7 +187,7 @@ _TABLE = """
     complex                   elementwise
     concatenate
     conditional               caller runner control_flow view sharing
-    constant                  idle trivial elementwise nullary printed_value
+    constant                  idle trivial elementwise printed_value
     convert                   trivial elementwise formatting
     convolution               product heavy
     copy                      trivial elementwise formatting forwarding copying
@@ -216,7 +214,7 @@ _TABLE = """
     get-tuple-element         view idle trivial
     imag                      elementwise
     infeed                    impure
-    iota                      trivial nullary
+    iota                      trivial
     is-finite                 elementwise
     log                       elementwise
     log-plus-one              elementwise
@@ -232,8 +230,8 @@ _TABLE = """
     or                        elementwise
     outfeed
     pad                       formatting aligned
-    parameter                 view idle trivial nullary printed_value
-    partition-id              idle trivial nullary
+    parameter                 view idle trivial printed_value
+    partition-id              idle trivial
     popcnt                    elementwise
     power                     elementwise
     ragged-dot                product heavy
@@ -243,7 +241,7 @@ _TABLE = """
     reduce-precision          elementwise formatting
     reduce-window             caller applier
     remainder                 elementwise
-    replica-id                idle trivial nullary
+    replica-id                idle trivial
     reshape                   trivial formatting forwarding
     reverse                   formatting
     rng                       elementwise impure

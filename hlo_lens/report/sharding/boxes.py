@@ -164,8 +164,3 @@ def _drawn(
             ]
             yield f"│{'│'.join(cells)}│"
     yield f"└{'┴'.join(bars)}┘"
-
-
-def _centered(text: str, width: int) -> str:
-    left = (width - len(text)) // 2
-    return f"{' ' * left}{text}".ljust(width)[:width]
