@@ -83,5 +83,5 @@ def _reasons(path: str, error: HloLensError) -> list[Finding]:
     exists = path == "-" or Path(path).exists()
     if exists and not isinstance(error, EmptyDumpError):
         return [Finding(ERROR, str(error).splitlines()[0])]
-    asides = error.left_aside if isinstance(error, EmptyDumpError) else ()
+    asides = error.skipped if isinstance(error, EmptyDumpError) else ()
     return empty_findings(asides, exists=exists)

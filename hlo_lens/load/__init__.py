@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hlo_lens.load.file_readers import Opened, modules_of
 from hlo_lens.load.stored import STDIN, DiskFile, MemoryFile, StoredFile, read_source
-from hlo_lens.model.dump import Dump, LeftAside, LeftAsides, ModuleDump
+from hlo_lens.model.dump import Dump, ModuleDump, SkippedCounter, SkippedFiles
 from hlo_lens.text.content_kind import archive_form
 from hlo_lens.text.dump_kinds import TEXT_FLAGS, DumpKind
 from hlo_lens.text.errors import UnreadableError
@@ -50,7 +50,7 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
         from hlo_lens.load.folder import files_of
 
         files = _counted(list(files_of(Path(path))), progress)
-        return _folder_dump(name, files, LeftAsides(), strict=strict)
+        return _folder_dump(name, files, SkippedCounter(), strict=strict)
     file = DiskFile(name)
     opened = Opened(file)
     head = next(opened.pieces, b"")
@@ -61,7 +61,7 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
         archive: StoredFile = file
         if name == STDIN:
             archive = MemoryFile("<stdin>", data=b"".join((head, *opened.pieces)))
-        left = LeftAsides()
+        left = SkippedCounter()
         return _folder_dump(name, archive_files(archive, form, left), left, strict=strict)
     opened.pieces = chain((head,), opened.pieces)
     dump = _file_dump(file, opened, progress)
@@ -84,7 +84,9 @@ def _counted(files: Sequence[T], progress: Progress | None) -> Iterator[T]:
         yield file
 
 
-def _folder_dump(path: str, files: Iterable[StoredFile], left: LeftAsides, *, strict: bool) -> Dump:
+def _folder_dump(
+    path: str, files: Iterable[StoredFile], left: SkippedCounter, *, strict: bool
+) -> Dump:
     from hlo_lens.load.folder import folder_modules, sort_files
 
     groups = sort_files(files, left, opens_archives=True)
@@ -94,21 +96,21 @@ def _folder_dump(path: str, files: Iterable[StoredFile], left: LeftAsides, *, st
     used = sum(len(parts) for group in groups for parts in group.stages.values())
     asides = left.all()
     count = used + sum(aside.count for aside in asides)
-    return _dump_of(path, modules, left_aside=asides, files=count)
+    return _dump_of(path, modules, skipped=asides, files=count)
 
 
 def _dump_of(
     path: str,
     modules: Iterable[ModuleDump],
     *,
-    left_aside: tuple[LeftAside, ...] = (),
+    skipped: tuple[SkippedFiles, ...] = (),
     files: int = 1,
 ) -> Dump:
     """Return a dump whose modules know its path."""
     found = tuple(modules)
     for module in found:
         module.path = path
-    return Dump(path=path, modules=found, left_aside=left_aside, files=files)
+    return Dump(path=path, modules=found, skipped=skipped, files=files)
 
 
 _ASIDES_SHOWN = 4
@@ -118,15 +120,15 @@ class EmptyDumpError(UnreadableError):
     """A folder or archive holds no text of a module.
 
     Attributes:
-        left_aside: Files that it holds instead, by kind.
+        skipped: Files that it holds instead, by kind.
     """
 
-    def __init__(self, message: str, left_aside: tuple[LeftAside, ...]) -> None:
+    def __init__(self, message: str, skipped: tuple[SkippedFiles, ...]) -> None:
         super().__init__(message)
-        self.left_aside = left_aside
+        self.skipped = skipped
 
 
-def _nothing_in(path: str, left: LeftAsides) -> EmptyDumpError:
+def _nothing_in(path: str, left: SkippedCounter) -> EmptyDumpError:
     """Return the error for a folder or archive without a dump; it lists the files by kind."""
     asides = left.all()
     kinds = [f"{aside.count} {aside.kind}" for aside in asides[:_ASIDES_SHOWN]]

@@ -32,7 +32,7 @@ from hlo_lens.text.errors import UnreadableError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.model.dump import LeftAsides
+    from hlo_lens.model.dump import SkippedCounter
 
 MOST_KEPT = 1 << 30
 """Most bytes of the dumps in compressed tars that are kept in memory."""
@@ -54,7 +54,7 @@ class Kept:
 
 
 def archive_files(
-    file: StoredFile, form: str, left: LeftAsides, kept: Kept | None = None
+    file: StoredFile, form: str, left: SkippedCounter, kept: Kept | None = None
 ) -> Iterator[StoredFile]:
     """Yield the files in an archive, in its order.
 
@@ -163,7 +163,7 @@ class _Member(_Reader):
             raise OSError(str(error)) from error
 
 
-def _zip_files(file: StoredFile, left: LeftAsides) -> Iterator[StoredFile]:
+def _zip_files(file: StoredFile, left: SkippedCounter) -> Iterator[StoredFile]:
     with file.open() as opened, zipfile.ZipFile(opened) as archive:
         infos = archive.infolist()
         whole = opened.seek(0, os.SEEK_END)
@@ -286,7 +286,7 @@ def _members(
             pass
 
 
-def _tar_files(file: StoredFile, left: LeftAsides, kept: Kept) -> Iterator[StoredFile]:
+def _tar_files(file: StoredFile, left: SkippedCounter, kept: Kept) -> Iterator[StoredFile]:
     if isinstance(file, DiskFile):
         with file.open() as opened:
             is_packed = compressed.is_packed(opened.read(compressed.CHUNK))
@@ -302,7 +302,7 @@ def _tar_files(file: StoredFile, left: LeftAsides, kept: Kept) -> Iterator[Store
 
 
 def _kept_files(
-    file: StoredFile, stream: _Stream, tar: tarfile.TarFile, left: LeftAsides, kept: Kept
+    file: StoredFile, stream: _Stream, tar: tarfile.TarFile, left: SkippedCounter, kept: Kept
 ) -> Iterator[StoredFile]:
     """Yield the files of a compressed tar: dumps with their bytes, others with their kind."""
     for number, (member, opened) in enumerate(_members(stream, tar)):
@@ -322,7 +322,7 @@ def _kept_files(
             yield MemoryFile(*place, head + opened.read())
 
 
-def _regular(archive: str, member: tarfile.TarInfo, left: LeftAsides) -> str | None:
+def _regular(archive: str, member: tarfile.TarInfo, left: SkippedCounter) -> str | None:
     """Return the name of a regular file; None for folders and links inside the archive."""
     name = _checked(archive, member.name)
     if member.issym() or member.islnk():

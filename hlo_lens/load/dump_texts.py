@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.stored import STDIN, DiskFile, StoredFile, head_kind, head_of, read_source
-from hlo_lens.model.dump import LeftAsides
+from hlo_lens.model.dump import SkippedCounter
 from hlo_lens.text.content_kind import archive_form, sniff
 from hlo_lens.text.dump_kinds import DumpKind
 
@@ -37,7 +37,7 @@ def members_of(file: DiskFile) -> Iterator[StoredFile]:
         return
     from hlo_lens.load.archive import archive_files
 
-    yield from archive_files(file, form, LeftAsides())
+    yield from archive_files(file, form, SkippedCounter())
 
 
 _NO_TEXT = frozenset({DumpKind.BINARY, DumpKind.ARCHIVE, DumpKind.HLO_PROTO, DumpKind.EMPTY})

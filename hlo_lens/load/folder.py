@@ -39,8 +39,8 @@ from hlo_lens.model.dump import (
     UNPACKED,
     UNREADABLE,
     Lazy,
-    LeftAsides,
     ModuleDump,
+    SkippedCounter,
     Stage,
 )
 from hlo_lens.text.content_kind import archive_form
@@ -85,7 +85,7 @@ class ModuleFiles:
         """Whether there is a text of this stage and part already."""
         return name.part in self.stages.get(name.stage or "", {})
 
-    def put(self, name: DumpFileName, file: StoredFile, left: LeftAsides) -> None:
+    def put(self, name: DumpFileName, file: StoredFile, left: SkippedCounter) -> None:
         """Add a text; a second text of the same stage and part is counted as skipped."""
         if self.has(name):
             left.add(REPEATED, file.path)
@@ -108,7 +108,7 @@ def files_of(folder: Path) -> Iterator[DiskFile]:
 
 
 def sort_files(
-    files: Iterable[StoredFile], left: LeftAsides, *, opens_archives: bool = False
+    files: Iterable[StoredFile], left: SkippedCounter, *, opens_archives: bool = False
 ) -> list[ModuleFiles]:
     """Return the files by module, in the order of folder and number.
 
@@ -143,7 +143,7 @@ def sort_files(
 
 
 def _with_archives_open(
-    files: Iterable[tuple[StoredFile, DumpKind | None]], left: LeftAsides
+    files: Iterable[tuple[StoredFile, DumpKind | None]], left: SkippedCounter
 ) -> Iterator[tuple[StoredFile, DumpKind | None]]:
     """Yield files with their kinds; for an archive with dumps, its members."""
     from hlo_lens.load.archive import Kept
@@ -164,13 +164,13 @@ def _is_unpacked_beside(file: DiskFile) -> bool:
 
 
 def _archive_members(
-    file: DiskFile, left: LeftAsides, kept: Kept
+    file: DiskFile, left: SkippedCounter, kept: Kept
 ) -> Iterator[tuple[StoredFile, DumpKind | None]]:
     """Yield the members of an archive as files of a folder of its name."""
     from hlo_lens.load.archive import archive_files
 
     form = archive_form(head_of(file))
-    links = LeftAsides()
+    links = SkippedCounter()
     folder = "/".join(filter(None, (file.folder, PurePath(file.path).name)))
     found: list[tuple[StoredFile, DumpKind | None]] = []
     try:
@@ -212,7 +212,7 @@ def _put(
     groups: dict[tuple[str, str], list[ModuleFiles]],
     file: StoredFile,
     name: DumpFileName,
-    left: LeftAsides,
+    left: SkippedCounter,
 ) -> None:
     runs = groups.setdefault((_place(file), name.key), [])
     if not runs or (runs[-1].has(name) and name.is_stamped):
@@ -245,7 +245,7 @@ def _put_late(
     groups: dict[tuple[str, str], list[ModuleFiles]],
     file: StoredFile,
     name: DumpFileName,
-    left: LeftAsides,
+    left: SkippedCounter,
 ) -> None:
     """Add an HLO text of unknown stage to its module, or count it as skipped part of a module."""
     place, whole = _place(file), name.key
@@ -349,7 +349,7 @@ def siblings_of(file: DiskFile) -> SiblingFiles:
     files = sorted(path for path in own.parent.glob(pattern) if path.is_file())
     if not name.is_stamped:  # of equal texts, the first one counts
         files.insert(0, own)
-    for group in sort_files((DiskFile(str(path)) for path in files), LeftAsides()):
+    for group in sort_files((DiskFile(str(path)) for path in files), SkippedCounter()):
         same = group.stages.get(name.stage, {})
         if any(other.path == file.path for other in same.values()):
             return SiblingFiles(

@@ -263,7 +263,7 @@ REPEATED = "second text of the same module and stage"
 
 
 @dataclass(frozen=True, slots=True)
-class LeftAside:
+class SkippedFiles:
     """Skipped files of a folder or archive: those that are no texts of a module.
 
     Attributes:
@@ -277,7 +277,7 @@ class LeftAside:
     example: str
 
 
-class LeftAsides:
+class SkippedCounter:
     """Counter of skipped files."""
 
     def __init__(self) -> None:
@@ -289,16 +289,16 @@ class LeftAsides:
         self._counts[kind] = self._counts.get(kind, 0) + 1
         self._examples.setdefault(kind, path)
 
-    def add_all(self, others: LeftAsides) -> None:
+    def add_all(self, others: SkippedCounter) -> None:
         """Add the counts of another counter."""
         for kind, count in others._counts.items():
             self._counts[kind] = self._counts.get(kind, 0) + count
             self._examples.setdefault(kind, others._examples[kind])
 
-    def all(self) -> tuple[LeftAside, ...]:
+    def all(self) -> tuple[SkippedFiles, ...]:
         """Return the kinds, the largest number first."""
         ordered = sorted(self._counts.items(), key=lambda item: (-item[1], item[0]))
-        return tuple(LeftAside(kind, count, self._examples[kind]) for kind, count in ordered)
+        return tuple(SkippedFiles(kind, count, self._examples[kind]) for kind, count in ordered)
 
 
 _HTML_MODULES = 50
@@ -311,13 +311,13 @@ class Dump:
     Attributes:
         path: Path of the file, folder or archive.
         modules: Modules in the order of the text, or of the file names.
-        left_aside: Skipped files, by kind, the largest count first.
+        skipped: Skipped files, by kind, the largest count first.
         files: Number of all files; 1 for a single file.
     """
 
     path: str
     modules: tuple[ModuleDump, ...]
-    left_aside: tuple[LeftAside, ...] = ()
+    skipped: tuple[SkippedFiles, ...] = ()
     files: int = 1
 
     @property

@@ -150,7 +150,7 @@ def test_json_has_every_module_and_every_file(job: Path) -> None:
     write(job, {"rank_0/module_0006.debug_options": "xla_dump_to: 1\n", "notes.md": "words"})
     data = json.loads(run(job, "-f", "json").stdout)
     assert (data["kind"], data["files"], len(data["modules"])) == ("ls", 28, 4)
-    assert {(a["kind"], a["count"]) for a in data["left_aside"]} == {
+    assert {(a["kind"], a["count"]) for a in data["skipped"]} == {
         ("text proto", 1),
         ("text of unknown kind", 1),
     }

@@ -80,7 +80,7 @@ def test_archive_is_read_as_its_folder_whatever_its_name(
         "cpu_after_optimizations",
     ]
     assert dump.modules[0].before is not None
-    assert (dump.files, [(a.kind, a.count) for a in dump.left_aside]) == (
+    assert (dump.files, [(a.kind, a.count) for a in dump.skipped]) == (
         5,
         [("text of unknown kind", 1), ("text proto", 1)],
     )
@@ -134,7 +134,7 @@ def test_archive_in_an_archive_is_counted_and_not_opened(tmp_path: Path) -> None
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("module_0000.jit_f.before_optimizations.txt", hlo())
         archive.writestr("inner.zip", inner)
-    asides = load(tmp_path / "a.zip").left_aside
+    asides = load(tmp_path / "a.zip").skipped
     assert [(a.kind, a.count, a.example) for a in asides] == [
         ("archive", 1, f"{tmp_path}/a.zip/inner.zip")
     ]
@@ -199,7 +199,7 @@ def test_links_out_and_devices_are_refused(
 def test_link_inside_the_archive_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "a.tar").write_bytes(with_special(tarfile.SYMTYPE, "../dump/x"))
     dump = load(tmp_path / "a.tar")
-    assert [(a.kind, a.count) for a in dump.left_aside] == [("link inside the archive", 1)]
+    assert [(a.kind, a.count) for a in dump.skipped] == [("link inside the archive", 1)]
     assert len(dump.modules) == 1
 
 
@@ -270,7 +270,7 @@ def test_truncated_archive_gives_its_complete_members(tmp_path: Path) -> None:
     (tmp_path / "a.tar.gz").write_bytes(data[: len(data) - 20_000])
     dump = load(tmp_path / "a.tar.gz")
     assert [m.name for m in dump.modules] == ["module_0000.jit_f", "module_0001.jit_g"]
-    assert "rest of an archive that ends too early" in {a.kind for a in dump.left_aside}
+    assert "rest of an archive that ends too early" in {a.kind for a in dump.skipped}
 
 
 @pytest.mark.parametrize("pack", PACKED.values(), ids=PACKED)
@@ -322,7 +322,7 @@ def test_archives_in_a_folder_are_folders_of_their_names(tmp_path: Path) -> None
         ("host2", "module_0000.jit_f"),
     ]
     assert all(module.hlo is not None for module in dump.modules)
-    asides = {aside.kind: aside.count for aside in dump.left_aside}
+    asides = {aside.kind: aside.count for aside in dump.skipped}
     assert asides["archive"] == 1  # of what is in it nothing is counted
 
 
@@ -331,7 +331,7 @@ def test_archive_next_to_its_unpacked_folder_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "dump.tar.xz").write_bytes(PACKED["tar.xz"](FILES))
     dump = load(tmp_path)
     assert [m.name for m in dump.modules] == ["module_0000.jit_f", "module_0001.jit_g"]
-    asides = {aside.kind: aside.count for aside in dump.left_aside}
+    asides = {aside.kind: aside.count for aside in dump.skipped}
     assert asides["archive next to its unpacked folder"] == 1
 
 
@@ -345,7 +345,7 @@ def test_bad_archive_in_a_folder_is_counted_and_hides_no_other(
     (tmp_path / "nested.tar").write_bytes(tar_bytes(nested))
     dump = load(tmp_path)
     assert len(dump.modules) == 3
-    asides = {aside.kind: aside.count for aside in dump.left_aside}
+    asides = {aside.kind: aside.count for aside in dump.skipped}
     assert asides["archive that is damaged or refused"] == 2
     assert asides["archive"] == 1
 

@@ -172,7 +172,7 @@ def test_parts_that_xla_wrote_separately_are_no_stages(tmp_path: Path) -> None:
     (module,) = dump.modules
     assert module.stage == "cpu_after_optimizations"
     assert "after_something_new" in [stage.name for stage in module.stages]
-    assert [(a.kind, a.count) for a in dump.left_aside] == [
+    assert [(a.kind, a.count) for a in dump.skipped] == [
         ("part of a module that XLA wrote separately", 2)
     ]
 
@@ -196,7 +196,7 @@ def test_every_file_is_read_or_counted(tmp_path: Path) -> None:
     }
     dump = load(write(tmp_path, {**STAGES, **others}))
     assert dump.files == len(STAGES) + len(others)
-    assert {(a.kind, a.count) for a in dump.left_aside} == {
+    assert {(a.kind, a.count) for a in dump.skipped} == {
         ("text proto", 2),
         ("MLIR", 1),
         ("PTX", 1),

@@ -114,7 +114,7 @@ def why(
     shardings = {
         value.value.number: value
         for value in table.values
-        if value.value.direction == "parameter" and value.value.number is not None
+        if value.value.kind == "parameter" and value.value.number is not None
     }
     near = Neighbourhood(module)
     producers = near.producers(instruction) if instruction is not None else ()

@@ -55,7 +55,7 @@ class LoopLevel:
         return collectives_by(self.collectives, "kind and axis")
 
     @property
-    def static(self) -> int:
+    def static_count(self) -> int:
         """Number of collectives of this level itself in the text."""
         return len(self.collectives)
 
@@ -65,7 +65,7 @@ class LoopLevel:
         return sum_of(c.wire_bytes_per_device for c in self.collectives)
 
     @property
-    def wire_bytes(self) -> int | None:
+    def wire_bytes_per_run(self) -> int | None:
         """Bytes that leave each device in one run of the program; None if unknown."""
         return sum_of(c.wire_bytes_per_run for c in self.collectives)
 
@@ -91,9 +91,9 @@ class Loops(Result):
         Column("times", Unit.COUNT, "runs of this level in one run of the program"),
         Column("is_at_most", Unit.NONE, "whether it is under a conditional"),
         Column("instructions", Unit.COUNT, "instructions of the computation"),
-        Column("static", Unit.COUNT, "collectives of this level itself, in the text"),
+        Column("static_count", Unit.COUNT, "collectives of this level itself, in the text"),
         Column("wire_bytes_per_trip", Unit.BYTES, "bytes that leave each device each time"),
-        Column("wire_bytes", Unit.BYTES, "bytes that leave each device in one run"),
+        Column("wire_bytes_per_run", Unit.BYTES, "bytes that leave each device in one run"),
         Column("op_name", Unit.NONE, "scope path of the framework"),
         Column("source", Unit.NONE, "innermost place in the user's program"),
     )
@@ -192,7 +192,7 @@ class _Levels:
             branch=branch,
             computation=computation.name,
             trip_count=None if trip is None else trip.trip_count,
-            trip_source=None if trip is None else trip.source,
+            trip_source=None if trip is None else trip.trip_source,
             reason=None if trip is None or trip.trip_count is not None else trip.reason,
             times=runs.times,
             is_at_most=runs.is_at_most,

@@ -1,13 +1,15 @@
 """Results on collectives: one, all of a module, and groups by kind, mesh axis, source line or loop.
 
-Bytes of groups are per program run, each collective counted as often as it runs (at most, under a
-conditional), or per text, each once. A sum with an unknown part is unknown.
+Payload of groups is per program run, each collective counted as often as it runs (at most, under a
+conditional), or per text, each once; bytes on the wire have a column for each. A sum with an
+unknown part is unknown.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.collectives.data_movement import DataMovement
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.replica_groups import Groups
 
 UNKNOWN_TIMES = "x?"
+_WIRE = ("wire_bytes_per_device", "wire_bytes_per_run")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,13 +208,14 @@ class CollectiveGroup:
     group: str
     kind: str
     axis: str
-    devices: str
+    group_size: str
     element_type: str
-    static: int
-    dynamic: int | None
+    static_count: int
+    dynamic_count: int | None
     times: str
     payload_bytes: int | None
-    wire_bytes: int | None
+    wire_bytes_per_device: int | None
+    wire_bytes_per_run: int | None
     exposed: int
     asynchronous: int
     where: str | None
@@ -232,13 +236,14 @@ class CollectivesBy(Result):
         Column("group", Unit.NONE, "label of the group"),
         Column("kind", Unit.NONE, "kinds of collectives"),
         Column("axis", Unit.NONE, "mesh axes of the groups of devices"),
-        Column("devices", Unit.NONE, "devices in a group"),
+        Column("group_size", Unit.NONE, "devices in each group"),
         Column("element_type", Unit.NONE, "element types"),
-        Column("static", Unit.COUNT, "collectives in the text"),
-        Column("dynamic", Unit.COUNT, "runs per program run"),
-        Column("times", Unit.NONE, "dynamic as text, with bounds, and x? for unknown counts"),
+        Column("static_count", Unit.COUNT, "collectives in the text"),
+        Column("dynamic_count", Unit.COUNT, "runs per program run"),
+        Column("times", Unit.NONE, "dynamic_count as text, with bounds, and x? for unknown counts"),
         Column("payload_bytes", Unit.BYTES, "bytes of the full tensors of one group"),
-        Column("wire_bytes", Unit.BYTES, "bytes that leave each device"),
+        Column("wire_bytes_per_device", Unit.BYTES, "bytes that leave each device, each once"),
+        Column("wire_bytes_per_run", Unit.BYTES, "bytes that leave each device in one run"),
         Column("exposed", Unit.COUNT, "collectives that nothing overlaps"),
         Column("asynchronous", Unit.COUNT, "collectives that may overlap with other instructions"),
         Column("where", Unit.NONE, "source line of the largest"),
@@ -251,7 +256,7 @@ class CollectivesBy(Result):
     def totals(self) -> Mapping[str, int]:
         """Return the sums of columns that are known in all groups."""
         found: dict[str, int] = {}
-        for name in ("static", "payload_bytes", "wire_bytes", "exposed"):
+        for name in (*("static_count", "payload_bytes"), *_WIRE, "exposed"):
             cells = [getattr(group, name) for group in self.groups]
             if all(isinstance(cell, int) for cell in cells):
                 found[name] = sum(cells)
@@ -273,7 +278,8 @@ def collectives_by(
     for collective in found:
         members.setdefault(label(collective), []).append(collective)
     groups = [_group(name, listed, is_dynamic) for name, listed in members.items()]
-    groups.sort(key=lambda group: (_descending(group.wire_bytes), group.group))
+    size = attrgetter(_WIRE[is_dynamic])
+    groups.sort(key=lambda group: (_descending(size(group)), group.group))
     return CollectivesBy(by=by, is_dynamic=is_dynamic, groups=tuple(groups))
 
 
@@ -286,17 +292,16 @@ def _group(name: str, members: list[Collective], is_dynamic: bool) -> Collective
         group=name,
         kind=_joined(c.kind for c in members),
         axis=_joined(c.axis for c in members),
-        devices=_joined(str(c.group_size or "?") for c in members),
+        group_size=_joined(str(c.group_size or "?") for c in members),
         element_type=_joined(t for c in members for t in (c.element_type or "?").split(",")),
-        static=len(members),
-        dynamic=sum_of(c.dynamic_count for c in members),
+        static_count=len(members),
+        dynamic_count=sum_of(c.dynamic_count for c in members),
         times=_times(members),
         payload_bytes=sum_of(
             _scaled(c.payload_bytes, c.dynamic_count if is_dynamic else 1) for c in members
         ),
-        wire_bytes=sum_of(
-            c.wire_bytes_per_run if is_dynamic else c.wire_bytes_per_device for c in members
-        ),
+        wire_bytes_per_device=sum_of(c.wire_bytes_per_device for c in members),
+        wire_bytes_per_run=sum_of(c.wire_bytes_per_run for c in members),
         exposed=sum(c.is_exposed is True for c in members),
         asynchronous=sum(c.is_async for c in members),
         where=_where(members),

@@ -117,8 +117,8 @@ def _entry(value: ShardedValue) -> EntryFact:
     return copied(
         EntryFact,
         entry,
-        kind=entry.direction,
-        name=entry.name if entry.direction == "parameter" else None,
+        kind=entry.kind,
+        name=entry.name if entry.kind == "parameter" else None,
         global_shape=None if whole is None else whole.to_text(layout=False),
         device_shape=None if part is None else part.to_text(layout=False),
         device_bytes=value.device_bytes,

@@ -69,7 +69,7 @@ class AcrossProcesses(Result):
 
     KIND: ClassVar[str] = "across-processes"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("module", Unit.NONE, "name of the module"),
+        Column("name", Unit.NONE, "name of the module"),
         Column("compile", Unit.NONE, "index among the programs of that name, from 0"),
         Column("verdict", Unit.NONE, "same, different, or not in all processes"),
         Column("processes", Unit.COUNT, "number of processes that have it"),

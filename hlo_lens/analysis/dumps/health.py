@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from hlo_lens.analysis.dumps.xla_flags import ERROR, FINE, NOTE, WARNING, Finding
 from hlo_lens.analysis.result import Column, Result, Unit
-from hlo_lens.model.dump import REFUSED, Dump, LeftAside, ModuleDump
+from hlo_lens.model.dump import REFUSED, Dump, ModuleDump, SkippedFiles
 from hlo_lens.text.dump_files import AFTER, BEFORE, title_of
 from hlo_lens.text.dump_kinds import AS_TEXT, BUFFER_ROWS, DumpKind
 
@@ -115,7 +115,7 @@ def _other_findings(dump: Dump, modules: Sequence[ModuleDump]) -> Iterator[Findi
     if not modules:
         what = "no file has a name of XLA's: other texts of the same module cannot be found"
         yield Finding(NOTE, what, f"a folder written with {AS_TEXT} has more")
-    for aside in dump.left_aside:
+    for aside in dump.skipped:
         if aside.kind == REFUSED:
             what = f"{aside.count} archives inside cannot be read, such as {aside.example}"
             yield Finding(WARNING, what, f"hlo-lens ls {aside.example} prints the reason")
@@ -164,7 +164,7 @@ def _folder_findings(modules: Sequence[ModuleDump]) -> Iterator[Finding]:
         yield Finding(WARNING, what, remedy)
 
 
-def empty_findings(asides: Sequence[LeftAside], *, exists: bool) -> list[Finding]:
+def empty_findings(asides: Sequence[SkippedFiles], *, exists: bool) -> list[Finding]:
     """Return the reasons why a folder has no HLO text.
 
     Args:

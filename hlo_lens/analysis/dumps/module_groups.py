@@ -68,7 +68,7 @@ class ModuleGroups(Result):
 
     KIND: ClassVar[str] = "modules"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("module", Unit.NONE, "name of the module"),
+        Column("name", Unit.NONE, "name of the module"),
         Column("process", Unit.NONE, "folder of the process that compiled it"),
         Column("number", Unit.NONE, "number in the file names, of the largest compile"),
         Column("compiles", Unit.COUNT, "number of compiles"),
@@ -96,7 +96,7 @@ class ModuleGroups(Result):
         """Yield one row per group."""
         for group in self.groups:
             own: dict[str, Cell] = {
-                "module": group.name,
+                "name": group.name,
                 "process": group.process,
                 "compiles": len(group.modules),
                 "signatures": len(group.signatures) or None,

@@ -57,7 +57,7 @@ class EntrySignature(Result):
 
     KIND: ClassVar[str] = "entry-signature"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("direction", Unit.NONE, "parameter or output"),
+        Column("kind", Unit.NONE, "parameter or output"),
         Column("number", Unit.NONE, "parameter number"),
         Column("index", Unit.NONE, "shape index of the leaf"),
         Column("name", Unit.NONE, "argument name, or the instruction that gives the value"),

@@ -63,7 +63,7 @@ class EntryValue(ABC):
     """One parameter, one output, or a leaf of it: a view, cheap to make."""
 
     __slots__ = ("_columns", "_place")
-    direction: ClassVar[str]
+    kind: ClassVar[str]
     """``parameter`` or ``output``."""
 
     def __init__(self, columns: ValueColumns, place: int) -> None:
@@ -71,18 +71,18 @@ class EntryValue(ABC):
         self._place = place
 
     def __repr__(self) -> str:
-        return f"<EntryValue {self.direction} {self.name}: {self.shape}>"
+        return f"<EntryValue {self.kind} {self.name}: {self.shape}>"
 
     def __eq__(self, other: object) -> bool:
         return self.row() == other.row() if isinstance(other, EntryValue) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash((self.direction, self._place))
+        return hash((self.kind, self._place))
 
     def row(self) -> Row:
         """Return its cells, in the order of `EntrySignature.COLUMNS`."""
         return (
-            *(self.direction, self.number, self.index, self.name),
+            *(self.kind, self.number, self.index, self.name),
             *(self.shape, self.layout, self.size_bytes, self.padded_size_bytes),
             *(self.sharding, self.donation, self.aliased_with),
         )
@@ -155,7 +155,7 @@ class ParameterValue(EntryValue):
     """A parameter, or a leaf of one."""
 
     __slots__ = ()
-    direction = "parameter"
+    kind = "parameter"
 
     @property
     def number(self) -> int | None:
@@ -192,7 +192,7 @@ class OutputValue(EntryValue):
     """The result, or a leaf of it."""
 
     __slots__ = ()
-    direction = "output"
+    kind = "output"
 
     @property
     def name(self) -> str:

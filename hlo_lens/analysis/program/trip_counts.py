@@ -43,7 +43,7 @@ class TripCount:
     Attributes:
         body: Name of its body.
         condition: Name of its condition.
-        source: ``printed`` or ``derived``; None if unknown.
+        trip_source: ``printed`` or ``derived``; None if unknown.
         printed: The count that XLA printed; None if not printed.
         derived: The count from condition, start and step; None if it cannot be derived, and
             for a printed count that is not derived too.
@@ -54,7 +54,7 @@ class TripCount:
     body: str | None
     condition: str | None
     trip_count: int | None
-    source: str | None
+    trip_source: str | None
     printed: int | None
     derived: int | None
     reason: str | None
@@ -69,7 +69,7 @@ class TripCounts(Result):
         Column("loop", Unit.NONE, "the while instruction"),
         Column("computation", Unit.NONE, "computation that holds it"),
         Column("trip_count", Unit.COUNT, "runs of the body per run of the loop"),
-        Column("source", Unit.NONE, "printed by XLA, or derived"),
+        Column("trip_source", Unit.NONE, "printed by XLA, or derived"),
         Column("reason", Unit.NONE, "why it could not be derived"),
     )
     RECORDS: ClassVar[str] = "loops"
@@ -110,7 +110,7 @@ def _trip_count(loop: HloInstruction, scalars: Scalars, *, derives_printed: bool
             next(iter(names(attributes["condition"])), None) if "condition" in attributes else None
         ),
         trip_count=count if printed is None else printed,
-        source="printed" if printed is not None else "derived" if count is not None else None,
+        trip_source="printed" if printed is not None else "derived" if count is not None else None,
         printed=printed,
         derived=count,
         reason=derived.reason if isinstance(derived, Unknown) else None,

@@ -91,7 +91,7 @@ class ReplicatedBytes(Result):
         for saving in self.savings:
             value = saving.value
             yield (
-                value.value.direction,
+                value.value.kind,
                 value.value.number,
                 value.value.index,
                 value.value.name,
@@ -125,7 +125,7 @@ def replicated_bytes(table: ShardingTable) -> ReplicatedBytes:
         for value in table.values
         if (value.replication_factor or 1) > 1
         and value.device_bytes
-        and (value.value.direction == "parameter" or value.value.aliased_with is None)
+        and (value.value.kind == "parameter" or value.value.aliased_with is None)
     )
     savings = [saving for value in replicated for saving in _savings(value)]
     savings.sort(key=lambda s: (-s.saved_bytes, s.value.value.name or "", s.axis))

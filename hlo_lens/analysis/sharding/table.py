@@ -91,18 +91,18 @@ class ShardingTable(Result):
     @property
     def parameters(self) -> tuple[ShardedValue, ...]:
         """The parameters."""
-        return tuple(v for v in self.values if v.value.direction == "parameter")
+        return tuple(v for v in self.values if v.value.kind == "parameter")
 
     @property
     def outputs(self) -> tuple[ShardedValue, ...]:
         """The outputs."""
-        return tuple(v for v in self.values if v.value.direction == "output")
+        return tuple(v for v in self.values if v.value.kind == "output")
 
 
 def sharded_row(value: ShardedValue) -> Row:
     """Return the row of a value."""
     entry = value.value
-    head = (entry.direction, entry.number, entry.index, entry.name)
+    head = (entry.kind, entry.number, entry.index, entry.name)
     return (*head, *value.cells, entry.donation, entry.aliased_with)
 
 

@@ -192,11 +192,12 @@ def groups_table(
     """Return the table of groups of collectives, those that move the most first."""
     groups = known.collectives_by(by, is_dynamic=is_dynamic)
     times = "one run" if is_dynamic else "the text, loops not multiplied"
-    shown = ["static", "times", "payload_bytes", "wire_bytes", "exposed"]
+    wire = "wire_bytes_per_run" if is_dynamic else "wire_bytes_per_device"
+    shown = ["static_count", "times", "payload_bytes", wire, "exposed"]
     first = {
         "kind": ["kind", "axis"],
         "axis": ["axis", "kind"],
-        KIND_AND_AXIS: ["kind", "axis", "devices", "element_type"],
+        KIND_AND_AXIS: ["kind", "axis", "group_size", "element_type"],
     }.get(by, ["group", "kind", "axis"])
     if not known.collectives.is_scheduled:
         shown.remove("exposed")

@@ -69,7 +69,7 @@ def doctor_page(examination: Examination) -> Report:
         path=examination.path,
         files=None if dump is None else dump.files,
         modules=None if dump is None else len(dump.modules),
-        left_aside=[] if dump is None else [asdict(aside) for aside in dump.left_aside],
+        skipped=[] if dump is None else [asdict(aside) for aside in dump.skipped],
         texts=None if health is None else health.to_dict()["rows"],
         findings=[asdict(finding) for finding in findings],
         reference=None if examination.readers is None else examination.readers.to_dict(),
@@ -103,7 +103,7 @@ def _dump_section(examination: Examination, findings: Sequence[Finding]) -> Sect
     facts: tuple[tuple[str, str], ...] = (("modules", "none that can be read"),)
     tables: tuple[Table, ...] = ()
     if dump is not None and health is not None:
-        asides = ", ".join(f"{aside.count} {aside.kind}" for aside in dump.left_aside)
+        asides = ", ".join(f"{aside.count} {aside.kind}" for aside in dump.skipped)
         facts = (("modules", str(len(dump.modules))), ("files", str(dump.files)))
         if asides:
             facts = (*facts, ("not read", asides))

@@ -70,7 +70,7 @@ def ls_page(listing: Listing) -> Report:
         "ls",
         path=listing.dump.path,
         files=listing.dump.files,
-        left_aside=[asdict(aside) for aside in listing.dump.left_aside],
+        skipped=[asdict(aside) for aside in listing.dump.skipped],
         groups=groups.to_dict()["rows"],
         modules=[_object(facts, groups) for facts in listing.facts],
         across_processes=None
@@ -94,7 +94,7 @@ def _facts(listing: Listing) -> Iterator[tuple[str, str]]:
     dump, groups, across = listing.dump, listing.groups, listing.across
     names = len({group.name for group in groups.groups})
     yield "modules", f"{plural(len(listing.facts), 'module')} of {plural(names, 'name')}"
-    aside = ", ".join(f"{a.kind} ({format_count(a.count)})" for a in dump.left_aside)
+    aside = ", ".join(f"{a.kind} ({format_count(a.count)})" for a in dump.skipped)
     read = plural(dump.files, "file")
     yield "files", f"{read}; skipped: {aside}" if aside else read
     steps = [group for group in groups.groups if group.mark == STEP]
@@ -152,7 +152,7 @@ def _tables(listing: Listing) -> Iterator[Table]:
     needs_total = any(f.peak_bytes is None and f.total_bytes for f in listing.facts)
     shown = (
         "mark",
-        "module",
+        "name",
         *(("process",) if has_processes else ()),
         "peak_bytes",
         *(("total_bytes",) if needs_total else ()),
@@ -173,8 +173,8 @@ def _tables(listing: Listing) -> Iterator[Table]:
             title=f"The same program in all {'processes' if across.are_processes else 'folders'}?",
             is_data_only=across.count(SAME) == len(across.programs),
         )
-    if listing.dump.left_aside:
-        yield _left_aside(listing.dump)
+    if listing.dump.skipped:
+        yield _skipped(listing.dump)
 
 
 _ORDERS = {
@@ -185,7 +185,7 @@ _ORDERS = {
 }
 
 _RETRACE_COLUMNS = (
-    Column("module", Unit.NONE, "name of the module"),
+    Column("name", Unit.NONE, "name of the module"),
     Column("process", Unit.NONE, "folder of the process that compiled it"),
     Column("compiles", Unit.COUNT, "compiles for these shapes"),
     Column("differs", Unit.NONE, "parameters whose shapes are not those of the first compile"),
@@ -204,7 +204,7 @@ def _retraces(groups: Sequence[ModuleGroup]) -> Table:
         "Functions compiled more than once, by the shapes of their parameters",
         _RETRACE_COLUMNS,
         rows,
-        shown=("module", "compiles", "differs"),
+        shown=("name", "compiles", "differs"),
     )
 
 
@@ -218,17 +218,17 @@ def _changes(group: ModuleGroup, shapes: tuple[str, ...]) -> str:
     return listed([f"{k}: {a} -> {b}" for k, (a, b) in pairs if a != b], _CHANGES_SHOWN)
 
 
-_ASIDE_COLUMNS = (
+_SKIPPED_COLUMNS = (
     Column("kind", Unit.NONE, "kind of file"),
     Column("count", Unit.COUNT, "number of files"),
     Column("example", Unit.NONE, "path of the first file"),
 )
 
 
-def _left_aside(dump: Dump) -> Table:
-    rows = [*rows_of(dump.left_aside, _ASIDE_COLUMNS)]
+def _skipped(dump: Dump) -> Table:
+    rows = [*rows_of(dump.skipped, _SKIPPED_COLUMNS)]
     title = "Files that are no texts of a module"
-    return table_of("left-aside", title, _ASIDE_COLUMNS, rows, is_data_only=True)
+    return table_of("skipped", title, _SKIPPED_COLUMNS, rows, is_data_only=True)
 
 
 # ---- notes --------------------------------------------------------------------------------------

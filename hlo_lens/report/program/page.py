@@ -173,7 +173,7 @@ def _interface_text(count: int, values: Sequence[EntryValue]) -> str:
     parts = [f"{count:,}{arrays} of {size}{padding}" if count else "none"]
     aliased = [value.size_bytes for value in values if value.aliased_with is not None]
     if aliased:
-        is_input = values[0].direction == "parameter"
+        is_input = values[0].kind == "parameter"
         where = "donated to outputs" if is_input else "in donated buffers"
         parts.append(f"{len(aliased):,} of {sum_text(aliased)} {where}")
     donors = [value.size_bytes for value in values if value.donation == "donor"]
@@ -256,7 +256,7 @@ def _sources_table(result: SourceBytes) -> Table:
 
 
 def _values_table(name: str, title: str, values: Sequence[EntryValue]) -> Table:
-    columns = [c for c in EntrySignature.COLUMNS if c.name != "direction"]
+    columns = [c for c in EntrySignature.COLUMNS if c.name != "kind"]
     if name == "outputs":
         columns = [c for c in columns if c.name != "number"]
     shown = [c.name for c in columns if _is_worth_showing(c.name, values)]

@@ -731,10 +731,14 @@ def test_copies_to_the_host_are_shown_apart() -> None:
 def test_groups_of_collectives_sum_bytes_of_one_run() -> None:
     found = collectives(table_of(NESTED)).collectives
     by_loop = {g.group: g for g in collectives_by(found, "loop").groups}
-    assert by_loop["[not in a loop]"].static == 2
-    assert by_loop["[not in a loop]"].wire_bytes == 3 * 16
+    assert by_loop["[not in a loop]"].static_count == 2
+    assert by_loop["[not in a loop]"].wire_bytes_per_run == 3 * 16
     assert by_loop["loop"].times == "<=10"
-    assert by_loop["loop.u"].wire_bytes is None
+    assert by_loop["loop.u"].wire_bytes_per_run is None
     assert by_loop["loop.u"].times == "x?"
     (by_kind,) = collectives_by(found, "kind", is_dynamic=False).groups
-    assert (by_kind.static, by_kind.wire_bytes, by_kind.times) == (8, 8 * 16, "<=48 + x?")
+    assert (by_kind.static_count, by_kind.wire_bytes_per_device, by_kind.times) == (
+        8,
+        8 * 16,
+        "<=48 + x?",
+    )

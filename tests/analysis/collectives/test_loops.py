@@ -40,7 +40,7 @@ def test_each_collective_is_on_the_level_that_runs_it() -> None:
         ["never"],
         ["unknown"],
     ]
-    assert [level.wire_bytes for level in levels] == [48, 80, 240, 80, 0, 0, None]
+    assert [level.wire_bytes_per_run for level in levels] == [48, 80, 240, 80, 0, 0, None]
     assert levels[1].wire_bytes_per_trip == 16
 
 

@@ -58,7 +58,7 @@ def _loops(body: str = BODY, cond: str = COND, entry: str = ENTRY) -> tuple[Trip
 
 def _count(body: str = BODY, cond: str = COND, entry: str = ENTRY) -> int | None:
     (loop,) = _loops(body, cond, entry)
-    assert (loop.source == "derived") == (loop.trip_count is not None)
+    assert (loop.trip_source == "derived") == (loop.trip_count is not None)
     return loop.trip_count
 
 
@@ -70,7 +70,7 @@ def test_all_facts_of_one_loop() -> None:
             body="body",
             condition="cond",
             trip_count=5,
-            source="derived",
+            trip_source="derived",
             printed=None,
             derived=5,
             reason=None,
@@ -271,7 +271,7 @@ def test_printed_count(config: str, count: int | None) -> None:
 def test_printed_count_is_preferred_to_the_derived_one() -> None:
     config = 'body=body, backend_config={"known_trip_count":{"n":"4"}}'
     (loop,) = _loops(entry=ENTRY.replace("body=body", config))
-    assert (loop.trip_count, loop.source, loop.printed, loop.derived) == (4, "printed", 4, 5)
+    assert (loop.trip_count, loop.trip_source, loop.printed, loop.derived) == (4, "printed", 4, 5)
 
 
 HOLDS: dict[str, Callable[[int, int], bool]] = {
