@@ -1,6 +1,9 @@
 # hlo-lens: `make` prints the targets. Each target sets up what it needs in .venv.
 
-PYTHON ?= python3
+# The first Python in which possessive patterns of `re` are right (3.11.5, gh-106052).
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11, 5))
+PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(shell \
+	$(name) -c '$(NEW_ENOUGH)' 2>/dev/null && echo $(name))) python3)
 VENV := .venv
 BIN := $(VENV)/bin
 SAMPLE := sample_dumps/tpu/tp_mlp
@@ -13,7 +16,8 @@ help: ## print this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 $(VENV)/.core: pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hlo-lens needs Python 3.11 or newer; run make PYTHON=python3.12")'
+	@$(PYTHON) -c '$(NEW_ENOUGH)' || { $(PYTHON) -V; \
+	echo 'hlo-lens needs Python 3.11.5 or newer; run make PYTHON=PATH_OF_ONE' >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --editable .

@@ -15,6 +15,13 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
+
+if sys.version_info < (3, 11, 5):
+    raise ImportError(
+        f"hlo-lens needs Python 3.11.5 or newer, this is {sys.version.split()[0]}: the re module"
+        " of 3.11.0 to 3.11.4 misreads patterns that hlo-lens uses (CPython issue gh-106052)"
+    )
 
 from hlo_lens.model.text_reader import HloReader, use_reader
 from hlo_lens.text.version import __version__ as __version__
