@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.modules import Program, Progress, modules_of, with_progress
 from hlo_lens.report.program.page import module_page, page_of_texts
 from hlo_lens.report.render.envelope import ModulePage, report_of_pages
-from hlo_lens.report.render.table import Report
+from hlo_lens.report.render.table import Report, Sections
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +37,7 @@ def report_modules(
     *,
     log: ModuleDump | None = None,
     progress: Progress | None = None,
+    makes_sections: bool = False,
 ) -> Report:
     """Return the report on some modules.
 
@@ -43,9 +45,12 @@ def report_modules(
         modules: Modules in the order in which they are shown.
         log: Log of the same compile or run, reported after them.
         progress: Called with modules done and modules in all.
+        makes_sections: Whether to make the text sections now instead of with their first use, so
+            that `progress` covers them.
     """
     known = [ModuleAnalysis(one, limits_estimate=True, is_quick=True) for one in modules]
-    report = report_of_pages("report", map(_page, with_progress(known, progress)))
+    pages = map(_page, with_progress(known, progress))
+    report = report_of_pages("report", map(_with_sections, pages) if makes_sections else pages)
     if log is None or log.log is None:
         return report
     from hlo_lens.analysis.logs.log_analysis import LogAnalysis
@@ -55,7 +60,7 @@ def report_modules(
     logged = LogAnalysis(log.name, log.log, modules)
     return Report(
         kind=report.kind,
-        sections=(*report.sections, *log_sections(logged)),
+        sections=Sections(lambda: (*report.sections, *log_sections(logged))),
         data={**report.data, "log": log_object(logged)},
     )
 
@@ -68,3 +73,7 @@ def _page(known: ModuleAnalysis) -> ModulePage:
     texts = SingleTexts(known.dump)
     sections = () if known.memory is not None else tuple(texts.sections())
     return page_of_texts(known, sections, texts.objects)
+
+
+def _with_sections(page: ModulePage) -> ModulePage:
+    return replace(page, sections=tuple(page.sections))

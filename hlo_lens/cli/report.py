@@ -38,4 +38,5 @@ def report(path: str, log_path: str | None, reading: Reading, output: Output) ->
     from hlo_lens.api.report import report_modules
 
     log = None if log_path is None else read_log(log_path)
-    answer(path, reading, output, partial(report_modules, log=log), log=log)
+    ask = partial(report_modules, log=log, makes_sections=output.format != "json")
+    answer(path, reading, output, ask, log=log)

@@ -25,7 +25,7 @@ from hlo_lens.report.collectives.page import (
 from hlo_lens.report.memory.facts import memory_facts, memory_notes
 from hlo_lens.report.memory.page import memory_object, memory_tables
 from hlo_lens.report.render.envelope import ModulePage
-from hlo_lens.report.render.table import Section, Table, table_of
+from hlo_lens.report.render.table import Section, Sections, Table, table_of
 from hlo_lens.report.sharding.page import sharding_facts, sharding_rows, sum_text
 from hlo_lens.text.units import format_ratio, listed, plural
 
@@ -48,7 +48,10 @@ _NAMES_SHOWN = 5
 
 def module_page(analysis: ModuleAnalysis) -> ModulePage:
     """Return the page of a module with HLO text."""
-    return ModulePage(sections=(_section(analysis),), make_object=partial(module_object, analysis))
+    return ModulePage(
+        sections=Sections(lambda: (_section(analysis),)),
+        make_object=partial(module_object, analysis),
+    )
 
 
 def page_of_texts(

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.module_analysis import NO_HLO
-from hlo_lens.report.render.table import Objects, Report, Section
+from hlo_lens.report.render.table import Objects, Report, Section, Sections
 from hlo_lens.text.version import SCHEMA_VERSION, __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from hlo_lens.model.dump import ModuleDump
 
@@ -24,7 +24,7 @@ class ModulePage:
         make_object: Makes the JSON object, at each call anew.
     """
 
-    sections: tuple[Section, ...]
+    sections: Sequence[Section]
     make_object: Callable[[], Mapping[str, object]]
 
 
@@ -43,7 +43,7 @@ def report_of_pages(kind: str, pages: Iterable[ModulePage]) -> Report:
     made = list(pages)
     return Report(
         kind=kind,
-        sections=tuple(section for page in made for section in page.sections),
+        sections=Sections(lambda: (section for page in made for section in page.sections)),
         data=envelope(kind, modules=Objects([page.make_object for page in made])),
     )
 

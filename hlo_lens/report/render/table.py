@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import TextIO, TypeAlias, overload
 
@@ -185,6 +186,31 @@ class Objects(Sequence[Mapping[str, object]]):
         return self._makers[index]()
 
 
+class Sections(Sequence[Section]):
+    """Sections that are made when first used, so that JSON output does not make them.
+
+    Args:
+        make: Makes the sections; called once.
+    """
+
+    def __init__(self, make: Callable[[], Iterable[Section]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _made(self) -> tuple[Section, ...]:
+        return tuple(self._make())
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    @overload
+    def __getitem__(self, index: int) -> Section: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Section]: ...
+    def __getitem__(self, index: int | slice) -> Section | Sequence[Section]:
+        return self._made[index]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """Output of a command.
@@ -197,7 +223,7 @@ class Report:
     """
 
     kind: str
-    sections: tuple[Section, ...]
+    sections: Sequence[Section]
     data: Mapping[str, object]
     most_characters: int | None = None
 

@@ -11,7 +11,7 @@ from hlo_lens.report.render.envelope import (
     page_without_hlo,
     report_of_pages,
 )
-from hlo_lens.report.render.table import Section
+from hlo_lens.report.render.table import Section, Sections
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.version import SCHEMA_VERSION
 
@@ -37,6 +37,20 @@ def test_objects_of_pages_are_made_on_access_only() -> None:
 
     report = report_of_pages("loops", [ModulePage(sections=(), make_object=fail)])
     assert str(report) == ""
+
+
+def test_sections_of_a_page_are_made_once_and_not_for_json() -> None:
+    made = []
+
+    def make() -> list[Section]:
+        made.append(1)
+        return [Section(title="a")]
+
+    report = report_of_pages("loops", [ModulePage(sections=Sections(make), make_object=dict)])
+    assert report.to_dict()["modules"] == [{}]
+    assert not made
+    assert [str(report), str(report)] == ["a\n", "a\n"]
+    assert len(made) == 1
 
 
 def test_page_without_hlo_names_the_flags() -> None:
