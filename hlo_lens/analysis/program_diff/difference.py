@@ -1,9 +1,10 @@
 """Changes between two programs, instruction by instruction; equal edits are grouped.
 
 Instructions are matched (`match_programs`), partners compared (`changes`), and the rest is added or
-removed. Every instruction of both texts is counted once: the base is
-``unchanged + changed + moved + removed + left_out_base``, the head is the same with ``added``.
-Left out are instructions that one text prints and the other does not for the same program.
+removed. Every instruction of both texts is counted once: the base has ``unchanged + changed + moved
++ removed`` instructions, the head the same with ``added``. Instructions that one text prints and
+the other leaves out for the same program are among these, but no edit (``left_out_base`` of the
+removed ones, ``left_out_head`` of the added ones).
 
 *Moved* instructions are in another computation: in or out of a loop, a branch, a fusion. Another
 position in the schedule of the same computation is noise, counted as `Noise.INSTRUCTION_ORDER`: it
@@ -82,8 +83,8 @@ class ProgramDiff(Result):
         added: Number of instructions that only the head has.
         removed: Number of instructions that only the base has.
         moved: Number of instructions in another computation.
-        left_out_base: Number of instructions that only the print style of the base shows.
-        left_out_head: The same of the head.
+        left_out_base: Number of removed instructions that only the print style of the base shows.
+        left_out_head: Number of added ones that only that of the head shows.
         edits: All edits in text order of the base, then added ones in that of the head.
         groups: The edits in groups of equal ones.
         module_changes: Changes of the module's header: donations, layouts that only the header has,
@@ -159,8 +160,8 @@ def program_diff(base: HloModule, head: HloModule, *, heed: Collection[Noise] = 
     return ProgramDiff(
         unchanged=edits.unchanged,
         changed=kinds[Changed],
-        added=kinds[Added],
-        removed=kinds[Removed],
+        added=kinds[Added] + edits.left_out[1],
+        removed=kinds[Removed] + edits.left_out[0],
         moved=kinds[Moved],
         left_out_base=edits.left_out[0],
         left_out_head=edits.left_out[1],

@@ -40,9 +40,11 @@ from hlo_lens.analysis.program_diff.match_keys import (
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
+    from hlo_lens.analysis.program_diff.fingerprints import Fingerprints
     from hlo_lens.analysis.program_diff.graph import ProgramGraph
+    from hlo_lens.analysis.program_diff.match_keys import Key
 
 
 def matching(base: ProgramGraph, head: ProgramGraph) -> Matching:
@@ -145,16 +147,17 @@ class _Matcher:
                 self._nodes.match(x, y)
 
     def _pair_the_rest(self) -> None:
-        """Match computations that no matched instruction calls: by content, then by name.
+        """Match computations that no matched instruction calls, by the keys of `_computation_keys`.
 
         Computations of instructions without a partner were added or removed with these and are
         left out, except those that the entry does not run, which may call each other in a cycle.
         """
-        names = ([c.name for c in graph.module.computations] for graph in (self.base, self.head))
-        for mine, yours in ((self._mine.content, self._yours.content), names):
+        sides = (self.base, self._mine), (self.head, self._yours)
+        keys = zip(*(_computation_keys(graph, found) for graph, found in sides), strict=True)
+        for mine, yours in keys:
             while True:
                 my_left, your_left = self._left_computations(0), self._left_computations(1)
-                pairs = by_key(my_left, your_left, mine.__getitem__, yours.__getitem__, "any")
+                pairs = by_key(my_left, your_left, mine, yours, "any")
                 if not pairs:
                     break
                 for a, b in pairs:
@@ -213,3 +216,24 @@ class _Matcher:
             self.result.moved.add(mine)
             if mine in self.base.callees:
                 self._pair_callees(mine, yours)
+
+
+def _computation_keys(graph: ProgramGraph, found: Fingerprints) -> Iterator[Key]:
+    """Yield the keys of computations without matched callers, the strictest first.
+
+    Equal computations are matched by name first: in text order, one edited copy among many would
+    shift the partners of all later ones.
+    """
+    names = [computation.name for computation in graph.module.computations]
+    yield lambda c: (found.content[c], names[c])
+    yield found.content.__getitem__
+    yield names.__getitem__
+    yield lambda c: (_signature(graph, c), len(graph.nodes[c]))
+    yield lambda c: _signature(graph, c)
+
+
+def _signature(graph: ProgramGraph, computation: int) -> Hashable:
+    """Return the parameters and the opcode of the result of a computation."""
+    root, index = graph.roots[computation]
+    opcode = graph.opcode(root) if root >= 0 else ""
+    return (*[graph.label[node] for node in graph.parameters_of(computation)], opcode, index)

@@ -46,7 +46,10 @@ def program_diff_facts(diff: ProgramDiff) -> tuple[tuple[str, str], ...]:
     if diff.identical:
         text = f"no change: {plural(diff.unchanged, 'instruction')}"
     else:
-        text = ", ".join(f"{format_count(count)} {kind}" for kind, count in _counts(diff).items())
+        counts = _counts(diff)  # text lists what is left out as noise
+        counts["added"] -= diff.left_out_head
+        counts["removed"] -= diff.left_out_base
+        text = ", ".join(f"{format_count(count)} {kind}" for kind, count in counts.items())
     return (("program", text), *(("ignored", text) for text in [ignored_text(diff)] if text))
 
 

@@ -1,0 +1,106 @@
+"""Every instruction of both texts is counted once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from hlo_lens.analysis.program_diff.difference import ProgramDiff, program_diff
+from hlo_lens.analysis.program_diff.edits import Noise
+from hlo_lens.report.comparison.program import program_diff_json
+from hlo_lens.syntax.hlo.module import parse_hlo
+from tests.corpus import read, sample_hlo
+from tests.strategies.modules import modules, novelties
+from tests.strategies.printing import STYLES, print_module
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hlo_lens.model.hlo.module import HloModule
+    from tests.strategies.programs import Module
+
+MOST = settings(max_examples=100, deadline=None)
+PROGRAMS = st.one_of(modules(), novelties())
+OPCODES = ("add", "multiply", "subtract", "negate", "tanh", "dot", "tuple", "copy")
+
+
+def assert_sums(base: HloModule, head: HloModule, found: ProgramDiff) -> None:
+    for diff, one, other in ((found, base, head), (program_diff(head, base), head, base)):
+        counts = program_diff_json(diff)
+        both = sum(int(str(counts[name])) for name in ("unchanged", "changed", "moved"))
+        assert both + int(str(counts["removed"])) == one.instruction_count
+        assert both + int(str(counts["added"])) == other.instruction_count
+
+
+@MOST
+@given(PROGRAMS, PROGRAMS, st.sampled_from(sorted(STYLES)), st.sampled_from(sorted(STYLES)))
+def test_counts_of_any_two_programs_sum_to_their_instructions(
+    one: Module, other: Module, first: str, second: str
+) -> None:
+    base = parse_hlo(print_module(one, STYLES[first]))
+    head = parse_hlo(print_module(other, STYLES[second]))
+    assert_sums(base, head, program_diff(base, head))
+
+
+@MOST
+@given(PROGRAMS, st.integers(0, 50), st.sampled_from(OPCODES), st.sets(st.sampled_from(Noise)))
+def test_counts_of_an_edited_program_sum_to_its_instructions(
+    module: Module, place: int, opcode: str, heed: set[Noise]
+) -> None:
+    text = print_module(module)
+    lines = text.split("\n")
+    rows = [k for k, line in enumerate(lines) if " = " in line and line.startswith(" ")]
+    edited = rows[place % len(rows)]
+    before, _, after = lines[edited].partition("(")
+    lines[edited] = f"{before.rpartition(' ')[0]} {opcode}({after}"
+    base, head = parse_hlo(text), parse_hlo("\n".join(lines))
+    assert_sums(base, head, program_diff(base, head, heed=heed))
+
+
+@pytest.mark.parametrize("path", sample_hlo(), ids=str)
+def test_counts_of_a_sample_sum_to_its_instructions(path: Path) -> None:
+    text = read(path).decode()
+    base, head = parse_hlo(text), parse_hlo(text.replace(" add(", " subtract(", 3))
+    assert_sums(base, head, program_diff(base, head))
+
+
+def uncalled(copies: int, edited: int, shift: int = 0) -> str:
+    """Return a module with many equal computations that nothing calls; one may be edited."""
+    parts = ["HloModule m", ""]
+    for place in range(copies):
+        opcode, copy = "multiply" if place == edited else "add", place + shift
+        parts += [
+            f"%inner.{copy} (a: f32[8]) -> f32[8] {{",
+            f"  %a.{copy} = f32[8]{{0}} parameter(0)",
+            f"  ROOT %r.{copy} = f32[8]{{0}} {opcode}(%a.{copy}, %a.{copy})",
+            "}",
+            "",
+            f"%outer.{copy} (b: f32[8]) -> f32[8] {{",
+            f"  %b.{copy} = f32[8]{{0}} parameter(0)",
+            f"  %n.{copy} = f32[8]{{0}} negate(%b.{copy})",
+            f"  ROOT %c.{copy} = f32[8]{{0}} call(%n.{copy}), to_apply=%inner.{copy}",
+            "}",
+            "",
+        ]
+    parts += ["ENTRY %main (x: f32[8]) -> f32[8] {"]
+    parts += ["  ROOT %x = f32[8]{0} parameter(0)", "}", ""]
+    return "\n".join(parts)
+
+
+@pytest.mark.parametrize("shift", [0, 7, 1000])
+@pytest.mark.parametrize("edited", [0, 20, 39])
+def test_one_edit_among_equal_uncalled_computations_is_one_change(edited: int, shift: int) -> None:
+    base, head = parse_hlo(uncalled(40, -1)), parse_hlo(uncalled(40, edited, shift))
+    found = program_diff(base, head)
+    assert_sums(base, head, found)
+    assert (found.changed, found.added, found.removed, found.moved) == (1, 0, 0, 0)
+
+
+@pytest.mark.parametrize("fewer", [1, 13])
+def test_missing_copies_of_uncalled_computations_are_counted(fewer: int) -> None:
+    base, head = parse_hlo(uncalled(40, -1)), parse_hlo(uncalled(40 - fewer, -1))
+    found = program_diff(base, head)
+    assert_sums(base, head, found)
+    assert (found.removed, found.added) == (5 * fewer, 0)
