@@ -6,6 +6,7 @@ from hlo_lens.api.capture import Capture as Capture, capture as capture
 from hlo_lens.api.changes import Diff as Diff, diff as diff
 from hlo_lens.api.check import Checked as Checked, check as check
 from hlo_lens.api.collectives import collectives as collectives, loops as loops
+from hlo_lens.api.graphs import call_graph as call_graph
 from hlo_lens.api.memory import memory as memory
 from hlo_lens.api.modules import modules_of as modules_of
 from hlo_lens.api.report import report_on as report_on
@@ -35,7 +36,6 @@ from hlo_lens.model.dump import Dump as Dump, ModuleDump as ModuleDump
 from hlo_lens.model.hlo.computation import HloComputation as HloComputation
 from hlo_lens.model.hlo.framework import Framework as Framework, FrameworkValue as FrameworkValue
 from hlo_lens.model.hlo.graph_export import (
-    call_graph as call_graph,
     def_use_graph as def_use_graph,
     to_dot as to_dot,
     to_graphml as to_graphml,

@@ -49,6 +49,17 @@ def module() -> hlo_lens.HloModule:
     return hlo_lens.parse_hlo(TEXT)
 
 
+def test_call_graph_takes_what_other_functions_take(module: hlo_lens.HloModule) -> None:
+    for program in (module, TEXT):
+        assert list(hlo_lens.call_graph(program).nodes) == ["e"]
+
+
+def test_call_graph_takes_an_executable_of_jax() -> None:
+    jax = pytest.importorskip("jax")
+    compiled = jax.jit(lambda x: x + 1).lower(1.0).compile()
+    assert any(is_entry for _, is_entry in hlo_lens.call_graph(compiled).nodes(data="is_entry"))
+
+
 def test_graphml_reads_back_with_all_nodes_edges_and_attributes(
     module: hlo_lens.HloModule,
 ) -> None:
