@@ -49,7 +49,7 @@ def memory_sections(known: LogAnalysis) -> Iterator[Section]:
         for said in known.dump_shortages[number : number + 1]:
             yield _dump_section(f"{name}: facts from the dump{place}", said)
     if log.failures or log.limits:
-        yield runtime_section(name, log)
+        yield runtime_section(name, log, has_dump=bool(known.modules))
     for number, state in enumerate(log.allocators, 1):
         place = f", {number} of {len(log.allocators)}" if len(log.allocators) > 1 else ""
         yield allocator_section(f"{name}: allocator {state.name}{place}", state, log.failures)
@@ -77,7 +77,7 @@ def _dump_section(title: str, said: DumpShortage) -> Section:
 
 _NO_DUMP = (
     "a message does not show replicated arguments or the values alive at the peak; "
-    "hlo-lens report DUMP --log LOG reads them from the dump of the same compile"
+    "next: hlo-lens report DUMP --log LOG with the dump of the same compile"
 )
 
 

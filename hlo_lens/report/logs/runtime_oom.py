@@ -23,7 +23,13 @@ if TYPE_CHECKING:
     )
 
 
-def runtime_section(name: str, log: LogText) -> Section:
+_NO_DUMP = (
+    "a message does not show which values a program holds; next: hlo-lens report DUMP --log LOG "
+    "with a dump of the program (hlo-lens help dumping)"
+)
+
+
+def runtime_section(name: str, log: LogText, *, has_dump: bool) -> Section:
     """Return the section on failed allocations and on programs that remain too large."""
     fatal = sum(failure.is_fatal for failure in log.failures)
     facts, tables = [], []
@@ -35,7 +41,12 @@ def runtime_section(name: str, log: LogText) -> Section:
     if log.limits:
         tables.append(_limits_table(log.limits))
         facts.append(("too large", f"{plural(len(log.limits), 'program')} after rematerialization"))
-    return Section(title=f"{name}: out of memory", facts=tuple(facts), tables=tuple(tables))
+    return Section(
+        title=f"{name}: out of memory",
+        facts=tuple(facts),
+        tables=tuple(tables),
+        notes=() if has_dump else (_NO_DUMP,),
+    )
 
 
 def _failures_table(failures: Sequence[FailedAllocation]) -> Table:
