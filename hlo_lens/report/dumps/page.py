@@ -123,7 +123,7 @@ def _readers_section(readers: ReaderComparison) -> Section:
         return Section(title=_READERS, notes=("no text that the grammar reads",))
     facts = (("texts", ", ".join(f"{n} {verdict}" for verdict, n in counts.items())),)
     notes = [f"{verdict}: {VERDICTS[verdict]}" for verdict, n in counts.items() if n]
-    shown = ["file", "kind", "characters", "verdict", "scanner_seconds", "grammar_seconds"]
+    shown = ["file", "verdict", "scanner_seconds", "grammar_seconds"]
     if counts[EQUAL] < len(readers.texts):
         shown += ["line", "place", "field", "scanner", "grammar"]
     table = Table.of(readers, title="Texts, each read by both", shown=shown)
