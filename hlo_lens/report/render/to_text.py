@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import textwrap
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, TextIO
 
@@ -97,14 +98,18 @@ def _section(section: Section, rows: int, width: int) -> Iterator[Line]:
 
 def _wrapped(head: str, text: str, width: int) -> Iterator[Line]:
     """Yield a text after its head, with a hanging indent."""
-    lines = textwrap.wrap(text, max(_SHORTEST, width - len(head))) or [""]
+    lines = _wrap(text, max(_SHORTEST, width - len(head))) or [""]
     for position, line in enumerate(lines):
         lead = head if position == 0 else " " * len(head)
         yield _PLAIN, f"{lead}{line}".rstrip()
 
 
+_wrap = partial(textwrap.wrap, break_on_hyphens=False, break_long_words=False)
+"""Lines of a text, broken at spaces alone: paths, commands and names remain whole."""
+
+
 def _table(table: Table, rows: int, width: int) -> Iterator[Line]:
-    for line in textwrap.wrap(table.title, width):
+    for line in _wrap(table.title, width):
         yield _BOLD, line
     cut = cut_table(table, rows)
     headings, widths = _fitted(cut, width)

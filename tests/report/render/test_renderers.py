@@ -50,6 +50,14 @@ def test_text_keeps_the_ends_of_paths() -> None:
     assert " ...of/my/project/train.py:41 " in rendered("text", table((row,)), width=47)
 
 
+def test_paths_in_notes_are_not_broken() -> None:
+    path = "/home/user/some-long-folder/" + "another-folder/" * 4
+    report = Report(kind="x", sections=(Section(title="t", notes=(f"see {path} there",)),), data={})
+    out = io.StringIO()
+    render_text(report, out, RenderOptions(width=40))
+    assert out.getvalue().splitlines()[1:] == ["see", path, "there"]
+
+
 def test_text_measures_wide_characters() -> None:
     lines = rendered("text", table(((1, "\u6f22" * 30, 1),)), width=60).splitlines()
     assert lines[-1].endswith("...      1")
