@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from string import ascii_letters
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.dumps.across_processes import (
@@ -100,10 +101,10 @@ def _facts(listing: Listing) -> Iterator[tuple[str, str]]:
     steps = [group for group in groups.groups if group.mark == STEP]
     if steps:
         step = max(steps, key=lambda g: (g.largest.flops or 0, g.largest.peak_bytes or 0))
-        whole = "of all" if len(groups.processes) == 1 else f"in {step.process or 'its folder'}"
+        where = "" if len(groups.processes) == 1 else f" of {step.process or 'its folder'}"
         number = step.largest.number
         name = step.name if number is None else f"{step.name} (module_{number:04})"
-        yield "step", f"{name}{_measures(step)}: the most {whole}"
+        yield "step", f"{name}{_measures(step)}; the largest module{where}"
     if across is not None:
         folders = f"{len(across.processes)}: {listed(across.processes, _PROCESSES_SHOWN)}"
         if across.are_processes:
@@ -119,10 +120,16 @@ def _measures(group: ModuleGroup) -> str:
     if top.peak_bytes is not None:
         parts.append(f"peak {'about ' * top.is_estimated}{format_bytes(top.peak_bytes)}")
     if top.flops is not None:
-        parts.append(f"{'at most ' * top.is_at_most}{format_flops(top.flops)}FLOP")
+        parts.append(f"{'at most ' * top.is_at_most}{_flops(top.flops)}")
     elif top.flops_at_least:
-        parts.append(f"at least {format_flops(top.flops_at_least)}FLOP")
+        parts.append(f"at least {_flops(top.flops_at_least)}")
     return f", {', '.join(parts)}" if parts else ""
+
+
+def _flops(flops: int) -> str:
+    """Return arithmetic with its unit: ``206 GFLOP``."""
+    text = format_flops(flops)
+    return f"{text.rstrip(ascii_letters)} {text.lstrip('0123456789.')}FLOP"
 
 
 def _verdicts(across: AcrossProcesses) -> Iterator[str]:

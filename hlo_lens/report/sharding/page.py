@@ -302,6 +302,14 @@ def replicated_text(results: ShardingResults) -> str:
     return "; dividing over ".join([text, *savings])
 
 
+_OUTCOMES = {
+    "ALIASED": "donated and aliased with an output",
+    "UNUSED": "donated in vain: no output uses the memory",
+    "LOST": "donated in vain: XLA dropped the alias",
+    "DONATABLE": "could be donated",
+}
+
+
 def donation_text(results: ShardingResults) -> str:
     """Return the number and bytes of arguments by outcome of donation."""
     from hlo_lens.analysis.sharding.donation import DonationStatus  # not for the first page
@@ -311,5 +319,6 @@ def donation_text(results: ShardingResults) -> str:
         found = results.donations.of(status)
         if found:
             size = sum_text(donation.value.device_bytes for donation in found)
-            parts.append(f"{len(found):,} of {size} {status.value}")
+            count = plural(len(found), "argument")
+            parts.append(f"{count} ({size}) {_OUTCOMES[status.name]}")
     return "; ".join(parts) or "none"
