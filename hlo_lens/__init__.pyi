@@ -66,6 +66,7 @@ from hlo_lens.text.errors import (
     HloLensError as HloLensError,
     MissingDumpError as MissingDumpError,
     MissingPackageError as MissingPackageError,
+    OutputError as OutputError,
     UnknownNameError as UnknownNameError,
     UnreadableError as UnreadableError,
     UsageError as UsageError,

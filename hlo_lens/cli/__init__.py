@@ -6,6 +6,7 @@ import copy
 import errno
 import gc
 import importlib
+import io
 import os
 import sys
 import traceback
@@ -55,6 +56,11 @@ class _Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        _buffer_stdout()
+        with _error_boundary(ctx):
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> object:
         with _error_boundary(ctx), _no_collections():
             result: object = super().invoke(ctx)
@@ -86,7 +92,7 @@ def _error_boundary(ctx: click.Context) -> Iterator[None]:
             raise
         _forget_stdout()
         click.echo(f"hlo-lens: error: cannot write the output: {error.strerror}", err=True)
-        ctx.exit(exit_codes.USAGE)
+        ctx.exit(exit_codes.OUTPUT)
     except (KeyboardInterrupt, click.Abort):
         click.echo("hlo-lens: interrupted", err=True)
         ctx.exit(exit_codes.INTERRUPTED)
@@ -96,6 +102,18 @@ def _error_boundary(ctx: click.Context) -> Iterator[None]:
         traceback.print_exc()
         click.echo(f"hlo-lens: error: {_HINT}", err=True)
         ctx.exit(exit_codes.INTERNAL)
+
+
+def _buffer_stdout() -> None:
+    """Put a buffer in front of standard output that has none (``PYTHONUNBUFFERED=1``).
+
+    Without one Python takes a write of a part of the text for one of the whole.
+    """
+    out = sys.stdout
+    is_own = isinstance(out, io.TextIOWrapper) and out is sys.__stdout__
+    if is_own and isinstance(out.buffer, io.RawIOBase):
+        binary = io.BufferedWriter(io.FileIO(out.fileno(), "w", closefd=False))
+        sys.stdout = io.TextIOWrapper(binary, out.encoding, out.errors, line_buffering=True)
 
 
 def _forget_stdout() -> None:

@@ -17,6 +17,9 @@ UNREADABLE = 3
 UNPARSABLE = 4
 """Input that cannot be parsed, or not enough of it; texts of different compiles."""
 
+OUTPUT = 5
+"""Output that cannot be written, in part or at all."""
+
 INTERNAL = 70
 """A bug in hlo-lens."""
 

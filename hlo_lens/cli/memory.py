@@ -7,7 +7,7 @@ from functools import partial
 import click
 
 from hlo_lens.cli.options import Reading, answer, reading_options
-from hlo_lens.cli.output import Output, output_options
+from hlo_lens.cli.output import Output, output_options, refuse_input
 
 _BY = ("buffer", "opcode", "op", "source", "stack", "param", "category")
 
@@ -53,5 +53,7 @@ def memory(
     from hlo_lens.api.memory import memory_report
     from hlo_lens.report.memory.page import MemoryView
 
+    if plot is not None:
+        refuse_input(plot)
     view = MemoryView(by=by, at=at, color=space, timeline=timeline)
     answer(path, reading, output, partial(memory_report, view=view, plot=plot))

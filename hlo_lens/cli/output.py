@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
@@ -14,8 +14,13 @@ import click
 
 from hlo_lens.cli.options import option_group
 from hlo_lens.report import RENDERERS
+from hlo_lens.report.render.replaced_file import replaced_file
 from hlo_lens.report.render.table import RenderOptions, Report
-from hlo_lens.text.errors import UsageError
+from hlo_lens.text.dump_files import split_file_name
+from hlo_lens.text.errors import OutputError, UsageError
+
+_OUTPUTS = frozenset({"path_out", "plot"})
+"""Parameters of commands that name a file to write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +40,7 @@ class Output:
     color: str
 
     def write(self, report: Report) -> None:
-        """Write a report; raises UsageError where the file cannot be written."""
+        """Write a report; raises OutputError where the file cannot be written."""
         with open_output(self.path_out) as out:
             options = RenderOptions(rows=self.rows, color=self.color)
             RENDERERS[self.format](report, out, options)
@@ -47,19 +52,63 @@ def open_output(path: str | None, mode: Literal["w", "a"] = "w") -> Iterator[Tex
 
     Characters that an encoding lacks are written as escapes.
 
+    A file is replaced only when all is written; with mode ``a`` it is appended to.
+
     Raises:
-        UsageError: If the file cannot be written.
+        OutputError: If the file cannot be written.
+        UsageError: If the file is read by this command.
     """
     if path is None or path == "-":
+        if sys.stdout is None:
+            raise OutputError("standard output is closed; write to a file with -o FILE")
         if isinstance(sys.stdout, TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")
         yield sys.stdout
         return
+    refuse_input(path)
+    with ExitStack() as stack:
+        file = stack.enter_context(replaced_file(path)) if mode == "w" else Path(path)
+        stack.enter_context(_write_errors(path))
+        yield stack.enter_context(
+            file.open(mode, encoding="utf-8", errors="backslashreplace", newline="")
+        )
+
+
+@contextmanager
+def _write_errors(path: str) -> Iterator[None]:
     try:
-        with Path(path).open(mode, encoding="utf-8", errors="backslashreplace", newline="") as out:
-            yield out
+        yield
     except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def refuse_input(path: str) -> None:
+    """Raise UsageError if a file to write is an input of the running command.
+
+    Inputs are the paths among its arguments and options, and the dump files of folders among them.
+    """
+    context = click.get_current_context(silent=True)
+    target = Path(path)
+    if context is None or not target.is_file():
+        return
+    for name, value in context.params.items():
+        for given in value if isinstance(value, tuple) else (value,):
+            if name not in _OUTPUTS and isinstance(given, str) and _reads(Path(given), target):
+                raise UsageError(f"{path}: is an input of this command; write to another file")
+
+
+def _reads(given: Path, target: Path) -> bool:
+    """Whether a command that is given a path reads a file: it, one in it, or one of its module."""
+    try:
+        name = split_file_name(target.name)
+        is_dump = name.stage is not None
+        if given.is_dir():
+            return is_dump and target.resolve().is_relative_to(given.resolve())
+        if is_dump and split_file_name(given.name).key == name.key:
+            return given.parent.samefile(target.parent)
+        return given.samefile(target)
+    except OSError:
+        return False
 
 
 output_options = option_group(

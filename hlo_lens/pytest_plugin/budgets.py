@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from contextlib import contextmanager
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hlo_lens import __version__
@@ -17,11 +16,13 @@ from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot, Snapshot
 from hlo_lens.model.snapshot.reading import read_snapshot
 from hlo_lens.model.snapshot.writing import snapshot_text
 from hlo_lens.report.comparison.verdicts import amount_text, check_report
+from hlo_lens.report.render.replaced_file import replaced_file
 from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from hlo_lens.api.capture import Capture
     from hlo_lens.pytest_plugin.compiling import Compiling
@@ -137,14 +138,15 @@ class Session:
         """Write and compare the snapshots; return whether all rules pass, and the summary.
 
         Raises:
-            HloLensError: If the baseline cannot be read, or a rule is invalid.
-            OSError: If the snapshot cannot be written.
+            HloLensError: If the baseline cannot be read, a rule is invalid, or the snapshot cannot
+                be written.
         """
         own = Snapshot(path="this session", modules=tuple(self._modules))
         summary: list[str] = []
         if self._save is not None:
             text = snapshot_text(own, tool_version=__version__)
-            Path(self._save).write_text(text, "ascii", newline="")
+            with replaced_file(self._save) as new:
+                new.write_text(text, "ascii", newline="")
             summary.append(f"{plural(len(own.modules), 'program')} saved to {self._save}")
         passed = True
         if self._compare is not None:

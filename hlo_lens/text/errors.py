@@ -24,7 +24,7 @@ class HloLensError(Exception):
     """Base of all errors caused by the input or by the use of the tool.
 
     Attributes:
-        exit_code: Exit code of commands: 2 usage, 3 unreadable, 4 not parsable.
+        exit_code: Exit code of commands: 2 usage, 3 unreadable, 4 not parsable, 5 not writable.
     """
 
     exit_code: ClassVar[int] = 4
@@ -40,6 +40,12 @@ class UsageError(HloLensError):
     """The request is not valid."""
 
     exit_code: ClassVar[int] = 2
+
+
+class OutputError(HloLensError):
+    """The output cannot be written."""
+
+    exit_code: ClassVar[int] = 5
 
 
 class DumpMismatchError(HloLensError):

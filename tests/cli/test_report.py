@@ -81,9 +81,9 @@ def test_output_goes_to_the_file(dump: str, tmp_path: Path) -> None:
     assert _modules(target.read_text())[0]["name"] == "jit_step"
 
 
-def test_output_that_cannot_be_written_is_a_usage_error(dump: str, tmp_path: Path) -> None:
+def test_output_that_cannot_be_written_has_its_exit_code(dump: str, tmp_path: Path) -> None:
     code, out, err = _run(dump, "-o", str(tmp_path / "no" / "file"))
-    assert (code, out) == (2, "")
+    assert (code, out) == (5, "")
     assert "cannot be written" in err
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.memory.statement import space_name
+from hlo_lens.report.render.replaced_file import replaced_file
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def plot_timelines(
 
     Raises:
         UsageError: If matplotlib is missing, the format is unknown, or no module has live ranges.
+        OutputError: If the file cannot be written.
     """
     if Path(path).suffix not in FORMATS:
         raise UsageError(f"{path}: expected a name that ends in {', '.join(FORMATS)}")
@@ -47,10 +49,8 @@ def plot_timelines(
         raise UsageError("no live ranges are known, so there is no timeline to draw")
     figure = Figure(figsize=(9, 2.6 * len(found)), layout="constrained")
     _draw(figure, found)
-    try:
-        figure.savefig(path)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
+    with replaced_file(path) as new:
+        figure.savefig(new, format=Path(path).suffix[1:])
 
 
 def _draw(figure: Figure, found: Sequence[tuple[str, str, Sequence[int]]]) -> None:

@@ -1,0 +1,99 @@
+"""Output of commands that is cut short, refused or replaces a file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "sample_dumps/cpu/tp_mlp"
+FULL = Path("/dev/full")
+
+
+def _run(*arguments: str, out: int | None = None, **variables: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "hlo_lens", *arguments],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL if out is None else out,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        env={**os.environ, **variables},
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="no /dev/full on this system")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [("report", str(SAMPLE)), ("--help",), ("report", "--help")])
+def test_a_full_disk_is_noticed(arguments: tuple[str, ...], unbuffered: str) -> None:
+    with FULL.open("wb") as out:
+        code, err = _run(*arguments, out=out.fileno(), PYTHONUNBUFFERED=unbuffered)
+    assert (code, err) == (5, "hlo-lens: error: cannot write the output: No space left on device\n")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_limit_of_file_size_is_noticed_and_the_old_file_stays(
+    tmp_path: Path, unbuffered: str
+) -> None:
+    resource = pytest.importorskip("resource")
+    target = tmp_path / "out.json"
+    target.write_text("old")
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512));"
+        "from hlo_lens.cli import main; main(sys.argv[1:])"
+    )
+    assert resource.RLIMIT_FSIZE is not None
+    for destination in (["-o", str(target)], []):
+        with (tmp_path / "stdout").open("wb") as out:
+            done = subprocess.run(
+                [sys.executable, "-c", code, "report", str(SAMPLE), *destination],
+                cwd=ROOT,
+                stdout=out,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+                env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            )
+        assert done.returncode == 5
+        assert "File too large" in done.stderr
+    assert target.read_text() == "old"
+
+
+@pytest.mark.parametrize("option", ["-o", "--plot"])
+def test_a_file_that_is_read_is_not_written(tmp_path: Path, option: str) -> None:
+    dump = tmp_path / "module_0000.jit_f.cpu_after_optimizations.txt"
+    text = "HloModule f\nENTRY e {\n  ROOT p = f32[2] parameter(0)\n}\n"
+    dump.write_text(text)
+    for given in (dump, tmp_path):
+        code, err = _run("memory", str(given), option, str(dump))
+        assert code == 2
+        assert "is an input of this command" in err
+    assert dump.read_text() == text
+
+
+def test_a_report_may_be_written_into_the_folder_that_is_read(tmp_path: Path) -> None:
+    dump = tmp_path / "module_0000.jit_f.cpu_after_optimizations.txt"
+    dump.write_text("HloModule f\nENTRY e {\n  ROOT p = f32[2] parameter(0)\n}\n")
+    for _ in range(2):
+        assert _run("report", str(tmp_path), "-o", str(tmp_path / "report.json")) == (0, "")
+
+
+def test_closed_standard_output_is_an_output_error() -> None:
+    code = "import os; os.close(1); os.execv(os.sys.executable, os.sys.argv[1:])"
+    command = [sys.executable, "-m", "hlo_lens", "report", str(SAMPLE)]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (
+        5,
+        "hlo-lens: error: standard output is closed; write to a file with -o FILE\n",
+    )
