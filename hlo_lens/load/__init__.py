@@ -9,7 +9,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 from hlo_lens.load.file_readers import Opened, modules_of
-from hlo_lens.load.stored import STDIN, DiskFile, MemoryFile, StoredFile, read_source
+from hlo_lens.load.stored import (
+    STDIN,
+    DiskFile,
+    MemoryFile,
+    StoredFile,
+    cannot_be_read,
+    read_source,
+)
 from hlo_lens.model.dump import Dump, ModuleDump, SkippedCounter, SkippedFiles
 from hlo_lens.text.content_kind import archive_form
 from hlo_lens.text.dump_kinds import TEXT_FLAGS, DumpKind
@@ -49,8 +56,9 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
     if name != STDIN and _is_folder(path):
         from hlo_lens.load.folder import files_of
 
-        files = _counted(list(files_of(Path(path))), progress)
-        return _folder_dump(name, files, SkippedCounter(), strict=strict)
+        left = SkippedCounter()
+        files = _counted(list(files_of(Path(path), left)), progress)
+        return _folder_dump(name, files, left, strict=strict)
     file = DiskFile(name)
     opened = Opened(file)
     head = next(opened.pieces, b"")
@@ -166,7 +174,7 @@ def _is_folder(path: str | Path) -> bool:
         return Path(path).is_dir()
     except OSError as error:
         shown = str(path) if len(str(path)) <= _LONGEST_NAME else f"{str(path)[:_LONGEST_NAME]}..."
-        raise UnreadableError(f"{shown}: cannot be read: {error.strerror or error}") from error
+        raise cannot_be_read(shown, error) from error
 
 
 class _Callable(ModuleType):

@@ -21,7 +21,7 @@ def files_at(path: str) -> Sequence[DiskFile]:
     if path != STDIN and Path(path).is_dir():
         from hlo_lens.load.folder import files_of
 
-        return list(files_of(Path(path)))
+        return list(files_of(Path(path), SkippedCounter()))
     return [DiskFile(path)]
 
 

@@ -27,6 +27,7 @@ from hlo_lens.load.stored import (
     STDIN,
     DiskFile,
     StoredFile,
+    cannot_be_read,
     head_kind,
     head_of,
     name_of,
@@ -34,10 +35,13 @@ from hlo_lens.load.stored import (
 )
 from hlo_lens.model.dump import (
     CUT_OUT,
+    LINKED_FOLDER,
     REFUSED,
     REPEATED,
+    SPECIAL,
     UNPACKED,
     UNREADABLE,
+    UNREADABLE_FOLDER,
     Lazy,
     ModuleDump,
     SkippedCounter,
@@ -93,18 +97,44 @@ class ModuleFiles:
             self.stages.setdefault(name.stage or "", {})[name.part] = file
 
 
-def files_of(folder: Path) -> Iterator[DiskFile]:
-    """Yield the files of a folder and its subfolders, in order, without inaccessible ones."""
-    for directory, folders, names in os.walk(folder):
+def files_of(folder: Path, left: SkippedCounter) -> Iterator[DiskFile]:
+    """Yield the files of a folder and its subfolders, in order.
+
+    Args:
+        folder: The folder.
+        left: Counts folders and files that cannot be read, links to folders, pipes and sockets.
+
+    Raises:
+        UnreadableError: If the folder itself cannot be read.
+    """
+
+    def count_unreadable(error: OSError) -> None:
+        if error.filename == str(folder):
+            raise cannot_be_read(str(folder), error) from error
+        left.add(UNREADABLE_FOLDER, error.filename)
+
+    for directory, folders, names in os.walk(folder, onerror=count_unreadable):
         folders.sort()
         below = os.path.relpath(directory, folder)
-        for name in sorted(names):
-            file = Path(directory) / name
-            try:
-                if file.is_file():
-                    yield DiskFile(str(file), "" if below == "." else below)
-            except OSError:
-                continue
+        for link in (Path(directory, name) for name in folders):
+            if link.is_symlink():
+                left.add(LINKED_FOLDER, str(link))
+        for file in (Path(directory, name) for name in sorted(names)):
+            skipped = _reason_to_skip(file)
+            if skipped is None:
+                yield DiskFile(str(file), "" if below == "." else below)
+            else:
+                left.add(skipped, str(file))
+
+
+def _reason_to_skip(file: Path) -> str | None:
+    """Return the kind under which an entry of a folder is skipped; None for a file to read."""
+    try:
+        if file.is_file():
+            return None
+        return SPECIAL if file.exists() else UNREADABLE
+    except OSError:
+        return UNREADABLE
 
 
 def sort_files(

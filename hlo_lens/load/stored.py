@@ -94,7 +94,12 @@ def chunks(file: StoredFile, cut: list[bool] | None = None) -> Iterator[bytes]:
     except FileNotFoundError as error:
         raise _missing(file.path) from error
     except OSError as error:
-        raise UnreadableError(f"{file.path}: cannot be read: {error.strerror or error}") from error
+        raise cannot_be_read(file.path, error) from error
+
+
+def cannot_be_read(path: str, error: OSError) -> UnreadableError:
+    """Return the error for a file or folder that the system refuses to read."""
+    return UnreadableError(f"{path}: cannot be read: {error.strerror or error}")
 
 
 def require(path: str) -> None:

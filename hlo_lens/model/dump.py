@@ -256,6 +256,9 @@ def _stages_like(stages: tuple[Stage, ...], wanted: str) -> list[Stage]:
 
 
 UNREADABLE = "file that cannot be read"
+UNREADABLE_FOLDER = "folder that cannot be read"
+LINKED_FOLDER = "link to a folder"
+SPECIAL = "pipe, socket or device"
 CUT_OUT = "part of a module that XLA wrote separately"
 UNPACKED = "archive next to its unpacked folder"
 REFUSED = "archive that is damaged or refused"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -217,3 +219,40 @@ def test_stage_whose_content_is_of_another_kind_is_skipped(tmp_path: Path) -> No
         },
     )
     assert list(stages_of(tmp_path)) == ["module_0000.jit_f"]
+
+
+def _refuse(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Make the system refuse to list a folder, as it does one without permission."""
+    real = os.scandir
+
+    def scandir(path: str) -> object:
+        if str(path) == str(folder):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+
+
+def test_what_is_no_file_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, STAGES)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "gone.txt").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "elsewhere").symlink_to(tmp_path.parent)
+    (tmp_path / "closed").mkdir()
+    _refuse(monkeypatch, tmp_path / "closed")
+    dump = load(tmp_path)
+    assert {(skipped.kind, skipped.count) for skipped in dump.skipped} == {
+        ("pipe, socket or device", 1),
+        ("file that cannot be read", 1),
+        ("link to a folder", 1),
+        ("folder that cannot be read", 1),
+    }
+    assert dump.files == len(STAGES) + 4
+
+
+def test_folder_without_permission_is_not_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _refuse(monkeypatch, tmp_path)
+    with pytest.raises(HloLensError, match=r": cannot be read: Permission denied"):
+        load(tmp_path)
