@@ -7,18 +7,14 @@ of two machines can be compared.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from hlo_lens.model.call_tree import NO_PARENT, CallFrame, CallTree
+from hlo_lens.text.library_files import INSTALLED, STANDARD, SYNTHETIC, is_library_file
 
 NO_FILE = "[no file]"
 TOP = "."
 """Package of files directly in the shared folder."""
-
-_INSTALLED = re.compile(r".*?/(?:site|dist)-packages/")
-_STANDARD = re.compile(r".*?/lib(?:64)?/python\d[\d.]*/|^<frozen ")
-_SYNTHETIC = re.compile(r"^<[^>]*>$")
 
 
 class Places:
@@ -31,13 +27,15 @@ class Places:
     def __init__(self, frames: Iterable[CallFrame]) -> None:
         files = {frame.file for frame in frames if frame.file is not None}
         self._files = {file: file.replace("\\", "/") for file in files}
-        self.root = _shared_folder(file for file in self._files.values() if _is_own(file))
+        self.root = _shared_folder(
+            file for file in self._files.values() if not is_library_file(file)
+        )
         self._relative = {file: self._shortened(path) for file, path in self._files.items()}
 
     def _shortened(self, path: str) -> str:
-        if (found := _INSTALLED.match(path)) is not None:
+        if (found := INSTALLED.match(path)) is not None:
             return path[found.end() :]
-        if (found := _STANDARD.match(path)) is not None:
+        if (found := STANDARD.match(path)) is not None:
             return f"python/{path[found.end() :].rstrip('>')}"
         return path.removeprefix(self.root)
 
@@ -59,7 +57,7 @@ class Places:
         file = self.file(frame)
         if file is None:
             return NO_FILE
-        if _SYNTHETIC.match(file):
+        if SYNTHETIC.match(file):
             return file
         return file.rpartition("/")[0] or TOP
 
@@ -69,11 +67,7 @@ class Places:
 
     def is_own(self, frame: CallFrame) -> bool:
         """Whether a function is in a file that was neither installed nor came with Python."""
-        return frame.file is not None and _is_own(self._files[frame.file])
-
-
-def _is_own(path: str) -> bool:
-    return not (_INSTALLED.match(path) or _STANDARD.match(path) or _SYNTHETIC.match(path))
+        return frame.file is not None and not is_library_file(self._files[frame.file])
 
 
 def _shared_folder(paths: Iterable[str]) -> str:

@@ -75,7 +75,7 @@ class InstructionPlaces:
         """Return the place in the end of a metadata value."""
         match = _FRAME_VALUE.match(key)
         if match is not None:
-            return self._module.stack_frames.location(int(match[1]))
+            return self._module.stack_frames.user_location(int(match[1]))
         match = _FILE_VALUE.match(key)
         if match is None:
             return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hlo_lens.text.library_files import is_library_file
+
 MAX_FRAMES = 1000
 """Length limit of a call stack; dumps of one week of January 2026 have cycles."""
 
@@ -110,9 +112,28 @@ class StackFrames:
         )
 
     def stack(self, stack_frame_id: int) -> tuple[SourceLocation, ...]:
-        """Return the call stack of a frame, innermost first; empty for an unknown id."""
-        places = map(self.location, self.chain(stack_frame_id))
-        return tuple(place for place in places if place is not None)
+        """Return the call stack of a frame, innermost first; empty for an unknown id.
+
+        Each frame is there once: XLA's inliner prints the frames around a call again for each
+        call that it inlines.
+        """
+        places = map(self.location, reversed(self.chain(stack_frame_id)))
+        found = [place for place in places if place is not None]
+        if not found:
+            return ()
+        innermost = found[-1]
+        outer = dict.fromkeys(place for place in found if place != innermost)
+        return (innermost, *reversed(outer))
+
+    def user_location(self, stack_frame_id: int) -> SourceLocation | None:
+        """Return the innermost place outside libraries; without one the innermost place."""
+        innermost: SourceLocation | None = None
+        for frame in self.chain(stack_frame_id):
+            place = self.location(frame)
+            if place is not None and not is_library_file(place.file):
+                return place
+            innermost = innermost or place
+        return innermost
 
     def chain(self, stack_frame_id: int) -> list[int]:
         """Return the ids of a frame and of its callers, innermost first."""

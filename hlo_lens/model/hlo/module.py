@@ -260,8 +260,11 @@ class HloModule:
         return self.reader.frontend_attributes(value) if value else {}
 
     def source_location(self, metadata: OpMetadata) -> SourceLocation | None:
-        """Return the innermost place in the user's program in the metadata, or None."""
+        """Return the innermost place of the metadata in the user's program, or None.
+
+        If all places are in libraries (`is_library_file`), the innermost one of all.
+        """
         if metadata.source_file:
             line, column = metadata.source_line, metadata.source_column
             return SourceLocation(file=metadata.source_file, line=line, column=column)
-        return self.stack_frames.location(metadata.stack_frame_id or 0)
+        return self.stack_frames.user_location(metadata.stack_frame_id or 0)

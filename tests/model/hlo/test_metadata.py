@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.model.hlo.metadata import FileLocation, SourceLocation, StackFrame
+from hlo_lens.model.hlo.metadata import FileLocation, SourceLocation, StackFrame, StackFrames
 from tests.hlo_texts import E3, E4, one, read
 
 
@@ -105,3 +105,61 @@ def test_frames_in_a_cycle_are_followed_once() -> None:
 def test_tables_may_have_commas_between_fields() -> None:
     text = E4.replace("file_location_id=2 parent", "file_location_id=2, parent")
     assert read(text).stack_frames == read(E4).stack_frames
+
+
+def _frames(*places: str) -> StackFrames:
+    """Return tables with one stack: ``function file:line``, outermost first."""
+    files = dict.fromkeys(place.split(" ")[1].rpartition(":")[0] for place in places)
+    functions = dict.fromkeys(place.split(" ")[0] for place in places)
+    locations = []
+    for place in places:
+        function, where = place.split(" ")
+        file, _, line = where.rpartition(":")
+        numbers = list(files).index(file) + 1, list(functions).index(function) + 1
+        locations.append(
+            FileLocation(file_name_id=numbers[0], function_name_id=numbers[1], line=int(line))
+        )
+    return StackFrames(
+        file_names=tuple(files),
+        function_names=tuple(functions),
+        file_locations=tuple(locations),
+        frames=tuple(
+            StackFrame(file_location_id=k + 1, parent_frame_id=k) for k in range(len(places))
+        ),
+    )
+
+
+def _functions(frames: StackFrames) -> list[str | None]:
+    return [place.function for place in frames.stack(len(frames.frames))]
+
+
+def test_frames_that_the_inliner_repeats_are_there_once() -> None:
+    around = ("step a.py:9", "loss a.py:7", "scan /v/site-packages/flax/core/axes_scan.py:200")
+    frames = _frames("main a.py:20", *around, *around, *around, "block a.py:3")
+    assert _functions(frames) == ["block", "scan", "loss", "step", "main"]
+
+
+def test_repeats_around_other_frames_are_there_once() -> None:
+    frames = _frames("step a.py:9", "loss a.py:7", "scan s.py:1", "step a.py:9", "f a.py:3")
+    assert _functions(frames) == ["f", "scan", "loss", "step"]
+
+
+def test_innermost_frame_stays_innermost() -> None:
+    frames = _frames("f a.py:1", "g a.py:2", "f a.py:1")
+    assert _functions(frames) == ["f", "g"]
+
+
+def test_user_location_is_the_innermost_frame_outside_libraries() -> None:
+    frames = _frames(
+        "main a.py:20", "block a.py:3", "dense /v/site-packages/flax/linen/linear.py:5"
+    )
+    place = frames.user_location(3)
+    assert place is not None
+    assert str(place) == "a.py:3"
+    assert str(frames.location(3)) == "/v/site-packages/flax/linen/linear.py:5"
+
+
+def test_user_location_of_library_frames_only_is_the_innermost() -> None:
+    frames = _frames("run /v/site-packages/b.py:1", "dense /v/site-packages/a.py:5")
+    assert str(frames.user_location(2)) == "/v/site-packages/a.py:5"
+    assert frames.user_location(3) is None

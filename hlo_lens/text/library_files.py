@@ -1,0 +1,46 @@
+"""Source files of libraries, as opposed to those of the user's program, by their paths.
+
+A library is an installed package, the standard library, code without a file (``<string>``), or a
+known package of the jax ecosystem in a source checkout. Packages of models, such as MaxText, are
+the user's program unless they are installed.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+INSTALLED = re.compile(r".*/(?:site|dist)-packages/")
+"""Path of an installed package up to the package."""
+
+STANDARD = re.compile(r".*?/lib(?:64)?/python\d[\d.]*(?:\.zip)?/|.*?/Python\d+/Lib/|^<frozen ")
+"""Path of the standard library up to the module."""
+
+SYNTHETIC = re.compile(r"^<[^>]*>$")
+"""Name that Python gives to code without a file."""
+
+_PACKAGES = (
+    "chex|distrax|dm_haiku|diffrax|einops|equinox|flax|haiku|jax|jaxlib|jaxopt|lineax|numpy|optax|"
+    "optimistix|orbax|qwix|scipy|tokamax|torch|torch_xla"
+)
+_CHECKOUT = re.compile(
+    rf"(?:.*/)?(?P<name>{_PACKAGES})/(?P=name)/"
+    rf"|(?:.*/)?third_party/py/(?:{_PACKAGES})/"
+    r"|(?:.*/)?jax/(?:_src|experimental|interpreters)/"
+    r"|(?:.*/)?flax/(?:core|linen|nnx|training)/"
+    r"|(?:.*/)?optax/(?:_src|contrib|losses|transforms|tree_utils)/"
+)
+"""Path of a known package in its repository, or relative to the folder of packages."""
+
+
+@functools.lru_cache(maxsize=4096)
+def is_library_file(path: str) -> bool:
+    """Return whether a source file belongs to a library.
+
+    >>> is_library_file("/env/lib/python3.11/site-packages/flax/linen/linear.py")
+    True
+    >>> is_library_file("/home/me/jax/train.py"), is_library_file("/src/MaxText/layers/models.py")
+    (False, False)
+    """
+    path = path.replace("\\", "/")
+    return any(known.match(path) for known in (INSTALLED, STANDARD, SYNTHETIC, _CHECKOUT))
