@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.program.flops import Flops
     from hlo_lens.analysis.program.largest_instructions import LargestInstructions
     from hlo_lens.analysis.program.opcodes import Opcodes
+    from hlo_lens.analysis.program.origins import Origins
     from hlo_lens.analysis.program.source_bytes import SourceBytes
     from hlo_lens.analysis.program.summary import Summary
     from hlo_lens.analysis.sharding.forms import ShardingForms
@@ -161,6 +162,13 @@ class ModuleAnalysis:
         from hlo_lens.analysis.program.call_counts import CallCounts
 
         return CallCounts(self.table)
+
+    @cached_property
+    def origins(self) -> Origins:
+        """Origins of values: source line, operation path, and the way they were found."""
+        from hlo_lens.analysis.program.origins import Origins
+
+        return Origins(self.module)
 
     @cached_property
     def flops(self) -> Flops:

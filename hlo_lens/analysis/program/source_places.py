@@ -1,4 +1,4 @@
-"""Source places of rows, found without parsing their whole metadata."""
+"""Source places and operation paths of rows, found without parsing their whole metadata."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.columns import END, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo.metadata import SourceLocation
+from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
 _FRAME = "stack_frame_id="
 _FILE = 'source_file="'
+_METADATA = "metadata={"
+_NAME_VALUE = re.compile(r'\bop_name="((?:[^"\\]|\\.)*)"')
+_NUMBERED = re.compile(r"([\w-]+?)(?:\.(?:\d+|clone|remat\d*))+")
 _FRAME_VALUE = re.compile(_FRAME + r"(\d+)[ }\w]*")
 _FILE_VALUE = re.compile(_FILE + r'((?:[^"\\]|\\.)*)"(?:,? source_line=(\d+))?[^"]*')
 
@@ -34,9 +38,13 @@ class InstructionPlaces:
         self._spans = module.columns.spans
         self._known: dict[str, SourceLocation | None] = {}
         self._stacks: dict[str, Stack] = {}
+        self._names: dict[str, str | None] = {}
 
     def innermost(self, row: int) -> SourceLocation | None:
-        """Return the innermost place, or None if the row has none."""
+        """Return the innermost place in the user's program, or None if the row has none.
+
+        If all places are in libraries, the innermost one of all.
+        """
         key = self._key(row)
         if key is None:
             return None
@@ -57,6 +65,28 @@ class InstructionPlaces:
             else:
                 self._stacks[key] = self._module.stack_frames.stack(int(match[1]))
         return self._stacks[key]
+
+    def op_name(self, row: int) -> str | None:
+        """Return the operation path; None if the row has none, or one that XLA numbered itself."""
+        base = row * STRIDE
+        start, end = self._spans[base + OPERANDS_END], self._spans[base + END]
+        place = self._text.find(_METADATA, start, end)
+        match = None if place < 0 else _NAME_VALUE.search(self._text, place, end)
+        if match is None:
+            return None
+        text = match[1]
+        if text not in self._names:
+            name = self._string(text)
+            self._names[text] = None if not name or _is_numbered(name) else name
+        return self._names[text]
+
+    def _string(self, text: str) -> str:
+        if "\\" not in text:
+            return text
+        try:
+            return self._module.reader.string(f'"{text}"')
+        except DumpSyntaxError:
+            return text
 
     def _key(self, row: int) -> str | None:
         """Return the end of a row's metadata, from its place on."""
@@ -79,9 +109,12 @@ class InstructionPlaces:
         match = _FILE_VALUE.match(key)
         if match is None:
             return None
-        try:
-            file = self._module.reader.string(f'"{match[1]}"')
-        except DumpSyntaxError:
-            file = match[1]
+        file = self._string(match[1])
         line = int(match[2]) if match[2] else None
         return SourceLocation(file=file, line=line) if file else None
+
+
+def _is_numbered(op_name: str) -> bool:
+    """Return whether XLA made an operation path of an opcode and a number: ``broadcast.13``."""
+    match = _NUMBERED.fullmatch(op_name)
+    return match is not None and opcode_traits(match[1].replace("_", "-")).is_known

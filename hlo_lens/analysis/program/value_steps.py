@@ -1,0 +1,190 @@
+"""Steps between a value and the values that it is, is computed from, or is used by.
+
+A value is the row of an instruction and an index into its result. Steps cross the boundaries of
+fusions, calls, loops and conditionals; of several callers the first counts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from hlo_lens.model.hlo.columns import NOTHING
+from hlo_lens.model.hlo.opcodes import opcode_traits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.model.hlo.links import Call
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.shapes.shape import ShapeIndex
+
+_STEPS = 64
+"""Instructions by which a value is followed to its definition, at most."""
+
+
+class Value(NamedTuple):
+    """The result of an instruction, or an element of it."""
+
+    row: int
+    element: ShapeIndex = ()
+
+
+class ValueSteps:
+    """Steps from the values of a module.
+
+    Args:
+        module: The module.
+    """
+
+    def __init__(self, module: HloModule) -> None:
+        self._module = module
+        self._opcodes = module.opcodes
+        self._links = module.links
+        self._parameters: dict[int, dict[int, int]] = {}
+
+    # ---- backwards -----------------------------------------------------------------------------
+
+    def operand(self, row: int, position: int, index: ShapeIndex = ()) -> Value | None:
+        """Return an operand, or an element of it; None if the text does not define it."""
+        rows = self._links.operands_of(row)
+        if position >= len(rows) or rows[position] == NOTHING:
+            return None
+        elements = self._links.operand_elements.get(row)
+        return Value(rows[position], (*elements[position], *index) if elements else index)
+
+    def operands(self, row: int) -> list[Value]:
+        """Return the operands that the text defines."""
+        found = (self.operand(row, place) for place in range(len(self._links.operands_of(row))))
+        return [value for value in found if value is not None]
+
+    def definition(self, value: Value, *, is_local: bool = False) -> Value:
+        """Return the value before tuples, views, calls and loops passed it on.
+
+        An element that the body of a loop overwrites is defined by the loop.
+
+        Args:
+            value: The value.
+            is_local: Whether parameters of computations are definitions.
+        """
+        for _ in range(_STEPS):
+            before = self._before(value, is_local)
+            if before is None:
+                break
+            value = before
+        return value
+
+    def _before(self, value: Value, is_local: bool) -> Value | None:
+        row, index = value
+        opcode = self._opcodes[row]
+        if opcode == "tuple":
+            return self.operand(row, index[0], index[1:]) if index else None
+        if opcode == "get-tuple-element":
+            number = self._module.instruction(row).attribute("index") or ""
+            return self.operand(row, 0, (int(number), *index)) if number.isdecimal() else None
+        if opcode == "parameter":
+            return None if is_local else self._outside(value)
+        if opcode == "while":
+            is_kept = bool(index) and self.written(value) is None
+            return self.operand(row, 0, index) if is_kept else None
+        if opcode == "call" and not is_local:
+            root = self.root(row)
+            return None if root is None else Value(root, index)
+        traits = opcode_traits(opcode)
+        return self.operand(row, 0, index) if traits.is_view and traits.is_forwarding else None
+
+    def _outside(self, value: Value) -> Value | None:
+        """Return the value of a parameter at the caller; None for an argument of the program."""
+        call = self.caller(value.row)
+        if call is None:
+            return None
+        opcode = self._opcodes[call.row]
+        if opcode == "while":
+            return Value(call.row, value.element)
+        number = self._module.instruction(value.row).parameter_number or 0
+        if opcode == "conditional":
+            return self.operand(call.row, 1 + call.number, value.element)
+        is_positional = opcode_traits(opcode).is_positional
+        return self.operand(call.row, number, value.element) if is_positional else None
+
+    def written(self, value: Value) -> Value | None:
+        """Return the value that the body of a loop gives an element; None if it keeps it."""
+        row, index = value
+        root = self.root(row, "body")
+        if root is None or not index:
+            return None
+        result = self.definition(Value(root, index), is_local=True)
+        if self._opcodes[result.row] == "parameter":
+            return None if result.element == index else self.operand(row, 0, result.element)
+        return result
+
+    def root(self, row: int, *roles: str) -> int | None:
+        """Return the root of the computation that an instruction calls, or of those of a role."""
+        for call in self._links.calls.of_row(row):
+            if call.place != NOTHING and (not roles or call.role in roles):
+                root = self._module.computations[call.place].root_row
+                return None if root == NOTHING else root
+        return None
+
+    def caller(self, row: int) -> Call | None:
+        """Return the first call of an instruction's computation; None in the entry."""
+        place = self._links.owners[row]
+        if self._module.computations[place].is_entry:
+            return None
+        return next(iter(self._links.calls.of_computation(place)), None)
+
+    # ---- forwards ------------------------------------------------------------------------------
+
+    def users(self, value: Value) -> Iterator[Value]:
+        """Yield the values that a value is part of, is passed on as, or is used for.
+
+        A user that computes is the value of its whole result.
+        """
+        for user, position in self._links.users_of(value.row):
+            yield from self._into(value, user, position)
+        if self._module.computations[self._links.owners[value.row]].root_row == value.row:
+            call = self.caller(value.row)
+            if call is not None and opcode_traits(self._opcodes[call.row]).is_runner:
+                yield Value(call.row, value.element)
+
+    def _into(self, value: Value, user: int, position: int) -> Iterator[Value]:
+        opcode, index = self._opcodes[user], value.element
+        taken = self._links.operand_elements.get(user)
+        if taken is not None:
+            part = taken[position]
+            if index[: len(part)] != part[: len(index)]:
+                return
+            index = index[len(part) :]
+        if opcode == "tuple":
+            yield Value(user, (position, *index))
+        elif opcode == "get-tuple-element":
+            number = int(self._module.instruction(user).attribute("index") or 0)
+            if not index or index[0] == number:
+                yield Value(user, index[1:])
+        elif opcode == "while":
+            yield from (Value(row, index) for row in self._parameter(user, 0))
+        elif opcode == "conditional":
+            yield from (Value(row, index) for row in self._parameter(user, 0, position - 1))
+        elif opcode == "call":
+            yield from (Value(row, index) for row in self._parameter(user, position))
+        else:
+            traits = opcode_traits(opcode)
+            yield Value(user, index if traits.is_view and traits.is_forwarding else ())
+
+    def _parameter(self, row: int, number: int, branch: int | None = None) -> Iterator[int]:
+        """Yield the parameter of a number of the computations that an instruction runs.
+
+        Args:
+            row: The instruction.
+            number: Number of the parameter.
+            branch: Position of the one computation wanted; None for the bodies of loops and calls.
+        """
+        for call in self._links.calls.of_row(row):
+            is_wanted = call.role != "condition" if branch is None else call.number == branch
+            if call.place == NOTHING or not is_wanted:
+                continue
+            if call.place not in self._parameters:
+                parameters = self._module.computations[call.place].parameters
+                self._parameters[call.place] = {p.parameter_number or 0: p.row for p in parameters}
+            found = self._parameters[call.place].get(number)
+            if found is not None:
+                yield found
