@@ -6,7 +6,7 @@ instructions are.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.edits import Change, Noise
@@ -61,7 +61,8 @@ def program_diff_tables(diff: ProgramDiff) -> tuple[Table, ...]:
         count = plural(diff.unseen_literals, "constant")
         note = f"{count} without printed value: taken to be equal"
         notes = (note,) if diff.unseen_literals else ()
-        tables.append(Table.of(diff, title="Program", shown=SHOWN, notes=notes))
+        table = Table.of(diff, title="Program", shown=SHOWN, notes=notes)
+        tables.append(replace(table, kept=("opcode", "source")))
     return tuple(tables)
 
 

@@ -11,7 +11,8 @@ from functools import cached_property
 from itertools import islice
 from typing import TextIO, TypeAlias, overload
 
-from hlo_lens.analysis.result import Column, Result, Row, Unit, format_cell
+from hlo_lens.analysis.result import Column, Result, Row, format_cell
+from hlo_lens.report.render.column_roles import main_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,7 @@ class Table:
         read_shown: Yields the rows as people read them; None where they are those of `read_rows`.
         is_whole: Whether it is never cut.
         text_only: Names of the columns that CSV leaves out, texts made of other columns.
+        kept: Names of the columns that narrow text leaves out last, besides those of `keep_rank`.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Table:
     is_whole: bool = False
     read_shown: Callable[[], Iterable[Row]] | None = None
     text_only: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -268,11 +271,13 @@ class CutTable:
         columns: The columns shown.
         rows: Cells as text.
         tail: Bracketed rows and the total, as text.
+        kept: As in `Table`.
     """
 
     columns: tuple[Column, ...]
     rows: list[tuple[str, ...]]
     tail: list[tuple[str, ...]]
+    kept: tuple[str, ...] = ()
 
 
 def cut_table(table: Table, rows: int) -> CutTable:
@@ -299,7 +304,10 @@ def cut_table(table: Table, rows: int) -> CutTable:
         return tuple(format_cell(row[k], table.columns[k].unit) for k in places)
 
     return CutTable(
-        columns=columns, rows=[as_text(row) for row in shown], tail=[as_text(row) for row in tail]
+        columns=columns,
+        rows=[as_text(row) for row in shown],
+        tail=[as_text(row) for row in tail],
+        kept=table.kept,
     )
 
 
@@ -315,13 +323,12 @@ def _rest_row(table: Table, shown: Sequence[Row], rest: int) -> Row:
 
 
 def _labelled(table: Table, label: str, sums: Mapping[str, int]) -> Row:
-    """Return a row of sums with its label in the first text column that is shown."""
-    texts = [column.name for column in table.shown_columns if column.unit is Unit.NONE]
-    home = texts[0] if texts else table.shown_columns[0].name
+    """Return a row of sums, with its label in the column that names the rows."""
+    home = (main_text(table.shown_columns) or table.shown_columns[0]).name
     return tuple(label if c.name == home else sums.get(c.name) for c in table.columns)
 
 
-_DOTS = "..."
+DOTS = "..."
 _PLACE = re.compile(r"\.\w+:\d+$")
 
 
@@ -344,12 +351,12 @@ def shorten(text: str, width: int) -> str:
     """
     if cell_width(text) <= width:
         return text
-    keep = width - len(_DOTS)
+    keep = width - len(DOTS)
     if keep < 2:
         return text[:width]
     if not text.isascii():
         from rich.cells import set_cell_size
 
-        return f"{set_cell_size(text, keep)}{_DOTS}"
+        return f"{set_cell_size(text, keep)}{DOTS}"
     head = 0 if text.startswith("/") or _PLACE.search(text) else keep // 3
-    return f"{text[:head]}{_DOTS}{text[len(text) - (keep - head) :]}"
+    return f"{text[:head]}{DOTS}{text[len(text) - (keep - head) :]}"

@@ -1,35 +1,29 @@
 """Report to text for a terminal.
 
-Lines fit the terminal's width: numbers keep theirs, text is shortened; where that is not enough,
-headings are broken at underscores, and last columns are left out, which a note counts. Rich is
-imported for colours only.
+Lines fit the terminal's width; a note counts the columns of a table that do not. Rich is imported
+for colours only.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import textwrap
 from functools import partial
-from itertools import zip_longest
 from typing import TYPE_CHECKING, TextIO
 
-from hlo_lens.analysis.result import Unit
 from hlo_lens.report.render.table import (
-    CutTable,
     RenderOptions,
     Report,
     Section,
     Table,
-    cell_width,
     cut_table,
-    shorten,
 )
+from hlo_lens.report.render.table_lines import table_lines
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     Line = tuple[str, str]
     """Style and text."""
@@ -39,7 +33,6 @@ PIPE_WIDTH = 120
 """Columns where the output is not a terminal and COLUMNS is not set."""
 
 _NARROWEST = 40
-_GAP = "  "
 _SHORTEST = 16
 _BOLD, _DIM, _PLAIN = "bold", "dim", ""
 
@@ -112,101 +105,14 @@ def _table(table: Table, rows: int, width: int) -> Iterator[Line]:
     for line in _wrap(table.title, width):
         yield _BOLD, line
     cut = cut_table(table, rows)
-    headings, widths = _fitted(cut, width)
-    is_text = [column.unit is Unit.NONE for column in cut.columns]
-
-    def joined(cells: Sequence[str]) -> str:
-        parts = []
-        for cell, space, left in zip(cells, widths, is_text, strict=False):
-            text = shorten(cell, space)
-            blank = " " * (space - cell_width(text))
-            parts.append(text + blank if left else blank + text)
-        return _GAP.join(parts).rstrip()
-
+    lines = table_lines(cut, width)
     if cut.rows or cut.tail:
-        heads = zip_longest(*headings[: len(widths)], fillvalue="")
-        yield from ((_DIM, joined(names)) for names in heads)
-    for row in cut.rows:
-        yield _PLAIN, joined(row)
-    for row in cut.tail:
-        yield _DIM, joined(row)
-    hidden = [column.name for column in cut.columns[len(widths) :]]
+        yield from ((_DIM, line) for line in lines.headings)
+    yield from ((_PLAIN, line) for line in lines.rows)
+    yield from ((_DIM, line) for line in lines.tail)
     notes = [*table.notes]
-    if hidden:
-        notes.append(f"{plural(len(hidden), 'column')} left out for width: {', '.join(hidden)}")
+    if lines.left_out:
+        count = plural(len(lines.left_out), "column")
+        notes.append(f"{count} left out for width: {', '.join(lines.left_out)}")
     for note in notes:
         yield from _wrapped("", note, width)
-
-
-def _fitted(cut: CutTable, width: int) -> tuple[list[list[str]], list[int]]:
-    """Return lines of each heading, and width of each column that fits, from the first on.
-
-    Headings take several lines only where that makes room for more columns.
-    """
-    whole = [[column.name] for column in cut.columns]
-    widths = _fit(cut, whole, width)
-    if len(widths) == len(whole):
-        return whole, widths
-    cells = [*cut.rows, *cut.tail]
-    folded = [
-        _folded(column.name, max((cell_width(row[k]) for row in cells), default=0))
-        for k, column in enumerate(cut.columns)
-    ]
-    more = _fit(cut, folded, width)
-    return (folded, more) if len(more) > len(widths) else (whole, widths)
-
-
-def _folded(name: str, width: int) -> list[str]:
-    """Return a name broken after underscores into lines of a width; single words may be wider."""
-    lines: list[str] = []
-    for part in _WORD.findall(name):
-        if lines and len(lines[-1]) + len(part) <= width:
-            lines[-1] += part
-        else:
-            lines.append(part)
-    return lines
-
-
-_WORD = re.compile(r"[^_]*_|[^_]+")
-
-
-def _fit(cut: CutTable, headings: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Return the width of each column that fits, from the first on; at least one column."""
-    rows = [*cut.rows, *cut.tail]
-    headed = [max(map(len, lines)) for lines in headings]
-    widest = [
-        max(heading, *(cell_width(row[k]) for row in rows)) if rows else heading
-        for k, heading in enumerate(headed)
-    ]
-    least = [
-        widest[k] if column.unit is not Unit.NONE else min(widest[k], max(_SHORTEST, headed[k]))
-        for k, column in enumerate(cut.columns)
-    ]
-    count = len(least)
-    while count > 1 and sum(least[:count]) + len(_GAP) * (count - 1) > width:
-        count -= 1
-    return _share(widest[:count], least[:count], width - len(_GAP) * (count - 1))
-
-
-def _share(widest: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Return widths between least and widest that fill the room; the widest shrink first."""
-    if sum(widest) <= room:
-        return list(widest)
-    low, high = 0, max(widest)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if sum(_clamp(w, s, middle) for w, s in zip(widest, least, strict=True)) <= room:
-            low = middle
-        else:
-            high = middle - 1
-    widths = [_clamp(w, s, low) for w, s in zip(widest, least, strict=True)]
-    spare = room - sum(widths)
-    for k, wide in enumerate(widest):
-        if spare > 0 and widths[k] < wide:
-            widths[k] += 1
-            spare -= 1
-    return widths
-
-
-def _clamp(widest: int, least: int, width: int) -> int:
-    return max(least, min(widest, width))

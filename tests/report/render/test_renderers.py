@@ -25,16 +25,16 @@ LONG = "a_name_of_more_than_forty_characters_in_all.1"
 ROWS = ((3 << 20, LONG, 12), (None, "x|y", 1234))
 
 
-def test_text_aligns_numbers_right_and_shortens_names() -> None:
-    assert rendered("text", table(ROWS), width=40).splitlines() == [
+def test_text_aligns_numbers_right_and_keeps_the_ends_of_names() -> None:
+    assert rendered("text", table(ROWS), width=50).splitlines() == [
         "jit_f",
         "program  3 instructions",
         "",
         "Sizes",
-        "size_bytes  name                   count",
-        "   3.00MiB  a_name...ers_in_all.1     12",
-        "            x|y                    1,234",
-        "   3.00MiB  total                  1,246",
+        "size_bytes  name                             count",
+        "   3.00MiB  ...an_forty_characters_in_all.1     12",
+        "            x|y                              1,234",
+        "   3.00MiB  total                            1,246",
     ]
 
 
@@ -43,11 +43,6 @@ def test_text_fits_the_width(width: int) -> None:
     lines = rendered("text", table(ROWS), width=width).splitlines()
     assert max(map(len, lines)) <= width
     assert (LONG in "\n".join(lines)) == (width >= 80)
-
-
-def test_text_keeps_the_ends_of_paths() -> None:
-    row = (1, "/home/me/some/very/long/folder/of/my/project/train.py:41", 1)
-    assert " ...of/my/project/train.py:41 " in rendered("text", table((row,)), width=47)
 
 
 def test_paths_in_notes_are_not_broken() -> None:
