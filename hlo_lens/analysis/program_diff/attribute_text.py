@@ -6,6 +6,9 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from hlo_lens.model.shapes.named_sharding import ShardingKind
+from hlo_lens.text.errors import DumpSyntaxError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
@@ -111,6 +114,8 @@ def _sharding(value: str, reader: HloReader) -> Hashable:
 def _sharding_key(sharding: HloSharding) -> Hashable:
     if sharding.elements:
         return tuple(_sharding_key(element) for element in sharding.elements)
+    if sharding.kind is ShardingKind.UNKNOWN:  # of a form that is kept as text, too
+        return sharding.text
     meaning = (
         tuple(sorted(part.items())) if isinstance(part, dict) else part
         for part in sharding.meaning()
@@ -119,7 +124,10 @@ def _sharding_key(sharding: HloSharding) -> Hashable:
 
 
 def _device_list(value: str, reader: HloReader) -> Hashable:
-    return reader.device_list(value).flattened_replica_groups()
+    try:
+        return reader.device_list(value).flattened_replica_groups()
+    except DumpSyntaxError:  # of a form that is kept as text
+        return value
 
 
 def _pairs(value: str, reader: HloReader) -> Hashable:

@@ -24,6 +24,7 @@ from hlo_lens.model.hlo.columns import (
     Overlay,
 )
 from hlo_lens.model.hlo.opcodes import opcode_traits
+from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -272,9 +273,15 @@ class HloInstruction:
 
     @property
     def device_list(self) -> CollectiveDeviceList | None:
-        """Device groups of a collective (``replica_groups``); None for other instructions."""
+        """Device groups of a collective (``replica_groups``); None for other instructions.
+
+        None too for groups of an unknown form.
+        """
         value = self.attribute("replica_groups")
-        return self.computation.module.reader.device_list(value) if value else None
+        try:
+            return self.computation.module.reader.device_list(value) if value else None
+        except DumpSyntaxError:
+            return None
 
     @property
     def channel_id(self) -> int | None:

@@ -1,8 +1,10 @@
 """Checks of attribute values for the scanner: the counterpart of the rule ``attribute``.
 
 Regular expressions check the common values; an instruction with any other value goes to the
-grammar, which reports the place of an error. Shapes, shardings and device lists are parsed, once
-per distinct text. Attributes that are not listed may have any value: XLA gains some every month.
+grammar, which reports the place of an error. If only the value of an attribute is of an unknown
+form, the instruction is kept, with the value as text, and the place is a gap. Shapes, shardings and
+device lists are parsed, once per distinct text. Attributes that are not listed may have any value:
+XLA gains some every month.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from hlo_lens.model.hlo.instruction import CALLING_ATTRIBUTES
 from hlo_lens.syntax.hlo.patterns import (
     ATTRIBUTE,
     COMMENTS,
@@ -137,6 +140,9 @@ _SIGNATURE = lazy_pattern(
     rf"{SPACE}->{SPACE}{LOOSE.shape}"
 )
 
+_STRUCTURAL = frozenset((*CALLING_ATTRIBUTES, "control-predecessors", "index"))
+"""Attributes without which an instruction is not connected with others as it should be."""
+
 _REMEMBERED = 200
 """Longest literal, in characters, in the cache."""
 
@@ -227,7 +233,24 @@ class AttributeCheck:
 
     def instruction(self, match: re.Match[str]) -> bool:
         """Return whether the parts of a match that patterns cannot check are correct."""
-        if not (self.shape(match[3]) and self.attribute_text(match[7])):
+        return self.attribute_text(match[7]) and self._is_structure_right(match)
+
+    def is_open(self, match: re.Match[str]) -> bool:
+        """Return whether only values of attributes are wrong that no structure depends on.
+
+        Such an instruction is kept, with these values as text: XLA writes new forms before this
+        tool knows them.
+        """
+        wrong = {
+            name
+            for name, value in ATTRIBUTE.findall(match[7])
+            if not self._is_value_right(name, value)
+        }
+        return not wrong & _STRUCTURAL and self._is_structure_right(match)
+
+    def _is_structure_right(self, match: re.Match[str]) -> bool:
+        """Return whether shape, operands or literal of a match are correct."""
+        if not self.shape(match[3]):
             return False
         if match[5] is not None:
             return True
@@ -264,18 +287,17 @@ class AttributeCheck:
         form_of_list = _VARIABLE.sub("\0", text)
         if form_of_list in self.attributes:
             return True
-        for match in ATTRIBUTE.finditer(text):
-            name, value = match[1], match[2]
-            form = FORMS.get(name)
-            if form is not None:
-                if form.fullmatch(value) is None:
-                    return False
-            elif name not in KNOWN:
-                self.unknown.add(name)
-            elif self.value_problem(name, value) is not None:
-                return False
+        if not all(self._is_value_right(*match.groups()) for match in ATTRIBUTE.finditer(text)):
+            return False
         self.attributes.add(form_of_list)
         return True
+
+    def _is_value_right(self, name: str, value: str) -> bool:
+        """Return whether a value has a known form; any value of an unknown attribute has."""
+        form = FORMS.get(name)
+        if form is not None:
+            return form.fullmatch(value) is not None
+        return self.value_problem(name, value) is None
 
     def literal(self, shape_text: str, text: str) -> bool:
         """Return whether a literal has the nesting of its shape."""
@@ -293,7 +315,7 @@ class AttributeCheck:
         if name not in KNOWN:
             self.unknown.add(name)
         if name == "sharding":
-            return _problem(self._reader.sharding, value)
+            return _problem(self._reader.checked_sharding, value)
         return _problem(self._reader.device_list, value) if name == "replica_groups" else None
 
     def signature(self, text: str) -> bool:

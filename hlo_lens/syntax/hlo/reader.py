@@ -7,7 +7,7 @@ from hlo_lens.syntax.hlo import text as hlo_text
 from hlo_lens.syntax.hlo.patterns import LOOSE_PROGRAM_SHAPE, SHAPE_ITEM
 from hlo_lens.syntax.shapes.replica_groups import parse_device_list
 from hlo_lens.syntax.shapes.shape import REMEMBERED_LENGTH, parse_shape, remembered_shape
-from hlo_lens.syntax.shapes.sharding import parse_sharding
+from hlo_lens.syntax.shapes.sharding import lenient_sharding, parse_sharding
 from hlo_lens.text.errors import DumpSyntaxError
 
 
@@ -18,7 +18,8 @@ class HloTextReader:
     very long shapes are cached here, as long as the module lives.
     """
 
-    sharding = staticmethod(parse_sharding)
+    sharding = staticmethod(lenient_sharding)
+    checked_sharding = staticmethod(parse_sharding)
     device_list = staticmethod(parse_device_list)
     metadata = staticmethod(hlo_text.parse_metadata)
     metadata_string = staticmethod(hlo_text.parse_metadata_string)

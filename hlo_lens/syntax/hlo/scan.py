@@ -324,7 +324,10 @@ class HloScan:
         except DumpSyntaxError as error:
             self._failed += 1
             self.gaps.add_error(error)
-            return end
+            if match is None or not self._check.is_open(match):
+                return end
+            rows.add_match(match, attributes_end=match.end(7))
+            return match.end()
         rows.add_read(read)
         return stop
 

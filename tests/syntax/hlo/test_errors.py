@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from hlo_lens.model.shapes.named_sharding import ShardingKind
 from hlo_lens.syntax.hlo.module import parse_hlo, parse_hlo_modules
 from hlo_lens.text.errors import DumpSyntaxError, Gap, show_gaps
 from hlo_lens.text.source import clean
@@ -86,8 +87,32 @@ INSTRUCTIONS = [
     ("q = f32[8] add(p, p) dimensions={0}", 24, "expected ',' or the end, found 'dimensions'"),
     ("q = f32[8] add(p, p) x", 24, "expected the end, found 'x'"),
     ("q = f32[8] add(p, p), new=)", 29, "expected a value or '{', found ')'"),
-    # values of attributes
     ("q = f32[8] add(p, p), dimensions=", 36, "expected '{', found the end"),
+    ("q = f32[8] add(p, p), to_apply={1}", 35, "expected 'ROOT', '}' or a name, found '1'"),
+    (
+        'q = f32[8] add(p, p), metadata={op_name="x}',
+        43,
+        "expected a word, '{', a number or a string, found '\"'",
+    ),
+    # bytes
+    (
+        "q = f32[8] add(p, \0p)",
+        21,
+        "expected an opcode, a shape, 'constant' or 'parameter', found '\N{REPLACEMENT CHARACTER}'",
+    ),
+    ('q = f32[8] add(p, p), new="\0"', 29, "expected a value or '{', found '\"'"),
+    # no instruction at all
+    ("q f32[8] add(p, p)", 3, "expected an instruction or '}'"),
+    ("= f32[8] add(p, p)", 3, "expected an instruction or '}'"),
+    ("% = f32[8] add(p, p)", 3, "expected an instruction or '}'"),
+    ("q= f32[8] add(p, p)", 3, "expected 'ROOT' or a name, found 'q'"),
+    ("ROOT", 3, "expected an instruction or '}'"),
+    ("step 100: loss 3.5", 3, "expected an instruction or '}'"),
+    ('"quoted"', 3, "expected an instruction or '}'"),
+    ("@@@@", 3, "expected an instruction or '}'"),
+]
+
+VALUES = [
     ("q = f32[8] add(p, p), dimensions=0", 36, "expected '{', found '0'"),
     ("q = f32[8] add(p, p), dimensions={0,}", 39, "expected a number, found '}'"),
     ("q = f32[8] add(p, p), dimensions={a}", 37, "expected '}' or a number, found 'a'"),
@@ -95,7 +120,6 @@ INSTRUCTIONS = [
     ("q = f32[8] add(p, p), epsilon=x", 33, "expected a number, found 'x'"),
     ("q = f32[8] add(p, p), is_stable=yes", 35, "expected true or false, found 'yes'"),
     ("q = f32[8] add(p, p), direction=3", 35, "expected a word, found '3'"),
-    ("q = f32[8] add(p, p), to_apply={1}", 35, "expected 'ROOT', '}' or a name, found '1'"),
     (
         "q = f32[8] add(p, p), custom_call_target=x",
         44,
@@ -139,34 +163,14 @@ INSTRUCTIONS = [
         45,
         "expected an attribute, ',' or '}', found 'y'",
     ),
-    (
-        'q = f32[8] add(p, p), metadata={op_name="x}',
-        43,
-        "expected a word, '{', a number or a string, found '\"'",
-    ),
     ("q = f32[8] add(p, p), backend_config=x", 40, "expected '{' or a string, found 'x'"),
     (
         "q = f32[8] add(p, p), frontend_attributes={a=1}",
         48,
         "expected '{', a string or a quoted name, found '1'",
     ),
-    # bytes
-    (
-        "q = f32[8] add(p, \0p)",
-        21,
-        "expected an opcode, a shape, 'constant' or 'parameter', found '\N{REPLACEMENT CHARACTER}'",
-    ),
-    ('q = f32[8] add(p, p), new="\0"', 29, "expected a value or '{', found '\"'"),
-    # no instruction at all
-    ("q f32[8] add(p, p)", 3, "expected an instruction or '}'"),
-    ("= f32[8] add(p, p)", 3, "expected an instruction or '}'"),
-    ("% = f32[8] add(p, p)", 3, "expected an instruction or '}'"),
-    ("q= f32[8] add(p, p)", 3, "expected 'ROOT' or a name, found 'q'"),
-    ("ROOT", 3, "expected an instruction or '}'"),
-    ("step 100: loss 3.5", 3, "expected an instruction or '}'"),
-    ('"quoted"', 3, "expected an instruction or '}'"),
-    ("@@@@", 3, "expected an instruction or '}'"),
 ]
+"""Wrong values of attributes on which no structure depends."""
 
 
 @pytest.mark.parametrize(("instruction", "column", "message"), INSTRUCTIONS)
@@ -179,7 +183,26 @@ def test_bad_instruction_is_one_gap_with_its_place(
     assert not module.is_truncated
 
 
-@pytest.mark.parametrize("instruction", [case[0] for case in INSTRUCTIONS])
+@pytest.mark.parametrize(("instruction", "column", "message"), VALUES)
+def test_instruction_with_an_unknown_value_is_kept_beside_its_gap(
+    instruction: str, column: int, message: str
+) -> None:
+    module = parse_hlo(AROUND.replace("INSTRUCTION", instruction))
+    assert [(g.line, g.column, g.message) for g in module.gaps] == [(5, column, message)]
+    _, kept, _ = module.instructions
+    assert (kept.name, kept.opcode, kept.operand_names) == ("q", "add", ("p", "p"))
+    (name, value), *_ = kept.attributes.items()
+    assert instruction.endswith(f"{name}={value}")
+
+
+def test_sharding_of_an_unknown_form_is_unknown() -> None:
+    text = AROUND.replace("INSTRUCTION", "q = f32[8] add(p, p), sharding={odd[device_id=0]}")
+    sharding = parse_hlo(text).entry.instructions[1].sharding
+    assert sharding is not None
+    assert (sharding.kind, str(sharding)) == (ShardingKind.UNKNOWN, "{odd[device_id=0]}")
+
+
+@pytest.mark.parametrize("instruction", [case[0] for case in INSTRUCTIONS + VALUES])
 def test_message_is_house_style(instruction: str) -> None:
     (gap,) = parse_hlo(AROUND.replace("INSTRUCTION", instruction)).gaps
     assert gap.message[0].islower()

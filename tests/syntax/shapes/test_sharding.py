@@ -57,6 +57,7 @@ FORMS = [
     ("{mesh['x'=4,'y'=2], [{'x'}], manual={'y'}}", "v3-named", ShardingKind.TILED),
     ("{maximal_mesh[device_id=3]}", "v3-named", ShardingKind.MAXIMAL),
     ("{@mesh<x=4,y=2>, [{x}]}", "v3-named", ShardingKind.TILED),
+    ("{single_device[device_id=3]}", "v3-named", ShardingKind.MAXIMAL),
     ("{@maximal_mesh<device_id=0>}", "v3-named", ShardingKind.MAXIMAL),
     ("{@maximal_mesh<device_ids=[5]>, []}", "v3-named", ShardingKind.MAXIMAL),
     ("{mesh[a=2,b=4], [{}, {b, ?}]}", "v3-named", ShardingKind.TILED),
