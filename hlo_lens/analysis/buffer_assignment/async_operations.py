@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlo_lens.analysis.buffer_assignment.shape_tree import NODES, ShapeTree
-from hlo_lens.analysis.buffer_assignment.walk import COMPUTATION, Invocation, Walk
+from hlo_lens.analysis.buffer_assignment.walk import COMPUTATION, Invocation, Rule, Walk
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 
@@ -62,6 +62,31 @@ def sugared_start(walk: Walk, call: Invocation, row: int) -> list[int]:
     tree = walk.tree(row)
     arguments = walk.arguments(row)
     given = _passed_operands(tree, arguments)
+    if _has_result(tree):
+        _run_unprinted(walk, call, row, tree, arguments, given)
+    else:  # the operands come with an update, as those of a SparseCore do
+        walk.unfinished.add(row)
+    found = walk.fill(row, given.get)
+    walk.join_in_place(row, found, opcode_traits(walk.opcodes[row]).base, (1,))
+    walk.sugared.add(row)
+    return found
+
+
+def _has_result(tree: ShapeTree) -> bool:
+    """Whether a step of an async operation has a result; that of no operands yet is ``()``."""
+    below = tree.children(0)
+    return len(below) < 2 or not tree.parts[below[1]].is_tuple or tree.sizes[below[1]] > 1
+
+
+def _run_unprinted(
+    walk: Walk,
+    call: Invocation,
+    row: int,
+    tree: ShapeTree,
+    arguments: list[list[int]],
+    given: dict[int, int],
+) -> None:
+    """Define the result of the one instruction of a computation that is not printed."""
     walk.schedule += [row] * len(arguments)
     called = walk.called(row) if walk.opcodes[row] == "call-start" else []
     first = len(walk.values)
@@ -84,10 +109,33 @@ def sugared_start(walk: Walk, call: Invocation, row: int) -> list[int]:
     walk.schedule.append(row)
     walk.async_values[row] = range(first, len(walk.values))
     given.update((k, value) for k, value in defined.items() if not tree.parts[k].is_tuple)
-    found = walk.fill(row, given.get)
-    walk.join_in_place(row, found, opcode_traits(walk.opcodes[row]).base, (1,))
-    walk.aliasing.discard(row)  # done above, with its prefix
-    return found
+
+
+def _is_wrapped(walk: Walk, row: int) -> bool:
+    """Whether a start is an async-start under the older name: ``((operands), result)``.
+
+    Since 2026 XLA prints async-starts of all-gathers, all-reduces and collective-permutes so. The
+    older starts begin with a tuple only if they have several operands, and never in an all-reduce;
+    the two are then distinguished by a key of the GPU backend config (observed, jaxlib 0.12).
+    """
+    tree = walk.tree(row)
+    below = tree.children(0)
+    if len(below) < 2 or not tree.parts[below[0]].is_tuple:
+        return False
+    if len(tree.children(below[0])) == 1 or walk.opcodes[row] == "all-reduce-start":
+        return True
+    return '"communication_domain"' in walk.module.columns.attributes_text(row)
+
+
+def unless_wrapped(rule: Rule | None) -> Rule:
+    """Return a rule of an older start (None: it defines its result), for both forms of it."""
+
+    def start(walk: Walk, call: Invocation, row: int) -> list[int]:
+        if _is_wrapped(walk, row):
+            return sugared_start(walk, call, row)
+        return walk.define_all(row) if rule is None else rule(walk, call, row)
+
+    return start
 
 
 def _passed_operands(tree: ShapeTree, arguments: Sequence[list[int]]) -> dict[int, int]:
@@ -133,7 +181,11 @@ def async_update(walk: Walk, call: Invocation, row: int) -> list[int]:
                 given.setdefault(two, operand[one - base])
     start = walk.chain.get(source, source)
     walk.chain[row] = start
-    _run_wrapped(walk, row, start, tree, arguments, given)
+    if start in walk.unfinished and _has_result(tree):
+        walk.unfinished.discard(start)
+        _run_unprinted(walk, call, row, tree, arguments, given)
+    else:
+        _run_wrapped(walk, row, start, tree, arguments, given)
     return walk.fill(row, given.get)
 
 

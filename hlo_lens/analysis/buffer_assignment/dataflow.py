@@ -99,6 +99,13 @@ def _forward(walk: Walk, call: Invocation, row: int) -> list[int]:
     return walk.define_all(row)
 
 
+def _all_reduce_done(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Return the start's values; of a start in the form of an async-start, its result."""
+    if len(walk.operand(row, 0)) == len(walk.tree(row).parts):
+        return _forward(walk, call, row)
+    return async_operations.async_done(walk, call, row)
+
+
 def _copy(walk: Walk, call: Invocation, row: int) -> list[int]:
     """Return a new value; of a tuple, only its table is copied."""
     operand = walk.operand(row, 0)
@@ -125,10 +132,10 @@ _RULES: Mapping[str, Rule | None] = {
     "async-done": async_operations.async_done,
     "copy-start": async_operations.copy_start,
     "copy-done": async_operations.copy_done,
-    "all-gather-start": async_operations.two_sided_start,
-    "collective-permute-start": async_operations.two_sided_start,
-    "all-reduce-start": None,
-    "all-reduce-done": _forward,
+    "all-gather-start": async_operations.unless_wrapped(async_operations.two_sided_start),
+    "collective-permute-start": async_operations.unless_wrapped(async_operations.two_sided_start),
+    "all-reduce-start": async_operations.unless_wrapped(None),
+    "all-reduce-done": _all_reduce_done,
     "recv-done": async_operations.recv_done,
     "recv-start": None,
     "send": async_operations.send,

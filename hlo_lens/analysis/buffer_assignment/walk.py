@@ -78,6 +78,8 @@ class Walk:
         aliasing: Rows with ``output_to_operand_aliasing``.
         fusions: The computations of fusions.
         async_values: Row of an async operation to the values of its computation.
+        sugared: Rows of async-starts under the name of what they start; joined by their rule.
+        unfinished: Rows of those of them whose operands come with an update.
         wrapped: Row of an async-start to its computation; None once that has been walked.
         chain: Row of an async-update to the row of its start.
         skipped: Descriptions of what was not understood, and their counts.
@@ -101,6 +103,8 @@ class Walk:
         self.numbers: dict[int, int] = {}
         self.fusions = FusedBodies(table)
         self.async_values: dict[int, range] = {}
+        self.sugared: set[int] = set()
+        self.unfinished: set[int] = set()
         self.wrapped: dict[int, HloComputation | None] = {}
         self.chain: dict[int, int] = {}
         self.skipped: dict[str, int] = {}
@@ -194,7 +198,7 @@ class Walk:
             self._hold(found, row, instant)
         if operands := self.operands[row]:
             self.use(opcode, operands, instant)
-        if opcode in IN_PLACE or row in self.aliasing:
+        if row not in self.sugared and (opcode in IN_PLACE or row in self.aliasing):
             self.join_in_place(row, found, opcode)
 
     def _hold(self, found: Sequence[int], row: int, instant: int) -> None:
@@ -302,22 +306,37 @@ class Walk:
             prefix: Index of these outputs in its shape.
         """
         tree, find, places = self.tree(row), self.merged.find, self.operands[row]
-        said = (
-            aliasing_pairs(self.module.columns.attributes_text(row)) if row in self.aliasing else ()
-        )
         fused = self.fusions.in_place(row) if opcode == "fusion" else ()
-        of_opcode = in_place_pairs(opcode, len(places), tree)
-        for number, index, output in itertools.chain(said, fused, of_opcode):
+        pairs = itertools.chain(fused, in_place_pairs(opcode, len(places), tree))
+        found_pairs = [(number, index, (*prefix, *output)) for number, index, output in pairs]
+        if row in self.aliasing:
+            found_pairs += (
+                (number, index, _in_start(tree, prefix, output))
+                for number, index, output in aliasing_pairs(
+                    self.module.columns.attributes_text(row)
+                )
+            )
+        for number, index, output in found_pairs:
             if number >= len(places):
                 continue
             source, base = divmod(places[number], NODES)
             part = self.tree(source)
             node = part.at((*part.index(base), *index))
-            target = tree.at((*prefix, *output))
+            target = tree.at(output)
             listed = self.value_lists.get(source)
             if node is None or target is None or not listed:
                 continue
             self.joined.union(find(listed[node]), find(found[target]))
+
+
+def _in_start(tree: ShapeTree, prefix: ShapeIndex, output: ShapeIndex) -> ShapeIndex:
+    """Return the index of an aliased output in a start's shape.
+
+    The text has the index in the result of the started instruction or that in the start's shape.
+    """
+    inner = (*prefix, *output)
+    is_outer = output[: len(prefix)] == prefix and (len(output) > 1 or tree.at(inner) is None)
+    return output if is_outer else inner
 
 
 Rule: TypeAlias = Callable[[Walk, Invocation, int], list[int]]

@@ -125,8 +125,15 @@ def payload(
 
 
 def _prints_operand(instruction: HloInstruction) -> bool:
-    """Return whether the result of a ``-start`` repeats the operands."""
-    return opcode_traits(instruction.opcode).produced is Produced.SECOND
+    """Return whether the result of a ``-start`` repeats the operands.
+
+    Since 2026 that of an all-reduce-start may: ``((operands), result)``.
+    """
+    traits = opcode_traits(instruction.opcode)
+    if traits.phase == "start" and traits.produced is Produced.ALL:
+        shape = instruction.shape
+        return bool(shape and shape.tuple_shapes and shape.tuple_shapes[0].is_tuple)
+    return traits.produced is Produced.SECOND
 
 
 def _payload_shape(instruction: HloInstruction, kind: str) -> Shape | None:

@@ -231,6 +231,78 @@ def test_sugared_async_operations_live_as_those_that_show_their_computation() ->
     assert len(shown.schedule) == len(hidden.schedule) == 10
 
 
+IN_PLACE_START = """  p = f32[64]{0} parameter(0)
+  n = f32[64]{0} negate(p)
+  start = ((f32[64]{0}), f32[64]{0}) async-start(n), PAIRS, calls=wrapped
+  done = f32[64]{0} async-done(start)
+  ROOT r = f32[64]{0} negate(done)"""
+WRAPPED_REDUCTION = """add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+
+wrapped {
+  q = f32[64]{0} parameter(0)
+  ROOT sum = f32[64]{0} all-reduce(q), to_apply=add
+}"""
+
+
+@pytest.mark.parametrize("pairs", ["{{1}: (0, {})}", "{{}: (0, {})}"], ids=["start", "result"])
+def test_an_all_reduce_start_with_its_operand_is_an_async_start(pairs: str) -> None:
+    header = f"HloModule m, is_scheduled=true\n\n{WRAPPED_REDUCTION}\n\n"
+    shown = IN_PLACE_START.replace("PAIRS", "output_to_operand_aliasing={{1}: (0, {})}")
+    flow = flow_of(table_of(f"{header}ENTRY main {{\n{shown}\n}}\n"))
+    sugar = IN_PLACE_START.replace("async-start", "all-reduce-start").replace(
+        "PAIRS, calls=wrapped", f"to_apply=add, output_to_operand_aliasing={pairs}"
+    )
+    sugar = sugar.replace("async-done", "all-reduce-done")
+    hidden = flow_of(table_of(f"{header}ENTRY main {{\n{sugar}\n}}\n"))
+    assert buffers_of(flow) == [["n{}", "sum{}"], ["p{}"], ["r{}"], ["start{0}"], ["start{}"]]
+    assert ["n{}", "start{1}"] in buffers_of(hidden)
+    renamed = {"sum{}": "start{1}"}
+    assert {renamed.get(k, k): v for k, v in ranges_of(flow).items()} == ranges_of(hidden)
+
+
+@pytest.mark.parametrize("opcode", ["all-gather", "collective-permute"])
+def test_a_start_with_a_tuple_of_its_operand_is_an_async_start(opcode: str) -> None:
+    old = entry_of(f"""  p = f32[8]{{0}} parameter(0)
+  n = f32[8]{{0}} negate(p)
+  start = (f32[8]{{0}}, f32[16]{{0}}) {opcode}-start(n)
+  ROOT done = f32[16]{{0}} {opcode}-done(start)""")
+    new = entry_of(f"""  p = f32[8]{{0}} parameter(0)
+  n = f32[8]{{0}} negate(p)
+  start = ((f32[8]{{0}}), f32[16]{{0}}) {opcode}-start(n)
+  ROOT done = f32[16]{{0}} {opcode}-done(start)""")
+    assert len(flow_of(old).schedule) == 4
+    assert len(flow_of(new).schedule) == 6  # parameter and instruction of what is not printed
+    assert ["start{0}"] in buffers_of(flow_of(new))
+
+
+LATE_OPERAND = """  p = f32[8]{0} parameter(0)
+  start = ((), (), (s32[4]{0})) START
+  n = f32[8]{0} negate(p)
+  update = ((f32[8]{0}), f32[32]{0}, (s32[4]{0})) custom-call-update(start, n), \
+output_to_operand_aliasing={{2,0}: (0, {2,0})}
+  ROOT done = f32[32]{0} custom-call-done(update)"""
+LATE_WRAPPED = """wrapped {
+  q = f32[8]{0} parameter(0)
+  ROOT c = f32[32]{0} custom-call(q), custom_call_target="x"
+}"""
+
+
+def test_a_custom_call_that_gets_its_operand_later_has_its_result_from_there_on() -> None:
+    header = "HloModule m, is_scheduled=true\n\n"
+    start = "async-start(), calls=wrapped"
+    shown = LATE_OPERAND.replace("START", start).replace("custom-call-", "async-")
+    flow = flow_of(table_of(f"{header}{LATE_WRAPPED}\n\nENTRY main {{\n{shown}\n}}\n"))
+    sugar = LATE_OPERAND.replace("START", 'custom-call-start(), custom_call_target="x"')
+    hidden = flow_of(table_of(f"{header}ENTRY main {{\n{sugar}\n}}\n"))
+    renamed = {"c{}": "update{1}"}
+    assert {renamed.get(k, k): v for k, v in ranges_of(flow).items()} == ranges_of(hidden)
+    assert ["start{2,0}", "update{2,0}"] in buffers_of(hidden)
+
+
 def test_a_permute_of_several_operands_has_values_where_xla_has() -> None:
     flow = flow_of(
         entry_of("""  p = f32[8]{0} parameter(0)

@@ -64,6 +64,8 @@ def test_all_facts_of_one_collective() -> None:
     [
         ("f32[8,4] all-reduce(x), replica_groups={{0,1}}, to_apply=add", 128),
         ("(f32[8,4], f32[2]) all-reduce(x, y), replica_groups={{0,1}}, to_apply=add", 136),
+        ("((f32[8,4]), f32[8,4]) all-reduce-start(x), replica_groups={{0,1}}, to_apply=add", 128),
+        ("(f32[8,4], f32[2]) all-reduce-start(x, y), replica_groups={{0,1}}, to_apply=add", 136),
         ("f32[16,4] all-gather(x), replica_groups={{0,1}}, dimensions={0}", 256),
         ("(f32[8,4], f32[16,4]) all-gather-start(x), replica_groups={{0,1}}, dimensions={0}", 256),
         ("f32[4,4] reduce-scatter(x), replica_groups={{0,1}}, dimensions={0}, to_apply=add", 128),
