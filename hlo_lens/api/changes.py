@@ -131,7 +131,7 @@ def diff_sides(
             else None,
             subjects=subjects,
             is_forced=is_forced,
-            is_heedful=bool(noise),
+            heed=noise,
         )
         for one, other, note in pairs.pairs
     ]

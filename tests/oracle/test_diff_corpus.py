@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,13 +13,22 @@ from hlo_lens.model.snapshot.module_snapshot import Snapshot
 from tests.corpus import CORPUS, needs_corpus
 
 DUMPS = CORPUS / "dumps"
-VERSIONS = sorted(
-    (DUMPS / "cpu8" / "drift_mlp").glob("jax-*.tar.gz"),
-    key=lambda path: [int(digits) for digits in re.findall(r"\d+", path.name)],
-)
+
+
+def _versions(folder: str) -> list[Path]:
+    """Return the dumps of one program by version of jax."""
+    found = (DUMPS / folder).glob("jax-*.tar.gz")
+    return sorted(found, key=lambda path: [int(n) for n in re.findall(r"\d+", path.name)])
+
+
+VERSIONS = _versions("cpu8/drift_mlp")
+COLLECTIVES = _versions("cpu8/drift_collectives")
 TWIN = DUMPS / "cpu8" / "bad" / "good_twin.tar.gz"
 
 pytestmark = needs_corpus
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize("path", VERSIONS, ids=lambda path: path.name)
@@ -53,3 +63,12 @@ def test_the_missing_donation_is_found() -> None:
     assert (changes, module.donations.row_count) == ({"lost"}, 14)
     assert module.program is not None
     assert (module.program.changed, module.program.added, module.program.removed) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("base", "head"), list(pairwise(COLLECTIVES)), ids=lambda path: path.name)
+def test_wording_of_shardings_changes_from_version_to_version_and_shardings_do_not(
+    base: object, head: object
+) -> None:
+    for module in diff(str(base), str(head), only=["sharding"]).modules:
+        assert module.shardings is not None
+        assert (module.shardings.row_count, module.shardings.problem) == (0, "")

@@ -9,16 +9,20 @@ from hlo_lens.analysis.comparison.collective_diff import CollectiveDiff, collect
 from hlo_lens.analysis.comparison.donation_diff import DonationDiff, donation_diff
 from hlo_lens.analysis.comparison.memory_diff import MemoryDiff, memory_diff
 from hlo_lens.analysis.comparison.sharding_diff import ShardingDiff, sharding_diff
+from hlo_lens.analysis.program_diff.edits import Noise
 from hlo_lens.text.dump_files import BEFORE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from hlo_lens.analysis.program_diff.difference import ProgramDiff
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
 SUBJECTS = ("memory", "collectives", "sharding", "program")
 """Subjects of a comparison."""
+
+_OF_SHARDINGS = frozenset({Noise.AXIS_NAMES})
+"""Kinds of noise that snapshots keep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +133,7 @@ def module_diff(
     program: ProgramDiff | None = None,
     subjects: tuple[str, ...] = SUBJECTS,
     is_forced: bool = False,
-    is_heedful: bool = False,
+    heed: Collection[Noise] = (),
 ) -> ModuleDiff:
     """Return the changes of one module.
 
@@ -140,9 +144,12 @@ def module_diff(
         program: Comparison of their HLO texts, if both have one.
         subjects: Subjects to compare, of `SUBJECTS`.
         is_forced: Whether to compare an estimate of memory with what XLA assigned.
-        is_heedful: Whether noise is reported as changes.
+        heed: Kinds of noise that are reported as changes.
     """
-    shardings = sharding_diff(base, head)
+    shardings = sharding_diff(base, head, with_axis_names=Noise.AXIS_NAMES in heed)
+    if program is not None and shardings is not None and shardings.renamed:
+        ignored = {**program.ignored, Noise.AXIS_NAMES: shardings.renamed}
+        program = replace(program, ignored=ignored)
     donations = None if shardings is None else donation_diff(shardings.pairs)
     has_memory = "memory" in subjects
     found = ModuleDiff(
@@ -157,7 +164,7 @@ def module_diff(
         shardings=shardings if "sharding" in subjects else None,
         program=program,
         subjects=subjects,
-        is_heedful=is_heedful,
+        is_heedful=not _OF_SHARDINGS.issuperset(heed),
     )
     memory = found.memory
     if memory is not None and found.is_program_equal and not memory.has_other_numbers:

@@ -2,6 +2,7 @@
 
 Parameters are matched by name, then by number; results by index if both programs have as many, else
 from both ends inward. Two shardings are equal if each device holds the same tile, in any spelling.
+Other names of mesh axes are noise: counted, and changes on request.
 A value whose sharding only one side knows is compared by its global shape and its device's part.
 """
 
@@ -14,10 +15,13 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.comparison.annotation_diff import (
+    RENAMED,
+    AnnotationDiff,
     AnnotationRow,
     ShardedPair,
     annotation_diff,
     annotation_problem,
+    has_other_axes,
 )
 from hlo_lens.analysis.comparison.keyed_pairs import pair_items
 from hlo_lens.analysis.result import Column, Result, Row, Unit
@@ -41,7 +45,7 @@ class EntryRow(ShardedPair[EntryFact]):
     """A parameter or output that changed.
 
     Attributes:
-        change: ``added``, ``removed``, ``resharded`` or ``reshaped``.
+        change: ``added``, ``removed``, ``resharded``, ``reshaped`` or ``renamed`` (mesh axes).
         count: 1.
     """
 
@@ -73,12 +77,13 @@ class ShardingDiff(Result):
         entries: Changed parameters and outputs.
         annotations: Changed annotations.
         unknown: Number of values of equal shapes whose sharding only one side knows.
+        renamed: Number of values and annotations with other names of mesh axes, which are ignored.
         problem: Why annotations were not compared; empty if they were, or neither side has any.
     """
 
     KIND: ClassVar[str] = "sharding-diff"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("change", Unit.NONE, "resharded, reshaped, added or removed"),
+        Column("change", Unit.NONE, "resharded, reshaped, added, removed or renamed"),
         Column("kind", Unit.NONE, "parameter, output, or the annotation"),
         Column("name", Unit.NONE, "argument, index of the output, or operation path"),
         Column("base_spec", Unit.NONE, "partition spec in the base, or sharding"),
@@ -101,6 +106,7 @@ class ShardingDiff(Result):
     entries: tuple[EntryRow, ...]
     annotations: tuple[AnnotationRow, ...]
     unknown: int
+    renamed: int = 0
     problem: str = ""
 
     def rows(self) -> Iterator[Row]:
@@ -121,13 +127,22 @@ def label_of(entry: EntryFact) -> str:
     return f"{entry.name or entry.number}{entry.index}"
 
 
-def sharding_diff(base: ModuleSnapshot, head: ModuleSnapshot) -> ShardingDiff | None:
-    """Return the changes of the shardings of a module; None if a side has no HLO text."""
+def sharding_diff(
+    base: ModuleSnapshot, head: ModuleSnapshot, *, with_axis_names: bool = False
+) -> ShardingDiff | None:
+    """Return the changes of the shardings of a module; None if a side has no HLO text.
+
+    Args:
+        base: Before.
+        head: After.
+        with_axis_names: Whether other names of mesh axes count as changes.
+    """
     if base.entries is None or head.entries is None:
         return None
     is_same = cache(_is_equivalent)
     pairs: list[tuple[EntryFact, EntryFact]] = []
     rows: list[EntryRow] = []
+    renamed: list[EntryRow] = []
     unknown = 0
     for one, other in _match(base.entries, head.entries):
         if one is None or other is None:
@@ -138,14 +153,19 @@ def sharding_diff(base: ModuleSnapshot, head: ModuleSnapshot) -> ShardingDiff | 
             rows.append(EntryRow(base=one, head=other, change=change))
         elif (one.sharding is None) != (other.sharding is None):
             unknown += 1
-    rows.sort(key=lambda row: (-abs(row.delta_bytes or 0), row.one.kind, row.name))
+        elif has_other_axes(one.spec, other.spec):
+            renamed.append(EntryRow(base=one, head=other, change=RENAMED))
     problem = annotation_problem(base, head)
+    found = AnnotationDiff() if problem else annotation_diff(base, head, is_same)
+    rows += renamed if with_axis_names else ()
+    rows.sort(key=lambda row: (-abs(row.delta_bytes or 0), row.one.kind, row.name))
     return ShardingDiff(
         pairs=tuple(pairs),
         entries=tuple(rows),
-        annotations=() if problem else annotation_diff(base, head, is_same),
+        annotations=(*found.changed, *(found.renamed if with_axis_names else ())),
         problem=problem,
         unknown=unknown,
+        renamed=0 if with_axis_names else len(renamed) + sum(row.count for row in found.renamed),
     )
 
 

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.collectives.results import UNKNOWN_TIMES, Collective, Collectives
 from hlo_lens.analysis.comparison.alive_groups import space_peaks
+from hlo_lens.analysis.comparison.annotation_facts import annotation_facts
 from hlo_lens.analysis.comparison.facts import copied, module_facts
-from hlo_lens.analysis.comparison.portable_sources import (
-    portable_path,
-    portable_source,
-    split_source,
-)
+from hlo_lens.analysis.comparison.portable_sources import portable_path, split_source
 from hlo_lens.model.snapshot.facts import ShardingFacts
 from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
-from hlo_lens.model.snapshot.rows import AnnotationFact, CollectiveFact, EntryFact
+from hlo_lens.model.snapshot.rows import CollectiveFact, EntryFact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,9 +22,6 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.sharding.results import ShardingResults
     from hlo_lens.analysis.sharding.table import ShardedValue
     from hlo_lens.model.hlo.module import HloModule
-
-_RESULT = "xla.sdy.FuncResultSharding"
-"""Annotation of a result's sharding, which the rows of outputs have."""
 
 
 def module_snapshot(
@@ -52,7 +46,7 @@ def module_snapshot(
         fingerprint=None,
         facts=facts,
         peaks=() if analysis.memory is None else tuple(space_peaks(analysis.memory)),
-        annotations=None if shardings is None else _annotation_rows(shardings),
+        annotations=None if shardings is None else annotation_facts(shardings),
         path=analysis.dump.path,
     )
 
@@ -126,16 +120,4 @@ def _entry(value: ShardedValue) -> EntryFact:
         spec=value.spec_text,
         sharding=None if value.sharding is None else value.sharding.to_v2().text,
         replication_factor=value.replication_factor,
-    )
-
-
-def _annotation_rows(results: ShardingResults) -> tuple[AnnotationFact, ...] | None:
-    """Return the annotations of a program; None if the text that has them is not there."""
-    if results.found.before is None and results.found.is_per_device:
-        return None
-    found = results.annotations.annotations
-    return tuple(
-        copied(AnnotationFact, one, source=portable_source(*split_source(one.source)))
-        for one in found
-        if one.annotation != _RESULT
     )

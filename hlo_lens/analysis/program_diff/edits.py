@@ -89,6 +89,7 @@ class Noise(Enum):
     METADATA = "metadata"
     KEY_ORDER = "key-order"
     SPELLING = "spelling"
+    AXIS_NAMES = "axis-names"
     INSTRUCTION_ORDER = "instruction-order"
     COMPUTATION_ORDER = "computation-order"
     COPIES = "copies"
@@ -108,6 +109,7 @@ _MEANINGS = {
     Noise.METADATA: "metadata: op names, places in the source, origins",
     Noise.KEY_ORDER: "order of keys in backend configs and frontend attributes",
     Noise.SPELLING: "spellings of one sharding, device group, shape or value",
+    Noise.AXIS_NAMES: "names of mesh axes, of shardings that divide the same",
     Noise.INSTRUCTION_ORDER: "order of instructions within their computation (the schedule)",
     Noise.COMPUTATION_ORDER: "order of computations in the text",
     Noise.COPIES: "copies of a computation that others share",

@@ -56,6 +56,7 @@ def module_object(diff: ModuleDiff) -> dict[str, object]:
         **_collectives(diff.collectives),
         "sharding_rows": _rows(shardings),
         "sharding_unknown": None if shardings is None else shardings.unknown,
+        "sharding_renamed": None if shardings is None else shardings.renamed,
         "sharding_problem": None if shardings is None else shardings.problem or None,
         "program": _program(diff),
         "program_rows": _rows(diff.program),

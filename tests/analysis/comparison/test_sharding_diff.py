@@ -116,3 +116,80 @@ def test_a_spelling_of_an_annotation_is_no_change() -> None:
     same = sharding_diff(module(annotations=(ANNOTATION,)), module(annotations=(spelled,)))
     assert same is not None
     assert same.annotations == ()
+
+
+def annotation_changes(
+    base: list[AnnotationFact], head: list[AnnotationFact]
+) -> list[tuple[str, int]]:
+    """Return change and number of the annotations that differ, the same in both directions."""
+    sides = module(annotations=tuple(base)), module(annotations=tuple(head))
+    there, back = sharding_diff(*sides), sharding_diff(*sides[::-1])
+    assert there is not None
+    assert back is not None
+    mirror = {"added": "removed", "removed": "added"}
+    found = [(row.change, row.count) for row in there.annotations]
+    mirrored = [(mirror.get(row.change, row.change), row.count) for row in back.annotations]
+    assert sorted(found) == sorted(mirrored)
+    return found
+
+
+PLACED = dataclasses.replace(ANNOTATION, source="t.py:7", spec="P('x',)")
+
+
+def test_other_names_of_mesh_axes_are_noise_and_a_change_on_request() -> None:
+    base = module(entries=(entry(spec="P('x',)"),), annotations=(PLACED,))
+    other = dataclasses.replace(PLACED, spec="P('data',)")
+    head = module(entries=(entry(spec="P('data',)"),), annotations=(other,))
+    found = sharding_diff(base, head)
+    heeded = sharding_diff(base, head, with_axis_names=True)
+    assert found is not None
+    assert heeded is not None
+    assert (found.row_count, found.renamed) == (0, 2)
+    assert ([row[0] for row in heeded.rows()], heeded.renamed) == (["renamed"] * 2, 0)
+
+
+def test_other_axes_of_other_tiles_are_resharded() -> None:
+    other = dataclasses.replace(PLACED, spec="P('y',)", sharding="{devices=[2]<=[2,2]T(1,0)}")
+    assert annotation_changes([PLACED], [other]) == [("resharded", 1)]
+
+
+def test_an_annotation_repeated_by_an_unrolled_loop_is_no_change() -> None:
+    paths = [f"jit(f)/jvp()/constraint_{n}" for n in range(4)]
+    unrolled = [dataclasses.replace(PLACED, op_name=path, source="t.py:9") for path in paths]
+    assert annotation_changes([PLACED], unrolled) == []
+    assert annotation_changes([PLACED, PLACED], [PLACED]) == []
+
+
+def test_an_equal_annotation_at_another_line_is_added() -> None:
+    other = dataclasses.replace(PLACED, op_name="jit(f)/other", source="t.py:8")
+    assert annotation_changes([PLACED], [PLACED, other]) == [("added", 1)]
+
+
+def test_words_of_shard_map_in_versions_of_jax_are_no_change() -> None:
+    def fact(annotation: str, sharding: str, spec: str | None = None) -> AnnotationFact:
+        path = f"jit(f)/{annotation}/shard_map"
+        return dataclasses.replace(
+            PLACED, annotation=annotation, sharding=sharding, spec=spec, op_name=path
+        )
+
+    tiles = "{devices=[2]<=[2]}"
+    words = (
+        [
+            fact("Sharding", tiles),
+            fact("SPMDFullToShardShape", "{manual}"),
+            fact("Sharding", "{manual}"),
+            fact("SPMDShardToFullShape", tiles),
+        ],
+        [
+            fact("xla.sdy.GlobalToLocalShape", tiles, "P('x',)"),
+            fact("xla.sdy.LocalToGlobalShape", tiles, "P('x',)"),
+        ],
+        [
+            fact("Sharding", tiles, "P('x',)"),
+            fact("xla.sdy.GlobalToLocalShape", "{manual}"),
+            fact("xla.sdy.LocalToGlobalShape", tiles, "P('x',)"),
+        ],
+    )
+    for one in words:
+        for other in words:
+            assert annotation_changes(one, other) == []
