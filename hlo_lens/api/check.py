@@ -20,12 +20,12 @@ from hlo_lens.report.comparison.verdicts import check_report
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Sequence
 
     from hlo_lens.api.modules import Progress
     from hlo_lens.report.render.table import Report
     from hlo_lens.report.render.to_github import Annotation
+    from hlo_lens.text.name_pattern import NamePattern
 
 _SUBJECTS = ("memory", "collectives", "sharding")
 """Subjects that contributors to failures come from."""
@@ -78,7 +78,7 @@ def check(
     baseline: Side | None = None,
     budget: str | None = None,
     rules: Sequence[str] = (),
-    pattern: re.Pattern[str] | None = None,
+    pattern: NamePattern | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Checked:
@@ -178,7 +178,7 @@ def compare(
     base: str,
     head: str,
     *,
-    pattern: re.Pattern[str] | None = None,
+    pattern: NamePattern | None = None,
     only: Sequence[str] = SUBJECTS,
     heed: Sequence[str] = (),
     rules: Sequence[str] = (),

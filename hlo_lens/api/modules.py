@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, TypeAlias, TypeVar
@@ -14,6 +13,7 @@ from hlo_lens.model.hlo.module import HloModule
 from hlo_lens.model.shapes.mesh import Mesh, MeshLike
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import UnknownNameError, UsageError
+from hlo_lens.text.name_pattern import NamePattern
 from hlo_lens.text.units import listed
 
 
@@ -52,11 +52,7 @@ def modules_of(program: Program, *, module: str | None = None) -> tuple[ModuleDu
     found = _read(program)
     if module is None:
         return tuple(found)
-    try:
-        pattern = re.compile(module)
-    except re.error as error:
-        raise UsageError(f"not a regular expression: {error}") from error
-    return select_modules(found, pattern)
+    return select_modules(found, NamePattern(module))
 
 
 def read_dump(path: str, *, progress: Progress | None = None) -> Dump:
@@ -70,7 +66,7 @@ def read_log(path: str) -> ModuleDump:
 
 
 def select_modules(
-    modules: Sequence[ModuleDump], pattern: re.Pattern[str] | None
+    modules: Sequence[ModuleDump], pattern: NamePattern | None
 ) -> tuple[ModuleDump, ...]:
     """Return the modules in whose name or title a pattern is found, all for None.
 
@@ -79,16 +75,18 @@ def select_modules(
     """
     if pattern is None:
         return tuple(modules)
-    chosen = tuple(one for one in modules if pattern.search(one.name) or pattern.search(one.title))
+    chosen = tuple(
+        one for one in modules if pattern.found_in(one.name) or pattern.found_in(one.title)
+    )
     if not chosen:
         raise no_module_matches(pattern, [one.name for one in modules])
     return chosen
 
 
-def no_module_matches(pattern: re.Pattern[str], names: Sequence[str]) -> UnknownNameError:
+def no_module_matches(pattern: NamePattern, names: Sequence[str]) -> UnknownNameError:
     """Return the error for a pattern that is found in none of some names."""
     return UnknownNameError(
-        f"no module matches {pattern.pattern!r}; there is {listed(names, _NAMES_SHOWN)}"
+        f"no module matches {pattern.text!r}; there is {listed(names, _NAMES_SHOWN)}"
     )
 
 

@@ -20,10 +20,10 @@ from hlo_lens.model.snapshot.reading import read_snapshot
 from hlo_lens.text.errors import DumpSyntaxError, UsageError
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Collection
 
     from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.text.name_pattern import NamePattern
 
 
 Side: TypeAlias = "Program | Snapshot"
@@ -62,11 +62,11 @@ class LoadedSide:
     modules: tuple[SideModule, ...]
     is_snapshot: bool
 
-    def selected(self, pattern: re.Pattern[str] | None) -> LoadedSide:
+    def selected(self, pattern: NamePattern | None) -> LoadedSide:
         """Return the side with the modules in whose names a pattern is found."""
         if pattern is None:
             return self
-        chosen = tuple(m for m in self.modules if pattern.search(m.snapshot.name))
+        chosen = tuple(m for m in self.modules if pattern.found_in(m.snapshot.name))
         return dataclasses.replace(self, modules=chosen)
 
     @property
@@ -79,7 +79,7 @@ def load_sides(
     base: Side,
     head: Side,
     *,
-    pattern: re.Pattern[str] | None = None,
+    pattern: NamePattern | None = None,
     progress: Progress | None = None,
     with_programs: bool = True,
     limits_estimate: bool = False,
@@ -123,7 +123,7 @@ def load_sides(
 def load_side(
     side: Side,
     *,
-    pattern: re.Pattern[str] | None = None,
+    pattern: NamePattern | None = None,
     progress: Progress | None = None,
     limits_estimate: bool = False,
 ) -> LoadedSide:
@@ -160,7 +160,7 @@ def load_side(
 
 
 def snapshot(
-    side: Side, *, pattern: re.Pattern[str] | None = None, progress: Progress | None = None
+    side: Side, *, pattern: NamePattern | None = None, progress: Progress | None = None
 ) -> Snapshot:
     """Return the snapshot of a program or dump, which ``hlo-lens save`` writes.
 

@@ -12,7 +12,7 @@ from hlo_lens.cli.output import Output, output_options
 from hlo_lens.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    import re
+    from hlo_lens.text.name_pattern import NamePattern
 
 
 _EXAMPLE = """\b
@@ -39,7 +39,7 @@ def check(
     baseline: str | None,
     budget: str | None,
     fail_on: tuple[str, ...],
-    pattern: re.Pattern[str] | None,
+    pattern: NamePattern | None,
     force: bool,
     ci: CiOutput,
     output: Output,

@@ -12,7 +12,7 @@ from hlo_lens.cli.output import Output, output_options
 from hlo_lens.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    import re
+    from hlo_lens.text.name_pattern import NamePattern
 
 
 _SUBJECTS = "memory,collectives,sharding,program"
@@ -53,7 +53,7 @@ Example:
 def diff(
     base: str,
     head: str,
-    pattern: re.Pattern[str] | None,
+    pattern: NamePattern | None,
     only: tuple[str, ...],
     no_ignore: tuple[str, ...],
     fail_on: tuple[str, ...],

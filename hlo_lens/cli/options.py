@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from dataclasses import dataclass
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from hlo_lens.cli.progress import progress_bar
-from hlo_lens.text.errors import HloLensError, UnknownNameError, show_gaps
+from hlo_lens.text.errors import HloLensError, UnknownNameError, UsageError, show_gaps
+from hlo_lens.text.name_pattern import NamePattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,7 +71,7 @@ class Reading:
             latest.
     """
 
-    pattern: re.Pattern[str] | None
+    pattern: NamePattern | None
     strict: bool
     min_coverage: float
     stage: str | None = None
@@ -155,13 +155,13 @@ def answer(
 
 def regular_expression(
     ctx: click.Context, parameter: click.Parameter, value: str | None
-) -> re.Pattern[str] | None:
+) -> NamePattern | None:
     """Return an option's value as a regular expression."""
     del ctx
     try:
-        return None if value is None else re.compile(value)
-    except re.error as error:
-        raise click.BadParameter(f"not a regular expression: {error}", param=parameter) from error
+        return None if value is None else NamePattern(value)
+    except UsageError as error:
+        raise click.BadParameter(str(error), param=parameter) from error
 
 
 def comma_separated(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:

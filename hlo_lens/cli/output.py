@@ -19,7 +19,7 @@ from hlo_lens.report.render.table import RenderOptions, Report
 from hlo_lens.text.dump_files import split_file_name
 from hlo_lens.text.errors import OutputError, UsageError
 
-_OUTPUTS = frozenset({"path_out", "plot"})
+_OUTPUTS = frozenset({"folded", "path_out", "plot"})
 """Parameters of commands that name a file to write."""
 
 

@@ -12,7 +12,7 @@ from hlo_lens.cli.progress import progress_bar
 from hlo_lens.text.version import __version__
 
 if TYPE_CHECKING:
-    import re
+    from hlo_lens.text.name_pattern import NamePattern
 
 _EXAMPLE = """\b
 Example:
@@ -28,7 +28,7 @@ Example:
     "-o", "--output", "path_out", metavar="FILE", help="Write here instead of standard output."
 )
 @module_option
-def save(path: str, path_out: str | None, pattern: re.Pattern[str] | None) -> None:
+def save(path: str, path_out: str | None, pattern: NamePattern | None) -> None:
     """Write a snapshot of a compile: its figures and their parts, without HLO text.
 
     PATH is a file, a folder of dumps, or - for standard input. The file is sorted JSON, equal byte

@@ -84,7 +84,7 @@ def test_folded_stacks(tmp_path: Path) -> None:
     assert sum(int(line.rpartition(" ")[2]) for line in lines) == 133
     code, out, _ = _run("tree", SAMPLE, "--folded", "-")
     assert (code, out.splitlines()) == (0, lines)
-    assert _run("tree", SAMPLE, "--folded", str(tmp_path / "no" / "x"))[0] == 2
+    assert _run("tree", SAMPLE, "--folded", str(tmp_path / "no" / "x"))[0] == 5
 
 
 def test_against_a_base(tmp_path: Path) -> None:

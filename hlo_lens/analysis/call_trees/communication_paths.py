@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.call_trees.communication_kind import (
     COLLECTIVE,
@@ -26,6 +26,9 @@ from hlo_lens.analysis.call_trees.communication_kind import (
 from hlo_lens.analysis.call_trees.source_files import Places, path_text
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.call_tree import NO_PARENT, CallFrame, CallTree
+
+if TYPE_CHECKING:
+    from hlo_lens.text.name_pattern import NamePattern
 
 _DISPATCH = re.compile(r"(?:__torch_(?:dispatch|function)__|_*(?:\w+_)?dispatch)\Z")
 _RULES = re.compile(r"(?:^|/)_?ops/")
@@ -129,7 +132,7 @@ class CommunicationPaths(Result):
 
 
 def communication_paths(
-    tree: CallTree, *, find: re.Pattern[str] | None = None, program: re.Pattern[str] | None = None
+    tree: CallTree, *, find: NamePattern | None = None, program: NamePattern | None = None
 ) -> CommunicationPaths:
     """Return the calls of a tree that trigger communication, by caller and model line.
 
@@ -247,9 +250,9 @@ def _collectives_below(
     return found
 
 
-def _kind(frame: CallFrame, find: re.Pattern[str] | None) -> str | None:
+def _kind(frame: CallFrame, find: NamePattern | None) -> str | None:
     kind = communication_kind(frame)
-    if kind is None and find is not None and find.search(str(frame)):
+    if kind is None and find is not None and find.found_in(str(frame)):
         return FOUND
     return kind
 
@@ -258,11 +261,11 @@ def _program_frames(
     tree: CallTree,
     kinds: Sequence[str | None],
     places: Places,
-    program: re.Pattern[str] | None,
+    program: NamePattern | None,
 ) -> list[bool]:
     """Return for each function whether it belongs to the program."""
     if program is not None:
-        return [bool(program.search(frame.file or "")) for frame in tree.frames]
+        return [program.found_in(frame.file or "") for frame in tree.frames]
     machinery = {places.top(f) for f, kind in zip(tree.frames, kinds, strict=True) if kind}
     own = [places.is_own(f) and places.top(f) not in machinery for f in tree.frames]
     if any(own):

@@ -11,10 +11,10 @@ from hlo_lens.analysis.call_trees.outline import CallTreeOutline, call_tree_outl
 from hlo_lens.analysis.call_trees.repeats import CallTreeRepeats, call_tree_repeats, subtree_shapes
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Sequence
 
     from hlo_lens.model.call_tree import CallTree
+    from hlo_lens.text.name_pattern import NamePattern
 
 
 class CallTreeAnalysis:
@@ -34,8 +34,8 @@ class CallTreeAnalysis:
         name: str,
         notes: Sequence[str] = (),
         *,
-        find: re.Pattern[str] | None = None,
-        program: re.Pattern[str] | None = None,
+        find: NamePattern | None = None,
+        program: NamePattern | None = None,
     ) -> None:
         self.tree = tree
         self.name = name

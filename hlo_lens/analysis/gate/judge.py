@@ -138,14 +138,14 @@ def judge(rules: Sequence[Rule], sides: Sides) -> Judgement:
 
 def _of_rule(rule: Rule, sides: Sides) -> Iterator[Verdict]:
     pattern, place = rule.module, rule.metric.place
-    chosen = [c for c in sides.candidates if pattern is None or pattern.search(c.head.name)]
+    chosen = [c for c in sides.candidates if pattern is None or pattern.found_in(c.head.name)]
     if place is not None:
         chosen = [candidate for candidate in chosen if candidate.place == place]
-    gone = [name for name in sides.gone if pattern is None or pattern.search(name)]
+    gone = [name for name in sides.gone if pattern is None or pattern.found_in(name)]
     if not chosen:
         names = [candidate.head.name for candidate in sides.candidates]
         there = ", ".join(dict.fromkeys(names[:_SHOWN])) or "none"
-        wanted = "" if pattern is None else f" matches {pattern.pattern!r}"
+        wanted = "" if pattern is None else f" matches {pattern.text!r}"
         wanted += "" if place is None else f" is at place {place}"
         reason = f"no module{wanted or ' to judge'}; there is {there}"
         yield Verdict(status=UNDECIDED, rule=rule, module=None, reason=reason)

@@ -14,6 +14,7 @@ from fractions import Fraction
 
 from hlo_lens.analysis.gate.metric import Metric
 from hlo_lens.text.errors import UsageError
+from hlo_lens.text.name_pattern import NamePattern
 
 LOWER, HIGHER, EITHER = "lower-is-better", "higher-is-better", "no-change"
 DIRECTIONS = (LOWER, HIGHER, EITHER)
@@ -156,7 +157,7 @@ class Rule:
 
     metric: Metric
     fails: tuple[Condition, ...]
-    module: re.Pattern[str] | None = None
+    module: NamePattern | None = None
     is_informational: bool = False
     direction: str = LOWER
     place: str = ""
@@ -219,9 +220,9 @@ def check_unit(metric: Metric, amount: Amount, place: str) -> None:
         raise UsageError(message)
 
 
-def module_pattern(text: str, place: str) -> re.Pattern[str]:
+def module_pattern(text: str, place: str) -> NamePattern:
     """Return the pattern of module names; raises UsageError if it is no regular expression."""
     try:
-        return re.compile(text)
-    except re.error as error:
-        raise UsageError(f"{place}: {text!r} is not a regular expression: {error}") from error
+        return NamePattern(text)
+    except UsageError as error:
+        raise UsageError(f"{place}: {error}") from error

@@ -17,12 +17,12 @@ from hlo_lens.report.render.table import Section, Table, shorten
 from hlo_lens.text.units import format_bytes, format_count, format_ratio, plural
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterator
 
     from hlo_lens.analysis.call_trees.communication_paths import CommunicationPaths
     from hlo_lens.analysis.call_trees.tree_analysis import CallTreeAnalysis
     from hlo_lens.model.call_tree import CallTree
+    from hlo_lens.text.name_pattern import NamePattern
 
 OUTLINE_LINES = 30
 """Default number of nodes of the outline."""
@@ -46,8 +46,8 @@ class TreeView:
 
     by: str | None = None
     sort: str = "own"
-    find: re.Pattern[str] | None = None
-    program: re.Pattern[str] | None = None
+    find: NamePattern | None = None
+    program: NamePattern | None = None
     lines: int | None = None
     depth: int | None = None
 

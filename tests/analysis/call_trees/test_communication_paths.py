@@ -9,6 +9,7 @@ import pytest
 from hlo_lens.analysis.call_trees.communication_kind import COLLECTIVE, FOUND, REDISTRIBUTION
 from hlo_lens.analysis.call_trees.communication_paths import communication_paths
 from hlo_lens.syntax.call_trees.drawn_trees import parse_call_trees
+from hlo_lens.text.name_pattern import NamePattern
 from tests.analysis.call_trees.trees import tree_of
 from tests.corpus import SAMPLES, SHARED
 
@@ -73,10 +74,10 @@ main, /w/m.py:1
     exchange, /w/lib/e.py:4
 """)
     assert communication_paths(tree).found == ()
-    (one,) = communication_paths(tree, find=re.compile("exchange, .*e.py")).found
+    (one,) = communication_paths(tree, find=NamePattern("exchange, .*e.py")).found
     assert (one.kind, one.model) == (FOUND, "main, m.py:1")
     found = communication_paths(
-        tree, find=re.compile("exchange"), program=re.compile(r"/s\.py$")
+        tree, find=NamePattern("exchange"), program=NamePattern(r"/s\.py$")
     ).found
     assert [one.model for one in found] == ["step, s.py:3"]
 

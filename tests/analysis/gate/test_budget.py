@@ -103,7 +103,7 @@ def test_direction_decides_which_change_fails(direction: str, worse: int, better
         ('[[budget]]\nmetric = "a"\nthreshold = "-2%"', "threshold is not negative"),
         ('[[budget]]\nmetric = "a"\nmax = 1\ndirection = "up"', "direction is one of"),
         ('[[budget]]\nmetric = "a"\nmax = 1\ninformational = 1', "informational is true or false"),
-        ('[[budget]]\nmetric = "a"\nmax = 1\nmodule = "("', "is not a regular expression"),
+        ('[[budget]]\nmetric = "a"\nmax = 1\nmodule = "("', "not a regular expression"),
         ("[[budget]]\nmetric = 1\nmax = 1", "metric is a text in quotes"),
         ("budget = 1", "b.toml:1: budget is a list of tables"),
         ("defaults = 1", "b.toml:1: defaults is a table"),

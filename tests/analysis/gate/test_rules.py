@@ -36,7 +36,7 @@ def test_a_short_rule_fails_when_it_holds(
 def test_a_short_rule_may_name_modules() -> None:
     rule = short_rule("jit_train.*:memory.peak.bytes>0")
     assert rule.module is not None
-    assert (rule.module.pattern, rule.metric.text) == ("jit_train.*", "memory.peak.bytes")
+    assert (rule.module.text, rule.metric.text) == ("jit_train.*", "memory.peak.bytes")
 
 
 @pytest.mark.parametrize(
