@@ -182,7 +182,13 @@ class ModuleAnalysis:
         """Collectives, each logical operation once."""
         from hlo_lens.analysis.collectives.collectives import collectives
 
-        return collectives(self.table, calls=self.calls, mesh=self.mesh, before=self.read_before)
+        return collectives(
+            self.table,
+            calls=self.calls,
+            mesh=self.mesh,
+            before=self.read_before,
+            lowered=lambda: self.dump.lowered_meshes,
+        )
 
     def collectives_by(self, by: str = KIND_AND_AXIS, *, is_dynamic: bool = True) -> CollectivesBy:
         """Return groups of collectives, with the bytes of one run or of the text."""

@@ -43,11 +43,13 @@ class SiblingFiles:
         parts: Files of the same stage by part, empty for the HLO text.
         before: HLO text from before optimizations; None for a file of that stage.
         stages: All stages of the module; None for a file of no stage.
+        mlir: The program as lowered to MLIR; None if there is none.
     """
 
     parts: Mapping[str, StoredFile] = field(default_factory=dict)
     before: StoredFile | None = None
     stages: Lazy[tuple[Stage, ...]] | None = None
+    mlir: Lazy[str | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +182,7 @@ def _proto_module(
         buffers=buffers,
         number=name.number,
         stage_list=siblings.stages,
+        mlir_text=siblings.mlir,
     )
 
 
@@ -246,6 +249,7 @@ def _hlo_modules(content: Content) -> Iterator[ModuleDump]:
             buffers=buffer_texts({**parts, **texts}),
             number=name.number,
             stage_list=others.stages,
+            mlir_text=others.mlir,
         )
     yield from _around(content, around_modules(modules))
 
@@ -272,6 +276,7 @@ def _buffer_modules(content: Content) -> Iterator[ModuleDump]:
         buffers=buffer_texts(parts, content.source),
         number=name.number,
         stage_list=content.siblings.stages,
+        mlir_text=content.siblings.mlir,
     )
 
 

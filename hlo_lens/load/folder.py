@@ -77,6 +77,7 @@ class ModuleFiles:
         number: Its number; None for a text of no stage.
         stages: Files by stage (empty for none) and part (empty for the HLO text).
         target: File of libtpu on the target TPU, if there is one.
+        mlir: The program as lowered to MLIR, if there is one.
     """
 
     key: str
@@ -84,6 +85,7 @@ class ModuleFiles:
     number: int | None
     stages: dict[str, dict[str, StoredFile]] = field(default_factory=dict)
     target: StoredFile | None = None
+    mlir: StoredFile | None = None
 
     def has(self, name: DumpFileName) -> bool:
         """Whether there is a text of this stage and part already."""
@@ -150,6 +152,7 @@ def sort_files(
     groups: dict[tuple[str, str], list[ModuleFiles]] = {}
     later: list[tuple[StoredFile, DumpFileName]] = []
     targets: dict[tuple[str, str], StoredFile] = {}
+    lowered: dict[tuple[str, str], StoredFile] = {}
     kinds = ((file, head_kind(file)) for file in files)
     for file, kind in _with_archives_open(kinds, left) if opens_archives else kinds:
         name = split_file_name(name_of(file))
@@ -157,6 +160,9 @@ def sort_files(
             left.add(UNREADABLE if kind is None else kind.value, file.path)
             if target := _TARGET.fullmatch(name_of(file)):
                 targets[_place(file), target[1]] = file
+            elif kind is DumpKind.MLIR and _LOWERED.fullmatch(name_of(file)):
+                folder = PurePath(_place(file))
+                lowered[str(folder.parent), folder.name] = file
         elif name.stage is None and name.number is not None:
             later.append((file, name))
         else:
@@ -167,6 +173,7 @@ def sort_files(
     for key, runs in groups.items():
         for group in runs:
             group.target = targets.get(key)
+            group.mlir = lowered.get(key)
     found = [group for runs in groups.values() for group in runs]
     found.sort(key=lambda g: (g.folder, -1 if g.number is None else g.number, g.key))
     return _join_split(found)
@@ -255,6 +262,9 @@ def _place(file: StoredFile) -> str:
 
 
 _TARGET = re.compile(rf"(.+)\.target_arguments\.txt{PACKED}")
+_LOWERED = re.compile(rf"module\.mlir{PACKED}")
+"""The program as lowered, in a folder that has the name of the module's files."""
+
 _NUMBER_ALONE = re.compile(r"module_\d{4,}$")
 
 
@@ -341,8 +351,13 @@ def module_at(group: ModuleFiles, stage: str | None, *, strict: bool = False) ->
         number=group.number,
         folder=group.folder,
         stage_list=Lazy(partial(_stages, group)),
-        target_text=None if group.target is None else Lazy(partial(_text_of, group.target)),
+        target_text=_lazy_text(group.target),
+        mlir_text=_lazy_text(group.mlir),
     )
+
+
+def _lazy_text(file: StoredFile | None) -> Lazy[str | None] | None:
+    return None if file is None else Lazy(partial(_text_of, file))
 
 
 def _text_of(file: StoredFile) -> str | None:
@@ -377,6 +392,7 @@ def siblings_of(file: DiskFile) -> SiblingFiles:
         return SiblingFiles()
     pattern = f"{'*.' * (name.is_stamped)}{escape(name.key)}.*"
     files = sorted(path for path in own.parent.glob(pattern) if path.is_file())
+    files += sorted(own.parent.glob(f"{escape(name.key)}/module.mlir*"))
     if not name.is_stamped:  # of equal texts, the first one counts
         files.insert(0, own)
     for group in sort_files((DiskFile(str(path)) for path in files), SkippedCounter()):
@@ -386,6 +402,7 @@ def siblings_of(file: DiskFile) -> SiblingFiles:
                 parts={part: other for part, other in same.items() if other.path != file.path},
                 before=None if name.stage == BEFORE else _hlo(group.stages.get(BEFORE, {})),
                 stages=Lazy(partial(_stages, group)),
+                mlir=_lazy_text(group.mlir),
             )
     return SiblingFiles()
 

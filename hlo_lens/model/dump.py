@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.framework import Framework
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.logs.log import LogText
+    from hlo_lens.model.shapes.mesh import Mesh
     from hlo_lens.text.dump_kinds import DumpKind
 
 T = TypeVar("T")
@@ -125,6 +126,7 @@ class ModuleDump:
         folder: Folder of its files, relative to the loaded path; empty for the top.
         stage_list: Its stages; None for a text of no stage.
         target_text: libtpu's description of the target TPU; None if there is none.
+        mlir_text: The program as the framework lowered it (``module.mlir``); None if there is none.
         path: File, folder or archive that was loaded, as the user named it; empty if unknown.
     """
 
@@ -143,6 +145,7 @@ class ModuleDump:
     folder: str = ""
     stage_list: Lazy[tuple[Stage, ...]] | None = field(default=None, repr=False)
     target_text: Lazy[str | None] | None = field(default=None, repr=False)
+    mlir_text: Lazy[str | None] | None = field(default=None, repr=False)
     path: str = field(default="", compare=False)
 
     @property
@@ -186,6 +189,16 @@ class ModuleDump:
         None if there is no such text, or if it is that of `hlo`.
         """
         return None if self.before_text is None else self.before_text.get()
+
+    @property
+    def lowered_meshes(self) -> tuple[Mesh, ...]:
+        """Meshes of the program as lowered; XLA keeps one of them in the HLO text."""
+        text = None if self.mlir_text is None else self.mlir_text.get()
+        if not text:
+            return ()
+        from hlo_lens.model.shapes.shardy import lowered_meshes  # costs start-up; few need it
+
+        return lowered_meshes(text)
 
     @property
     def buffer_assignment(self) -> BufferAssignment | None:

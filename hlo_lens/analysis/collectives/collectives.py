@@ -76,6 +76,7 @@ def collectives(
     calls: CallCounts | None = None,
     mesh: Mesh | None = None,
     before: Callable[[], HloModule | None] | None = None,
+    lowered: Callable[[], Sequence[Mesh]] | None = None,
 ) -> Collectives:
     """Return the collectives of a module, each once.
 
@@ -85,6 +86,7 @@ def collectives(
         mesh: Mesh given by the user; None for the mesh of the texts.
         before: Returns the module's text from before optimizations; called only if there are
             collectives and nothing else names a mesh.
+        lowered: Returns the meshes of the program as lowered; called only if there are collectives.
     """
     calls = CallCounts(table) if calls is None else calls
     ops, clones = collective_ops(table, calls)
@@ -95,7 +97,7 @@ def collectives(
     if read:
         of_groups = (one.groups for one in read if one.op.kind not in TRANSFERS)
         groups = [listed for listed in of_groups if listed is not None]
-        meshes = module_meshes(table.module, before, mesh, groups)
+        meshes = module_meshes(table.module, before, mesh, groups, lowered)
     return Collectives(
         collectives=tuple(context.collective(one, meshes) for one in read),
         clones=clones,

@@ -95,11 +95,12 @@ def memory_facts(results: MemoryResults) -> MemoryFacts:
 
 def collectives_facts(found: Collectives) -> CollectivesFacts:
     """Return the figures of a module's collectives."""
-    mesh = found.meshes[0] if found.meshes else None
+    meshes = tuple(MeshFacts(axes=mesh.sizes, source=mesh.source) for mesh in found.meshes)
     return CollectivesFacts(
         static=found.static_counts(),
         dynamic=found.dynamic_counts(),
         wire_bytes_per_device=found.wire_bytes_per_device,
         unknown_opcodes=dict(found.unknown_opcodes),
-        mesh=None if mesh is None else MeshFacts(axes=mesh.sizes, source=mesh.source),
+        mesh=meshes[0] if meshes else None,
+        meshes=meshes,
     )

@@ -92,7 +92,8 @@ def _along(
 
 def wrong_axis(wanted: Sequence[str], found: CollectivesFacts, *, has_rows: bool) -> str:
     """Return a message on names that are not mesh axes; empty if all are or no axis is known."""
-    known = set() if found.mesh is None else set(found.mesh.axes)
+    meshes = found.meshes or ((found.mesh,) if found.mesh is not None else ())
+    known = {name for mesh in meshes for name in mesh.axes}
     if known.issuperset(wanted) or not (has_rows or known):
         return ""
     there = ", ".join(sorted(known)) or "none"

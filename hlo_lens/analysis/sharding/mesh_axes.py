@@ -2,7 +2,8 @@
 
 A mesh is taken from, in this order: the caller; the arguments' shardings, where the framework that
 compiled the module is at hand; the meshes of Shardy and of shardings by mesh axes,
-in the module's text, then in the text from before optimizations, which still has them; mesh-form
+in the module's text, then in the text from before optimizations, which still has them; the program
+as lowered (``module.mlir``), which has all meshes where these texts have one; mesh-form
 replica groups whose axes have names of their own. Where the text names no axes, the sizes alone are
 inferred from the steps between device ids in shardings and groups, and the axes are named
 ``axis_0``, ``axis_1``, ... as XLA itself names such axes.
@@ -46,8 +47,8 @@ class ModuleMesh:
 
     Attributes:
         mesh: The mesh.
-        source: ``given``, ``arguments``, ``text``, ``before_optimizations``, ``replica groups`` or
-            ``inferred``.
+        source: ``given``, ``arguments``, ``text``, ``before_optimizations``, ``module.mlir``,
+            ``replica groups`` or ``inferred``.
     """
 
     mesh: Mesh
@@ -82,6 +83,11 @@ class GroupAxes:
         return self.parts == self.axes
 
 
+def meshes_text(meshes: Sequence[ModuleMesh]) -> str:
+    """Return the axes of each mesh, with its source; empty for none."""
+    return "; ".join(map(str, meshes))
+
+
 NO_AXES = GroupAxes(axes=(), parts=())
 
 
@@ -90,6 +96,7 @@ def module_meshes(
     before: Callable[[], HloModule | None] | None,
     given: Mesh | None,
     groups: Iterable[Groups],
+    lowered: Callable[[], Sequence[Mesh]] | None = None,
 ) -> tuple[ModuleMesh, ...]:
     """Return the meshes of a module's devices from the most reliable source, in text order.
 
@@ -98,18 +105,20 @@ def module_meshes(
         before: Reads its text from before optimizations; called only if `module` names no mesh.
         given: Mesh named by the user.
         groups: Groups of flattened ids of its collectives, from which sizes are inferred.
+        lowered: Reads the meshes of the program as lowered, which are added.
     """
     if given is not None:
         return (ModuleMesh(mesh=given, source="given"),)
     if module.framework is not None and module.framework.meshes:
         return tuple(ModuleMesh(mesh=mesh, source="arguments") for mesh in module.framework.meshes)
-    named = named_meshes(module)
-    if named:
-        return tuple(ModuleMesh(mesh=mesh, source="text") for mesh in named)
-    earlier = None if before is None else before()
-    named = [] if earlier is None else named_meshes(earlier)
-    if named:
-        return tuple(ModuleMesh(mesh=mesh, source="before_optimizations") for mesh in named)
+    sources = dict.fromkeys(named_meshes(module), "text")
+    earlier = None if sources or before is None else before()
+    if earlier is not None:
+        sources = dict.fromkeys(named_meshes(earlier), "before_optimizations")
+    for mesh in () if lowered is None else lowered():
+        sources.setdefault(mesh, "module.mlir")
+    if sources:
+        return tuple(ModuleMesh(mesh=mesh, source=source) for mesh, source in sources.items())
     listed = _meshes_of_groups(module)
     if listed:
         return tuple(ModuleMesh(mesh=mesh, source="replica groups") for mesh in listed)

@@ -70,6 +70,7 @@ def sharding_results(
     module = dump.hlo
     if module is None:
         return None
-    found = module_shardings(module, dump.before if read_before else None, mesh, known=known)
+    before, lowered = (dump.before, dump.lowered_meshes) if read_before else (None, ())
+    found = module_shardings(module, before, mesh, lowered=lowered, known=known)
     table = sharding_table(found)
     return ShardingResults(found=found, table=table, replicated=replicated_bytes(table), mesh=mesh)

@@ -23,7 +23,7 @@ from hlo_lens.model.shapes import shardy
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from hlo_lens.model.hlo.framework import Framework, FrameworkValue
     from hlo_lens.model.hlo.instruction import HloInstruction
@@ -130,6 +130,7 @@ def module_shardings(
     before: HloModule | None,
     given: Mesh | None = None,
     *,
+    lowered: Sequence[Mesh] = (),
     known: tuple[InstructionTable, EntrySignature] | None = None,
 ) -> ModuleShardings:
     """Return the sources of a module's shardings.
@@ -138,6 +139,7 @@ def module_shardings(
         module: The module.
         before: Its text from before optimizations, if there is another one.
         given: Mesh named by the user; it precedes those of the texts.
+        lowered: Meshes of the program as lowered, which follow those of the texts.
         known: Table and signature of the module, if they exist already.
     """
     own = _entry_text(module, known)
@@ -146,6 +148,7 @@ def module_shardings(
         other = None
     texts = [module, *([] if before is None else [before])]
     found = dict.fromkeys(mesh for text in texts for mesh in named_meshes(text))
+    found.update(dict.fromkeys(lowered))
     partitions = evident_partitions(own.table) or 1  # what is not printed is 1
     if other is not None and partitions < other.module.num_partitions:
         partitions = other.module.num_partitions  # a text of one slice of several

@@ -40,6 +40,7 @@ MANUAL_BODIES = (
 
 _BODY = r"<\[(?P<axes>[^\]]*)\](?:\s*,\s*device_ids\s*=\s*\[(?P<ids>[^\]]*)\])?>"
 _MESH = re.compile(rf"@?\"?(?P<name>[\w.$-]+)\"?\s*=\s*#sdy\.mesh{_BODY}")
+_LOWERED = re.compile(rf"sdy\.mesh\s+@\"?(?P<name>[\w.$-]+)\"?\s*=\s*{_BODY}")
 _AXIS = re.compile(r'"([^"]*)"\s*=\s*(\d+)')
 _SHARDING = re.compile(rf'<(?:@"?(?P<name>[\w.$-]+)"?|mesh{_BODY})\s*,\s*(?P<rest>\[[^<>]*)>')
 _PRIORITY = re.compile(r"(?<=\})p\d+")
@@ -54,6 +55,16 @@ def shardy_meshes(text: str) -> dict[str, Mesh]:
     """
     found = ((match["name"], _mesh(match)) for match in _MESH.finditer(_plain(text)))
     return {name: mesh for name, mesh in found if mesh is not None}
+
+
+def lowered_meshes(text: str) -> tuple[Mesh, ...]:
+    """Return the meshes with axes of a program as lowered to MLIR (``sdy.mesh``), in text order.
+
+    >>> [str(mesh) for mesh in lowered_meshes('sdy.mesh @mesh_0 = <["p"=4, "q"=2]>')]
+    ["mesh['p'=4,'q'=2]"]
+    """
+    found = (_mesh(match) for match in _LOWERED.finditer(text))
+    return tuple(dict.fromkeys(mesh for mesh in found if mesh is not None and mesh.axis_names))
 
 
 def shardy_shardings(text: str, meshes: Meshes) -> tuple[HloSharding | None, ...]:

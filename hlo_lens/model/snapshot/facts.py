@@ -65,7 +65,8 @@ class CollectivesFacts:
         wire_bytes_per_device: Bytes that leave each device in one run.
         rows: Each collective once.
         unknown_opcodes: Opcodes named like collectives that are not known, and not counted.
-        mesh: Mesh that axes are named by.
+        mesh: Mesh that axes are named by, the first one.
+        meshes: All of them; a program may have several.
     """
 
     static: Mapping[str, int]
@@ -74,6 +75,7 @@ class CollectivesFacts:
     rows: tuple[CollectiveFact, ...] = ()
     unknown_opcodes: Mapping[str, int] = field(default_factory=dict)
     mesh: MeshFacts | None = None
+    meshes: tuple[MeshFacts, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

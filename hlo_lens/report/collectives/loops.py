@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.sharding.mesh_axes import meshes_text
 from hlo_lens.report.collectives.page import collectives_text
 from hlo_lens.report.render.envelope import ModulePage, module_head, page_without_hlo
 from hlo_lens.report.render.table import Section, Table
@@ -38,7 +39,7 @@ def _section(known: ModuleAnalysis) -> Section:
     dump, found, levels = known.dump, known.collectives, known.loops
     facts = [("module", dump.stage or "stage unknown")]
     if found.collectives:
-        mesh = str(found.meshes[0]) if found.meshes else "not known; name it with --mesh"
+        mesh = meshes_text(found.meshes) or "not known; name it with --mesh"
         facts.append(("mesh", mesh))
     facts.append(("collectives", collectives_text(known)))
     return Section(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.collectives.results import Collective, Collectives, times_of
 from hlo_lens.analysis.comparison.facts import collectives_facts
 from hlo_lens.analysis.module_analysis import KIND_AND_AXIS
+from hlo_lens.analysis.sharding.mesh_axes import meshes_text
 from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.render.envelope import ModulePage, module_head, page_without_hlo
 from hlo_lens.report.render.table import Section, Table
@@ -108,7 +109,7 @@ def _section(known: ModuleAnalysis, view: CollectivesView, reasons: Sequence[Why
 def _facts(known: ModuleAnalysis) -> Iterator[tuple[str, str]]:
     found = known.collectives
     yield "module", known.dump.stage or "stage unknown"
-    mesh = str(found.meshes[0]) if found.meshes else "not known; name it with --mesh data=4,model=2"
+    mesh = meshes_text(found.meshes) or "not known; name it with --mesh data=4,model=2"
     if found.collectives:
         yield "mesh", mesh
     yield "collectives", collectives_text(known)
