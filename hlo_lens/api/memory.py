@@ -8,7 +8,7 @@ from hlo_lens.analysis.memory.grouping import memory_by, memory_tree
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.analysis.memory.results import MemoryResults, at_instant
 from hlo_lens.analysis.memory.statement import space_name
-from hlo_lens.analysis.memory.timeline import memory_timeline
+from hlo_lens.analysis.memory.timeline import MemoryTimeline, memory_timeline
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.modules import Program, Progress, analysis_of, with_progress
 from hlo_lens.api.single_texts import SingleTexts
@@ -17,7 +17,7 @@ from hlo_lens.report.render.envelope import ModulePage, report_of_pages
 from hlo_lens.text.errors import MissingDumpError, UnknownNameError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.report.render.table import Report
@@ -29,7 +29,7 @@ def memory(program: Program, *, module: str | None = None) -> MemoryResults:
     >>> import hlo_lens
     >>> memory = hlo_lens.memory("sample_dumps/tpu/tp_mlp")
     >>> memory.statement.argument_bytes, memory.peak.total_bytes, memory.peak.instruction
-    (67141632, 159459328, 'copy-start.12')
+    (67141632, 159463424, 'copy-start.12')
     >>> memory.peak.to_frame()["value"].head(2).tolist()
     ['while.36{2}', 'while.36{4}']
 
@@ -71,8 +71,19 @@ def memory_report(
     if plot is not None:
         from hlo_lens.report.memory.plot import plot_timelines
 
-        plot_timelines([(one.dump.name, one.memory) for one in known], plot, color=view.color)
+        plot_timelines(list(_timelines(known, view.color)), plot)
     return report
+
+
+def _timelines(
+    modules: Iterable[ModuleAnalysis], color: int
+) -> Iterator[tuple[str, str, MemoryTimeline]]:
+    """Yield name, memory space and timeline of the modules whose live ranges are known."""
+    for one in modules:
+        memory = one.memory
+        timeline = None if memory is None else memory_timeline(memory.layout, color=color)
+        if memory is not None and timeline is not None:
+            yield one.dump.name, space_name(color, memory.backend), timeline
 
 
 def _page(known: ModuleAnalysis, view: MemoryView) -> ModulePage:

@@ -2,5 +2,5 @@
 
 __version__ = "0.1.0"
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Version of JSON reports and snapshots: goes up when a key is renamed or changes its meaning."""

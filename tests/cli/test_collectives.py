@@ -40,7 +40,7 @@ def test_every_view_in_every_format(by: str, form: str) -> None:
 
 def test_json_has_rows_groups_mesh_and_loops() -> None:
     data = json.loads(_run("collectives", DUMP, "-f", "json", "--by", "axis").stdout)
-    assert (data["schema_version"], data["kind"]) == (2, "collectives")
+    assert (data["schema_version"], data["kind"]) == (3, "collectives")
     (module,) = data["modules"]
     found = module["collectives"]
     assert (found["static"]["all-reduce"], found["dynamic"]["all-reduce"]) == (4, 13)

@@ -50,7 +50,7 @@ def test_json_has_the_names_that_scripts_rely_on() -> None:
     code, out, err = _run("diff", BASE, UPCAST, "-f", "json")
     assert (code, err) == (0, "")
     data = json.loads(out)
-    assert (data["schema_version"], data["kind"]) == (2, "diff")
+    assert (data["schema_version"], data["kind"]) == (3, "diff")
     (module,) = data["modules"]
     assert (module["name_base"], module["name_head"]) == ("jit_train_step", "jit_train_step")
     assert module["identical"] is False
@@ -72,7 +72,9 @@ def test_rows_of_json_sum_to_the_difference_of_allocated_bytes(backend: str) -> 
         (module,) = json.loads(_run("diff", *paths, "-f", "json")[1])["modules"]
         memory, rows = module["memory"], module["memory_rows"]
         total = sum(row["delta_bytes"] for row in rows)
-        assert total == memory["total_bytes"]["delta"]
+        assert total == sum(
+            memory[f"spaces[{peak['space']}].total_bytes"]["delta"] for peak in module["peaks"]
+        )
         for peak in module["peaks"]:
             mine = [row for row in rows if row["space"] == peak["space"]]
             values = [row["delta_bytes"] for row in mine if row["base_values"] is not None]
@@ -85,7 +87,7 @@ def test_text_counts_the_rows_that_it_cuts() -> None:
     assert code == 0
     table = out.split("Differences in HBM")[1].splitlines()
     assert table[2].startswith(" +256.00MiB  grown")
-    assert table[3].startswith(" +256.05MiB  [5 others]")
+    assert table[3].startswith(" +256.05MiB  [6 others]")
     assert table[4].startswith(" +512.05MiB  total")
 
 
@@ -381,11 +383,12 @@ def test_a_rule_on_a_figure_that_an_old_snapshot_lacks_is_4() -> None:
     code, _, err = _run("check", head, "--baseline", old, "--fail-on", "flops>+0")
     assert code == 4
     assert "save it again" in err
-    assert _run("check", head, "--baseline", old)[0] == 0
+    assert _run("check", head, "--baseline", old)[0] == 4
+    assert _run("check", head, "--baseline", old, "--fail-on", "memory.temp_bytes>+0")[0] == 0
 
 
 def test_a_newer_snapshot_is_4(tmp_path: Path, saved: str) -> None:
-    text = Path(saved).read_text().replace('"schema_version": 2', '"schema_version": 3', 1)
+    text = Path(saved).read_text().replace('"schema_version": 3', '"schema_version": 4', 1)
     newer = tmp_path / "newer.json"
     newer.write_text(text)
     code, _, err = _run("check", BASE, "--baseline", str(newer))

@@ -137,9 +137,10 @@ def test_an_unknown_instruction_names_near_ones() -> None:
 def test_the_timeline_is_complete_in_json_and_csv() -> None:
     file = FOLDER / f"{STEM}.txt"
     module = memory_of(file, "--timeline")
-    series = module["timeline"]["occupied_bytes"]
+    held, used = module["timeline"]["held_bytes"], module["timeline"]["occupied_bytes"]
     peak = module["memory"]["peak"]
-    assert series[peak["position"]] == max(series) == peak["bytes"]
+    assert held[peak["position"]] == max(held) == peak["bytes"]
+    assert all(one <= other for one, other in zip(used, held, strict=True))
     rows = list(csv.reader(io.StringIO(run(file, "--timeline", "-f", "csv").stdout)))
     positions = [row for row in rows if str(peak["bytes"]) in row and peak["instruction"] in row]
     assert positions

@@ -1,4 +1,4 @@
-"""Values alive at the peaks of a module, in groups of one origin and shape."""
+"""Memory held at the peaks of a module, in groups of one origin and shape."""
 
 from __future__ import annotations
 
@@ -130,14 +130,17 @@ def _named(maker: HloInstruction | None) -> HloInstruction | None:
 def _allocated(
     layout: MemoryLayout, color: int, module: HloModule | None
 ) -> tuple[AliveGroup, ...]:
-    """Return all bytes of a space's allocations, each counted for the largest value there."""
+    """Return all bytes of a space's allocations, each counted for the largest value there.
+
+    Thread-local scalars are on no heap and not counted.
+    """
     held: dict[int, list[LaidValue]] = defaultdict(list)
     for value in layout.values:
         held[value.allocation].append(value)
     makers = makers_of(module, (value.name for value in layout.values))
     parts: list[_Part] = []
     for allocation in layout.allocations:
-        if allocation.color != color:
+        if allocation.color != color or allocation.category == "thread-local":
             continue
         values = sorted(held[allocation.index], key=lambda v: (-v.size, v.offset, v.name))
         owned = owned_bytes([(v.offset, v.size) for v in values])

@@ -9,12 +9,12 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis import module_analysis
-from hlo_lens.analysis.comparison.peak_diff import FREE, NO_HEAP, PeakDiff, peak_diff
+from hlo_lens.analysis.comparison.peak_diff import FREE, PeakDiff, peak_diff
 from hlo_lens.analysis.comparison.side_pair import Delta
 from hlo_lens.model.snapshot.facts import MemoryFacts, SpaceFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
@@ -39,8 +39,9 @@ class MemoryDiff:
         peaks: One for each memory space of either side; empty if the sides cannot be compared.
         problem: Reason why they cannot; empty if they can.
         is_comparable: Whether they were compared, having no problem or in spite of it.
-        unexplained: Spaces with live ranges on one side only, where nothing attributes the
-            difference to values.
+        unexplained: Spaces with live ranges on one side only, or with peaks of an older definition,
+            where nothing attributes the difference to values.
+        is_outdated: Whether a side has totals and peaks by an older definition, not compared.
     """
 
     metrics: Mapping[str, Delta]
@@ -50,6 +51,7 @@ class MemoryDiff:
     problem: str = ""
     is_comparable: bool = True
     unexplained: tuple[str, ...] = ()
+    is_outdated: bool = False
 
     @property
     def is_changed(self) -> bool:
@@ -59,8 +61,8 @@ class MemoryDiff:
 
     @property
     def has_other_numbers(self) -> bool:
-        """Whether any line of the statement differs."""
-        return any(delta.is_changed for delta in self.metrics.values())
+        """Whether any line of the statement that can be compared differs."""
+        return any(delta.is_changed and delta.is_comparable for delta in self.metrics.values())
 
     @property
     def unchanged_peaks(self) -> tuple[PeakDiff, ...]:
@@ -83,13 +85,15 @@ def memory_diff(
         return None
     problem = memory_problem(base, head)
     is_comparable = not problem or (is_forced and None not in (mine, yours))
-    metrics = dict(_metrics(mine, yours, is_comparable=is_comparable))
+    outdated = {*base.outdated}, {*head.outdated}
+    metrics = dict(_metrics(mine, yours, outdated, is_comparable=is_comparable))
     peaks, unexplained = _peaks(base, head, metrics) if is_comparable else ((), ())
     return MemoryDiff(
         metrics=metrics,
         base_source=None if mine is None else mine.source,
         head_source=None if yours is None else yours.source,
         peaks=peaks,
+        is_outdated=base.has_old_peaks or head.has_old_peaks,
         problem=problem,
         is_comparable=is_comparable,
         unexplained=unexplained,
@@ -128,17 +132,25 @@ def missing_memory(module: ModuleSnapshot) -> str:
 
 
 def _metrics(
-    mine: MemoryFacts | None, yours: MemoryFacts | None, *, is_comparable: bool
+    mine: MemoryFacts | None,
+    yours: MemoryFacts | None,
+    outdated: tuple[Collection[str], Collection[str]],
+    *,
+    is_comparable: bool,
 ) -> Iterator[tuple[str, Delta]]:
-    """Yield path and values of each line of the statement."""
+    """Yield path and values of each line of the statement; outdated ones are not known."""
 
-    def delta(one: object, other: object, name: str) -> Delta:
-        values = (getattr(one, name, None), getattr(other, name, None))
-        return Delta(base=values[0], head=values[1], is_comparable=is_comparable)
+    def delta(one: object, other: object, name: str, path: str = "") -> Delta:
+        is_old = [f"memory.{path}{name}" in old for old in outdated]
+        base, head = (
+            None if old else getattr(side, name, None)
+            for side, old in zip((one, other), is_old, strict=True)
+        )
+        return Delta(base=base, head=head, is_comparable=is_comparable and not any(is_old))
 
     for name in _METRICS:
         yield name, delta(mine, yours, name)
-    yield PEAK, delta(mine and mine.peak, yours and yours.peak, "bytes")
+    yield PEAK, delta(mine and mine.peak, yours and yours.peak, "bytes", "peak.")
     left, right = _spaces(mine), _spaces(yours)
     for color in sorted({*left, *right}):
         one, other = left.get(color), right.get(color)
@@ -149,7 +161,7 @@ def _metrics(
         empty = SpaceFacts(color=color, name=known.name, **dict.fromkeys(_SPACE_METRICS, 0))
         for name in _SPACE_METRICS:
             values = (one or (empty if left else None), other or (empty if right else None))
-            yield f"spaces[{known.name}].{name}", delta(*values, name)
+            yield f"spaces[{known.name}].{name}", delta(*values, name, "spaces.")
 
 
 def _spaces(memory: MemoryFacts | None) -> dict[int, SpaceFacts]:
@@ -162,7 +174,11 @@ def _spaces(memory: MemoryFacts | None) -> dict[int, SpaceFacts]:
 def _peaks(
     base: ModuleSnapshot, head: ModuleSnapshot, metrics: Mapping[str, Delta]
 ) -> tuple[tuple[PeakDiff, ...], tuple[str, ...]]:
-    """Return the difference of each space, and the spaces with live ranges on one side only."""
+    """Return the difference of each space, and the spaces that cannot be compared.
+
+    These have live ranges on one side only, or peaks by an older definition.
+    """
+    is_outdated = base.has_old_peaks or head.has_old_peaks
     left = {peak.color: peak for peak in base.peaks}
     right = {peak.color: peak for peak in head.peaks}
     found: list[PeakDiff] = []
@@ -172,6 +188,8 @@ def _peaks(
         known = other or one
         if one is not None and other is not None and one.is_peak != other.is_peak:
             unexplained.append(other.name)
+        elif known is not None and is_outdated:
+            unexplained.append(known.name)
         elif known is not None:
             rest = _rest(known.name, metrics) if known.is_peak else {}
             found.append(peak_diff(one, other, rest=rest))
@@ -179,9 +197,6 @@ def _peaks(
 
 
 def _rest(space: str, metrics: Mapping[str, Delta]) -> Mapping[str, Delta]:
-    """Return the bytes of a space beyond those alive at its peak; empty if not known."""
-    lines = ((FREE, "fragmentation_bytes"), (NO_HEAP, "thread_local_bytes"))
-    found = {label: metrics.get(f"spaces[{space}].{name}") for label, name in lines}
-    if any(delta is None or delta.delta is None for delta in found.values()):
-        return {}
-    return {label: delta for label, delta in found.items() if delta is not None}
+    """Return the bytes of a space beyond those held at its peak; empty if not known."""
+    free = metrics.get(f"spaces[{space}].fragmentation_bytes")
+    return {} if free is None or free.delta is None else {FREE: free}

@@ -83,7 +83,9 @@ class ModuleDiff:
         Memory that is known on neither side of one program is not included.
         """
         memory = self.memory
-        is_memory_unknown = memory is None and self.is_program_equal is not True
+        is_memory_unknown = self.is_program_equal is not True and (
+            memory is None or memory.is_outdated
+        )
         found = {
             "memory": is_memory_unknown or (memory is not None and not memory.is_comparable),
             "collectives": self.collectives is None,

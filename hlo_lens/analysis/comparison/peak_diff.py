@@ -1,10 +1,9 @@
 """Values that differ at the peak of one memory space between two compiles.
 
-Values are grouped by origin and shape. Each byte occupied at the peak belongs to one group, so that
-the differences of all groups sum to the difference of the peaks; with what else is allocated, free
-(`FREE`) or on no heap (`NO_HEAP`), they sum to the difference of all allocations. Without live
-ranges the groups hold all allocated bytes, each counted for the largest value at its address, and
-free bytes in `FRAGMENTATION`.
+Values are grouped by origin and shape. Each byte held at the peak belongs to one group, so that the
+differences of all groups sum to the difference of the peaks; with the bytes that are never held
+(`FREE`) they sum to the difference of the totals. Without live ranges the groups hold all allocated
+bytes, each counted for the largest value at its address, and free bytes in `FRAGMENTATION`.
 
 Groups are matched by category, operation path, source line and shape; then without the line number,
 which an edit further up moves; then without the place; then by the last scope of the path; then
@@ -26,7 +25,6 @@ from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.model.snapshot.rows import AliveGroup, SpacePeak
 
 FREE = "[fragmentation]"
-NO_HEAP = "[thread-local]"
 
 _LINE = re.compile(r":\d+$")
 

@@ -138,10 +138,6 @@ def _with_memory(facts: ListingFacts, memory: MemoryResults | None) -> ListingFa
     return replace(
         facts,
         peak_bytes=None if memory.peak is None else memory.peak.total_bytes,
-        total_bytes=statement.argument_bytes
-        + statement.output_bytes
-        - statement.alias_bytes
-        + statement.temp_bytes
-        + statement.constant_bytes,
+        total_bytes=statement.total_bytes,
         is_estimated=statement.source == "estimate",
     )

@@ -187,12 +187,15 @@ def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
 
 
 def _value(rule: Rule, module: ModuleSnapshot) -> Value:
-    """Return the value of a rule's metric, unknown if the snapshot was saved without it."""
-    path = f"{rule.metric.path}."
+    """Return the value of a rule's metric, unknown if the snapshot lacks its present meaning."""
+    path = f"{rule.metric.field_path(module.facts)}." if module.outdated else ""
     outdated = next((name for name in module.outdated if path.startswith(f"{name}.")), None)
     if outdated is None:
         return rule.metric.value(module.facts)
-    reason = f"the snapshot was saved by a version without {outdated}: save it again"
+    reason = (
+        f"the snapshot was saved by a version without {outdated}, or with another definition of "
+        "it: save it again"
+    )
     return Value(number=None, reason=reason)
 
 

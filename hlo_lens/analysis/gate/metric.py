@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.gate.collective_sums import collective_sum, kind_of, wrong_axis
-from hlo_lens.analysis.gate.steps import NoValueError, Step, Value, step_into
+from hlo_lens.analysis.gate.steps import NoValueError, Step, Value, field_path, step_into
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
@@ -83,10 +83,9 @@ class Metric:
         """The text, with the axis if there is one."""
         return self.text if self.axis is None else f"{self.text} ({self.axis})"
 
-    @property
-    def path(self) -> str:
-        """The path without prefix and selectors."""
-        return self._path(len(self.steps))
+    def field_path(self, facts: ModuleFacts) -> str:
+        """Return the path by the full names of fields, without prefix and selectors."""
+        return field_path(facts, self.steps)
 
     @property
     def is_bytes(self) -> bool:

@@ -70,11 +70,38 @@ def step_into(item: object, step: Step, path: str) -> list[object]:
     return found
 
 
+def field_path(item: object, steps: Sequence[Step]) -> str:
+    """Return a path by the full names of fields: ``memory.spaces.total_bytes``.
+
+    The rule writes ``memory.hbm.total``. Names below a part that is not known are kept as written.
+    """
+    names: list[str] = []
+    for step in steps:
+        first = next(iter(item), None) if isinstance(item, Rows) else item
+        parts = _parts_of(first) or {}
+        key = _key_of(parts, step.name)
+        names.append(key or ("spaces" if _space_of(parts, step.name) else step.name))
+        try:
+            item = next(iter(step_into(first, step, "")), None)
+        except NoValueError:
+            item = None
+    return ".".join(names)
+
+
+def _key_of(parts: Mapping[str, object], name: str) -> str | None:
+    """Return the full name of a part, with ``_bytes`` appended if need be; None for none."""
+    keys = (name, f"{name}_bytes", f"{name}_bytes_per_device", f"{name}_per_device")
+    return next((key for key in keys if key in parts), None)
+
+
 def _named(parts: Mapping[str, object], name: str) -> list[object]:
-    """Return the part of a name, ``_bytes`` appended if need be, or the memory space."""
-    for key in (name, f"{name}_bytes", f"{name}_bytes_per_device", f"{name}_per_device"):
-        if key in parts:
-            return [parts[key]]
+    """Return the part of a name or short name, or the memory space."""
+    key = _key_of(parts, name)
+    return _space_of(parts, name) if key is None else [parts[key]]
+
+
+def _space_of(parts: Mapping[str, object], name: str) -> list[object]:
+    """Return the memory space of a name; empty for none."""
     spaces = parts.get("spaces")
     rows = list(spaces) if isinstance(spaces, tuple) else []
     named = [row for row in rows if _cell(row, "name").lower() == name.lower()]

@@ -27,6 +27,8 @@ HOST_SPACE = 5
 CATEGORIES = ("argument", "output", "temp", "constant", "thread-local", "other")
 """Purposes of allocations; a donated parameter is an argument."""
 
+_NOT_HELD = frozenset({"temp", "thread-local"})
+
 
 class LaidValue(NamedTuple):
     """A value in an allocation.
@@ -77,6 +79,14 @@ class LaidAllocation:
         """Whether a parameter shares its memory with a result (donated and used)."""
         return self.parameter_number is not None and self.is_output
 
+    @property
+    def is_held(self) -> bool:
+        """Whether the program holds all of it from start to end: all but temporaries.
+
+        Thread-local scalars are on no heap and not held either.
+        """
+        return self.category not in _NOT_HELD
+
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryLayout:
@@ -106,7 +116,7 @@ class MemoryLayout:
     is_complete: bool = True
     are_ranges_complete: bool = True
     notes: tuple[str, ...] = ()
-    _series: dict[int, list[int]] = field(
+    _temporaries: dict[int, list[int]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -125,36 +135,70 @@ class MemoryLayout:
         """Memory spaces that have allocations, ascending; always with the default one."""
         return tuple(sorted({DEFAULT_SPACE} | {a.color for a in self.allocations}))
 
-    def occupants(self, color: int) -> list[Occupant]:
+    def held(self, color: int) -> list[LaidAllocation]:
+        """Return the allocations of a memory space that are held during the whole program."""
+        return [one for one in self.allocations if one.color == color and one.is_held]
+
+    def held_bytes(self, color: int) -> int:
+        """Return the bytes of a memory space that are held during the whole program."""
+        return sum(allocation.size for allocation in self.held(color))
+
+    def occupants(self, color: int, *, is_temp: bool | None = None) -> list[Occupant]:
         """Return the values of a memory space with their live ranges.
 
         Thread-local scalars are on no heap and omitted. Values of unknown range are omitted too,
         except those of arguments, outputs and constants, which live throughout.
+
+        Args:
+            color: Memory space.
+            is_temp: True for temporaries only; None for all values.
         """
         last = (self.length or 1) - 1
         found: list[Occupant] = []
-        by_index = self.by_index
+        chosen = {
+            one.index: one.category == "temp"
+            for one in self.allocations
+            if one.color == color
+            and one.category != "thread-local"
+            and is_temp in (None, one.category == "temp")
+        }
         for key, value in enumerate(self.values):
-            allocation = by_index.get(value.allocation)
-            if allocation is None or allocation.color != color:
-                continue
-            if allocation.category == "thread-local":
+            of_temp = chosen.get(value.allocation)
+            if of_temp is None:
                 continue
             start, end = value.start, value.end
             if start is None or end is None:
-                if allocation.category == "temp":
+                if of_temp:
                     continue
                 start, end = 0, last
             found.append(Occupant(value.allocation, value.offset, value.size, start, end, key))
         return found
 
-    def series(self, color: int = DEFAULT_SPACE) -> list[int] | None:
-        """Return the occupied bytes of a memory space at each instant; None without a schedule."""
+    def temporary_series(self, color: int = DEFAULT_SPACE) -> list[int] | None:
+        """Return the union of the temporaries at each instant; None without a schedule."""
         if self.length is None:
             return None
-        if color not in self._series:
-            self._series[color] = occupied_bytes(self.occupants(color), self.length)
-        return self._series[color]
+        if color not in self._temporaries:
+            occupants = self.occupants(color, is_temp=True)
+            self._temporaries[color] = occupied_bytes(occupants, self.length)
+        return self._temporaries[color]
+
+    def held_series(self, color: int = DEFAULT_SPACE) -> list[int] | None:
+        """Return the bytes held at each instant; None without a schedule.
+
+        The largest is the peak: `held_bytes`, and the union of the temporaries of that instant.
+        """
+        temporaries = self.temporary_series(color)
+        if temporaries is None:
+            return None
+        held = self.held_bytes(color)
+        return [held + size for size in temporaries]
+
+    def used_series(self, color: int = DEFAULT_SPACE) -> list[int] | None:
+        """Return the bytes of all values alive at each instant; None without a schedule."""
+        if self.length is None:
+            return None
+        return occupied_bytes(self.occupants(color), self.length)
 
     @property
     def unplaced(self) -> int:

@@ -1,9 +1,15 @@
-"""Values alive at one instant of the schedule, by default at the peak.
+"""Memory held at one instant of the schedule, by default at the peak.
 
-The peak is the first instant at which the union of occupied bytes is largest; the one that XLA
-prints adds up sizes of whole instructions and is often elsewhere. Rows are values, largest first;
-with the residual ``[bytes counted twice]`` of values that share bytes at that instant they sum to
-the occupied bytes. Source of the ranges: HloLiveRange, both ends inclusive.
+Arguments, outputs and constants hold their whole allocation during the whole program, used or not;
+of the temporaries the union of those alive is held. The peak is the first instant at which that
+union is largest; there is none where a program has no temporaries. This is XProf's peak heap and
+PJRT's ``peak_memory_in_bytes`` on GPU; XLA's live-range dump prints another one, the sum of values
+alive without their places.
+
+Rows are the held allocations, each named by its argument, output or constant, and the temporary
+values alive, largest first. With the residual ``[bytes counted twice]`` of temporaries that share
+bytes at that instant they sum to the bytes held. Source of the ranges: HloLiveRange, both ends
+inclusive.
 """
 
 from __future__ import annotations
@@ -12,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, MemoryLayout
+from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, LaidAllocation, LaidValue, MemoryLayout
 from hlo_lens.analysis.memory.makers import makers_of
 from hlo_lens.analysis.memory.occupancy import owned_bytes
 from hlo_lens.analysis.result import Column, Result, Row, Unit
@@ -29,14 +35,14 @@ SHARED = "[bytes counted twice]"
 
 
 class LiveValue(NamedTuple):
-    """A live value: its place in memory, its live range and its owner.
+    """A temporary value alive, or a held allocation with the name of its value.
 
-    Other fields are columns of `PeakMemory`.
+    Other fields are columns of `PeakMemory`; a held allocation lives from start to end.
 
     Attributes:
         parameter_number: Entry parameter whose memory it is, or None.
         owned_bytes: Its bytes that no later value of the same instant holds; these sum to the
-            union.
+            bytes held.
     """
 
     value: str
@@ -64,15 +70,17 @@ class LiveValue(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PeakMemory(Result):
-    """Values alive at one instant, largest first.
+    """Memory held at one instant, largest allocations and values first.
 
     Attributes:
         source: ``buffer-assignment`` or ``estimate``.
         color: Memory space.
-        position: The instant; None where no schedule is known, and all values count.
+        position: The instant; None for the peak of a program without temporaries, which holds the
+            same memory at all instants.
         instruction: The instruction that runs then; None after the last one.
-        total_bytes: Union of their bytes.
-        live: The values.
+        total_bytes: Bytes held: whole allocations, and the union of the temporaries.
+        temp_bytes: The union of the temporaries.
+        live: Held allocations and temporary values.
         is_peak: Whether it is the peak, or another instant that was asked for.
         module: HLO text that has the instructions; None without one.
     """
@@ -94,9 +102,10 @@ class PeakMemory(Result):
     RECORDS: ClassVar[str] = "live"
     source: str
     color: int
-    position: int
+    position: int | None
     instruction: str | None
     total_bytes: int
+    temp_bytes: int
     live: tuple[LiveValue, ...]
     is_peak: bool = True
     module: HloModule | None = field(default=None, repr=False, compare=False)
@@ -107,7 +116,7 @@ class PeakMemory(Result):
         return makers_of(self.module, (value.value for value in self.live))
 
     def rows(self) -> Iterator[Row]:
-        """Yield the values, largest first."""
+        """Yield held allocations and temporary values, largest first."""
         for value in self.live:
             maker = self.makers.get(value.value)
             yield (
@@ -136,7 +145,7 @@ class PeakMemory(Result):
         return ((SHARED, -self.shared_bytes, *(None,) * (len(self.COLUMNS) - 2)),)
 
     def totals(self) -> Mapping[str, int]:
-        """Return the union of all bytes."""
+        """Return the bytes held."""
         return {"size_bytes": self.total_bytes}
 
 
@@ -147,7 +156,7 @@ def peak_memory(
     at: int | None = None,
     module: HloModule | None = None,
 ) -> PeakMemory | None:
-    """Return the values alive at the peak of a memory space, or at another instant.
+    """Return the memory held at the peak of a memory space, or at another instant.
 
     Args:
         layout: Allocations and values with their live ranges.
@@ -158,19 +167,22 @@ def peak_memory(
     Returns:
         None where no live ranges are known.
     """
-    series = layout.series(color)
+    series = layout.temporary_series(color)
     if layout.schedule is None or not series:
         return None
-    peak = max(range(len(series)), key=series.__getitem__)
+    peak = max(range(len(series)), key=series.__getitem__) if any(series) else None
     position = peak if at is None else at
-    live = _live(layout, color, position)
-    instruction = layout.schedule[position] if 0 <= position < len(layout.schedule) else None
+    held = _held(layout, color)
+    temporaries = [] if position is None else _temporaries(layout, color, position)
+    live = sorted((*held, *temporaries), key=lambda one: (-one.size_bytes, one.value))
+    is_inside = position is not None and 0 <= position < len(layout.schedule)
     return PeakMemory(
         source=layout.source,
         color=color,
         position=position,
-        instruction=instruction,
-        total_bytes=sum(value.owned_bytes for value in live),
+        instruction=layout.schedule[position] if is_inside and position is not None else None,
+        total_bytes=sum(one.owned_bytes for one in live),
+        temp_bytes=sum(one.owned_bytes for one in temporaries),
         live=tuple(live),
         is_peak=position == peak,
         module=module,
@@ -182,36 +194,64 @@ def peaks_of(layout: MemoryLayout, module: HloModule | None = None) -> dict[int,
     return {color: peak_memory(layout, color=color, module=module) for color in layout.colors}
 
 
-def _live(layout: MemoryLayout, color: int, position: int) -> list[LiveValue]:
-    """Return the values alive at an instant, largest first."""
-    by_index = layout.by_index
-    occupants = [o for o in layout.occupants(color) if o.start <= position <= o.end]
+def _held(layout: MemoryLayout, color: int) -> Iterator[LiveValue]:
+    """Yield the allocations held during the whole program, each as one value."""
+    held = layout.held(color)
+    values: dict[int, list[LaidValue]] = {one.index: [] for one in held}
+    for value in layout.values:
+        if value.allocation in values:
+            values[value.allocation].append(value)
+    for allocation in held:
+        named = _named(allocation, values[allocation.index])
+        yield LiveValue(
+            value=f"allocation {allocation.index}" if named is None else named.name,
+            size_bytes=allocation.size,
+            category=allocation.category,
+            shape="" if named is None else named.shape_text,
+            offset=0,
+            allocation=allocation.index,
+            start=0,
+            end=len(layout.schedule or ()),
+            parameter_number=allocation.parameter_number,
+            owned_bytes=allocation.size,
+        )
+
+
+def _named(allocation: LaidAllocation, values: list[LaidValue]) -> LaidValue | None:
+    """Return the value that an allocation is named by: the argument, the result, or the largest.
+
+    Other values may use the memory of an argument after it, and that of a result before it.
+    """
+    if not values or allocation.parameter_number is not None:
+        return min(values, key=lambda one: one.start or 0, default=None)
+    return max(values, key=lambda one: (allocation.is_output and (one.end or 0), one.size))
+
+
+def _temporaries(layout: MemoryLayout, color: int, position: int) -> list[LiveValue]:
+    """Return the temporary values alive at an instant."""
+    occupants = [o for o in layout.occupants(color, is_temp=True) if o.start <= position <= o.end]
     occupants.sort(key=lambda o: (-o.start, o.key))  # bytes belong to the youngest value
-    held: dict[int, list[int]] = {}
+    places: dict[int, list[int]] = {}
     for number, occupant in enumerate(occupants):
-        held.setdefault(occupant.allocation, []).append(number)
+        places.setdefault(occupant.allocation, []).append(number)
     owned = [0] * len(occupants)
-    for numbers in held.values():
+    for numbers in places.values():
         parts = owned_bytes([(occupants[n].offset, occupants[n].size) for n in numbers])
         for number, part in zip(numbers, parts, strict=True):
             owned[number] = part
-    live: list[LiveValue] = []
-    for occupant, part in zip(occupants, owned, strict=True):
-        value = layout.values[occupant.key]
-        allocation = by_index[value.allocation]
-        live.append(
-            LiveValue(
-                value=value.name,
-                size_bytes=value.size,
-                category=allocation.category,
-                shape=value.shape_text,
-                offset=value.offset,
-                allocation=value.allocation,
-                start=occupant.start,
-                end=occupant.end,
-                parameter_number=allocation.parameter_number,
-                owned_bytes=part,
-            )
+    values = [layout.values[occupant.key] for occupant in occupants]
+    return [
+        LiveValue(
+            value=value.name,
+            size_bytes=value.size,
+            category="temp",
+            shape=value.shape_text,
+            offset=value.offset,
+            allocation=value.allocation,
+            start=occupant.start,
+            end=occupant.end,
+            parameter_number=None,
+            owned_bytes=part,
         )
-    live.sort(key=lambda v: (-v.size_bytes, v.value))
-    return live
+        for value, occupant, part in zip(values, occupants, owned, strict=True)
+    ]

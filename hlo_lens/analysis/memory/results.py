@@ -44,7 +44,7 @@ class MemoryResults:
     Attributes:
         layout: Allocations and values.
         statement: Sums per memory space.
-        peak: Values alive at the peak of the default space; None without live ranges.
+        peak: Memory held at the peak of the default space; None without live ranges.
         backend: ``cpu``, ``gpu``, ``tpu`` or None.
         module: The HLO text, or None.
         unknown_values: Number of values of instructions that are not in the HLO text.
@@ -64,7 +64,7 @@ class MemoryResults:
     mismatches: tuple[tuple[str, int, int], ...] = ()
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the values alive at the peak as a pandas frame; no rows if unknown."""
+        """Return the memory held at the peak as a pandas frame; no rows if unknown."""
         import pandas as pd
 
         if self.peak is None:
@@ -225,7 +225,7 @@ _FIGURES = ("argument", "output", "alias", "temp")
 def _checked(results: MemoryResults, dump: ModuleDump) -> MemoryResults:
     """Return the results with the figures of ``memory_analysis()``.
 
-    If our temporaries are a range, its figure is taken.
+    If our temporaries are a range, its figure is taken; so is the size of the generated code.
     """
     stated = {} if dump.framework is None else dump.framework.memory
     if not any(stated.get(f"{name}_size_in_bytes") for name in _FIGURES):
@@ -235,6 +235,10 @@ def _checked(results: MemoryResults, dump: ModuleDump) -> MemoryResults:
     least, most = statement.temp_range
     if temp is not None and least < most and least <= temp <= most:
         statement = replace(statement, temp_bytes=temp, temp_range=(temp, temp))
+    code = stated.get("generated_code_size_in_bytes")
+    if code is not None:
+        total = statement.total_bytes + code
+        statement = replace(statement, generated_code_bytes=code, total_bytes=total)
     pairs = [(f"{n}_size_in_bytes", getattr(statement, f"{n}_bytes")) for n in _FIGURES]
     host = zip(_FIGURES, statement.host_bytes, strict=True)
     pairs += [(f"host_{name}_size_in_bytes", size) for name, size in host]
@@ -243,7 +247,7 @@ def _checked(results: MemoryResults, dump: ModuleDump) -> MemoryResults:
 
 
 def at_instant(results: MemoryResults, at: str, *, color: int = DEFAULT_SPACE) -> PeakMemory | None:
-    """Return the values alive at ``peak``, at an instant, or while an instruction runs.
+    """Return the memory held at ``peak``, at an instant, or while an instruction runs.
 
     Raises:
         UnknownNameError: If the schedule has no such instruction or instant.

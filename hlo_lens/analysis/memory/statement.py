@@ -9,11 +9,12 @@ Figures are sums of allocation sizes, as XLA's CompiledMemoryStats counts them
 - temp: preallocated temporaries;
 - constants and thread-local scalars are in none of these.
 
-What a program needs is arguments + outputs - aliased + temp + constants, per device. Host memory is
-colour 5 and is counted apart. Of a TPU's temporaries only those in HBM count, rounded up to 16 KiB;
-they are 0 when all of them are index tables and integer scalars, which never exist in HBM. That
-rule was fitted on 499 compiles of libtpu 0.0.51 and holds for 498; older ones count fragmentation
-once more, so that temp is between that sum and its double.
+What must fit is the total of the default memory space: all its allocations but thread-local ones,
+and the generated code where its size is known. Other spaces (VMEM, SMEM, semaphores, host: colour
+5) have totals and peaks of their own and are never added in. Of a TPU's temporaries only those in
+HBM count, rounded up to 16 KiB; they are 0 when all of them are index tables and integer scalars,
+which never exist in HBM. That rule was fitted on 499 compiles of libtpu 0.0.51 and holds for 498;
+older ones count fragmentation once more, so that temp is between that sum and its double.
 """
 
 from __future__ import annotations
@@ -58,15 +59,17 @@ def space_name(color: int, backend: str | None) -> str:
 class MemoryStatement(Result):
     """Allocated bytes per memory space, and the figures of one device.
 
-    Fields named as columns are the bytes of device memory, all spaces together; arguments, outputs,
-    aliased and temp as CompiledMemoryStats counts them.
+    Arguments, outputs, aliased and temp are those of device memory, as CompiledMemoryStats counts
+    them; other figures are those of the default memory space.
 
     Attributes:
         source: ``buffer-assignment``, or ``estimate``.
         spaces: By colour.
         temp_range: Lower and upper bound of temp_bytes; both equal to it where it is exact.
         host_bytes: Arguments, outputs, aliased and temp in host memory.
-        total_bytes: All allocations of all spaces.
+        generated_code_bytes: Size of the program's code; None if unknown.
+        total_bytes: What must fit: allocations of the default space but thread-local ones, and the
+            code where known.
         notes: Limits of the numbers, as sentences.
     """
 
@@ -81,9 +84,9 @@ class MemoryStatement(Result):
         Column("constant_bytes", Unit.BYTES, "constants of the program"),
         Column("thread_local_bytes", Unit.BYTES, "scalars that are on no heap"),
         Column("other_bytes", Unit.BYTES, "allocations that are none of these"),
-        Column("total_bytes", Unit.BYTES, "all allocations"),
-        Column("peak_bytes", Unit.BYTES, "most bytes in use at one instant"),
-        Column("fragmentation_bytes", Unit.BYTES, "total without thread-local, minus peak"),
+        Column("total_bytes", Unit.BYTES, "all allocations but thread-local"),
+        Column("peak_bytes", Unit.BYTES, "most bytes held at one instant"),
+        Column("fragmentation_bytes", Unit.BYTES, "total minus peak"),
         Column("padding_bytes", Unit.BYTES, "bytes beyond the elements, at the peak"),
     )
     RECORDS: ClassVar[str] = "spaces"
@@ -98,11 +101,8 @@ class MemoryStatement(Result):
     thread_local_bytes: int
     host_bytes: tuple[int, int, int, int]
     total_bytes: int
+    generated_code_bytes: int | None = None
     notes: tuple[str, ...] = ()
-
-    def totals(self) -> Mapping[str, int]:
-        """Return the sums over all spaces."""
-        return {"total_bytes": self.total_bytes}
 
 
 def memory_statement(
@@ -124,6 +124,7 @@ def memory_statement(
     """
     spaces = tuple(_space(layout, color, peak, backend) for color, peak in peaks.items())
     device = [space for space in spaces if space.color != HOST_SPACE]
+    default = next(space for space in spaces if space.color == DEFAULT_SPACE)
     empty = SpaceFacts(color=HOST_SPACE, name="host")
     host = next((space for space in spaces if space.color == HOST_SPACE), empty)
 
@@ -145,10 +146,10 @@ def memory_statement(
         alias_bytes=total("alias_bytes"),
         temp_bytes=temp,
         temp_range=temp_range,
-        constant_bytes=total("constant_bytes"),
-        thread_local_bytes=total("thread_local_bytes"),
+        constant_bytes=default.constant_bytes,
+        thread_local_bytes=default.thread_local_bytes,
         host_bytes=(host.argument_bytes, host.output_bytes, host.alias_bytes, host.temp_bytes),
-        total_bytes=sum(space.total_bytes for space in spaces),
+        total_bytes=default.total_bytes,
         notes=tuple(notes),
     )
 
@@ -161,12 +162,12 @@ def _space(
         if allocation.color != color:
             continue
         sums[allocation.category] += allocation.size
-        sums["total"] += allocation.size
+        if allocation.category != "thread-local":
+            sums["total"] += allocation.size
         if allocation.is_output:
             sums["live-out"] += allocation.size
         if allocation.is_aliased:
             sums["aliased"] += allocation.size
-    heap = sums["total"] - sums["thread-local"]
     return SpaceFacts(
         color=color,
         name=space_name(color, backend),
@@ -181,7 +182,7 @@ def _space(
         peak_bytes=None if peak is None else peak.total_bytes,
         fragmentation_bytes=None
         if peak is None or not (layout.is_complete and layout.are_ranges_complete)
-        else heap - peak.total_bytes,
+        else sums["total"] - peak.total_bytes,
         padding_bytes=None if peak is None else _padding(peak),
     )
 

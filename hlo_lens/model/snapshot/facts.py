@@ -2,8 +2,9 @@
 
 The fields of `ModuleFacts` are the path language of rules: ``memory.total_bytes`` is the field
 `total_bytes` of the field `memory`. A new field is reachable by rules and kept in snapshots without
-further code; with a default, snapshots written before it are still read. None means not known; 0
-means zero.
+further code; with a default, snapshots written before it are still read. A field whose definition
+changed is declared with `since` and the schema version of its present definition: in older
+snapshots it is outdated, like a field that they lack. None means not known; 0 means zero.
 """
 
 from __future__ import annotations
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hlo_lens.model.snapshot.rows import CollectiveFact, EntryFact
+
+
+SINCE = "since"
+
+
+def since(version: int) -> Mapping[str, int]:
+    """Return the metadata of a field: the schema version that gave it its present definition."""
+    return {SINCE: version}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +101,8 @@ class HostBytes:
 class SpaceFacts:
     """Memory statement of one memory space, in bytes; None where not known.
 
+    Before schema version 3 totals had thread-local scalars, and peaks only values alive.
+
     Attributes:
         color: Number of the space.
         name: Users' name of it.
@@ -102,10 +113,11 @@ class SpaceFacts:
         constant_bytes: Constants that are not results.
         thread_local_bytes: Scalars that are on no heap.
         other_bytes: Allocations that are none of these.
-        total_bytes: All allocations.
-        peak_bytes: Largest union of occupied bytes over the schedule.
-        fragmentation_bytes: Allocated bytes, thread-local ones apart, minus the peak.
-        padding_bytes: Bytes that values alive at the peak take beyond their elements (tiles).
+        total_bytes: All allocations but thread-local ones.
+        peak_bytes: Whole arguments, outputs, constants and other allocations, and the largest union
+            of temporaries over the schedule.
+        fragmentation_bytes: Total minus peak.
+        padding_bytes: Bytes that values at the peak take beyond their elements (tiles).
     """
 
     name: str
@@ -117,10 +129,10 @@ class SpaceFacts:
     constant_bytes: int = 0
     thread_local_bytes: int = 0
     other_bytes: int = 0
-    total_bytes: int = 0
-    peak_bytes: int | None = None
-    fragmentation_bytes: int | None = None
-    padding_bytes: int | None = None
+    total_bytes: int = field(default=0, metadata=since(3))
+    peak_bytes: int | None = field(default=None, metadata=since(3))
+    fragmentation_bytes: int | None = field(default=None, metadata=since(3))
+    padding_bytes: int | None = field(default=None, metadata=since(3))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,14 +140,16 @@ class PeakFacts:
     """Instant of peak use of the default memory space.
 
     Attributes:
-        bytes: Bytes in use.
+        bytes: Bytes held, as `SpaceFacts.peak_bytes` counts them.
         color: Number of the memory space.
         shared_bytes: Bytes that several values share.
+        temp_bytes: Temporaries at that instant.
     """
 
-    bytes: int
+    bytes: int = field(metadata=since(3))
     color: int = 0
-    shared_bytes: int = 0
+    shared_bytes: int = field(default=0, metadata=since(3))
+    temp_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,9 +171,11 @@ class MemoryFacts:
         output_bytes: Results, aliased arguments included.
         alias_bytes: Arguments whose memory results reuse.
         temp_bytes: Temporaries.
-        constant_bytes: Constants.
-        thread_local_bytes: Thread-local scalars.
-        total_bytes: All allocations of all spaces.
+        constant_bytes: Constants in the default memory space.
+        thread_local_bytes: Thread-local scalars in it.
+        total_bytes: What must fit: allocations of the default memory space but thread-local ones,
+            and the generated code where its size is known.
+        generated_code_bytes: Size of the program's code; None if unknown.
         temp_range: Least and most that temporaries may be.
         host_bytes: The same figures in host memory.
         spaces: By number.
@@ -177,9 +193,10 @@ class MemoryFacts:
     output_bytes: int
     alias_bytes: int
     temp_bytes: int
-    constant_bytes: int
-    thread_local_bytes: int
-    total_bytes: int
+    constant_bytes: int = field(metadata=since(3))
+    thread_local_bytes: int = field(metadata=since(3))
+    total_bytes: int = field(metadata=since(3))
+    generated_code_bytes: int | None = None
     temp_range: tuple[int, int]
     host_bytes: HostBytes
     spaces: tuple[SpaceFacts, ...]

@@ -31,7 +31,8 @@ class ModuleSnapshot:
         facts: Its figures.
         peaks: One for each memory space that has allocations.
         annotations: Sharding annotations inside the program.
-        outdated: Paths of figures that the file was written without, being older than they are.
+        outdated: Paths of figures that the file lacks, or has by an older definition; those of
+            `peaks` begin with ``peaks.``.
         path: File, folder or archive that it was read from; empty if unknown, as in a saved
             snapshot.
     """
@@ -56,6 +57,11 @@ class ModuleSnapshot:
     def entries(self) -> tuple[EntryFact, ...] | None:
         """Parameters, then outputs; None without HLO text."""
         return None if self.facts.sharding is None else self.facts.sharding.rows
+
+    @property
+    def has_old_peaks(self) -> bool:
+        """Whether its file has peaks by an older definition."""
+        return "peaks.bytes" in self.outdated
 
     @property
     def gap_count(self) -> int:

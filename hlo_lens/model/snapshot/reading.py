@@ -61,18 +61,22 @@ def read_snapshot(data: object, path: str) -> Snapshot:
             "hlo-lens, or save the snapshot again"
         )
         raise DumpSyntaxError(message, path=path)
-    reader = _Reader(path)
+    reader = _Reader(path, version)
     listed = reader.objects(data.get("modules"), "modules")
     modules = tuple(reader.module(one, f"modules[{k}]") for k, one in enumerate(listed))
     return Snapshot(path=path, modules=modules)
 
 
 class _Field(NamedTuple):
-    """Type of a field, the types of JSON that it takes unchanged, whether it has a default."""
+    """A field: its type, the JSON types that it takes unchanged, whether it has a default.
+
+    Files of a schema version before `since` have it by another definition.
+    """
 
     hint: Any
     scalars: frozenset[type]
     has_default: bool
+    since: int
 
 
 @lru_cache(maxsize=32)
@@ -84,6 +88,7 @@ def _fields(kind: Any) -> Mapping[str, _Field]:
             hint=hints[field.name],
             scalars=_scalars(hints[field.name]),
             has_default=field.default is not MISSING or field.default_factory is not MISSING,
+            since=field.metadata.get(facts.SINCE, 1),
         )
         for field in fields(kind)
     }
@@ -99,8 +104,9 @@ def _scalars(hint: Any) -> frozenset[type]:
 class _Reader:
     """Reader of one file."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, version: int) -> None:
         self._path = path
+        self._version = version
         self._outdated: list[str] = []
 
     def _fail(self, where: str, what: str) -> DumpSyntaxError:
@@ -141,17 +147,21 @@ class _Reader:
     # ---- typed values ----------------------------------------------------------------------
 
     def _object(self, kind: type[R], data: object, where: str) -> R:
-        """Return an object as a dataclass; absent values get defaults and are outdated."""
+        """Return an object as a dataclass; absent values get defaults.
+
+        These, and values of another definition, are outdated.
+        """
         if not isinstance(data, dict):
             raise self._fail(where, "is no object")
         values: dict[str, object] = {}
         for name, field in _fields(kind).items():  # type: ignore[arg-type] # hashable
-            if name in data or not field.has_default:
+            is_given = name in data or not field.has_default
+            if is_given:
                 value = data.get(name)
                 if type(value) not in field.scalars:
                     value = self._value(field.hint, value, f"{where}.{name}")
                 values[name] = value
-            elif name not in APART:
+            if self._version < field.since or (not is_given and name not in APART):
                 self._outdated.append(_PLACE.sub("", f"{where}.{name}"))
         return kind(**values)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from hlo_lens.model.snapshot.facts import since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +32,12 @@ class AliveGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpacePeak:
-    """Values alive at the peak of one memory space, or allocated in it without a schedule.
+    """Memory held at the peak of one memory space, or allocated in it without a schedule.
 
     Attributes:
         color: Number of the memory space.
         name: Name that users know.
-        is_peak: Whether groups are alive at the peak; else they are all that is allocated, each
+        is_peak: Whether groups are held at the peak; else they are all that is allocated, each
             byte counted for the largest value at its address.
         bytes: Sum over all groups.
         op_name: Operation path of the instruction that runs at the peak.
@@ -47,7 +49,7 @@ class SpacePeak:
     color: int
     name: str
     is_peak: bool
-    bytes: int
+    bytes: int = field(metadata=since(3))
     op_name: str | None
     source: str | None
     opcode: str | None

@@ -39,6 +39,8 @@ def memory_facts(memory: MemoryDiff) -> Iterator[tuple[str, str]]:
     """Yield the changes of total and peaks, or why they are not known."""
     if memory.problem:
         yield "memory", memory.problem
+    elif memory.is_outdated:
+        yield "memory", "totals and peaks are not compared"
     elif not memory.is_changed:
         yield "memory", NO_CHANGE
     else:
@@ -62,7 +64,7 @@ def peak_text(peak: PeakDiff) -> str:
 def moment_text(peak: SpacePeak) -> str:
     """Return the place of a peak in the program."""
     words = [word for word in (peak.source, peak.op_name) if word]
-    return " ".join(words) or peak.opcode or "the end"
+    return " ".join(words) or peak.opcode or "the whole program"
 
 
 _COLUMNS = (

@@ -209,7 +209,7 @@ def _collectives_table(found: CollectiveDiff) -> Table:
 def _tables(diff: ModuleDiff) -> Iterator[Table]:
     memory = diff.memory
     if memory is not None and memory.is_changed:
-        if any(delta.is_changed for delta in memory.metrics.values()):
+        if memory.has_other_numbers:
             yield statement_table(memory)
         yield from (peak_table(peak) for peak in memory.peaks if peak.row_count)
     if diff.donations is not None and diff.donations.row_count:
@@ -242,7 +242,13 @@ def _notes(diff: ModuleDiff) -> Iterator[str]:
     note = None if diff.program is None else text_note(diff.program)
     if note is not None:
         yield note
-    if diff.memory is not None and diff.memory.unexplained:
+    old = [name for name, one in (("base", diff.base), ("head", diff.head)) if one.has_old_peaks]
+    for side in old:
+        yield (
+            f"the {side} was saved by an older version, whose totals and peaks were defined "
+            "otherwise: they are not compared; save it again"
+        )
+    if diff.memory is not None and diff.memory.unexplained and not old:
         spaces = ", ".join(diff.memory.unexplained)
         yield f"the difference in {spaces} is not attributed to values: one side has no schedule"
     for side, module in (("base", diff.base), ("head", diff.head)):

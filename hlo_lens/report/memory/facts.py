@@ -36,7 +36,8 @@ def memory_facts(
         temp = f"{format_bytes(least)} to {format_bytes(most)}"
     yield (
         "memory",
-        f"{word}arguments {arguments} ({format_bytes(statement.alias_bytes)} reused for outputs), "
+        f"{word}{format_bytes(statement.total_bytes)} must fit: arguments {arguments} "
+        f"({format_bytes(statement.alias_bytes)} reused for outputs), "
         f"outputs {format_bytes(statement.output_bytes)}, temp {temp}, "
         f"constants {format_bytes(statement.constant_bytes)}",
     )
@@ -54,6 +55,8 @@ def memory_facts(
 def where_text(results: MemoryResults, peak: PeakMemory) -> str:
     """Return the place of an instant in the program: position, instruction, loop, source line."""
     length = len(results.layout.schedule or ())
+    if peak.position is None:
+        return "during the whole program (no temporaries)"
     if peak.instruction is None:
         return f"at the end of the schedule ({peak.position} of {length})"
     text = f"at {peak.instruction} ({peak.position} of {length})"

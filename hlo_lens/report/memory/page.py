@@ -151,13 +151,14 @@ def memory_object(results: MemoryResults | None) -> Mapping[str, object] | None:
 
 
 def peak_object(peak: PeakMemory) -> Mapping[str, object]:
-    """Return the values alive at an instant."""
+    """Return the memory held at an instant."""
     return {
         "bytes": peak.total_bytes,
         "color": peak.color,
         "position": peak.position,
         "instruction": peak.instruction,
         "shared_bytes": peak.shared_bytes,
+        "temp_bytes": peak.temp_bytes,
         "live": peak.objects(),
     }
 
@@ -202,14 +203,14 @@ def _statement_table(results: MemoryResults) -> Table:
 
 
 def peak_table(results: MemoryResults, peak: PeakMemory) -> Table:
-    """Return the table of the values alive at an instant, largest first."""
+    """Return the table of the memory held at an instant, largest values first."""
     space = space_name(peak.color, results.backend)
     word = "Estimated values" if results.layout.source == "estimate" else "Values"
     found = f"{format_bytes(peak.total_bytes)} {where_text(results, peak)}"
     names = [column.name for column in peak.COLUMNS if column.name != "size_bytes"]
     return Table.of(
         peak,
-        title=f"{word} alive at {_instant_text(peak)} of {space}: {found}",
+        title=f"{word} held at {_instant_text(peak)} of {space}: {found}",
         shown=("size_bytes", *names),
     )
 
@@ -234,7 +235,7 @@ def _instant_text(peak: PeakMemory) -> str:
 
 def _chart(timeline: MemoryTimeline, space: str) -> Table:
     """Return the timeline as bars, each the largest of a range of instants."""
-    series = timeline.series
+    series = timeline.held
     step = max(1, -(-len(series) // _BARS))
     most = max(series, default=0) or 1
     rows: list[Row] = []
@@ -242,9 +243,9 @@ def _chart(timeline: MemoryTimeline, space: str) -> Table:
         best = max(range(start, min(start + step, len(series))), key=series.__getitem__)
         name = timeline.schedule[best] if best < len(timeline.schedule) else "[end]"
         bar = "█" * round(series[best] * _BAR_WIDTH / most)
-        rows.append((best, series[best], bar, name))
-    position, instruction, occupied = timeline.COLUMNS
-    title = f"Occupied bytes of {space} over the schedule, {plural(step, 'instant')} a line"
-    columns = (position, occupied, Column("bar", Unit.NONE, "occupied bytes"), instruction)
+        rows.append((best, series[best], bar, timeline.used[best], name))
+    position, instruction, held, used = timeline.COLUMNS
+    title = f"Bytes of {space} held over the schedule, {plural(step, 'instant')} a line"
+    columns = (position, held, Column("bar", Unit.NONE, "bytes held"), used, instruction)
     table = table_of("memory-chart", title, columns, rows)
     return replace(table, is_text_only=True, is_whole=True)

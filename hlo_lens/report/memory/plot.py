@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.memory.statement import space_name
 from hlo_lens.report.render.replaced_file import replaced_file
 from hlo_lens.text.errors import UsageError
 
@@ -14,21 +13,18 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from hlo_lens.analysis.memory.results import MemoryResults
+    from hlo_lens.analysis.memory.timeline import MemoryTimeline
 
 FORMATS = (".svg", ".png", ".pdf")
 _MEBI = 1 << 20
 
 
-def plot_timelines(
-    modules: Sequence[tuple[str, MemoryResults | None]], path: str, *, color: int
-) -> None:
-    """Draw the occupied bytes of each module over its schedule, one panel a module.
+def plot_timelines(found: Sequence[tuple[str, str, MemoryTimeline]], path: str) -> None:
+    """Draw the bytes of each module over its schedule, held and in use, one panel a module.
 
     Args:
-        modules: Name and memory of each module.
+        found: Name of each module, memory space and timeline.
         path: File to write; its ending is the format.
-        color: Memory space.
 
     Raises:
         UsageError: If matplotlib is missing, the format is unknown, or no module has live ranges.
@@ -40,11 +36,6 @@ def plot_timelines(
         from matplotlib.figure import Figure
     except ImportError as error:
         raise UsageError("drawing needs matplotlib: pip install 'hlo-lens[plot]'") from error
-    found = []
-    for name, results in modules:
-        series = None if results is None else results.layout.series(color)
-        if results is not None and series:
-            found.append((name, space_name(color, results.backend), series))
     if not found:
         raise UsageError("no live ranges are known, so there is no timeline to draw")
     figure = Figure(figsize=(9, 2.6 * len(found)), layout="constrained")
@@ -53,15 +44,20 @@ def plot_timelines(
         figure.savefig(new, format=Path(path).suffix[1:])
 
 
-def _draw(figure: Figure, found: Sequence[tuple[str, str, Sequence[int]]]) -> None:
-    """Draw a panel for each name, memory space and series of bytes."""
-    for panel, (name, space, series) in enumerate(found):
+def _draw(figure: Figure, found: Sequence[tuple[str, str, MemoryTimeline]]) -> None:
+    """Draw a panel for each name, memory space and timeline."""
+    for panel, (name, space, timeline) in enumerate(found):
+        series = timeline.held
         axes = figure.add_subplot(len(found), 1, panel + 1)
-        axes.fill_between(range(len(series)), [size / _MEBI for size in series], step="post")
+        held = [size / _MEBI for size in series]
+        used = [size / _MEBI for size in timeline.used]
+        axes.fill_between(range(len(held)), held, step="post", label="held", alpha=0.6)
+        axes.step(range(len(used)), used, where="post", label="in use", color="black", linewidth=1)
+        axes.legend(loc="lower right")
         peak = max(range(len(series)), key=series.__getitem__)
         axes.axvline(peak, color="black", linewidth=0.8, linestyle=":")
         axes.set_title(f"{name}, {space}: peak {series[peak] / _MEBI:.2f} MiB at {peak}")
         axes.set_xlabel("position in the schedule")
-        axes.set_ylabel("occupied MiB")
+        axes.set_ylabel("MiB")
         axes.set_xlim(0, max(1, len(series) - 1))
         axes.set_ylim(bottom=0)

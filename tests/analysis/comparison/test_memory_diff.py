@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.memory_diff import memory_diff
-from hlo_lens.analysis.comparison.peak_diff import FREE, NO_HEAP, PeakDiff, peak_diff
+from hlo_lens.analysis.comparison.peak_diff import FREE, PeakDiff, peak_diff
 from hlo_lens.analysis.comparison.side_pair import Delta
 from hlo_lens.model.snapshot.facts import SpaceFacts
 from tests.snapshots import FACTS, MEMORY, group, module, peak
@@ -72,7 +72,7 @@ def test_the_peak_moves_with_the_operation_not_with_its_line() -> None:
 
 
 def test_rows_include_other_allocated_bytes() -> None:
-    rest = {FREE: Delta(base=5, head=2), NO_HEAP: Delta(base=1, head=1)}
+    rest = {FREE: Delta(base=5, head=2)}
     diff = peak_diff(peak(group()), peak(group(size_bytes=5 << 20)), rest=rest)
     assert [row[1:7] for row in diff.rows()] == [
         (1 << 20, 4 << 20, 5 << 20, "grown", "moe.py:212", "bf16[64,32768]"),

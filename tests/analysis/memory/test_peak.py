@@ -1,22 +1,59 @@
-"""Values alive at one instant."""
+"""Memory held at one instant."""
 
 from __future__ import annotations
+
+import dataclasses
 
 import pytest
 
 from hlo_lens.analysis.memory.peak import SHARED, peak_memory
-from tests.analysis.memory.layouts import layout, peak_of_program, program
+from tests.analysis.memory.layouts import layout, peak_of_program, program, value
 
 
 def test_bytes_written_in_place_count_once() -> None:
     peak = peak_memory(layout())
     assert peak is not None
-    assert (peak.position, peak.instruction, peak.total_bytes) == (3, "c", 172)
-    at_two = peak_memory(layout(), at=2)
-    assert at_two is not None
-    assert at_two.total_bytes == 164
-    assert at_two.shared_bytes == 40
-    assert at_two.residual_rows()[0][:2] == (SHARED, -40)
+    assert (peak.position, peak.instruction) == (2, "b")
+    assert (peak.total_bytes, peak.temp_bytes) == (172, 64)
+    assert peak.shared_bytes == 40
+    assert peak.residual_rows()[0][:2] == (SHARED, -40)
+
+
+@pytest.mark.parametrize("at", range(5))
+def test_arguments_and_outputs_are_held_at_every_instant(at: int) -> None:
+    instant = peak_memory(layout(), at=at)
+    assert instant is not None
+    held = {live.value: live for live in instant.live if live.category != "temp"}
+    assert {name: (one.size_bytes, one.category) for name, one in held.items()} == {
+        "p{}": (100, "argument"),
+        "c{}": (8, "output"),
+    }
+    assert {(one.start, one.end) for one in held.values()} == {(0, 4)}
+
+
+def test_an_allocation_is_named_by_its_argument_or_result() -> None:
+    laid = layout()
+    both = (*laid.values, value("b2", 0, 0, 90, 3, 4), value("t", 2, 0, 8, 0, 2))
+    peak = peak_memory(dataclasses.replace(laid, values=both))
+    assert peak is not None
+    assert [one.value for one in peak.live if one.category != "temp"] == ["p{}", "c{}"]
+
+
+def test_without_temporaries_no_instant_is_the_peak() -> None:
+    laid = layout()
+    kept = tuple(one for one in laid.allocations if one.category != "temp")
+    values = tuple(one for one in laid.values if one.allocation in (0, 2))
+    peak = peak_memory(dataclasses.replace(laid, allocations=kept, values=values))
+    assert peak is not None
+    assert (peak.total_bytes, peak.position, peak.instruction, peak.is_peak) == (
+        108,
+        None,
+        None,
+        True,
+    )
+    instant = peak_memory(dataclasses.replace(laid, allocations=kept, values=values), at=1)
+    assert instant is not None
+    assert (instant.total_bytes, instant.instruction, instant.is_peak) == (108, "a", False)
 
 
 @pytest.mark.parametrize("at", range(5))

@@ -1,4 +1,4 @@
-"""Occupied bytes over the schedule."""
+"""Bytes held and in use over the schedule."""
 
 from __future__ import annotations
 
@@ -13,5 +13,6 @@ def test_without_a_schedule_there_is_no_timeline() -> None:
 def test_timeline_has_one_instant_more_than_the_schedule() -> None:
     timeline = memory_timeline(layout())
     assert timeline is not None
-    assert timeline.series == (100, 140, 164, 172, 108)
-    assert list(timeline.rows())[-1] == (4, None, 108)
+    assert timeline.held == (108, 148, 172, 172, 108)
+    assert timeline.used == (100, 140, 164, 172, 108)
+    assert list(timeline.rows())[-1] == (4, None, 108, 108)

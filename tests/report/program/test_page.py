@@ -62,7 +62,7 @@ def test_json_has_the_contract_keys_in_order() -> None:
     data = _report(COLLECTIVE).data
     assert list(data) == ["schema_version", "kind", "tool_version", "modules"]
     assert (data["schema_version"], data["kind"], data["tool_version"]) == (
-        2,
+        3,
         "report",
         hlo_lens.__version__,
     )
@@ -128,9 +128,9 @@ def test_facts_of_a_module() -> None:
         "outputs": "2 of 516B; 1 of 512B in donated buffers",
         "collectives": "none",
         "sharding": "replicated: 2 values of 68B on each device",
-        "memory": "estimated: arguments 580B (516B reused for outputs), outputs 532B, temp 1B, "
-        "constants 8B",
-        "peak": "estimated: 601B at less (7 of 16) in loop",
+        "memory": "estimated: 605B must fit: arguments 580B (516B reused for outputs), "
+        "outputs 532B, temp 1B, constants 8B",
+        "peak": "estimated: 605B at less (7 of 16) in loop",
     }
 
 
