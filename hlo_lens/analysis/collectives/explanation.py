@@ -26,6 +26,7 @@ from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.analysis.sharding.sources import module_shardings
 from hlo_lens.analysis.sharding.table import ShardedValue, sharding_table
 from hlo_lens.model.hlo.opcodes import opcode_traits
+from hlo_lens.model.hlo.printed_names import names_printed_as
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -92,9 +93,10 @@ class Why(Result):
 
 
 def find_collectives(found: Collectives, name: str) -> list[Collective]:
-    """Return the collectives with a name, their own or that of their start."""
-    wanted = name.removeprefix("%")
-    return [c for c in found.collectives if wanted in (c.name, c.started_by)]
+    """Return the collectives with a printed name, their own or that of their start."""
+    own = {one for c in found.collectives for one in (c.name, c.started_by) if one is not None}
+    wanted = {*names_printed_as(name, own)}
+    return [c for c in found.collectives if wanted & {c.name, c.started_by}]
 
 
 def why(

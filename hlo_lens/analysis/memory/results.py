@@ -10,12 +10,14 @@ from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, MemoryLayout, layout_
 from hlo_lens.analysis.memory.peak import PeakMemory, peak_memory, peaks_of
 from hlo_lens.analysis.memory.statement import MemoryStatement, is_integer_scalar, memory_statement
 from hlo_lens.model.hlo.columns import OPCODE, OPCODE_END
+from hlo_lens.model.hlo.printed_names import names_printed_as
 from hlo_lens.model.hlo.query import InstructionTable, rows_named, tabulate, unknown_names
 from hlo_lens.text.dump_kinds import ROW_OF, TEXT_FLAGS, DumpKind
 from hlo_lens.text.errors import DumpMismatchError, UnknownNameError
+from hlo_lens.text.units import listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     import pandas as pd
 
@@ -262,15 +264,25 @@ def at_instant(results: MemoryResults, at: str, *, color: int = DEFAULT_SPACE) -
                 f"the schedule ends at {len(layout.schedule)}, there is no instant {at}"
             )
         return peak_memory(layout, color=color, at=position, module=results.module)
-    name = at.removeprefix("%")
-    if name not in layout.schedule:
-        import difflib
-
-        near = difflib.get_close_matches(name, layout.schedule, n=4)
-        hint = f"; near: {', '.join(near)}" if near else ""
-        raise UnknownNameError(f"no instruction {name} in the schedule{hint}")
+    name = _scheduled(at, layout.schedule)
     position = list(layout.schedule).index(name)
     return peak_memory(layout, color=color, at=position, module=results.module)
+
+
+def _scheduled(text: str, schedule: Sequence[str]) -> str:
+    """Return the instruction of a schedule that a printed name means."""
+    found = [*dict.fromkeys(names_printed_as(text, schedule))]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UnknownNameError(
+            f"{text} is the end of {plural(len(found), 'name')}: {listed(found, 4)}"
+        )
+    import difflib
+
+    near = difflib.get_close_matches(text.removeprefix("%"), schedule, n=4)
+    hint = f"; near: {', '.join(near)}" if near else ""
+    raise UnknownNameError(f"no instruction {text} in the schedule{hint}")
 
 
 def _temps(layout: MemoryLayout) -> int:

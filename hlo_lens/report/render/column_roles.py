@@ -60,7 +60,10 @@ _LEFT_OUT_FIRST = (
 _KEPT = "status metric head fails_if reason axis times edit level what verdict mark"
 """Columns besides names that are left out last."""
 
-LAST = 9
+_THEN = (Role.SHAPE, Role.TEXT, Role.REASON, Role.MEASURE, Role.PLACE, Role.SCOPE)
+"""Roles in the order in which their columns are left out."""
+
+LAST = len(_LEFT_OUT_FIRST) + len(_THEN)
 """Rank of the columns that are left out last."""
 
 
@@ -87,4 +90,6 @@ def keep_rank(column: Column) -> int:
     role = role_of(column)
     if column.name in _KEPT.split() or role is Role.NAME:
         return LAST
-    return {Role.SHAPE: 3, Role.TEXT: 4, Role.REASON: 4, Role.MEASURE: 5}.get(role, 6)
+    return {Role.SHAPE: 3, Role.TEXT: 4, Role.REASON: 4, Role.MEASURE: 5, Role.SCOPE: 7}.get(
+        role, 6
+    )

@@ -8,7 +8,7 @@ that remains.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,16 @@ class TableLines:
     left_out: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedColumn:
+    """A column that fits: its width, and the lines of its heading and of each cell."""
+
+    column: Column
+    width: int
+    heading: tuple[str, ...]
+    cells: list[list[str]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Field:
     """A column as text: its place in the table, its cells, and the lines of its heading."""
@@ -51,7 +61,6 @@ class _Field:
     name: str
     role: Role
     rank: int
-    is_text: bool
     cells: tuple[str, ...]
     heading: tuple[str, ...]
 
@@ -68,38 +77,46 @@ class _Field:
         return max(self.headed, least_width(self.cells, self.role))
 
 
-def table_lines(cut: CutTable, width: int) -> TableLines:
-    """Return the lines of a table; lines are wider than the width only where one number is."""
+def fitted_columns(cut: CutTable, width: int) -> list[FittedColumn]:
+    """Return the columns of a table that fit a width, with the lines of their cells."""
     fields = _fields(cut)
     main = _main(cut.columns)
     if _room(fields, [field.widest for field in fields], width) < 0:
         whole = _kept(fields, main, width)
         folded = _kept([_folded(field) for field in fields], main, width)
         fields = folded if len(folded) > len(whole) else whole
-    widths = _widths(fields, width)
-    is_text = [field.is_text for field in fields]
-    columns = [
-        column_lines(field.cells, field.role, space)
-        for field, space in zip(fields, widths, strict=True)
+    return [
+        FittedColumn(
+            column=cut.columns[field.place],
+            width=space,
+            heading=field.heading,
+            cells=column_lines(field.cells, field.role, space),
+        )
+        for field, space in zip(fields, _widths(fields, width), strict=True)
     ]
+
+
+def table_lines(cut: CutTable, width: int) -> TableLines:
+    """Return the lines of a table; lines are wider than the width only where one number is."""
+    fitted = fitted_columns(cut, width)
 
     def joined(cells: Sequence[str]) -> str:
         parts = []
-        for text, space, left in zip(cells, widths, is_text, strict=True):
-            blank = " " * (space - cell_width(text))
-            parts.append(text + blank if left else blank + text)
+        for text, field in zip(cells, fitted, strict=True):
+            blank = " " * (field.width - cell_width(text))
+            parts.append(text + blank if field.column.unit is Unit.NONE else blank + text)
         return _GAP.join(parts).rstrip()
 
     def below(parts: Sequence[Sequence[str]]) -> Iterator[str]:
         return map(joined, zip_longest(*parts, fillvalue=""))
 
-    rows = [[*below(lines)] for lines in zip(*columns, strict=True)]
-    places = {field.place for field in fields}
+    rows = [[*below(lines)] for lines in zip(*(one.cells for one in fitted), strict=True)]
+    shown = {one.column for one in fitted}
     return TableLines(
-        headings=[*below([field.heading for field in fields])],
+        headings=[*below([one.heading for one in fitted])],
         rows=[*chain.from_iterable(rows[: len(cut.rows)])],
         tail=[*chain.from_iterable(rows[len(cut.rows) :])],
-        left_out=tuple(c.name for k, c in enumerate(cut.columns) if k not in places),
+        left_out=tuple(column.name for column in cut.columns if column not in shown),
     )
 
 
@@ -111,7 +128,6 @@ def _fields(cut: CutTable) -> list[_Field]:
             name=column.name,
             role=role_of(column),
             rank=LAST if column.name in cut.kept else keep_rank(column),
-            is_text=column.unit is Unit.NONE,
             cells=tuple(row[place] for row in rows),
             heading=(column.name,),
         )
@@ -194,9 +210,7 @@ def _folded(field: _Field) -> _Field:
             lines[-1] += part
         else:
             lines.append(part)
-    return _Field(
-        field.place, field.name, field.role, field.rank, field.is_text, field.cells, tuple(lines)
-    )
+    return replace(field, heading=tuple(lines))
 
 
 _WORD = re.compile(r"[^_]*_|[^_]+")
