@@ -142,18 +142,13 @@ def decode_pieces(pieces: Iterable[bytes]) -> str:
     growth needs more memory.
     """
     text = ""
-    waiting = bytearray()
     rest = iter(pieces)
     for piece in rest:
         if not piece.isascii():
             before = text.encode("ascii")
             text = ""
-            return decode(b"".join([before, waiting, piece, *rest]))
-        waiting += piece
-        if len(waiting) >= max(_GROWTH, len(text) >> _SHIFT):
-            text += waiting.decode("ascii")
-            waiting.clear()
-    text += waiting.decode("ascii")
+            return decode(b"".join([before, piece, *rest]))
+        text += piece.decode("ascii")
     return text
 
 
