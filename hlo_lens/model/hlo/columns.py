@@ -232,6 +232,18 @@ class ComputationColumns:
         base = place * _STRIDE + first
         return self.spans[base], self.spans[base + 1]
 
+    def all_names(self, text: str) -> list[str]:
+        """Return the names of all computations, without ``%``; empty where the text prints none.
+
+        Args:
+            text: The text that the offsets refer to.
+        """
+        places = map(slice, self.spans[TITLE::_STRIDE], self.spans[TITLE_END::_STRIDE])
+        found = list(map(text.__getitem__, places))
+        for place, name in self.names.items():
+            found[place] = name
+        return found
+
     def rows(self, place: int) -> Sequence[int]:
         """Return the rows of a computation."""
         if place in self.scattered:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _Mark = TypeVar("_Mark")
 
 _CALLED = re.compile(rf",\s*({'|'.join(CALLING_ATTRIBUTES)})=\s*(\{{[^{{}}]*\}}|%?[\w.-]+)")
+_COMMENT = re.compile(r"/[/*]")
 _NAME = re.compile(r"[\w.-]+")
 _ROLES = {role: number for number, role in enumerate(CALLING_ATTRIBUTES)}
 
@@ -71,7 +72,8 @@ class Calls:
         self.undefined: dict[int, str] = {}
         self._roles = array("B")
         self._computations = len(module.computations)
-        places = {computation.name: place for place, computation in enumerate(module.computations)}
+        names = module.computation_columns.all_names(module.columns.source.text)
+        places = {name: place for place, name in enumerate(names)}
         for row, role, name in _calls(module):
             place = places.get(name, NOTHING)
             if place == NOTHING:
@@ -227,8 +229,9 @@ class Links:
         """For each row the position of its computation among the module's."""
         module = self._module
         owners = array("I", bytes(4 * len(module.columns)))
-        for position, computation in enumerate(module.computations):
-            rows = computation.rows
+        columns = module.computation_columns
+        for position in range(len(columns)):
+            rows = columns.rows(position)
             if isinstance(rows, range):
                 owners[rows.start : rows.stop] = array("I", [position]) * len(rows)
             else:
@@ -291,15 +294,18 @@ def _calls(module: HloModule) -> Iterator[tuple[int, str, str]]:
         matches = () if row in columns.overlays else tuple(_CALLED.finditer(text, start, end))
         if matches and _is_plain(text, start, matches[-1].end(), end):
             for match in matches:
-                yield from ((row, match[1], name) for name in _NAME.findall(match[2]))
+                role, value = match.groups()
+                if value[0] != "{":
+                    yield row, role, value.removeprefix("%")
+                else:
+                    yield from ((row, role, name) for name in _NAME.findall(value))
             continue
         yield from ((row, role, name) for role, name in module.instruction(row).calls)
 
 
 def _is_plain(text: str, start: int, last: int, end: int) -> bool:
     """Return whether attributes have no comment, and no string before the end of the last call."""
-    has_comment = text.find("/*", start, end) >= 0 or text.find("//", start, end) >= 0
-    return not has_comment and text.find('"', start, last) < 0
+    return _COMMENT.search(text, start, end) is None and text.find('"', start, last) < 0
 
 
 def _inverted(targets: Sequence[int], size: int) -> tuple[Sequence[int], Sequence[int]]:

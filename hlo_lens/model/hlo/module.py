@@ -181,7 +181,7 @@ class HloModule:
     @functools.cached_property
     def _places_by_name(self) -> NameIndex:
         computations = self.computations
-        names = (computation.name for computation in computations)
+        names = self.computation_columns.all_names(self.columns.source.text)
         return NameIndex(range(len(computations)), lambda place: computations[place].name, names)
 
     def computation(self, name: str) -> HloComputation | None:
