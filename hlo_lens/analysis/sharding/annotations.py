@@ -113,9 +113,7 @@ def _rows(table: InstructionTable) -> Iterator[int]:
     """Yield the rows whose attributes contain a word of an annotation."""
     columns = table.module.columns
     text, spans = columns.source.text, columns.spans
-    found: set[int] = set()
-    if table.module.mentions_shardy:
-        found.update(table.module.columns.rows_with_attribute_text(_SHARDY))
+    found = set(columns.rows_with_attribute_text(_SHARDY))
     for row in table.rows_of({"custom-call"}):
         start, end = spans[row * STRIDE + OPERANDS_END], spans[row * STRIDE + END]
         if any(text.find(word, start, end) >= 0 for word in _TARGET_WORDS):

@@ -192,7 +192,7 @@ def _entry_text(
                 sharding = _sharding_of_source(source, place)
                 if sharding is not None:
                     given[key] = sharding
-        if module.mentions_shardy and shardy.SHARDINGS_BEGIN in module.columns.source.text:
+        if shardy.SHARDINGS_BEGIN in module.columns.source.text:
             named = dict(_shardy_shardings(module))
     return EntryText(
         module=module,

@@ -208,11 +208,6 @@ class HloModule:
         """Return the instruction of a row."""
         return HloInstruction(HloComputation(self, self.links.owners[row]), row)
 
-    @functools.cached_property
-    def mentions_shardy(self) -> bool:
-        """Whether the source contains text of Shardy."""
-        return "sdy." in self.columns.source.text
-
     @property
     def is_scheduled(self) -> bool:
         """Whether the order of instructions is the order of execution."""

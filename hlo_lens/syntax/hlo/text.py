@@ -68,8 +68,9 @@ _STRINGS = frozenset({"op_type", "op_name", "source_file", "scheduling_name", "d
 
 def unescape(text: str) -> str:
     """Return a C-escaped text unescaped: octal and hexadecimal bytes are decoded as UTF-8."""
-    if "\\" not in text:
-        return text
+    escapes = text.count("\\")
+    if escapes == text.count("\\'"):  # none, or those of quotes, as in names of arguments
+        return text.replace("\\'", "'") if escapes else text
     return _ESCAPE.sub(_unescaped, text)
 
 
