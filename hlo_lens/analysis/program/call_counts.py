@@ -2,8 +2,9 @@
 
 The entry runs once. A loop runs its body trip count times and its condition once more; a
 conditional runs one branch, so each counts at most once; a call, a fusion or an async-start runs
-its computation once. The runs of a computation with several callers are their sum. The number is
-unknown inside a loop without a known trip count.
+its computation once. The runs of a computation with several callers are their sum, of callers in
+different branches of one conditional the largest (`branch_sums`). The number is unknown inside a
+loop without a known trip count.
 
 Computations that are applied to elements (reducers, comparators) are not counted.
 """
@@ -13,6 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.program.branch_sums import (
+    Branches,
+    Part,
+    bounded_sum,
+    branch_text,
+    shared_branches,
+)
 from hlo_lens.analysis.program.trip_counts import TripCounts, trip_counts
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
@@ -42,17 +50,23 @@ class Runs:
     """Number of runs of a computation in one run of the program.
 
     Attributes:
-        times: Number of runs; None if a trip count around it is not known.
-        is_at_most: Whether it is in a conditional, so that `times` is an upper bound.
+        times: Number of runs if all `branches` are taken; None if a trip count around it is not
+            known.
+        branches: Branches of conditionals around it, outermost first, as in `branch_sums`.
         loop_path: Names of the loops around it, outermost first; for several callers, the loops
             around the first.
         known_times: The product of the known trip counts, for ``5 x ?``.
     """
 
     times: int | None
-    is_at_most: bool = False
+    branches: Branches = ()
     loop_path: tuple[str, ...] = ()
     known_times: int = 1
+
+    @property
+    def is_at_most(self) -> bool:
+        """Whether it is in a branch that may not be taken, so that `times` is an upper bound."""
+        return bool(self.branches)
 
     @property
     def at_least(self) -> int:
@@ -120,11 +134,12 @@ class CallCounts:
         runs = [self._through(site) for site in self.sites(computation)]
         if not runs:
             return _NEVER_CALLED
-        times = [run.times for run in runs]
-        known = [time for time in times if time is not None]
+        if len(runs) == 1:
+            return runs[0]
+        times, branches = _merged(runs, computation)
         return Runs(
-            times=sum(known) if len(known) == len(times) else None,
-            is_at_most=any(run.is_at_most for run in runs),
+            times=times,
+            branches=branches,
             loop_path=runs[0].loop_path,
             known_times=max(run.known_times for run in runs),
         )
@@ -143,8 +158,28 @@ class CallCounts:
                 known_times=around.known_times * (1 if trips is None else trips),
             )
         if site.role == "branch":
-            return replace(around, is_at_most=True)
+            caller = site.caller
+            count = len(caller.called_computations)
+            conditional = f"{caller.computation.name}/{caller.name}"
+            branch = branch_text(conditional, site.branch or 0, count)
+            return replace(around, branches=(*around.branches, branch)) if count > 1 else around
         return around
+
+
+def _merged(runs: list[Runs], computation: str) -> tuple[int | None, Branches]:
+    """Return the runs of a computation with several callers, and the branches around it.
+
+    If they depend on branches that the callers do not share, the computation counts as a branch of
+    a conditional of its own.
+    """
+    shared = shared_branches([run.branches for run in runs])
+    own = (*shared, branch_text(f"calls of {computation}", 0, 2))
+    is_apart = any(run.branches != shared for run in runs)
+    if any(run.times is None for run in runs):
+        return None, own if is_apart else shared
+    parts = [Part(run.branches[len(shared) :], run.times or 0) for run in runs]
+    bounds = bounded_sum(parts)
+    return bounds.most, own if bounds.is_at_most else shared
 
 
 def _times(outer: int | None, inner: int | None) -> int | None:

@@ -8,10 +8,12 @@ batched products, which are convolutions over padding, count once. Source:
 HloCostAnalysis::HandleDot and GetConvolutionFlops (xla/service/hlo_cost_analysis.cc), which however
 count the body of a loop once.
 
-Not counted: elementwise operations, and other custom calls (Pallas and Triton kernels, LAPACK),
-whose number is reported. The total is unknown if a loop around a product has no known trip count or
-a shape is not in the text; `at_least` is then the known part. All branches of a conditional count,
-so that the total is an upper bound.
+Not counted: elementwise operations. The arithmetic of other custom calls (Pallas and Triton
+kernels, LAPACK, callbacks) is known only where their backend_config prints a ``cost_estimate``,
+which is the estimate of the kernel's author; the total is unknown if there are others that run, if
+a loop around a product has no known trip count, or if a shape is not in the text; `at_least` is
+then the known part. Of the branches of a conditional the largest counts, and the total is an upper
+bound if they differ.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from hlo_lens.analysis.program.branch_sums import Bounds, Branches, Part, bounded_sum
 from hlo_lens.analysis.program.call_counts import CallCounts
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.text.errors import DumpSyntaxError
@@ -46,6 +49,7 @@ convolution; None for the result."""
 _ONEDNN = ("__onednn$matmul",)
 
 _SILENT_NAMES = """
+    Pin Unpin GetRngSeed cu_threefry2x32 cu_threefry2x32_ffi __cudnn$norm
     AllocateBuffer AssumeGatherIndicesInBound GatherScatterIndicesBitpacked ConcatBitcast
     AsyncCollectiveStart AsyncCollectiveDone X64Combine X64SplitLow X64SplitHigh SliceId Sharding
     SPMDFullToShardShape SPMDShardToFullShape PartialReduce TopK __gpu$TopK
@@ -57,6 +61,11 @@ _SILENT_NAMES = """
 _SILENT = frozenset(_SILENT_NAMES.split())
 """Targets of custom calls without products."""
 
+_ESTIMATE = re.compile(r'"cost_estimate":\{([^{}]*)\}')
+_FLOPS = re.compile(r'"flops":"?(\d+)')
+"""FLOP of a kernel in its backend_config, as its author estimates them; a zero may be left out
+(jax/_src/tpu_custom_call.py, CostEstimate)."""
+
 _LHS_CONTRACTING = re.compile(r'"lhs_contracting_dimensions":\[([^\]]*)\]')
 _NUMBER = re.compile(r"\d+")
 _LABELS = re.compile(r"(\w+)_(\w+)->(\w+)")
@@ -65,14 +74,26 @@ _FIELD = re.compile(r"(\w+)=(\S+?)(?=[\s}])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """One matrix product or convolution; its fields are columns of `Flops`, None if not known."""
+    """One matrix product, convolution or kernel; its fields are columns of `Flops`.
+
+    None means not known. `known_times` is the number of runs with one run for each loop without
+    known trip count; `branches` as in `branch_sums`.
+    """
 
     name: str
     opcode: str
     computation: str
     flops: int | None
     times: int | None
-    is_at_most: bool
+    is_estimate: bool = False
+    is_opaque: bool = False
+    branches: Branches = ()
+    known_times: int = 1
+
+    @property
+    def is_at_most(self) -> bool:
+        """Whether it is in a branch that may not be taken."""
+        return bool(self.branches)
 
     @property
     def run_flops(self) -> int | None:
@@ -88,9 +109,6 @@ class Flops(Result):
 
     Attributes:
         products: Unknown ones first, then by FLOP, largest first.
-        at_least: Known FLOP of one run; a loop without known trip count counts once.
-        is_at_most: Whether some of them are in a conditional.
-        opaque: Number of custom calls with unknown arithmetic.
     """
 
     KIND: ClassVar[str] = "flops"
@@ -101,20 +119,48 @@ class Flops(Result):
         Column("flops", Unit.COUNT, "multiplications and additions of one execution"),
         Column("times", Unit.COUNT, "executions in one run of the program"),
         Column("is_at_most", Unit.NONE, "whether a conditional decides"),
+        Column("is_estimate", Unit.NONE, "whether it is the estimate of a kernel's author"),
         Column("run_flops", Unit.COUNT, "multiplications and additions in one run"),
     )
     RECORDS: ClassVar[str] = "products"
     products: tuple[Product, ...]
-    at_least: int
-    is_at_most: bool
-    opaque: int
 
     @property
     def total(self) -> int | None:
-        """FLOP of one run; None if not known."""
-        parts = [product.run_flops for product in self.products]
-        known = [part for part in parts if part is not None]
-        return sum(known) if len(known) == len(parts) else None
+        """FLOP of one run, an upper bound if `is_at_most`; None if not known."""
+        bounds = self._bounds
+        return None if bounds is None else bounds.most
+
+    @property
+    def is_at_most(self) -> bool:
+        """Whether the total is an upper bound: branches of a conditional have different FLOP."""
+        bounds = self._bounds
+        return bounds is not None and bounds.is_at_most
+
+    @property
+    def at_least(self) -> int:
+        """Known FLOP of one run; a loop without known trip count counts once."""
+        parts = (Part(p.branches, (p.flops or 0) * p.known_times) for p in self.products)
+        return bounded_sum(parts).least
+
+    @property
+    def is_estimate(self) -> bool:
+        """Whether the total contains estimates of kernels' authors."""
+        return any(product.is_estimate for product in self.products)
+
+    @property
+    def opaque(self) -> int:
+        """Number of custom calls with unknown arithmetic."""
+        return sum(product.is_opaque for product in self.products)
+
+    @property
+    def _bounds(self) -> Bounds | None:
+        amounts = [product.run_flops for product in self.products]
+        known = [amount for amount in amounts if amount is not None]
+        if len(known) < len(amounts):
+            return None
+        branches = (product.branches for product in self.products)
+        return bounded_sum(map(Part, branches, known))
 
 
 def flops(table: InstructionTable, calls: CallCounts | None = None) -> Flops:
@@ -126,43 +172,40 @@ def flops(table: InstructionTable, calls: CallCounts | None = None) -> Flops:
     """
     rows = table.rows_where(lambda traits: traits.is_product)
     if not rows:
-        return Flops(products=(), at_least=0, is_at_most=False, opaque=0)
+        return Flops(products=())
     calls = CallCounts(table) if calls is None else calls
-    products: list[Product] = []
-    opaque = 0
-    for instruction in map(table.instruction, rows):
-        if instruction.opcode == "custom-call" and not _is_product(instruction):
-            opaque += _is_opaque(instruction)
-            continue
-        product = _product_of(instruction, calls)
-        if product is not None:
-            products.append(product)
+    made = (_product_of(table.instruction(row), calls) for row in rows)
+    products = [product for product in made if product is not None]
     products.sort(
         key=lambda p: (p.run_flops is not None, -(p.run_flops or 0), p.computation, p.name)
     )
-    is_at_most = any(product.is_at_most for product in products)
-    at_least = sum((p.flops or 0) * calls.of(p.computation).at_least for p in products)
-    return Flops(
-        products=tuple(products),
-        at_least=0 if is_at_most else at_least,
-        is_at_most=is_at_most,
-        opaque=opaque,
-    )
+    return Flops(products=tuple(products))
 
 
 def _product_of(instruction: HloInstruction, calls: CallCounts) -> Product | None:
-    """Return a product, or None if nothing calls its computation (a reducer, or unused)."""
+    """Return a product or kernel.
+
+    None for custom calls without products, and if nothing calls its computation (a reducer, or
+    unused).
+    """
+    is_kernel = instruction.opcode == "custom-call" and not _is_product(instruction)
+    if is_kernel and _target(instruction) in _SILENT:
+        return None
     computation = instruction.computation.name
     runs = calls.of(computation)
     if runs.times is None and not calls.sites(computation):
         return None
+    flops = _known_flops(instruction)
     return Product(
         name=instruction.name,
         opcode=instruction.opcode,
         computation=computation,
-        flops=_known_flops(instruction),
+        flops=flops,
         times=runs.times,
-        is_at_most=runs.is_at_most,
+        is_estimate=is_kernel and flops is not None,
+        is_opaque=is_kernel and flops is None,
+        branches=runs.branches,
+        known_times=runs.at_least,
     )
 
 
@@ -182,15 +225,11 @@ def _is_product(instruction: HloInstruction) -> bool:
     return target in _GEMMS or target in _CONVOLUTIONS or target in _ONEDNN
 
 
-def _is_opaque(instruction: HloInstruction) -> bool:
-    return _target(instruction) not in _SILENT
-
-
 def flops_of(instruction: HloInstruction) -> int | None:
-    """Return the FLOP of a dot, convolution or matrix product; 0 for other instructions.
+    """Return the FLOP of a dot, convolution, matrix product or kernel.
 
-    None if a shape or a dimension is not in the text, and for ragged-dot, whose group sizes are
-    data.
+    None if a shape or a dimension is not in the text, for a kernel without ``cost_estimate``, and
+    for ragged-dot, whose group sizes are data. 0 for other instructions.
     """
     if instruction.opcode in ("dot", "scaled-dot"):
         return _dot(instruction, instruction.attribute("lhs_contracting_dims") or "")
@@ -207,9 +246,19 @@ def flops_of(instruction: HloInstruction) -> int | None:
         place = len(left.dimensions) - (2 if '"transpose_a":true' in config else 1) if left else -1
         return None if place < 0 else _dot(instruction, str(place))
     if target not in _GEMMS:
-        return 0
+        is_silent = instruction.opcode != "custom-call" or target in _SILENT
+        return 0 if is_silent else _estimated(config)
     contracting = _LHS_CONTRACTING.search(config)
     return None if contracting is None else _dot(instruction, contracting[1])
+
+
+def _estimated(config: str) -> int | None:
+    """Return the FLOP of a kernel's ``cost_estimate``; None without one."""
+    estimate = _ESTIMATE.search(config)
+    if estimate is None:
+        return None
+    flops = _FLOPS.search(estimate[1])
+    return 0 if flops is None else int(flops[1])
 
 
 def _dot(instruction: HloInstruction, contracting: str) -> int | None:

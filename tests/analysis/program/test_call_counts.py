@@ -95,3 +95,41 @@ def test_call_sites_have_roles_and_branches() -> None:
         (site.caller.name, site.role) for name in ("body", "cond") for site in found.sites(name)
     }
     assert roles == {("w", "body"), ("v", "body"), ("w", "condition"), ("v", "condition")}
+
+
+CALLED = """HloModule m
+
+f {
+  ROOT p = f32[8] parameter(0)
+}
+
+first {
+  p = f32[8] parameter(0)
+  ROOT c = f32[8] call(p), to_apply=f
+}
+
+second {
+  p = f32[8] parameter(0)
+  ROOT c = f32[8] call(p), to_apply=f
+}
+
+ENTRY main {
+  i = pred[] parameter(0)
+  x = f32[8] parameter(1)
+  ROOT r = f32[8] conditional(i, x, x), true_computation=first, false_computation=OTHER
+}
+"""
+
+
+def test_computation_that_all_branches_call_runs_once() -> None:
+    found = CallCounts(tabulate(hlo_lens.parse_hlo(CALLED.replace("OTHER", "second"))))
+    assert found.of("f") == ONCE
+    assert found.of("first").branches == ("main/r:0/2",)
+
+
+def test_computation_that_one_branch_calls_keeps_the_branch() -> None:
+    text = CALLED.replace("OTHER", "add").replace("second", "add")
+    text = text.replace("ROOT c = f32[8] call(p), to_apply=f", "ROOT c = f32[8] negate(p)", 2)
+    text = text.replace("ROOT c = f32[8] negate(p)", "ROOT c = f32[8] call(p), to_apply=f", 1)
+    runs = CallCounts(tabulate(hlo_lens.parse_hlo(text))).of("f")
+    assert (runs.times, runs.branches) == (1, ("main/r:0/2",))

@@ -145,12 +145,55 @@ ENTRY e {
     assert (found.total, found.at_least, found.is_at_most) == (128, 0, True)
 
 
-def test_unknown_custom_calls_are_counted() -> None:
-    found = of(
-        'HloModule m\nENTRY e {\n  a = f32[4] custom-call(), custom_call_target="tpu_custom_call"\n'
-        '  ROOT b = f32[4] custom-call(a), custom_call_target="AllocateBuffer"\n}\n'
-    )
-    assert (found.total, found.opaque) == (0, 1)
+KERNEL = """HloModule m
+ENTRY e {
+  a = f32[4] custom-call(), custom_call_target="tpu_custom_call"CONFIG
+  ROOT b = f32[4] custom-call(a), custom_call_target="AllocateBuffer"
+}
+"""
+
+
+def test_kernel_of_unknown_work_leaves_the_total_unknown() -> None:
+    found = of(KERNEL.replace("CONFIG", ""))
+    assert (found.total, found.at_least, found.opaque) == (None, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "expected"),
+    [
+        ('{"flops":"4096","transcendentals":"7"}', 4096),
+        ('{"flops": 4096, "bytes_accessed": 8}', 4096),
+        ('{"bytes_accessed":"8"}', 0),
+    ],
+)
+def test_kernel_counts_by_its_cost_estimate(estimate: str, expected: int) -> None:
+    config = f', backend_config={{"custom_call_config":{{"cost_estimate":{estimate}}}}}'
+    found = of(KERNEL.replace("CONFIG", config))
+    assert (found.total, found.opaque, found.is_estimate) == (expected, 0, True)
+
+
+BRANCHES = """HloModule m
+small { x = f32[4,4] parameter(0)
+  ROOT y = f32[4,4] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} }
+large { x = f32[4,4] parameter(0)
+  y = f32[4,4] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT z = f32[4,4] dot(y, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} }
+ENTRY e {
+  p = s32[] parameter(0)
+  x = f32[4,4] parameter(1)
+  ROOT r = f32[4,4] conditional(p, x, x), branch_computations={small, large}
+}
+"""
+
+
+def test_largest_branch_counts() -> None:
+    found = of(BRANCHES)
+    assert (found.total, found.at_least, found.is_at_most) == (256, 128, True)
+
+
+def test_branches_with_equal_flops_are_exact() -> None:
+    found = of(BRANCHES.replace("{small, large}", "{small, small}"))
+    assert (found.total, found.at_least, found.is_at_most) == (128, 128, False)
 
 
 @pytest.mark.parametrize("program", ["tp_mlp", "fsdp_transformer"])
@@ -167,4 +210,4 @@ def test_eight_devices_share_the_flops_of_the_program(backend: str, program: str
 
 def test_rows_are_those_of_the_products() -> None:
     rows = list(of(LOOP.replace("LIMIT", "constant(5)")).rows())
-    assert rows == [("y", "dot", "body", 128, 5, False, 640)]
+    assert rows == [("y", "dot", "body", 128, 5, False, False, 640)]
