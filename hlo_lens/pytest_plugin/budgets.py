@@ -15,7 +15,7 @@ from hlo_lens.model.dump import Dump, ModuleDump
 from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot, Snapshot
 from hlo_lens.model.snapshot.reading import read_snapshot
 from hlo_lens.model.snapshot.writing import snapshot_text
-from hlo_lens.report.comparison.verdicts import amount_text, check_report
+from hlo_lens.report.comparison.verdicts import amount_texts, check_report
 from hlo_lens.report.render.replaced_file import replaced_file
 from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.units import plural
@@ -92,7 +92,7 @@ def session_text(checked: Checked) -> str:
 
 def _verdict_text(verdict: Verdict) -> str:
     """Return the verdict of one rule on one program: both values, and the limit or reason."""
-    base, head = (amount_text(verdict, value) for value in (verdict.base, verdict.head))
+    base, head = amount_texts(verdict)
     values = " -> ".join(filter(None, (base, head)))
     if verdict.status == UNDECIDED:
         return f"  undecided  {verdict.reason or 'it cannot be compared'}"

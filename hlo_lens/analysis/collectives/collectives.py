@@ -26,6 +26,7 @@ from hlo_lens.analysis.collectives.wire_bytes import (
     TRANSFERS,
     UNKNOWN,
     Moved,
+    is_payload_at_most,
     is_scattered_at_once,
     moved_by_groups,
     moved_by_pairs,
@@ -207,6 +208,7 @@ class _Context:
         axes = self._axes_of(read, meshes)
         runs = self._calls.of(computation)
         overlap = self._overlap(op)
+        is_bound = is_payload_at_most(instruction, op.kind)
         starter = op.start.name
         return Collective(
             name=name,
@@ -230,7 +232,9 @@ class _Context:
             transfer=None if read.pairs is None else transfer_pattern(read.pairs, axes, meshes),
             steps=moved.steps,
             moves_nothing=moved == NOTHING,
-            is_at_most=runs.is_at_most,
+            is_at_most=runs.is_at_most or is_bound,
+            branches=runs.branches,
+            is_payload_at_most=is_bound,
             overlap_flops=None if overlap is None else overlap.flops,
             overlap_bytes=None if overlap is None else overlap.size_bytes,
             is_host_transfer=read.is_host_transfer,

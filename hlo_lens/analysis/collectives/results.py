@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.collectives.data_movement import DataMovement
 from hlo_lens.analysis.collectives.operations import CUSTOM_CALL
+from hlo_lens.analysis.collectives.sums import COUNT, PAYLOAD, WIRE, known_sum, run_sum
+from hlo_lens.analysis.program.branch_sums import SumBounds
 from hlo_lens.analysis.program.trip_counts import TripCounts
 from hlo_lens.analysis.result import Column, Result, Unit, sum_of
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
@@ -21,6 +23,7 @@ from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from hlo_lens.analysis.program.branch_sums import Branches
     from hlo_lens.analysis.sharding.mesh_axes import ModuleMesh
     from hlo_lens.model.shapes.replica_groups import Groups
 
@@ -35,9 +38,11 @@ class Collective:
     None means unknown, or that a kind has no such thing. `mode` is a `CollectiveOpGroupMode` value,
     `kind` one of `COLLECTIVE_KINDS` or ``custom-call``. `axes` are most major first, and () for
     groups of one device; parts of axes in `axis_parts` are written ``model:(2)2``.
-    `dynamic_count` is an upper bound if `is_at_most`, and None if the trip count of a loop around
-    it is unknown. `overlap_instructions` is 0 if it is exposed, and None if the module is not
-    scheduled or the end is not found. `performed_as` is the kind that it is fused to (TPU:
+    `dynamic_count` is the number of runs if all `branches` around it are taken (as in
+    `branch_sums`), and None if the trip count of a loop around it is unknown. `is_at_most` marks a
+    count or bytes that are an upper bound: in a branch, of a ragged-all-to-all, of dynamic shapes
+    (`is_payload_at_most`). `overlap_instructions` is 0 if it is exposed, and None if the module is
+    not scheduled or the end is not found. `performed_as` is the kind that it is fused to (TPU:
     all-reduce and slice to reduce-scatter), or that of the collective between slices that it is
     part of. `ended_by` is in the computation of the instruction that starts it.
     """
@@ -78,6 +83,8 @@ class Collective:
     stack: tuple[str, ...] = ()
     near_op_name: str | None = None
     near_source: str | None = None
+    branches: Branches = ()
+    is_payload_at_most: bool = False
 
     @property
     def is_exposed(self) -> bool | None:
@@ -101,13 +108,20 @@ class Collective:
         return f"{self.source_file}:{self.source_line}" if self.source_line else self.source_file
 
     @property
+    def payload_bytes_per_run(self) -> int | None:
+        """Bytes of the full tensor of one group in one run of the program; None if unknown."""
+        return _scaled(self.payload_bytes, self.dynamic_count)
+
+    @property
     def wire_bytes_per_run(self) -> int | None:
         """Bytes that leave each device in one run of the program; None if unknown."""
-        if self.wire_bytes_per_device == 0 or self.dynamic_count == 0:
-            return 0
-        if self.wire_bytes_per_device is None or self.dynamic_count is None:
-            return None
-        return self.wire_bytes_per_device * self.dynamic_count
+        return _scaled(self.wire_bytes_per_device, self.dynamic_count)
+
+
+def _scaled(size: int | None, times: int | None) -> int | None:
+    if size == 0 or times == 0:
+        return 0
+    return None if size is None or times is None else size * times
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +166,7 @@ class Collectives(Result):
         Column("transfer", Unit.NONE, "pattern of source and target pairs"),
         Column("steps", Unit.COUNT, "rounds of the ring or chain"),
         Column("moves_nothing", Unit.NONE, "whether each group is one device"),
-        Column("is_at_most", Unit.NONE, "whether it is under a conditional"),
+        Column("is_at_most", Unit.NONE, "whether count or bytes are an upper bound"),
         Column("overlap_flops", Unit.COUNT, "arithmetic of the overlapping instructions"),
         Column("overlap_bytes", Unit.BYTES, "bytes of their results"),
         Column("is_host_transfer", Unit.NONE, "whether it is between a device and its host"),
@@ -166,6 +180,8 @@ class Collectives(Result):
         Column("axis", Unit.NONE, "axes or parts of them as one text"),
         Column("source", Unit.NONE, "source_file:source_line; ~ marks near_source"),
         Column("wire_bytes_per_run", Unit.BYTES, "bytes that leave each device in one run"),
+        Column("branches", Unit.NONE, "branches of conditionals around it"),
+        Column("is_payload_at_most", Unit.NONE, "whether its bytes are an upper bound each time"),
     )
     RECORDS: ClassVar[str] = "collectives"
     collectives: tuple[Collective, ...]
@@ -181,28 +197,50 @@ class Collectives(Result):
         counts = Counter(collective.kind for collective in self.collectives)
         return {kind: counts[kind] for kind in (*COLLECTIVE_KINDS, *self._custom())}
 
-    def dynamic_counts(self) -> dict[str, int | None]:
-        """Return the runs of every kind per program run; None if any is unknown."""
+    def dynamic_bounds(self) -> dict[str, SumBounds | None]:
+        """Return the bounds of the runs of every kind per program run; None if any is unknown."""
         return {
-            kind: sum_of(c.dynamic_count for c in self.collectives if c.kind == kind)
+            kind: run_sum((c for c in self.collectives if c.kind == kind), COUNT)
             for kind in (*COLLECTIVE_KINDS, *self._custom())
         }
+
+    def dynamic_counts(self) -> dict[str, int | None]:
+        """Return the most runs of every kind per program run; None if any is unknown."""
+        bounds = self.dynamic_bounds()
+        return {kind: None if one is None else one.most for kind, one in bounds.items()}
 
     def _custom(self) -> tuple[str, ...]:
         return (CUSTOM_CALL,) if any(c.kind == CUSTOM_CALL for c in self.collectives) else ()
 
     @property
+    def wire_bounds(self) -> SumBounds | None:
+        """Bounds of the bytes that leave each device in one run; None if any is unknown."""
+        return run_sum(self.collectives, WIRE)
+
+    @property
+    def known_runs(self) -> SumBounds:
+        """Bounds of the runs of those collectives whose number is known."""
+        return known_sum(self.collectives, COUNT)
+
+    @property
+    def known_wire_bytes(self) -> SumBounds:
+        """Bounds of the bytes that leave each device in one run, as far as known."""
+        return known_sum(self.collectives, WIRE)
+
+    @property
     def wire_bytes_per_device(self) -> int | None:
-        """Bytes that leave each device in one run of the program; None if any is unknown."""
-        return sum_of(collective.wire_bytes_per_run for collective in self.collectives)
+        """Most bytes that leave each device in one run of the program; None if any is unknown."""
+        bounds = self.wire_bounds
+        return None if bounds is None else bounds.most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveGroup:
     """Collectives of one group; its fields are columns of `CollectivesBy`.
 
-    Sums are None if any part is unknown. `times` is text: ``24``, ``<=24``, ``24 + x?``; `where`
-    has the source line of the collective that moves the most, and the number of others.
+    Sums are None if any part is unknown, and upper bounds where marked. `times` is text: ``24``,
+    ``<=24``, ``24 + x?``; `where` has the source line of the collective that moves the most, and
+    the number of others.
     """
 
     group: str
@@ -219,6 +257,9 @@ class CollectiveGroup:
     exposed: int
     asynchronous: int
     where: str | None
+    dynamic_is_at_most: bool
+    payload_bytes_is_at_most: bool
+    wire_bytes_is_at_most: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,6 +288,9 @@ class CollectivesBy(Result):
         Column("exposed", Unit.COUNT, "collectives that nothing overlaps"),
         Column("asynchronous", Unit.COUNT, "collectives that may overlap with other instructions"),
         Column("where", Unit.NONE, "source line of the largest"),
+        Column("dynamic_is_at_most", Unit.NONE, "whether dynamic_count is an upper bound"),
+        Column("payload_bytes_is_at_most", Unit.NONE, "whether payload_bytes is an upper bound"),
+        Column("wire_bytes_is_at_most", Unit.NONE, "whether the bytes of one run are at most"),
     )
     RECORDS: ClassVar[str] = "groups"
     by: str
@@ -254,11 +298,13 @@ class CollectivesBy(Result):
     groups: tuple[CollectiveGroup, ...]
 
     def totals(self) -> Mapping[str, int]:
-        """Return the sums of columns that are known in all groups."""
+        """Return the sums of columns that are known in all groups, and no upper bounds."""
         found: dict[str, int] = {}
         for name in (*("static_count", "payload_bytes"), *_WIRE, "exposed"):
             cells = [getattr(group, name) for group in self.groups]
-            if all(isinstance(cell, int) for cell in cells):
+            flag = _FLAGS.get(name, "")
+            is_at_most = any(getattr(group, flag, False) for group in self.groups)
+            if not is_at_most and all(isinstance(cell, int) for cell in cells):
                 found[name] = sum(cells)
         return found
 
@@ -287,7 +333,20 @@ def _descending(size: int | None) -> tuple[int, int]:
     return (0, 0) if size is None else (1, -size)
 
 
+_FLAGS = {
+    "payload_bytes": "payload_bytes_is_at_most",
+    "wire_bytes_per_run": "wire_bytes_is_at_most",
+}
+"""Columns of sums that do not add up if they are upper bounds, and the flag of each."""
+
+
 def _group(name: str, members: list[Collective], is_dynamic: bool) -> CollectiveGroup:
+    runs, wire = run_sum(members, COUNT), run_sum(members, WIRE)
+    payload = run_sum(members, PAYLOAD)
+    if not is_dynamic:
+        size = sum_of(c.payload_bytes for c in members)
+        least = 0 if any(c.is_payload_at_most for c in members) else size
+        payload = None if size is None else SumBounds(least or 0, size)
     return CollectiveGroup(
         group=name,
         kind=_joined(c.kind for c in members),
@@ -295,16 +354,17 @@ def _group(name: str, members: list[Collective], is_dynamic: bool) -> Collective
         group_size=_joined(str(c.group_size or "?") for c in members),
         element_type=_joined(t for c in members for t in (c.element_type or "?").split(",")),
         static_count=len(members),
-        dynamic_count=sum_of(c.dynamic_count for c in members),
+        dynamic_count=None if runs is None else runs.most,
         times=_times(members),
-        payload_bytes=sum_of(
-            _scaled(c.payload_bytes, c.dynamic_count if is_dynamic else 1) for c in members
-        ),
+        payload_bytes=None if payload is None else payload.most,
         wire_bytes_per_device=sum_of(c.wire_bytes_per_device for c in members),
-        wire_bytes_per_run=sum_of(c.wire_bytes_per_run for c in members),
+        wire_bytes_per_run=None if wire is None else wire.most,
         exposed=sum(c.is_exposed is True for c in members),
         asynchronous=sum(c.is_async for c in members),
         where=_where(members),
+        dynamic_is_at_most=runs is not None and runs.is_at_most,
+        payload_bytes_is_at_most=payload is not None and payload.is_at_most,
+        wire_bytes_is_at_most=wire is not None and wire.is_at_most,
     )
 
 
@@ -312,26 +372,20 @@ def _joined(parts: Iterable[str]) -> str:
     return " ".join(sorted(dict.fromkeys(parts)))
 
 
-def _scaled(size: int | None, times: int | None) -> int | None:
-    if times == 0:
-        return 0
-    return None if size is None or times is None else size * times
-
-
 def times_of(collective: Collective) -> str:
     """Return the runs of a collective per program run, as text."""
     if collective.dynamic_count is None:
         return UNKNOWN_TIMES
-    return f"{'<=' if collective.is_at_most else ''}{collective.dynamic_count:,}"
+    return f"{'<=' if collective.branches else ''}{collective.dynamic_count:,}"
 
 
 def _times(members: list[Collective]) -> str:
-    known = sum(c.dynamic_count or 0 for c in members)
+    known = known_sum(members, COUNT)
     unknown = any(c.dynamic_count is None for c in members)
-    if unknown and not known:
+    if unknown and not known.most:
         return UNKNOWN_TIMES
-    bound = "<=" if any(c.is_at_most for c in members) else ""
-    return f"{bound}{known:,}{f' + {UNKNOWN_TIMES}' if unknown else ''}"
+    bound = "<=" if known.is_at_most else ""
+    return f"{bound}{known.most:,}{f' + {UNKNOWN_TIMES}' if unknown else ''}"
 
 
 def _where(members: list[Collective]) -> str | None:

@@ -109,6 +109,14 @@ def is_scattered_at_once(instruction: HloInstruction) -> bool:
     )
 
 
+def is_payload_at_most(instruction: HloInstruction, kind: str) -> bool:
+    """Return whether the payload is an upper bound.
+
+    That of a ragged-all-to-all, whose sizes are data, and of dynamic shapes (``f32[<=8]``).
+    """
+    return kind == "ragged-all-to-all" or "<=" in instruction.shape_text
+
+
 def payload(
     instruction: HloInstruction, kind: str, group_size: int | None
 ) -> tuple[int | None, str | None]:

@@ -108,4 +108,5 @@ def times_text(fact: CollectiveFact | None) -> str | None:
         return None
     if fact.dynamic_count is None:
         return UNKNOWN_TIMES
-    return f"{'<=' if fact.is_at_most else ''}{fact.dynamic_count:,}"
+    is_at_most = fact.is_at_most if fact.branches is None else bool(fact.branches)
+    return f"{'<=' if is_at_most else ''}{fact.dynamic_count:,}"

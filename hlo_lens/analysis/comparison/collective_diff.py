@@ -17,6 +17,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from hlo_lens.analysis.collectives.sums import COUNT, WIRE, run_sum
 from hlo_lens.analysis.comparison.collective_details import (
     EXPOSED,
     Detail,
@@ -32,7 +33,7 @@ from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
 from hlo_lens.model.snapshot.rows import CollectiveFact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
@@ -183,8 +184,8 @@ def collective_diff(base: ModuleSnapshot, head: ModuleSnapshot) -> CollectiveDif
     kinds = dict.fromkeys((*COLLECTIVE_KINDS, *sorted({*counts[0], *counts[1]})))
     return CollectiveDiff(
         counts={kind: Delta(counts[0][kind], counts[1][kind]) for kind in kinds},
-        dynamic_counts={kind: Delta(_runs(mine, kind), _runs(yours, kind)) for kind in kinds},
-        wire_bytes=Delta(_wire_total(mine), _wire_total(yours)),
+        dynamic_counts={kind: _run_delta(mine, yours, COUNT, kind) for kind in kinds},
+        wire_bytes=_run_delta(mine, yours, WIRE),
         changed=tuple(sorted(changed, key=_row_order)),
         unchanged=len(paired) - rows.total(),
     )
@@ -196,21 +197,20 @@ def _row_order(row: CollectiveRow) -> tuple[object, ...]:
     return (*size, row.change, one.kind, one.axis, one.source or "", one.op_name or "", repr(row))
 
 
-def _runs(facts: Sequence[CollectiveFact], kind: str) -> int | None:
-    return _sum(fact.dynamic_count for fact in facts if fact.kind == kind)
-
-
-def _wire_total(facts: Sequence[CollectiveFact]) -> int | None:
-    return _sum(fact.wire_bytes_per_run for fact in facts)
-
-
-def _sum(parts: Iterable[int | None]) -> int | None:
-    total = 0
-    for part in parts:
-        if part is None:
-            return None
-        total += part
-    return total
+def _run_delta(
+    base: Sequence[CollectiveFact],
+    head: Sequence[CollectiveFact],
+    figure: str,
+    kind: str | None = None,
+) -> Delta:
+    """Return a figure of one run of both sides, of all kinds or of one."""
+    sides = [
+        run_sum((fact for fact in side if kind in (None, fact.kind)), figure)
+        for side in (base, head)
+    ]
+    one, other = (None if bounds is None else bounds.most for bounds in sides)
+    are_at_most = [bounds is not None and bounds.is_at_most for bounds in sides]
+    return Delta(one, other, is_at_most=any(are_at_most))
 
 
 # ---- matching ----------------------------------------------------------------------------------

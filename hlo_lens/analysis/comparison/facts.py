@@ -36,7 +36,8 @@ def module_facts(analysis: ModuleAnalysis) -> ModuleFacts:
     memory = None if analysis.memory is None else memory_facts(analysis.memory)
     if not analysis.has_hlo:
         return ModuleFacts(stage=dump.stage, backend=analysis.backend, memory=memory)
-    module, summary = analysis.module, analysis.summary
+    module, summary, flops = analysis.module, analysis.summary, analysis.flops
+    is_known = flops.total is not None
     return copied(
         ModuleFacts,
         summary,
@@ -46,7 +47,10 @@ def module_facts(analysis: ModuleAnalysis) -> ModuleFacts:
         unknown_opcodes=analysis.opcodes.unknown_opcodes,
         unknown_attributes=module.unknown_attributes,
         parameters=analysis.signature.parameter_count if module.computations else None,
-        flops=analysis.flops.total,
+        flops=flops.total,
+        flops_at_least=flops.at_least,
+        flops_is_at_most=flops.is_at_most if is_known else None,
+        flops_is_estimate=flops.is_estimate if is_known else None,
         coverage=coverage_facts(summary),
         collectives=collectives_facts(analysis.collectives),
         memory=memory,
@@ -96,10 +100,13 @@ def memory_facts(results: MemoryResults) -> MemoryFacts:
 def collectives_facts(found: Collectives) -> CollectivesFacts:
     """Return the figures of a module's collectives."""
     meshes = tuple(MeshFacts(axes=mesh.sizes, source=mesh.source) for mesh in found.meshes)
+    runs, wire = found.dynamic_bounds(), found.wire_bounds
     return CollectivesFacts(
         static=found.static_counts(),
-        dynamic=found.dynamic_counts(),
-        wire_bytes_per_device=found.wire_bytes_per_device,
+        dynamic={kind: None if one is None else one.most for kind, one in runs.items()},
+        wire_bytes_per_device=None if wire is None else wire.most,
+        dynamic_is_at_most={kind: one is not None and one.is_at_most for kind, one in runs.items()},
+        wire_bytes_is_at_most=wire is not None and wire.is_at_most,
         unknown_opcodes=dict(found.unknown_opcodes),
         mesh=meshes[0] if meshes else None,
         meshes=meshes,

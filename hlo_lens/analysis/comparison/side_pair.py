@@ -21,11 +21,13 @@ class Delta:
         base: Before.
         head: After.
         is_comparable: Whether the two mean the same.
+        is_at_most: Whether a number is an upper bound.
     """
 
     base: int | None
     head: int | None
     is_comparable: bool = True
+    is_at_most: bool = False
 
     @property
     def delta(self) -> int | None:

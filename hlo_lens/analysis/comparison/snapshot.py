@@ -11,6 +11,7 @@ from hlo_lens.analysis.comparison.alive_groups import space_peaks
 from hlo_lens.analysis.comparison.annotation_facts import annotation_facts
 from hlo_lens.analysis.comparison.facts import copied, module_facts
 from hlo_lens.analysis.comparison.portable_sources import portable_path, split_source
+from hlo_lens.analysis.program.branch_sums import numbered_branch
 from hlo_lens.model.snapshot.facts import ShardingFacts
 from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 from hlo_lens.model.snapshot.rows import CollectiveFact, EntryFact
@@ -67,10 +68,14 @@ def _collective_rows(found: Collectives, module: HloModule) -> tuple[CollectiveF
     """Return the collectives of a module in the order of the text."""
     labels = _loop_labels(found, module) if found.collectives else {}
     named = {a for m in found.meshes if m.source != "inferred" for a in m.sizes}
-    return tuple(_collective(one, labels, named) for one in found.collectives)
+    conditionals: dict[str, str] = {}
+    return tuple(_collective(one, labels, named, conditionals) for one in found.collectives)
 
 
-def _collective(one: Collective, labels: Mapping[str, str], named: set[str]) -> CollectiveFact:
+def _collective(
+    one: Collective, labels: Mapping[str, str], named: set[str], conditionals: dict[str, str]
+) -> CollectiveFact:
+    """Return the row of a collective; `conditionals` gets a number for each new conditional."""
     pairs = one.source_target_pairs  # their order means nothing
     devices = one.groups if pairs is None else tuple(sorted(pairs))
     is_near = one.source_file is None
@@ -85,6 +90,7 @@ def _collective(one: Collective, labels: Mapping[str, str], named: set[str]) -> 
         op_name=one.op_name if one.op_name is not None else one.near_op_name,
         source_file=None if file is None else portable_path(file),
         source_line=line,
+        branches=tuple(numbered_branch(text, conditionals) for text in one.branches),
     )
 
 

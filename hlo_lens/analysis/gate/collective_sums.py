@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.sums import COUNT, PAYLOAD, WIRE, run_sum
 from hlo_lens.analysis.gate.steps import ALL, NoValueError, Rows, Step, step_into
+from hlo_lens.analysis.program.branch_sums import SumBounds
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
 
 if TYPE_CHECKING:
@@ -16,10 +18,10 @@ if TYPE_CHECKING:
 _FIGURES = {
     "count": "static_count",
     "static": "static_count",
-    "dynamic": "dynamic_count",
-    "payload_bytes": "payload_bytes_per_run",
-    "wire_bytes": "wire_bytes_per_run",
-    "wire_bytes_per_device": "wire_bytes_per_run",
+    "dynamic": COUNT,
+    "payload_bytes": PAYLOAD,
+    "wire_bytes": WIRE,
+    "wire_bytes_per_device": WIRE,
 }
 """Figures of a kind of collectives in rules, and the field of their rows."""
 
@@ -31,9 +33,23 @@ def kind_of(steps: Sequence[Step]) -> str | None:
     return steps[1].name if steps[1].name in COLLECTIVE_KINDS else None
 
 
+def has_bounds(found: CollectivesFacts | None, steps: Sequence[Step]) -> bool:
+    """Return whether a path means a sum of one run, of which some part is an upper bound."""
+    if found is None or not any(row.is_at_most for row in found.rows):
+        return False
+    names = [step.name for step in steps]
+    if len(names) == _OF_ROWS and names[:2] == ["collectives", "rows"]:
+        return names[2] in (COUNT, PAYLOAD, WIRE)
+    return names[0] == "collectives" and _kind_and_figure(names[1:])[1] in ("dynamic", "wire_bytes")
+
+
+_OF_ROWS = 3
+"""Steps of a path to a figure of selected collectives: ``collectives.rows[kind=...].figure``."""
+
+
 def collective_sum(
     found: CollectivesFacts | None, steps: Sequence[Step], axis: str | None, text: str
-) -> float:
+) -> SumBounds:
     """Return the sum of a figure over the collectives of a path; raises NoValueError.
 
     Args:
@@ -45,6 +61,9 @@ def collective_sum(
     if found is None:
         raise NoValueError("the collectives are not known: there is no HLO text")
     names = [step.name for step in steps[1:]]
+    if len(steps) == _OF_ROWS and names[0] == "rows":
+        chosen = _selected(step_into(found, steps[1], "collectives.rows"), found.rows)
+        return _sum([*chosen], names[1])
     kind, figure = _kind_and_figure(names)
     if figure not in _FIGURES or kind not in (ALL, *COLLECTIVE_KINDS):
         choices = ", ".join(_FIGURES)
@@ -54,7 +73,7 @@ def collective_sum(
         rows = [*_selected(step_into(found, steps[1], "collectives.rows"), rows)]
     if axis is not None:
         rows = _along(rows, axis, found)
-    return _sum(rows, figure)
+    return _sum(rows, _FIGURES[figure])
 
 
 def _kind_and_figure(names: Sequence[str]) -> tuple[str, str]:
@@ -100,11 +119,11 @@ def wrong_axis(wanted: Sequence[str], found: CollectivesFacts, *, has_rows: bool
     return f"no mesh axis is called {','.join(wanted)!r}; there is {there}"
 
 
-def _sum(rows: Sequence[CollectiveFact], figure: str) -> float:
-    total = 0
-    for row in rows:
-        number: int | None = getattr(row, _FIGURES[figure])
-        if number is None:
-            raise NoValueError(f"{figure} of a {row.kind} is not known")
-        total += number
-    return total
+def _sum(rows: Sequence[CollectiveFact], figure: str) -> SumBounds:
+    if figure == "static_count":
+        return SumBounds(len(rows), len(rows))
+    bounds = run_sum(rows, figure)
+    if bounds is None:
+        unknown = next(row.kind for row in rows if getattr(row, figure) is None)
+        raise NoValueError(f"{figure} of a {unknown} is not known")
+    return bounds

@@ -2,7 +2,8 @@
 
 Undecided is never a pass. It means: a number that is not known, or not in the snapshot; a gap in
 the text that it was counted in; a module that no pattern matches, or without partner in the
-baseline; sides that cannot be compared.
+baseline; sides that cannot be compared; a condition that the upper bound of a value breaks and its
+lower bound does not.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from hlo_lens.analysis.comparison.memory_diff import memory_problem
 from hlo_lens.analysis.comparison.module_pairs import plain_name
 from hlo_lens.analysis.gate.contributors import Contributors, contributors
 from hlo_lens.analysis.gate.steps import Value
-from hlo_lens.text.units import plural
+from hlo_lens.text.units import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from hlo_lens.analysis.comparison.module_diff import ModuleDiff
-    from hlo_lens.analysis.gate.rules import Rule
+    from hlo_lens.analysis.gate.rules import Condition, Rule
     from hlo_lens.model.snapshot.facts import CoverageFacts, MemoryFacts, ModuleFacts
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
@@ -64,6 +65,8 @@ class Verdict:
         module: Name of the module; None if no module matches the rule.
         base: Value in the baseline; None if there is none.
         head: Value; None if it is not known.
+        base_least: Lower bound of `base` if that is an upper bound; None if it is exact.
+        head_least: The same of `head`.
         reason: Which condition failed, or why the rule is undecided; empty for a pass.
         contributors: Largest parts of the value or its change; None for a rule that did not fail.
     """
@@ -73,6 +76,8 @@ class Verdict:
     module: str | None
     base: float | None = None
     head: float | None = None
+    base_least: float | None = None
+    head_least: float | None = None
     reason: str = ""
     contributors: Contributors | None = None
 
@@ -167,6 +172,7 @@ def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
         rule=rule,
         module=candidate.head.name,
         head=value.number,
+        head_least=value.least,
         reason=value.reason or weakness(rule, candidate.head.facts),
     )
     if value.number is None and rule.is_optional and partner is not None:
@@ -180,7 +186,7 @@ def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
     problem = _problem(rule, candidate, sides)
     if not problem and partner is not None and sides.has_baseline:
         found = _value(rule, partner)
-        verdict = replace(verdict, base=found.number)
+        verdict = replace(verdict, base=found.number, base_least=found.least)
         reason = found.reason or weakness(rule, partner.facts)
         problem = reason and f"in the baseline: {reason}"
     return _decided(verdict, candidate, problem, sides)
@@ -203,10 +209,16 @@ def _decided(verdict: Verdict, candidate: Candidate, problem: str, sides: Sides)
     """Return the verdict on known values; a broken limit fails whatever the baseline is."""
     rule, base, head = verdict.rule, verdict.base, verdict.head or 0
     limits = [condition for condition in rule.fails if not condition.is_change]
-    broken = [condition for condition in limits if condition.holds(None, head)]
     changes = [condition for condition in rule.fails if condition.is_change]
-    if base is not None and not problem:
-        broken += [condition for condition in changes if condition.holds(base, head)]
+    judged = rule.fails if base is not None and not problem else limits
+    broken = [condition for condition in judged if condition.holds(base, head)]
+    least = (
+        base if verdict.base_least is None else verdict.base_least,
+        head if verdict.head_least is None else verdict.head_least,
+    )
+    open_ones = [one for one in judged if one.holds(*least) != (one in broken)]
+    if open_ones and all(condition in open_ones for condition in broken):
+        return replace(verdict, reason=_bound_text(verdict, open_ones))
     if broken:
         diff = None if base is None else candidate.diff
         found = contributors(rule.metric, candidate.head, diff)
@@ -220,6 +232,22 @@ def _decided(verdict: Verdict, candidate: Candidate, problem: str, sides: Sides)
     spared = next((condition for condition in changes if condition.is_spared(base, head)), None)
     reason = "" if spared is None else f"the change is less than {spared.least_text}"
     return replace(verdict, status=PASS, reason=reason)
+
+
+def _bound_text(verdict: Verdict, conditions: Sequence[Condition]) -> str:
+    """Return why conditions on an upper bound are undecided."""
+    sides = (
+        ("between {} and {}", verdict.head_least, verdict.head),
+        ("in the baseline between {} and {}", verdict.base_least, verdict.base),
+    )
+    show = format_bytes if verdict.rule.metric.is_bytes else format_count
+    ranges = [
+        text.format(show(int(low)), show(int(high or 0)))
+        for text, low, high in sides
+        if low is not None
+    ]
+    names = " and ".join(map(str, conditions))
+    return f"{names} is not decided by an upper bound: the value is {', '.join(ranges)}"
 
 
 def _problem(rule: Rule, candidate: Candidate, sides: Sides) -> str:

@@ -11,7 +11,8 @@ Short forms: ``memory.hbm.total`` for a space's ``total_bytes``; ``collectives.a
 (in the text), ``.dynamic`` (in one run), ``.payload_bytes`` and ``.wire_bytes`` (of one run);
 ``collectives.wire_bytes``. ``HBM`` is the default memory space where none has that name, as XLA
 gives it none on CPU and GPU. ``modules[2].`` in front chooses the module at that place alone.
-A sum with a part that is not known is not known; it is never 0.
+A sum with a part that is not known is not known; it is never 0. Of branches of a conditional the
+largest counts, so that counts and bytes of one run, and ``flops``, may be upper bounds.
 """
 
 from __future__ import annotations
@@ -20,11 +21,17 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.gate.collective_sums import collective_sum, kind_of, wrong_axis
+from hlo_lens.analysis.gate.collective_sums import (
+    collective_sum,
+    has_bounds,
+    kind_of,
+    wrong_axis,
+)
 from hlo_lens.analysis.gate.steps import NoValueError, Step, Value, field_path, step_into
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
+    from hlo_lens.analysis.program.branch_sums import SumBounds
     from hlo_lens.model.snapshot.facts import ModuleFacts
 
 _STEP = re.compile(r'(?:"([^"]*)"|([^.\[\]"]+))((?:\[[^\]]*\])*)(?:\.|$)')
@@ -97,17 +104,19 @@ class Metric:
     def value(self, facts: ModuleFacts) -> Value:
         """Return the value in the facts of a module."""
         try:
-            return Value(number=self._number(facts))
+            if self._wrong_axis(facts):
+                raise NoValueError(self._wrong_axis(facts))
+            found = facts.collectives
+            if self.axis is not None or kind_of(self.steps) or has_bounds(found, self.steps):
+                return _bounded(collective_sum(found, self.steps, self.axis, self.text))
+            number = self._number(facts)
+            is_bound = self.root == "flops" and facts.flops_is_at_most
+            return Value(number=number, least=facts.flops_at_least if is_bound else None)
         except NoValueError as error:
             return Value(number=None, reason=str(error))
 
     def _number(self, facts: ModuleFacts) -> float:
         """Return the number in the facts of a module; raises NoValueError."""
-        wrong = self._wrong_axis(facts)
-        if wrong:
-            raise NoValueError(wrong)
-        if self.axis is not None or kind_of(self.steps) is not None:
-            return collective_sum(facts.collectives, self.steps, self.axis, self.text)
         found: list[object] = [facts]
         for place, step in enumerate(self.steps, start=1):
             path = self._path(place)
@@ -126,6 +135,10 @@ class Metric:
         if not wanted or found is None:
             return ""
         return wrong_axis(wanted, found, has_rows=bool(found.rows))
+
+
+def _bounded(bounds: SumBounds) -> Value:
+    return Value(number=bounds.most, least=bounds.least if bounds.is_at_most else None)
 
 
 def _sum(found: list[object], text: str) -> float:

@@ -21,10 +21,12 @@ class Value:
     Attributes:
         number: The number; None where there is none.
         reason: Why there is none; empty where there is one.
+        least: Lower bound of a number that is an upper bound; None where it is exact.
     """
 
     number: float | None
     reason: str = ""
+    least: float | None = None
 
 
 class NoValueError(Exception):

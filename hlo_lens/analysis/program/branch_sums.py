@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Branches = tuple[str, ...]
 
 
-class Part(NamedTuple):
+class SumPart(NamedTuple):
     """One part of a sum.
 
     Attributes:
@@ -33,7 +33,7 @@ class Part(NamedTuple):
     is_exact: bool = True
 
 
-class Bounds(NamedTuple):
+class SumBounds(NamedTuple):
     """Least and largest sum; equal if the sum is known exactly."""
 
     least: int
@@ -56,29 +56,35 @@ def branch_text(conditional: str, number: int, count: int) -> str:
     return f"{conditional}:{number}/{count}"
 
 
-def conditional_of(branch: str) -> str:
-    """Return computation and name of the conditional of a branch."""
-    return branch.rpartition(":")[0]
+def numbered_branch(branch: str, numbers: dict[str, str]) -> str:
+    """Return the text of a branch with a number instead of the name of its conditional.
+
+    Args:
+        branch: The text.
+        numbers: Number of each conditional seen so far; gets that of a new one.
+    """
+    conditional, _, rest = branch.rpartition(":")
+    return f"{numbers.setdefault(conditional, str(len(numbers)))}:{rest}"
 
 
-def bounded_sum(parts: Iterable[Part]) -> Bounds:
+def bounded_sum(parts: Iterable[SumPart]) -> SumBounds:
     """Return the least and the largest sum of some parts."""
     least = most = 0
-    inside: dict[str, list[Part]] = {}
+    inside: dict[str, list[SumPart]] = {}
     for branches, amount, is_exact in parts:
         if branches:
-            inside.setdefault(branches[0], []).append(Part(branches[1:], amount, is_exact))
+            inside.setdefault(branches[0], []).append(SumPart(branches[1:], amount, is_exact))
         else:
             most += amount
             least += amount if is_exact else 0
-    conditionals: dict[tuple[str, int], list[Bounds]] = {}
+    conditionals: dict[tuple[str, int], list[SumBounds]] = {}
     for branch, members in inside.items():
-        key = (conditional_of(branch), int(branch.rpartition("/")[2]))
+        key = (branch.rpartition(":")[0], int(branch.rpartition("/")[2]))
         conditionals.setdefault(key, []).append(bounded_sum(members))
     for (_, count), sums in conditionals.items():
         most += max(one.most for one in sums)
         least += min(one.least for one in sums) if len(sums) >= count else 0
-    return Bounds(least, most)
+    return SumBounds(least, most)
 
 
 def shared_branches(paths: Sequence[Branches]) -> Branches:

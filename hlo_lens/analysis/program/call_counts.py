@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program.branch_sums import (
     Branches,
-    Part,
+    SumPart,
     bounded_sum,
     branch_text,
     shared_branches,
@@ -177,7 +177,7 @@ def _merged(runs: list[Runs], computation: str) -> tuple[int | None, Branches]:
     is_apart = any(run.branches != shared for run in runs)
     if any(run.times is None for run in runs):
         return None, own if is_apart else shared
-    parts = [Part(run.branches[len(shared) :], run.times or 0) for run in runs]
+    parts = [SumPart(run.branches[len(shared) :], run.times or 0) for run in runs]
     bounds = bounded_sum(parts)
     return bounds.most, own if bounds.is_at_most else shared
 

@@ -23,7 +23,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.program.branch_sums import Bounds, Branches, Part, bounded_sum
+from hlo_lens.analysis.program.branch_sums import Branches, SumBounds, SumPart, bounded_sum
 from hlo_lens.analysis.program.call_counts import CallCounts
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.text.errors import DumpSyntaxError
@@ -140,7 +140,7 @@ class Flops(Result):
     @property
     def at_least(self) -> int:
         """Known FLOP of one run; a loop without known trip count counts once."""
-        parts = (Part(p.branches, (p.flops or 0) * p.known_times) for p in self.products)
+        parts = (SumPart(p.branches, (p.flops or 0) * p.known_times) for p in self.products)
         return bounded_sum(parts).least
 
     @property
@@ -154,13 +154,13 @@ class Flops(Result):
         return sum(product.is_opaque for product in self.products)
 
     @property
-    def _bounds(self) -> Bounds | None:
+    def _bounds(self) -> SumBounds | None:
         amounts = [product.run_flops for product in self.products]
         known = [amount for amount in amounts if amount is not None]
         if len(known) < len(amounts):
             return None
         branches = (product.branches for product in self.products)
-        return bounded_sum(map(Part, branches, known))
+        return bounded_sum(map(SumPart, branches, known))
 
 
 def flops(table: InstructionTable, calls: CallCounts | None = None) -> Flops:

@@ -76,6 +76,8 @@ class CollectivesFacts:
         unknown_opcodes: Opcodes named like collectives that are not known, and not counted.
         mesh: Mesh that axes are named by, the first one.
         meshes: All of them; a program may have several.
+        dynamic_is_at_most: Kind to whether `dynamic` is an upper bound.
+        wire_bytes_is_at_most: Whether `wire_bytes_per_device` is an upper bound.
     """
 
     static: Mapping[str, int]
@@ -85,6 +87,8 @@ class CollectivesFacts:
     unknown_opcodes: Mapping[str, int] = field(default_factory=dict)
     mesh: MeshFacts | None = None
     meshes: tuple[MeshFacts, ...] = ()
+    dynamic_is_at_most: Mapping[str, bool] = field(default_factory=dict)
+    wire_bytes_is_at_most: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +237,10 @@ class ModuleFacts:
         unknown_opcodes: Opcodes that XLA does not have.
         unknown_attributes: Attributes that are kept as text only.
         parameters: Parameters of the entry computation.
-        flops: Arithmetic of matrix products and convolutions in one run on one device.
+        flops: Arithmetic of matrix products, convolutions and kernels in one run on one device.
+        flops_at_least: Known part of it.
+        flops_is_at_most: Whether `flops` is an upper bound: branches differ.
+        flops_is_estimate: Whether it contains estimates of kernels' authors.
         coverage: How much of the text was read.
         collectives: None without HLO text; so the fields above but the first two.
         memory: None where nothing is known.
@@ -252,7 +259,10 @@ class ModuleFacts:
     unknown_opcodes: tuple[str, ...] | None = None
     unknown_attributes: tuple[str, ...] | None = None
     parameters: int | None = None
-    flops: int | None = None
+    flops: int | None = field(default=None, metadata=since(3))
+    flops_at_least: int | None = None
+    flops_is_at_most: bool | None = None
+    flops_is_estimate: bool | None = None
     coverage: CoverageFacts | None = None
     collectives: CollectivesFacts | None = None
     memory: MemoryFacts | None = None

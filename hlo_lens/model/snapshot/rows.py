@@ -67,6 +67,8 @@ class CollectiveFact:
         groups: Digest of the devices of all groups, or of sources and targets.
         loops: Enclosing loops, outermost first: operation path and trip count.
         is_exposed: Whether no instruction runs meanwhile; None if not known.
+        branches: Branches of conditionals around it, outermost first, as in `branch_sums`, with
+            numbers instead of names; None if the snapshot was saved without.
     """
 
     kind: str
@@ -87,6 +89,8 @@ class CollectiveFact:
     op_name: str | None
     source_file: str | None
     source_line: int | None
+    branches: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
+    is_payload_at_most: bool = False
 
     @property
     def static_count(self) -> int:

@@ -99,6 +99,7 @@ def _times(times: int | None) -> str:
 def _line(group: CollectiveGroup, level: LoopLevel) -> str:
     """Return the communication of a level by one kind along one axis."""
     wire = "?" if group.wire_bytes_per_run is None else format_bytes(group.wire_bytes_per_run)
+    wire = f"{'at most ' * group.wire_bytes_is_at_most}{wire}"
     count = format_count(group.static_count)
     each = f"{count} each trip, {group.times} in one run" if level.kind == "loop" else group.times
     where = f"  {group.where}" if group.where else ""

@@ -6,7 +6,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.collectives.results import Collective, Collectives, times_of
+from hlo_lens.analysis.collectives.results import (
+    Collective,
+    CollectiveGroup,
+    Collectives,
+    CollectivesBy,
+    times_of,
+)
 from hlo_lens.analysis.comparison.facts import collectives_facts
 from hlo_lens.analysis.module_analysis import KIND_AND_AXIS
 from hlo_lens.analysis.sharding.mesh_axes import meshes_text
@@ -125,7 +131,7 @@ def collectives_text(known: ModuleAnalysis) -> str:
     if not found.collectives:
         return "none"
     one = len(found.collectives)
-    parts = [f"{one:,} in the text", f"{_times_text(known)} in one run", _wire_text(found)]
+    parts = [f"{one:,} in the text", f"{_times_text(found)} in one run", _wire_text(found)]
     judged = [c for c in found.collectives if c.is_exposed is not None and not c.moves_nothing]
     if judged:
         exposed = sum(c.is_exposed is True for c in judged)
@@ -133,18 +139,16 @@ def collectives_text(known: ModuleAnalysis) -> str:
     return ", ".join(parts)
 
 
-def _times_text(known: ModuleAnalysis) -> str:
-    by = known.collectives_by("kind")
-    counts = [c.dynamic_count for c in known.collectives.collectives]
-    bound = "at most " if any(g.times.startswith("<=") for g in by.groups) else ""
-    return f"{bound}{sum(filter(None, counts)):,}{' + x?' if None in counts else ''}"
+def _times_text(found: Collectives) -> str:
+    runs = found.known_runs
+    is_open = any(c.dynamic_count is None for c in found.collectives)
+    return f"{'at most ' * runs.is_at_most}{runs.most:,}{' + x?' * is_open}"
 
 
 def _wire_text(found: Collectives) -> str:
-    total = found.wire_bytes_per_device
-    known = sum(c.wire_bytes_per_run or 0 for c in found.collectives)
-    text = f"{format_bytes(known)} on the wire per device"
-    return text if total is not None else f"{text} as far as known"
+    known = found.known_wire_bytes
+    text = f"{'at most ' * known.is_at_most}{format_bytes(known.most)} on the wire per device"
+    return text if found.wire_bounds is not None else f"{text} as far as known"
 
 
 def collectives_notes(found: Collectives) -> Iterator[str]:
@@ -169,7 +173,12 @@ _MARKS: tuple[tuple[Callable[[Collective], bool], str], ...] = (
         lambda c: c.dynamic_count is None,
         "{} in loops of unknown trip count (x?): sums of one run leave them out or are blank",
     ),
-    (lambda c: c.is_at_most, "{} in conditionals, counted as if they always ran (<=)"),
+    (
+        lambda c: bool(c.branches),
+        "{} in branches that may not be taken (<=): sums count the largest branch of each "
+        "conditional",
+    ),
+    (lambda c: c.is_payload_at_most, "{} of sizes that are data: bytes are upper bounds (<=)"),
     (
         lambda c: c.performed_as is not None and not c.crosses_slices,
         "{} (all-reduce) fused with the slice that each device keeps: moved as reduce-scatter",
@@ -209,8 +218,23 @@ def groups_table(
             title=f"Collectives by {by}, bytes of {times}",
             shown=(*first, *shown, *last),
         ),
+        read_shown=lambda: map(_shown_group, groups.groups),
         name="collectives-by-kind" if by == KIND_AND_AXIS else "collectives-by",
     )
+
+
+def _shown_group(group: CollectiveGroup) -> Row:
+    texts = {
+        "payload_bytes": at_most_text(group.payload_bytes, group.payload_bytes_is_at_most),
+        "wire_bytes_per_run": at_most_text(group.wire_bytes_per_run, group.wire_bytes_is_at_most),
+    }
+    names = (column.name for column in CollectivesBy.COLUMNS)
+    return tuple(texts.get(name) or getattr(group, name) for name in names)
+
+
+def at_most_text(size: int | None, is_at_most: bool) -> str | None:
+    """Return bytes that are an upper bound as text; None for others."""
+    return f"<={format_bytes(size)}" if size is not None and is_at_most else None
 
 
 def collectives_table(found: Collectives, *, is_dynamic: bool = True) -> Table:
@@ -238,13 +262,17 @@ def collectives_table(found: Collectives, *, is_dynamic: bool = True) -> Table:
 
 
 def _shown_row(collective: Collective) -> Row:
+    bound, each = collective.is_at_most, collective.is_payload_at_most
     texts = {
         "dynamic_count": times_of(collective),
+        "payload_bytes": at_most_text(collective.payload_bytes, each),
+        "wire_bytes_per_device": at_most_text(collective.wire_bytes_per_device, each),
+        "wire_bytes_per_run": at_most_text(collective.wire_bytes_per_run, bound),
         "overlap_instructions": _overlap_text(collective),
         "loop_path": " > ".join(collective.loop_path),
     }
     names = (column.name for column in Collectives.COLUMNS)
-    return tuple(texts[name] if name in texts else getattr(collective, name) for name in names)
+    return tuple(texts.get(name) or getattr(collective, name) for name in names)
 
 
 def _overlap_text(collective: Collective) -> str | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.report.comparison.memory import donation_text
 from hlo_lens.report.comparison.page import detail_text
-from hlo_lens.report.comparison.verdicts import amount_text
+from hlo_lens.report.comparison.verdicts import amount_texts
 from hlo_lens.report.render.to_github import Annotation
 from hlo_lens.text.units import format_bytes, format_delta
 
@@ -94,7 +94,7 @@ def check_annotations(judgement: Judgement) -> list[Annotation]:
         where = f" of {verdict.module}" if verdict.module else ""
         text = f"{metric}{where}: {verdict.status}: {verdict.reason}"
         if verdict.status == "fail":
-            values = [amount_text(verdict, n) for n in (verdict.base, verdict.head)]
+            values = amount_texts(verdict)
             text = (
                 f"{metric}{where}: {' -> '.join(v for v in values if v)}, fails if {verdict.reason}"
             )

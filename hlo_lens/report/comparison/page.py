@@ -144,10 +144,12 @@ def collectives_text(found: CollectiveDiff) -> str:
             parts.append(f"{kind} {delta.base:,} -> {delta.head:,} in the text")
         if runs.base != runs.head:
             one, other = ("x?" if n is None else f"{n:,}" for n in (runs.base, runs.head))
-            parts.append(f"{kind} {one} -> {other} in one run")
+            bound = "at most " if runs.is_at_most else ""
+            parts.append(f"{kind} {bound}{one} -> {other} in one run")
     wire = found.wire_bytes
     if wire.is_changed:
-        parts.append(f"on the wire per device {delta_text(wire)}")
+        bound = "at most " if wire.is_at_most else ""
+        parts.append(f"on the wire per device {bound}{delta_text(wire)}")
     return "; ".join([_counts(found.changed), *parts])
 
 

@@ -33,6 +33,8 @@ _COLUMNS = (
     Column("fails_if", Unit.NONE, "conditions of failure"),
     Column("reason", Unit.NONE, "failed condition, or why the rule is undecided"),
     Column("rule", Unit.NONE, "place of the rule"),
+    Column("base_is_at_most", Unit.NONE, "whether base is an upper bound"),
+    Column("head_is_at_most", Unit.NONE, "whether head is an upper bound"),
 )
 
 
@@ -116,28 +118,38 @@ def _row(verdict: Verdict) -> Row:
         tuple(map(str, rule.fails)),
         verdict.reason or None,
         rule.place,
+        verdict.base_least is not None,
+        verdict.head_least is not None,
     )
 
 
 def _shown_row(verdict: Verdict) -> Row:
+    base, head = amount_texts(verdict)
     texts = {
         "status": _status_text(verdict),
         "metric": verdict.rule.metric.label,
-        "base": amount_text(verdict, verdict.base),
-        "head": amount_text(verdict, verdict.head),
+        "base": base,
+        "head": head,
         "fails_if": verdict.limit,
     }
     cells = zip(_COLUMNS, _row(verdict), strict=True)
     return tuple(texts.get(column.name, cell) for column, cell in cells)
 
 
-def amount_text(verdict: Verdict, number: float | None) -> str:
-    """Return a value as text."""
+def amount_texts(verdict: Verdict) -> tuple[str, str]:
+    """Return the values in the baseline and in the head as text, ``<=`` before upper bounds."""
+    base = _amount_text(verdict, verdict.base, verdict.base_least)
+    return base, _amount_text(verdict, verdict.head, verdict.head_least)
+
+
+def _amount_text(verdict: Verdict, number: float | None, least: float | None) -> str:
     if number is None:
         return ""
+    bound = "" if least is None else "<="
     if verdict.rule.metric.is_bytes:
-        return format_bytes(round(number))
-    return format_count(int(number)) if number == int(number) else f"{number:g}"
+        return f"{bound}{format_bytes(round(number))}"
+    text = format_count(int(number)) if number == int(number) else f"{number:g}"
+    return f"{bound}{text}"
 
 
 def _contributor_tables(verdicts: Sequence[Verdict]) -> Iterator[Table]:

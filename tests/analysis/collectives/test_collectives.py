@@ -505,6 +505,49 @@ def test_dynamic_count_is_weighted_by_loops_calls_and_conditionals() -> None:
     }
 
 
+BRANCHES = """HloModule m, num_partitions=4
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+
+small {
+  x = f32[8] parameter(0)
+  ROOT one = f32[8] all-reduce(x), channel_id=1, GROUPS, to_apply=add
+}
+
+large {
+  x = f32[8] parameter(0)
+  two = f32[8] all-reduce(x), channel_id=2, GROUPS, to_apply=add
+  ROOT three = f32[8] all-reduce(two), channel_id=3, GROUPS, to_apply=add
+}
+
+ENTRY main {
+  p = pred[] parameter(0)
+  x = f32[8] parameter(1)
+  ROOT r = f32[8] conditional(p, x, x), true_computation=small, false_computation=large
+}
+""".replace("GROUPS", "replica_groups={{0,1,2,3}}, use_global_device_ids=true")
+
+
+@pytest.mark.parametrize(
+    ("third", "runs", "wire"),
+    [("all-reduce(two), ", (1, 2), (48, 96)), ("negate(two) //", (1, 1), (48, 48))],
+)
+def test_largest_branch_of_a_conditional_counts(
+    third: str, runs: tuple[int, int], wire: tuple[int, int]
+) -> None:
+    found = collectives(table_of(BRANCHES.replace("all-reduce(two), ", third)))
+    assert found.dynamic_bounds()["all-reduce"] == runs
+    assert found.wire_bounds == wire
+    (group,) = collectives_by(found.collectives, "kind").groups
+    assert (group.dynamic_count, group.wire_bytes_per_run) == (runs[1], wire[1])
+    assert group.dynamic_is_at_most is group.wire_bytes_is_at_most is (runs == (1, 2))
+    assert group.times == ("<=2" if runs == (1, 2) else "1")
+
+
 def test_sums_of_unknown_counts_are_unknown() -> None:
     found = collectives(table_of(NESTED))
     assert found.dynamic_counts()["all-reduce"] is None

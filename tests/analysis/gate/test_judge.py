@@ -12,7 +12,7 @@ from hlo_lens.analysis.gate.budget import read_budget
 from hlo_lens.analysis.gate.judge import NO_CHANGE_JUDGED, Candidate, Judgement, Sides, judge
 from hlo_lens.analysis.gate.rules import default_rules, short_rule
 from hlo_lens.model.snapshot.facts import CollectivesFacts, ModuleFacts
-from tests.snapshots import FACTS, MEMORY, module
+from tests.snapshots import COLLECTIVE, FACTS, MEMORY, module
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.gate.rules import Rule
@@ -261,3 +261,61 @@ def test_an_estimate_is_not_compared_even_if_the_diff_leaves_memory_out() -> Non
 def test_default_rules_do_not_skip_figures_unknown_in_the_head_alone() -> None:
     unknown = _with("collectives", wire_bytes_per_device=None)
     assert _status(_judge(default_rules()[3], unknown, GOOD))[0] == "undecided"
+
+
+def _branches(*counts: int) -> ModuleFacts:
+    """Return facts with all-gathers in the two branches of a conditional, and one outside."""
+    rows = tuple(
+        dataclasses.replace(
+            COLLECTIVE,
+            kind="all-gather",
+            dynamic_count=count,
+            is_at_most=True,
+            branches=(f"0:{number}/2",),
+        )
+        for number, count in enumerate(counts)
+    )
+    outside = dataclasses.replace(COLLECTIVE, kind="all-gather", branches=())
+    return _with("collectives", rows=(*rows, outside))
+
+
+@pytest.mark.parametrize(
+    ("rule", "head", "status"),
+    [
+        ("collectives.dynamic.all-gather>9", _branches(2, 9), "undecided"),
+        ("collectives.dynamic.all-gather>10", _branches(2, 9), "pass"),
+        ("collectives.dynamic.all-gather>2", _branches(2, 9), "fail"),
+        ("collectives.dynamic.all-gather<4", _branches(2, 9), "undecided"),
+        ("collectives.dynamic.*>9", _branches(2, 9), "undecided"),
+        ("collectives.wire_bytes>4608", _branches(2, 9), "undecided"),
+        ("collectives.rows[kind=all-gather].dynamic_count>9", _branches(2, 9), "undecided"),
+        ("collectives.static.all-gather>1", _branches(2, 9), "fail"),
+        ("collectives.dynamic.all-gather>9", _branches(9, 9), "fail"),
+        ("flops>9", _facts(flops=10, flops_at_least=8, flops_is_at_most=True), "undecided"),
+        ("flops>7", _facts(flops=10, flops_at_least=8, flops_is_at_most=True), "fail"),
+    ],
+)
+def test_a_limit_that_only_an_upper_bound_breaks_is_undecided(
+    rule: str, head: ModuleFacts, status: str
+) -> None:
+    assert _status(_judge(rule, head))[0] == status
+
+
+def test_a_row_of_an_older_snapshot_counts_at_most() -> None:
+    row = dataclasses.replace(COLLECTIVE, kind="all-gather", dynamic_count=9, is_at_most=True)
+    head = _with("collectives", rows=(row,))
+    assert _status(_judge("collectives.dynamic.all-gather>1", head)) == (
+        "undecided",
+        ">1 is not decided by an upper bound: the value is between 0 and 9",
+    )
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "status"),
+    [((2, 9), (2, 9), "pass"), ((2, 9), (2, 10), "undecided"), ((2, 9), (3, 10), "fail")],
+)
+def test_bounds_are_compared_with_bounds(
+    base: tuple[int, int], head: tuple[int, int], status: str
+) -> None:
+    rule = "collectives.dynamic.all-gather>+0"
+    assert _status(_judge(rule, _branches(*head), _branches(*base)))[0] == status

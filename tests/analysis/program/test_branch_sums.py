@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.analysis.program.branch_sums import Bounds, Part, bounded_sum, shared_branches
+from hlo_lens.analysis.program.branch_sums import SumBounds, SumPart, bounded_sum, shared_branches
 
 
 @pytest.mark.parametrize(
     ("parts", "expected"),
     [
         ([], (0, 0)),
-        ([Part((), 3), Part((), 4)], (7, 7)),
-        ([Part((), 3), Part((), 4, is_exact=False)], (3, 7)),
-        ([Part(("e/c:0/2",), 3)], (0, 3)),
-        ([Part(("e/c:0/2",), 3), Part(("e/c:1/2",), 5), Part((), 1)], (4, 6)),
-        ([Part(("e/c:0/2",), 5), Part(("e/c:1/2",), 5)], (5, 5)),
-        ([Part(("e/c:0/3",), 5), Part(("e/c:1/3",), 5)], (0, 5)),
-        ([Part(("e/c:0/2",), 5), Part(("e/d:0/2",), 5)], (0, 10)),
+        ([SumPart((), 3), SumPart((), 4)], (7, 7)),
+        ([SumPart((), 3), SumPart((), 4, is_exact=False)], (3, 7)),
+        ([SumPart(("e/c:0/2",), 3)], (0, 3)),
+        ([SumPart(("e/c:0/2",), 3), SumPart(("e/c:1/2",), 5), SumPart((), 1)], (4, 6)),
+        ([SumPart(("e/c:0/2",), 5), SumPart(("e/c:1/2",), 5)], (5, 5)),
+        ([SumPart(("e/c:0/3",), 5), SumPart(("e/c:1/3",), 5)], (0, 5)),
+        ([SumPart(("e/c:0/2",), 5), SumPart(("e/d:0/2",), 5)], (0, 10)),
         (
             [
-                Part(("e/c:0/2",), 1),
-                Part(("e/c:0/2", "b/d:0/2"), 2),
-                Part(("e/c:0/2", "b/d:1/2"), 8),
-                Part(("e/c:1/2",), 4),
+                SumPart(("e/c:0/2",), 1),
+                SumPart(("e/c:0/2", "b/d:0/2"), 2),
+                SumPart(("e/c:0/2", "b/d:1/2"), 8),
+                SumPart(("e/c:1/2",), 4),
             ],
             (3, 9),
         ),
     ],
 )
 def test_one_branch_of_each_conditional_counts(
-    parts: list[Part], expected: tuple[int, int]
+    parts: list[SumPart], expected: tuple[int, int]
 ) -> None:
-    assert bounded_sum(parts) == Bounds(*expected)
+    assert bounded_sum(parts) == SumBounds(*expected)
 
 
 def test_shared_branches_are_the_common_beginning() -> None:
