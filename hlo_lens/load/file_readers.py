@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from hlo_lens.load.compressed import CHUNK
 from hlo_lens.load.embedded_dumps import (
     Around,
     Part,
@@ -25,7 +26,7 @@ from hlo_lens.text.dump_files import split_file_name
 from hlo_lens.text.dump_kinds import BUFFER_HEADERS, BUFFER_PARTS, PROTO, ROW_OF, DumpKind
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.log_words import has_log_words
-from hlo_lens.text.source import Source, clean, cut_log_prefixes
+from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -113,6 +114,8 @@ def modules_of(
     if proto_message(head[:PROTO_HEAD]) is not None:  # bytes, which are not decoded as text
         yield _proto_module(file, b"".join(pieces), others, progress)
         return
+    if len(head) >= CHUNK and sniff(decode(head)) is DumpKind.BINARY:  # not read to its end
+        raise DumpSyntaxError(ROW_OF[DumpKind.BINARY].refusal, path=file.path)
     source = source_of(pieces, file, opened.cut)
     kind = sniff(source.text)
     if kind is DumpKind.OTHER and (bare := cut_log_prefixes(source)) is not None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
-from hlo_lens.load.compressed import CHUNK, unpacked
+from hlo_lens.load.compressed import CHUNK, MOST_UNPACKED, unpacked
 from hlo_lens.text.content_kind import sniff, sniff_start
 from hlo_lens.text.errors import UnreadableError
 from hlo_lens.text.source import Source, clean, decode, decode_pieces
@@ -87,14 +88,34 @@ def chunks(file: StoredFile, cut: list[bool] | None = None) -> Iterator[bytes]:
     try:
         opened = file.open()
         if opened is sys.stdin.buffer:
-            yield from unpacked(opened, file.path, cut)
+            yield from _bounded(unpacked(opened, file.path, cut), opened, file.path)
             return
         with opened:
-            yield from unpacked(opened, file.path, cut)
+            yield from _bounded(unpacked(opened, file.path, cut), opened, file.path)
     except FileNotFoundError as error:
         raise _missing(file.path) from error
     except OSError as error:
         raise cannot_be_read(file.path, error) from error
+
+
+MOST_OF_DEVICE = 1 << 28
+"""Most bytes read of a device: ``/dev/zero`` has no end."""
+
+
+def _bounded(pieces: Iterable[bytes], opened: BinaryIO, path: str) -> Iterator[bytes]:
+    """Yield pieces up to the bound of a device or pipe; files on a disk have none."""
+    try:
+        mode = os.fstat(opened.fileno()).st_mode
+    except io.UnsupportedOperation:
+        mode = stat.S_IFREG
+    most = MOST_OF_DEVICE if stat.S_ISCHR(mode) else MOST_UNPACKED
+    is_bounded = not stat.S_ISREG(mode)
+    total = 0
+    for piece in pieces:
+        total += len(piece)
+        if is_bounded and total > most:
+            raise UnreadableError(f"{path}: gives more than {most >> 20} MiB; write it to a file")
+        yield piece
 
 
 def cannot_be_read(path: str, error: OSError) -> UnreadableError:

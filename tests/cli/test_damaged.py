@@ -8,7 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -16,9 +17,6 @@ from click.testing import CliRunner, Result
 from hlo_lens.cli import main
 from tests.corpus import SAMPLES
 from tests.timing import PATIENCE_SECONDS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STEM = "module_0000.jit_train_step.cpu_after_optimizations"
 FOLDER = SAMPLES / "cpu" / "tp_mlp"
@@ -231,3 +229,23 @@ def test_an_unwritable_output_is_a_usage_error(tmp_path: Path) -> None:
 
 def test_a_name_that_is_too_long_is_unreadable() -> None:
     assert run("report", "x" * 5000).exit_code == 3
+
+
+ZERO = Path("/dev/zero")
+
+
+@pytest.mark.skipif(not ZERO.exists(), reason="no /dev/zero on this system")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["report", "/dev/zero"],
+        ["diff", "/dev/zero", "/dev/zero"],
+        ["check", str(FOLDER), "--budget", "/dev/zero"],
+        ["check", str(FOLDER), "--baseline", "/dev/zero"],
+        ["report", str(FOLDER), "--log", "/dev/zero"],
+    ],
+)
+def test_input_without_end_is_refused(arguments: list[str]) -> None:
+    result = run(*arguments)
+    assert result.exit_code in (3, 4)
+    assert "this is binary data" in result.stderr or "more than 256 MiB" in result.stderr
