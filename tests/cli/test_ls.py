@@ -228,3 +228,11 @@ def test_memory_left_out_for_size_is_reported(
     data = CliRunner().invoke(main, ["report", str(tmp_path), "-f", "json"]).stdout
     module = json.loads(data)["modules"][0]
     assert (module["memory"], module["is_estimate_left_out"]) == (None, True)
+
+
+def test_csv_has_the_module_of_each_row_first() -> None:
+    text = run(SAMPLES / "cpu" / "tp_mlp", "-f", "csv").stdout
+    first, *rows = text.split("\n\n")[0].splitlines()
+    assert first.split(",")[:2] == ["module", "table"]
+    assert "name" not in first.split(",")
+    assert {row.split(",")[0] for row in rows} == {"jit_train_step"}

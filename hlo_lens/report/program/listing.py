@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from string import ascii_letters
 from typing import TYPE_CHECKING
 
@@ -64,7 +64,7 @@ def ls_page(listing: Listing) -> Report:
     section = Section(
         title=listing.dump.path,
         facts=tuple(_facts(listing)),
-        tables=tuple(_tables(listing)),
+        tables=tuple(replace(table, module_column="name") for table in _tables(listing)),
         notes=(*odd, *_notes(listing.facts, groups)),
     )
     data = envelope(

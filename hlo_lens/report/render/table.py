@@ -49,6 +49,7 @@ class Table:
         read_shown: Yields the rows as people read them; None where they are those of `read_rows`.
         is_whole: Whether it is never cut.
         text_only: Names of the columns that CSV leaves out, texts made of other columns.
+        module_column: Column with the module of each row; CSV puts it first.
         kept: Names of the columns that narrow text leaves out last, besides those of `keep_rank`.
     """
 
@@ -66,6 +67,7 @@ class Table:
     is_whole: bool = False
     read_shown: Callable[[], Iterable[Row]] | None = None
     text_only: tuple[str, ...] = ()
+    module_column: str = "module"
     kept: tuple[str, ...] = ()
 
     @classmethod

@@ -28,7 +28,8 @@ def render_csv(report: Report, out: TextIO, options: RenderOptions) -> None:
                 out.write("\n")
             is_first = False
             names = [column.name for column in table.columns]
-            module = names.index("module") if "module" in names else None
+            own = table.module_column
+            module = names.index(own) if own in names else None
             places = [
                 k for k, name in enumerate(names) if name not in table.text_only and k != module
             ]
