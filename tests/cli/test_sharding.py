@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from hlo_lens.cli import main
 from tests.corpus import SAMPLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def run(*arguments: str) -> Result:
@@ -85,10 +88,30 @@ def test_report_has_parameters_and_outputs_beside_forms() -> None:
     assert kinds.count("parameter") == 6
     assert kinds.count("output") == 6
     text = runner.invoke(main, ["report", WASTEFUL], catch_exceptions=False).stdout
-    assert "sharding     mesh data=2 x model=4; replicated: 12 values of 41.63MiB" in text
+    assert "sharding     mesh data=2 x model=4; replicated: 10 values of 37.63MiB" in text
 
 
 @pytest.mark.parametrize("size", ["x", "1XB", "-1"])
 def test_invalid_size_is_refused(size: str) -> None:
     result = run(WASTEFUL, "--min-size", size)
     assert (result.exit_code, "not a size" in result.stderr) == (2, True)
+
+
+def test_hint_names_the_text_from_before_only_where_it_was_not_read(tmp_path: Path) -> None:
+    after = tmp_path / "module_0000.jit_f.cpu_after_optimizations.txt"
+    head = "HloModule jit_f, is_scheduled=true, num_partitions=8\n"
+    after.write_text(
+        head + "ENTRY main_spmd {\n  p = f32[8] parameter(0)\n  ROOT r = f32[8] negate(p)\n}\n"
+    )
+    runner = CliRunner(env={"COLUMNS": "160", "NO_COLOR": "1"})
+
+    def out() -> str:
+        return runner.invoke(main, ["sharding", str(tmp_path)], catch_exceptions=False).stdout
+
+    assert "the sharding of 2 values (64B) is not known: the *.before_optimizations.txt" in out()
+    before = tmp_path / "module_0000.jit_f.before_optimizations.txt"
+    before.write_text(after.read_text().replace("_spmd", "").replace("is_scheduled=true, ", ""))
+    assert "not known: no text has one that fits; the program leaves it to XLA" in out()
+    assert "replicated  not known for 2 values (64B)" in out()
+    before.write_text(before.read_text().replace("p = ", "o = f32[4] parameter(1)\n  p = "))
+    assert "the before_optimizations text has other parameters or results" in out()

@@ -5,7 +5,9 @@ both, ``buffer_donor`` names the parameter and leaves the output to XLA, which t
 bytes in the same memory space (optimize_input_output_buffer_alias.cc in xla/hlo/transforms).
 JAX names both where shape, element type, layout and sharding of an argument and a result are the
 same (jax/_src/interpreters/mlir.py, _set_up_aliases, of jax 0.10.2). This pass compares the same:
-global shapes where both are known, else those of one device.
+global shapes where both are known, else those of one device. Where JAX leaves the sharding of a
+result to XLA, no text has it: an output of the same shape and type may then have the memory (XLA
+aliases them if the parts of a device have as many bytes), but its sharding is not known.
 """
 
 from __future__ import annotations
@@ -99,6 +101,7 @@ def donations(table: ShardingTable, before: HloModule | None = None) -> Donation
     asked = {} if before is None else _asked(before)
     found: list[Donation] = []
     waiting: list[ShardedValue] = []
+    outputs = table.outputs
     for value in table.parameters:
         entry = value.value
         output = asked.get((entry.number, entry.index))
@@ -106,7 +109,7 @@ def donations(table: ShardingTable, before: HloModule | None = None) -> Donation
         if entry.aliased_with is not None:
             output = entry.aliased_with
         elif entry.donation == "donor":
-            status, reason = DonationStatus.UNUSED, _why_not(value, table.outputs)
+            status, reason = DonationStatus.UNUSED, _why_not(value, outputs, table.num_devices)
             output = None
         elif output is not None:
             status, reason = DonationStatus.LOST, f"requested for {output}, not in XLA's text"
@@ -114,33 +117,58 @@ def donations(table: ShardingTable, before: HloModule | None = None) -> Donation
             waiting.append(value)
             continue
         found.append(Donation(value=value, status=status, output=output, reason=reason))
-    found += _donatable(waiting, table.outputs)
+    found += _donatable(waiting, table)
     found.sort(key=lambda d: (d.status is DonationStatus.ALIASED, _gain(d)))
     return Donations(donations=tuple(found))
 
 
-def _donatable(
-    parameters: Sequence[ShardedValue], outputs: Sequence[ShardedValue]
-) -> Iterator[Donation]:
+def _donatable(parameters: Sequence[ShardedValue], table: ShardingTable) -> Iterator[Donation]:
     """Yield the parameters whose memory an output could have; each output goes to one of them."""
-    free: dict[object, list[ShardedValue]] = {}
-    for output in outputs:
-        if output.value.aliased_with is None:
-            free.setdefault(_kind(output), []).append(output)
-    for value in parameters:
-        outputs_left = free.get(_kind(value), [])
-        match = next(
-            (o for o in outputs_left if _same_sizes(value, o) and not _difference(value, o)), None
-        )
-        if match is None or not value.device_bytes:
-            continue
-        outputs_left.remove(match)
+    for value, output in memory_pairs(parameters, table):
+        is_known = table.num_devices == 1 or _are_known(value, output)
         yield Donation(
             value=value,
             status=DonationStatus.DONATABLE,
-            output=match.value.index,
-            reason="not donated; same shape, type and sharding",
+            output=output.value.index,
+            reason=_SAME if is_known else _SAME_SHAPE,
         )
+
+
+_SAME = "not donated; same shape, type and sharding"
+_SAME_SHAPE = "not donated; same shape and type, sharding not known"
+
+
+def memory_pairs(
+    parameters: Sequence[ShardedValue], table: ShardingTable
+) -> Iterator[tuple[ShardedValue, ShardedValue]]:
+    """Yield parameters with outputs that could have their memory, each output once.
+
+    Outputs that are aliased already are left out; equal shardings are preferred to unknown ones.
+    """
+    free: dict[object, list[ShardedValue]] = {}
+    for output in table.outputs:
+        if output.value.aliased_with is None:
+            free.setdefault(_kind(output), []).append(output)
+    later: list[ShardedValue] = []
+    for needs_known in (True, False):
+        for value in parameters if needs_known else later:
+            outputs_left = free.get(_kind(value), [])
+            fitting = (
+                o
+                for o in outputs_left
+                if (_are_known(value, o) or not needs_known)
+                if _same_sizes(value, o) and not _difference(value, o)
+            )
+            match = next(fitting, None)
+            if match is not None and value.device_bytes:
+                outputs_left.remove(match)
+                yield value, match
+            elif needs_known:
+                later.append(value)
+
+
+def _are_known(parameter: ShardedValue, output: ShardedValue) -> bool:
+    return parameter.sharding is not None and output.sharding is not None
 
 
 def _kind(value: ShardedValue) -> object:
@@ -205,7 +233,7 @@ def _placed(value: ShardedValue) -> str:
     return str(value.sharding or value.device_shape)
 
 
-def _why_not(parameter: ShardedValue, outputs: Sequence[ShardedValue]) -> str:
+def _why_not(parameter: ShardedValue, outputs: Sequence[ShardedValue], num_devices: int) -> str:
     """Return why no output has the memory of a donated parameter."""
     alike = [output for output in outputs if _same_sizes(parameter, output)]
     if not alike:
@@ -213,7 +241,9 @@ def _why_not(parameter: ShardedValue, outputs: Sequence[ShardedValue]) -> str:
     fitting = [output for output in alike if _difference(parameter, output) is None]
     for output in fitting:
         if output.value.aliased_with is None:
-            return f"{_output(output)} fits, but XLA did not use it"
+            is_known = _are_known(parameter, output) or num_devices == 1
+            what = "fits" if is_known else "has its shape and type"
+            return f"{_output(output)} {what}, but XLA did not use it"
     if fitting:
         places = ", ".join(f"{o.value.index} by parameter {o.value.aliased_with}" for o in fitting)
         return f"all outputs of its shape are taken: {places}"

@@ -10,7 +10,9 @@ is ``shapes``.
 
 An output without a sharding in any text, and without a global shape, that has the buffer of a
 parameter gets that parameter's placement (`source` is ``alias``): JAX names both in
-``input_output_alias`` only if they agree (jax/_src/interpreters/mlir.py, _set_up_aliases).
+``input_output_alias`` only if they agree (jax/_src/interpreters/mlir.py, _set_up_aliases). Not so
+where the header leaves the shardings of outputs to XLA (``allow_spmd_sharding_propagation_to_
+output``): XLA itself then finds aliases, by the bytes of one device, and the shardings may differ.
 
 Global shapes that no text has are computed as tiles times the device's shape: an upper bound where
 a dimension is divided, since the last tile may be short. (JAX divides parameters and results evenly
@@ -47,6 +49,8 @@ ARGUMENTS = "arguments"
 ALIAS = "alias"
 """Source of an output's sharding taken from the parameter whose buffer it shares."""
 
+_LEFT_TO_XLA = "allow_spmd_sharding_propagation_to_output"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
@@ -78,7 +82,8 @@ def placements_of(found: ModuleShardings) -> list[Placement]:
     """Return the placement of each parameter and output, in the order of the signature."""
     known = _Placements(found)
     placements = [known.of(key, value) for key, value in found.own.items()]
-    _place_as_their_parameters(found.own.signature.values, placements)
+    if "true" not in found.own.module.header.get(_LEFT_TO_XLA, ""):
+        _place_as_their_parameters(found.own.signature.values, placements)
     return placements
 
 

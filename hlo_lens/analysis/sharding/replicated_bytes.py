@@ -3,7 +3,8 @@
 A mesh axis is free for a value that is not divided along it: all devices along it hold the same. If
 the axis, of n devices, divides a dimension of one device's part evenly, dividing that dimension
 over it too leaves each device 1/n of its bytes; the rest is saved, at the cost of communication
-where the whole value is needed. An output in a donated argument's memory is not counted again.
+where the whole value is needed. An output in a donated argument's memory is not counted again, nor
+one that could have the memory of an argument: it is the argument, updated, and divided with it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.analysis.sharding.donation import memory_pairs
 from hlo_lens.model.shapes.named_sharding import ShardingKind
 
 if TYPE_CHECKING:
@@ -61,7 +63,8 @@ class ReplicatedBytes(Result):
 
     Attributes:
         savings: One for each value and free axis that divides one of its dimensions.
-        replicated: Values that several devices hold the same part of, aliased outputs left out.
+        replicated: Values that several devices hold the same part of, without outputs that have,
+            or could have, the memory of one of them.
         no_axes: Number of these whose axes are unknown, so that savings are unknown too.
     """
 
@@ -120,13 +123,14 @@ class ReplicatedBytes(Result):
 
 def replicated_bytes(table: ShardingTable) -> ReplicatedBytes:
     """Return the replicated values and the bytes that each free axis would save."""
-    replicated = tuple(
-        value
-        for value in table.values
-        if (value.replication_factor or 1) > 1
-        and value.device_bytes
-        and (value.value.kind == "parameter" or value.value.aliased_with is None)
-    )
+    found = [v for v in table.values if (v.replication_factor or 1) > 1 and v.device_bytes]
+    parameters = [value for value in found if value.value.kind == "parameter"]
+    outputs = [v for v in found if v.value.kind == "output" and v.value.aliased_with is None]
+    if outputs:
+        free = [value for value in parameters if value.value.aliased_with is None]
+        updated = {output.value.index for _, output in memory_pairs(free, table)}
+        outputs = [output for output in outputs if output.value.index not in updated]
+    replicated = (*parameters, *outputs)
     savings = [saving for value in replicated for saving in _savings(value)]
     savings.sort(key=lambda s: (-s.saved_bytes, s.value.value.name or "", s.axis))
     return ReplicatedBytes(

@@ -98,6 +98,13 @@ class ShardingTable(Result):
         """The outputs."""
         return tuple(v for v in self.values if v.value.kind == "output")
 
+    @property
+    def unknown(self) -> tuple[ShardedValue, ...]:
+        """Values of a program of several devices whose sharding is not known."""
+        if self.num_devices == 1:
+            return ()
+        return tuple(v for v in self.values if v.sharding is None)
+
 
 def sharded_row(value: ShardedValue) -> Row:
     """Return the row of a value."""

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.module_analysis import NO_HLO
+from hlo_lens.analysis.result import sum_of
 from hlo_lens.analysis.sharding.placement import ALIAS, SHAPES
 from hlo_lens.analysis.sharding.table import ShardedValue, ShardingTable, sharded_row
 from hlo_lens.report.render.envelope import ModulePage, module_head
@@ -59,7 +60,7 @@ def _section(dump: ModuleDump, results: ShardingResults, view: ShardingView) -> 
         title=dump.name,
         facts=tuple(_facts(dump, results)),
         tables=tuple(tables),
-        notes=tuple(_notes(results)),
+        notes=tuple(_notes(dump, results)),
     )
 
 
@@ -76,7 +77,7 @@ def _facts(dump: ModuleDump, results: ShardingResults) -> Iterator[tuple[str, st
         yield "annotations", ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
 
-def _notes(results: ShardingResults) -> Iterator[str]:
+def _notes(dump: ModuleDump, results: ShardingResults) -> Iterator[str]:
     table = results.table
     count = sum(value.source == ALIAS for value in table.values)
     if count:
@@ -87,14 +88,25 @@ def _notes(results: ShardingResults) -> Iterator[str]:
             f"shardings of {plural(count, 'value')} are inferred from global and device shapes: "
             "no text has them, and the mesh allows no other"
         )
-    unknown = sum(value.sharding is None for value in table.values)
-    if unknown and table.num_devices > 1:
-        yield f"{plural(unknown, 'value')} of unknown sharding; {_HINT}"
+    if table.unknown:
+        what = _unknown_text(table.unknown)
+        yield f"the sharding of {what} is not known: {_hint(dump, results)}"
     if not table.meshes and table.num_devices > 1:
         yield "no text names mesh axes; name them with --mesh data=2,model=4"
 
 
-_HINT = "the *.before_optimizations.txt of the same compile has them"
+def _hint(dump: ModuleDump, results: ShardingResults) -> str:
+    """Return why shardings are not known, or where they are."""
+    if results.found.before is not None or not results.found.is_per_device:
+        return "no text has one that fits; the program leaves it to XLA"
+    if dump.before_text is not None:
+        return "the before_optimizations text has other parameters or results"
+    return "the *.before_optimizations.txt of the same compile has those that the program names"
+
+
+def _unknown_text(values: Sequence[ShardedValue]) -> str:
+    size = sum_text(value.device_bytes for value in values)
+    return f"{plural(len(values), 'value')} ({size})"
 
 
 # ---- tables ------------------------------------------------------------------------------------
@@ -205,7 +217,7 @@ def _filtered(
 
 
 _KEYS = """
-    num_devices meshes values replicated replicated_by_axis donation annotations
+    num_devices meshes values unknown replicated replicated_by_axis donation annotations
 """
 
 
@@ -237,10 +249,19 @@ def sharding_object(dump: ModuleDump, results: ShardingResults | None) -> Mappin
             for mesh in results.table.meshes
         ],
         "values": sharding_rows(results),
+        "unknown": _unknown_object(results.table.unknown),
         "replicated": results.replicated.objects(),
         "replicated_by_axis": results.replicated.by_axis.objects(),
         "donation": results.donations.objects(),
         "annotations": results.annotations.objects(),
+    }
+
+
+def _unknown_object(values: Sequence[ShardedValue]) -> Mapping[str, object]:
+    """Return number and bytes on a device of the values whose sharding is not known."""
+    return {
+        "values": len(values),
+        "device_bytes": sum_of(value.device_bytes for value in values),
     }
 
 
@@ -290,16 +311,18 @@ def sum_text(sizes: Iterable[int | None]) -> str:
 def replicated_text(results: ShardingResults) -> str:
     """Return the bytes held by several devices, and the savings of each axis."""
     found = results.replicated
+    unknown = [v for v in results.table.values if v.replication_factor is None]
+    rest = [f"not known for {_unknown_text(unknown)}"] if unknown else []
     if not found.replicated:
-        unknown = [v for v in results.table.values if v.replication_factor is None]
-        return "not known: no text has the shardings" if unknown else "nothing"
+        nothing = [] if len(unknown) == len(results.table.values) > 0 else ["nothing"]
+        return "; ".join([*nothing, *rest])
     size = sum_text(value.device_bytes for value in found.replicated)
     text = f"{plural(len(found.replicated), 'value')} of {size} on each device"
     savings = [
         f"{axis} would save {format_bytes(saved)} ({plural(count, 'value')})"
         for axis, count, _, saved in found.by_axis.axes
     ]
-    return "; dividing over ".join([text, *savings])
+    return "; ".join(["; dividing over ".join([text, *savings]), *rest])
 
 
 _OUTCOMES = {

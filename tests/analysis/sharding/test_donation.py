@@ -71,3 +71,46 @@ def test_requested_alias_that_xla_dropped() -> None:
     before = DONATION.format("f32[8,16]{1,0}").replace("HEADER", header)
     found = donated("f32[8,16]{1,0}", "replica_count=1", before)
     assert found[0][:2] == ("a", "alias lost")
+
+
+FREE = """HloModule jit_f, is_scheduled=true, num_partitions=8, HEADER
+ENTRY main_spmd {
+  x = f32[32,64]{1,0} parameter(0), sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}
+  ROOT y = f32[32,64]{1,0} negate(x)
+}
+"""
+
+
+def test_an_output_of_unknown_sharding_may_have_the_memory_but_is_not_called_the_same() -> None:
+    results = results_of(FREE.replace("HEADER", "replica_count=1"))
+    (found,) = results.donations.donations
+    assert found.status.value == "could be donated"
+    assert found.reason == "not donated; same shape and type, sharding not known"
+    assert [value.value.name for value in results.table.unknown] == ["y"]
+
+
+def test_an_output_of_equal_sharding_is_preferred_to_one_of_unknown_sharding() -> None:
+    two = FREE.replace("ROOT y =", "y =").replace(
+        "negate(x)\n",
+        "negate(x)\n  ROOT t = (f32[32,64], f32[32,64]) tuple(y, y)\n",
+    )
+    before = two.replace("32,64", "64,64").replace("main_spmd", "main").replace(
+        "tuple(y, y)", "tuple(y, z)"
+    ).replace(
+        "  ROOT",
+        '  z = f32[64,64] custom-call(y), custom_call_target="Sharding", '
+        "sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}\n  ROOT",
+    )  # fmt: skip
+    header = "replica_count=1"
+    results = results_of(two.replace("HEADER", header), before.replace("HEADER", header))
+    (found,) = results.donations.donations
+    assert (found.output, found.reason) == ("{1}", SAME)
+
+
+def test_an_alias_of_xla_does_not_mean_an_equal_sharding() -> None:
+    alias = "input_output_alias={ {}: (0, {}, may-alias) }"
+    own = results_of(FREE.replace("HEADER", alias))
+    assert own.table.unknown == ()
+    free = f"{alias}, allow_spmd_sharding_propagation_to_output={{true}}"
+    left = results_of(FREE.replace("HEADER", free))
+    assert [value.value.name for value in left.table.unknown] == ["y"]

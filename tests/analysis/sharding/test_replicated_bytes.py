@@ -22,4 +22,4 @@ def test_savings_by_axis() -> None:
     found = results_of(AFTER, BEFORE).replicated
     model, data = found.by_axis.axes
     assert data[0] == "data"
-    assert model == ("model", 2, 2 * 1536, 2 * 1152)  # x in and out
+    assert model == ("model", 1, 1536, 1152)  # x, of which the output is the updated one
