@@ -208,9 +208,8 @@ def memory_lines(known: ModuleAnalysis, space: SpaceFacts) -> list[str]:
         return [f"{format_bytes(a.size):>10}  allocation {a.index}  {a.category}" for a in sizes]
     lines = []
     for value in peak.live:
-        maker = peak.makers.get(value.value)
-        origin = () if maker is None else (maker.source, maker.op_name)
-        words = [value.value, value.category, *origin]
+        origin = peak.origin_of(value)
+        words = [value.value, value.category, origin.marked_source, origin.op_name]
         lines.append("  ".join([f"{format_bytes(value.size_bytes):>10}", *filter(None, words)]))
     return lines
 

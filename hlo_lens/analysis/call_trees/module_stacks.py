@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.collectives.collectives import Collective, Collectives
     from hlo_lens.analysis.memory.peak import PeakMemory
-    from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.hlo.query import InstructionTable
 
@@ -103,22 +102,11 @@ def memory_call_tree(peak: PeakMemory) -> CallTree:
     """
     draft = _Draft()
     for value in peak.live:
-        maker = peak.makers.get(value.value)
         if value.category == "argument":
             draft.add((), value.owned_bytes, PARAMETERS)
         else:
-            draft.add(_maker_stack(maker), value.owned_bytes, UNATTRIBUTED)
+            draft.add(peak.stack_of(value), value.owned_bytes, UNATTRIBUTED)
     return draft.done("memory")
-
-
-def _maker_stack(maker: HloInstruction | None) -> Stack:
-    """Return the call stack of an instruction, or its source line; empty if it has none."""
-    metadata = None if maker is None else maker.metadata
-    if maker is None or metadata is None:
-        return ()
-    frames = maker.computation.module.stack_frames.stack(metadata.stack_frame_id or 0)
-    place = maker.source_location
-    return frames or (() if place is None else (place,))
 
 
 def wire_call_tree(module: HloModule, found: Collectives) -> CallTree:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.comparison.portable_sources import portable_source
-from hlo_lens.analysis.memory.makers import instructions_by_name, makers_of
+from hlo_lens.analysis.memory.makers import instructions_by_name, values_of
 from hlo_lens.analysis.memory.occupancy import owned_bytes
-from hlo_lens.analysis.memory.peak import LiveValue, peak_memory
+from hlo_lens.analysis.memory.peak import LiveValue, PeakMemory, peak_memory
+from hlo_lens.analysis.program.origins import NO_ORIGIN, Origin, Origins
 from hlo_lens.model.snapshot.rows import AliveGroup, SpacePeak
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hlo_lens.analysis.memory.layout import LaidValue, MemoryLayout
     from hlo_lens.analysis.memory.results import MemoryResults
+    from hlo_lens.analysis.program.value_steps import Value
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.snapshot.facts import SpaceFacts
@@ -25,8 +27,6 @@ FRAGMENTATION = "[fragmentation]"
 """Group of the bytes of allocations that hold no value."""
 
 _LAYOUT = re.compile(r"\{[^{}]*\}")
-_LOOKED_AT = 256
-"""Number of instructions, from the last one of a fusion, that are searched for an origin."""
 
 
 def space_peaks(memory: MemoryResults) -> Iterator[SpacePeak]:
@@ -41,18 +41,23 @@ def _peak(memory: MemoryResults, space: SpaceFacts) -> SpacePeak:
     layout, module = memory.layout, memory.module
     peak = peak_memory(layout, color=space.color, module=module)
     if peak is None:
-        at, size, groups = None, space.total_bytes, _allocated(layout, space.color, module)
+        at, origin, size = None, NO_ORIGIN, space.total_bytes
+        groups = _allocated(layout, space.color, module)
     else:
-        at, size = _running(module, peak.instruction), peak.total_bytes
+        at, origin, size = (
+            _running(module, peak.instruction),
+            peak.instruction_origin,
+            peak.total_bytes,
+        )
         owned = _owned(peak.live)
-        groups = _groups([(v.category, v.shape, n, peak.makers.get(v.value)) for v, n in owned])
+        groups = _groups(_part(peak, value, size) for value, size in owned)
     return SpacePeak(
         color=space.color,
         name=space.name,
         is_peak=peak is not None,
         bytes=size,
-        op_name=None if at is None else at.op_name,
-        source=_place(at),
+        op_name=origin.op_name,
+        source=_place(origin),
         opcode=None if at is None else at.opcode,
         groups=groups,
     )
@@ -72,59 +77,65 @@ def _owned(live: Sequence[LiveValue]) -> Iterator[tuple[LiveValue, int]]:
         yield from zip(values, owned_bytes([(v.offset, v.size_bytes) for v in values]), strict=True)
 
 
+def _part(peak: PeakMemory, value: LiveValue, size: int) -> _Part:
+    maker = peak.makers.get(value.value)
+    opcode = None if maker is None else maker.opcode
+    return _Part(value.category, value.shape, size, opcode, peak.origin_of(value))
+
+
 def _running(module: HloModule | None, name: str | None) -> HloInstruction | None:
     if module is None or name is None:
         return None
     return instructions_by_name(module, {name}).get(name)
 
 
-def _place(instruction: HloInstruction | None) -> str | None:
-    place = None if instruction is None else instruction.source_location
+def _place(origin: Origin) -> str | None:
+    place = origin.place
     return None if place is None else portable_source(place.file, place.line)
 
 
-_Part = tuple[str, str, int, "HloInstruction | None"]
-"""Category, shape with layout, bytes, and the instruction that made it."""
+class _Part(NamedTuple):
+    """Values or bytes of one origin.
+
+    Attributes:
+        category: Use of their allocation.
+        shape: Shape with layout.
+        size: Bytes.
+        opcode: Opcode of the instruction that made them.
+        origin: Origin in the user's program.
+    """
+
+    category: str
+    shape: str
+    size: int
+    opcode: str | None = None
+    origin: Origin = NO_ORIGIN
 
 
-def _groups(parts: Sequence[_Part]) -> tuple[AliveGroup, ...]:
+def _groups(parts: Iterable[_Part]) -> tuple[AliveGroup, ...]:
     """Return values in groups of one origin and shape, largest first."""
-    values: dict[tuple[str, str | None, str | None, str | None, str], int] = defaultdict(int)
-    sizes: dict[tuple[str, str | None, str | None, str | None, str], int] = defaultdict(int)
-    for category, shape, size, maker in parts:
-        origin = _named(maker)
-        opcode = None if maker is None else maker.opcode
-        op_name = None if origin is None else origin.op_name
-        key = (category, op_name, _place(origin), opcode, _LAYOUT.sub("", shape))
-        values[key] += 1
-        sizes[key] += size
-    order = sorted(sizes, key=lambda key: (-sizes[key], tuple(part or "" for part in key)))
-    return tuple(
+    members: dict[tuple[str, str | None, str | None, str | None, str], list[_Part]] = {}
+    for part in parts:
+        shape = _LAYOUT.sub("", part.shape)
+        key = (part.category, part.origin.op_name, _place(part.origin), part.opcode, shape)
+        members.setdefault(key, []).append(part)
+    groups = [
         AliveGroup(
-            category=key[0],
-            op_name=key[1],
-            source=key[2],
-            opcode=key[3],
-            shape=key[4],
-            values=values[key],
-            size_bytes=sizes[key],
+            category=category,
+            op_name=op_name,
+            source=source,
+            opcode=opcode,
+            shape=shape,
+            values=len(listed),
+            size_bytes=sum(part.size for part in listed),
+            origin_basis=max(listed, key=lambda part: part.size).origin.basis,
         )
-        for key in order
+        for (category, op_name, source, opcode, shape), listed in members.items()
+    ]
+    groups.sort(
+        key=lambda g: (g.category, g.op_name or "", g.source or "", g.opcode or "", g.shape)
     )
-
-
-def _named(maker: HloInstruction | None) -> HloInstruction | None:
-    """Return the maker; for a fusion without metadata its last instruction that has some."""
-    if maker is None or maker.opcode != "fusion" or maker.op_name is not None:
-        return maker
-    module = maker.computation.module
-    for name in maker.called_computations:
-        computation = module.computation(name)
-        inside = [] if computation is None else list(computation.instructions)
-        for instruction in reversed(inside[-_LOOKED_AT:]):
-            if instruction.op_name is not None and instruction.opcode != "parameter":
-                return instruction
-    return maker
+    return tuple(sorted(groups, key=lambda g: -g.size_bytes))
 
 
 def _allocated(
@@ -137,7 +148,8 @@ def _allocated(
     held: dict[int, list[LaidValue]] = defaultdict(list)
     for value in layout.values:
         held[value.allocation].append(value)
-    makers = makers_of(module, (value.name for value in layout.values))
+    known = values_of(module, (value.name for value in layout.values))
+    origins = None if module is None else Origins(module)
     parts: list[_Part] = []
     for allocation in layout.allocations:
         if allocation.color != color or allocation.category == "thread-local":
@@ -148,7 +160,14 @@ def _allocated(
         category = allocation.category
         for value, size in zip(values, owned, strict=True):
             if size:
-                parts.append((category, value.shape_text, size, makers.get(value.name)))
+                found = known.get(value.name)
+                made = () if origins is None or found is None else _made(origins, found)
+                parts.append(_Part(category, value.shape_text, size, *made))
         if free:
-            parts.append((category, FRAGMENTATION, free, None))
+            parts.append(_Part(category, FRAGMENTATION, free))
     return _groups(parts)
+
+
+def _made(origins: Origins, value: Value) -> tuple[str, Origin]:
+    """Return the opcode of the maker of a value, and its origin."""
+    return origins.opcode(origins.maker(value)), origins.of_value(value)

@@ -205,6 +205,13 @@ def _scope(group: AliveGroup) -> str | None:
     return last_scopes(group.op_name) or None if group.source else None
 
 
+def _loop(group: AliveGroup) -> str | None:
+    """Return the path of the loop that stores values of each iteration; None for other values."""
+    if group.origin_basis != "loop body":
+        return None
+    return (group.op_name or "").rpartition("/while/body/")[0] or None
+
+
 def _dims(shape: str) -> str:
     """Return a shape without its element type."""
     return shape[shape.find("[") :]
@@ -220,6 +227,7 @@ _STAGES: tuple[Callable[[AliveGroup], Hashable], ...] = (
     lambda g: g.op_name and (g.op_name, g.shape),
     lambda g: g.op_name and (g.category, g.op_name, _file(g), _dims(g.shape)),
     lambda g: g.op_name and (g.category, g.op_name, _file(g), g.shape.count(",")),
+    lambda g: _loop(g) and (g.category, _loop(g), g.shape.count(",")),
 )
 """Keys by which groups are matched, strictest first."""
 

@@ -148,10 +148,9 @@ def _peak_groups(peak: PeakMemory) -> Iterator[MemoryGroup]:
     for value in peak.live:
         maker = peak.makers.get(value.value)
         opcode = None if maker is None else maker.opcode
-        op_name = None if maker is None else maker.op_name
+        op_name = peak.origin_of(value).op_name
         found.setdefault((value.category, opcode, value.shape, op_name), []).append(value)
     for (category, opcode, shape, op_name), same in found.items():
-        maker = peak.makers.get(same[0].value)
         paddings = [value.padding_bytes for value in same]
         known = sum(padding for padding in paddings if padding is not None)
         size = sum(value.owned_bytes for value in same)
@@ -162,7 +161,7 @@ def _peak_groups(peak: PeakMemory) -> Iterator[MemoryGroup]:
             size=(size, size),
             padding=None if None in paddings else (known, known),
             op_name=op_name,
-            source=None if maker is None else maker.source,
+            source=peak.origin_of(same[0]).marked_source,
         )
 
 

@@ -1,8 +1,9 @@
 """Bytes alive at one instant, grouped by opcode, operation path, source line, and so on.
 
 Each byte counts once: bytes that several values share at that instant belong to the value defined
-last. Groups sum to the occupied bytes; values without a label are a bracketed group. A value
-carried by a loop belongs to the instruction that made its first version.
+last. Groups sum to the occupied bytes; values without a label are a bracketed group. Source lines,
+operation paths and stacks are of the origin of a value (`origins`); what is computed from an
+argument alone, and has no line, has the argument's name.
 
 Operation paths are also a tree, like a flame graph: a branch holds the bytes of all values whose
 ``op_name`` begins with its path; branches of one scope are in order of size, and a chain of scopes
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from hlo_lens.analysis.memory.peak import LiveValue, PeakMemory
-    from hlo_lens.model.hlo.instruction import HloInstruction
 
 UNATTRIBUTED = "[unattributed]"
 PARAMETERS = "[parameters]"
@@ -37,7 +37,7 @@ class MemoryBy(Result):
 
     Attributes:
         by: Kind of the groups, a key of `LABELS`.
-        groups: Label, bytes and number of values.
+        groups: Label, bytes, number of values, and the bytes whose label is inferred.
         total_bytes: Occupied bytes, the sum over all groups.
     """
 
@@ -47,15 +47,17 @@ class MemoryBy(Result):
         Column("size_bytes", Unit.BYTES, "bytes that belong to them"),
         Column("share", Unit.RATIO, "share of all occupied bytes, 0 to 1"),
         Column("values", Unit.COUNT, "number of values"),
+        Column("inferred_bytes", Unit.BYTES, "bytes whose label is not of the value's metadata"),
     )
     by: str
-    groups: tuple[tuple[str, int, int], ...]
+    groups: tuple[tuple[str, int, int, int], ...]
     total_bytes: int
 
     def all_rows(self) -> Iterator[Row]:
         """Yield the groups, bracketed ones too."""
-        for label, size, count in self.groups:
-            yield label, size, size / self.total_bytes if self.total_bytes else None, count
+        for label, size, count, inferred in self.groups:
+            share = size / self.total_bytes if self.total_bytes else None
+            yield label, size, share, count, inferred
 
     def rows(self) -> Iterator[Row]:
         """Yield the groups without brackets."""
@@ -77,59 +79,71 @@ def memory_by(peak: PeakMemory, by: str) -> MemoryBy:
         peak: The values alive at the instant.
         by: A key of `LABELS`.
     """
-    label = LABELS[by]
-    sizes: dict[str, int] = defaultdict(int)
-    counts: dict[str, int] = defaultdict(int)
+    label, is_by_origin = LABELS[by], by in _OF_ORIGINS
+    found: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     for value in peak.live:
-        name = label(value, peak.makers.get(value.value))
-        sizes[name] += value.owned_bytes
-        counts[name] += 1
-    groups = sorted(sizes, key=lambda name: (-sizes[name], name))
+        is_inferred = is_by_origin and peak.origin_of(value).is_inferred
+        sums = found[label(peak, value)]
+        sums[0] += value.owned_bytes
+        sums[1] += 1
+        sums[2] += value.owned_bytes if is_inferred else 0
+    groups = sorted(found.items(), key=lambda item: (-item[1][0], item[0]))
     return MemoryBy(
         by=by,
-        groups=tuple((name, sizes[name], counts[name]) for name in groups),
+        groups=tuple((name, size, count, inferred) for name, (size, count, inferred) in groups),
         total_bytes=peak.total_bytes,
     )
 
 
-def _by_maker(
-    label: Callable[[HloInstruction], str | None], parameters: str = PARAMETERS
-) -> Callable[[LiveValue, HloInstruction | None], str]:
-    """Return the label of the maker, or that of all parameters."""
+def _by_origin(
+    label: Callable[[PeakMemory, LiveValue], str | None], parameters: str = PARAMETERS
+) -> Callable[[PeakMemory, LiveValue], str]:
+    """Return the label of a value, or that of all parameters."""
 
-    def labelled(value: LiveValue, maker: HloInstruction | None) -> str:
+    def labelled(peak: PeakMemory, value: LiveValue) -> str:
         if value.category == "argument":
             return parameters
-        return (None if maker is None else label(maker)) or UNATTRIBUTED
+        return label(peak, value) or UNATTRIBUTED
 
     return labelled
 
 
-def _stack(maker: HloInstruction) -> str | None:
-    metadata = maker.metadata
-    if metadata is None:
-        return None
-    frames = maker.computation.module.stack_frames.stack(metadata.stack_frame_id or 0)
-    return " < ".join(f"{frame.function or '?'} ({frame})" for frame in frames) or maker.source
+def _opcode(peak: PeakMemory, value: LiveValue) -> str | None:
+    maker = peak.makers.get(value.value)
+    return None if maker is None else maker.opcode
 
 
-def _by_param(value: LiveValue, maker: HloInstruction | None) -> str:
+def _source(peak: PeakMemory, value: LiveValue) -> str | None:
+    origin = peak.origin_of(value)
+    return origin.source or origin.argument
+
+
+def _stack(peak: PeakMemory, value: LiveValue) -> str | None:
+    frames = peak.stack_of(value)
+    if not any(frame.function for frame in frames):
+        return peak.origin_of(value).source
+    return " < ".join(f"{frame.function or '?'} ({frame})" for frame in frames)
+
+
+def _by_param(peak: PeakMemory, value: LiveValue) -> str:
     if value.parameter_number is None:
         return "[not an argument]"
+    maker = peak.makers.get(value.value)
     name = maker.op_name if maker is not None and maker.opcode == "parameter" else None
     return f"{value.parameter_number}: {name}" if name else str(value.parameter_number)
 
 
-LABELS: Mapping[str, Callable[[LiveValue, HloInstruction | None], str]] = {
-    "buffer": lambda value, _: value.value,
-    "opcode": _by_maker(lambda maker: maker.opcode, "parameter"),
-    "op": _by_maker(lambda maker: maker.op_name),
-    "source": _by_maker(lambda maker: maker.source),
-    "stack": _by_maker(_stack),
+_OF_ORIGINS = frozenset({"op", "source", "stack"})
+LABELS: Mapping[str, Callable[[PeakMemory, LiveValue], str]] = {
+    "buffer": lambda _, value: value.value,
+    "opcode": _by_origin(_opcode, "parameter"),
+    "op": _by_origin(lambda peak, value: peak.origin_of(value).op_name),
+    "source": _by_origin(_source),
+    "stack": _by_origin(_stack),
     "param": _by_param,
-    "category": lambda value, _: value.category,
+    "category": lambda _, value: value.category,
 }
-"""Label of a value and its maker, by kind of group."""
+"""Label of a value at an instant, by kind of group."""
 
 
 def split_op_name(op_name: str) -> tuple[str, ...]:
@@ -194,7 +208,7 @@ def _ordered(branch: Branch) -> list[Branch]:
 def memory_tree(by_op: MemoryBy) -> MemoryTree:
     """Return the tree of groups that are operation paths (``memory_by(..., "op", ...)``)."""
     root = Branch("")
-    for label, size, count in by_op.groups:
+    for label, size, count, _ in by_op.groups:
         branch = root
         branch.size_bytes += size
         branch.values += count

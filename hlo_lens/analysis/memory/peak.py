@@ -19,8 +19,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, LaidAllocation, LaidValue, MemoryLayout
-from hlo_lens.analysis.memory.makers import makers_of
+from hlo_lens.analysis.memory.makers import rows_of_names, values_of
 from hlo_lens.analysis.memory.occupancy import owned_bytes
+from hlo_lens.analysis.program.origins import NO_ORIGIN, Origin, Origins
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.model.shapes.shape import Shape
 from hlo_lens.text.errors import DumpSyntaxError
@@ -28,6 +29,8 @@ from hlo_lens.text.errors import DumpSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from hlo_lens.analysis.program.source_places import Stack
+    from hlo_lens.analysis.program.value_steps import Value
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
 
@@ -90,14 +93,16 @@ class PeakMemory(Result):
         Column("value", Unit.NONE, "instruction and shape index"),
         Column("size_bytes", Unit.BYTES, "bytes it holds, padding included"),
         Column("category", Unit.NONE, "use of its allocation: argument, output, temp, ..."),
-        Column("source", Unit.NONE, "source line of the instruction that made it"),
-        Column("opcode", Unit.NONE, "opcode of that instruction"),
+        Column("source", Unit.NONE, "source line that it comes from"),
+        Column("opcode", Unit.NONE, "opcode of the instruction that made it"),
         Column("shape", Unit.NONE, "its shape with layout"),
         Column("op_name", Unit.NONE, "operation path, or name of the argument"),
         Column("start", Unit.NONE, "first instant of its live range"),
         Column("end", Unit.NONE, "last instant, inclusive"),
         Column("offset", Unit.NONE, "first byte in its allocation"),
         Column("allocation", Unit.NONE, "index of the allocation"),
+        Column("origin_basis", Unit.NONE, "way that source and op_name were found"),
+        Column("argument", Unit.NONE, "argument that it is, or is computed from alone"),
     )
     RECORDS: ClassVar[str] = "live"
     source: str
@@ -111,26 +116,56 @@ class PeakMemory(Result):
     module: HloModule | None = field(default=None, repr=False, compare=False)
 
     @cached_property
+    def _origins(self) -> Origins | None:
+        return None if self.module is None else Origins(self.module)
+
+    @cached_property
+    def _values(self) -> Mapping[str, Value]:
+        return values_of(self.module, (value.value for value in self.live))
+
+    @cached_property
     def makers(self) -> Mapping[str, HloInstruction]:
         """Instructions that made the values, by value; empty without HLO text."""
-        return makers_of(self.module, (value.value for value in self.live))
+        module, origins = self.module, self._origins
+        if module is None or origins is None:
+            return {}
+        return {k: module.instruction(origins.maker(v)) for k, v in self._values.items()}
+
+    @cached_property
+    def instruction_origin(self) -> Origin:
+        """Origin of the instruction that runs at the instant."""
+        if self.module is None or self._origins is None or self.instruction is None:
+            return NO_ORIGIN
+        row = rows_of_names(self.module, {self.instruction}).get(self.instruction)
+        return NO_ORIGIN if row is None else self._origins.of_row(row)
+
+    def origin_of(self, value: LiveValue) -> Origin:
+        """Return the origin of a value."""
+        known, origins = self._values.get(value.value), self._origins
+        return NO_ORIGIN if known is None or origins is None else origins.of_value(known)
+
+    def stack_of(self, value: LiveValue) -> Stack:
+        """Return the call stack of the origin of a value, innermost first."""
+        return () if self._origins is None else self._origins.stack(self.origin_of(value))
 
     def rows(self) -> Iterator[Row]:
         """Yield held allocations and temporary values, largest first."""
         for value in self.live:
-            maker = self.makers.get(value.value)
+            maker, origin = self.makers.get(value.value), self.origin_of(value)
             yield (
                 value.value,
                 value.size_bytes,
                 value.category,
-                None if maker is None else maker.source,
+                origin.source,
                 None if maker is None else maker.opcode,
                 value.shape,
-                None if maker is None else maker.op_name,
+                origin.op_name,
                 value.start,
                 value.end,
                 value.offset,
                 value.allocation,
+                origin.basis,
+                origin.argument,
             )
 
     @property

@@ -64,6 +64,16 @@ BASES: dict[Basis, str] = {
 """Meaning of each basis."""
 
 
+def is_inferred(basis: str | None) -> bool:
+    """Return whether an origin of a basis is not of the instruction's own metadata."""
+    return basis not in (None, Basis.OWN, Basis.ARGUMENT)
+
+
+def marked(source: str | None, basis: str | None) -> str | None:
+    """Return a source line as text, with `INFERRED` after it if it is inferred."""
+    return f"{source} {INFERRED}" if source is not None and is_inferred(basis) else source
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
     """Origin of a value in the user's program.
@@ -86,12 +96,17 @@ class Origin:
     @property
     def is_inferred(self) -> bool:
         """Whether the source line is not of the instruction's own metadata."""
-        return self.basis not in (None, Basis.OWN, Basis.ARGUMENT)
+        return is_inferred(self.basis)
 
     @property
     def source(self) -> str | None:
         """The place as ``file:line``; None if not known."""
         return None if self.place is None else str(self.place)
+
+    @property
+    def marked_source(self) -> str | None:
+        """The place as text, with `INFERRED` after it if it is inferred; None if not known."""
+        return marked(self.source, self.basis)
 
 
 NO_ORIGIN = Origin()
@@ -125,6 +140,20 @@ class Origins:
         if value not in self._found:
             self._found[value] = self._search(value)
         return self._found[value]
+
+    def maker(self, value: Value) -> int:
+        """Return the row of the instruction that computes a value, in loops that of the body."""
+        value = self.steps.definition(value)
+        for _ in range(_STEPS):
+            written = self.steps.written(value) if self._opcodes[value.row] == "while" else None
+            if written is None:
+                break
+            value = self.steps.definition(written)
+        return value.row
+
+    def opcode(self, row: int) -> str:
+        """Return the opcode of a row."""
+        return self._opcodes[row]
 
     def stack(self, origin: Origin) -> Stack:
         """Return the call stack of an origin, innermost first."""
@@ -248,7 +277,7 @@ class Origins:
             written = self._in_loop(value)
             if self._is_enough(written):
                 return written
-        stored = self._stored_slice(row)
+        stored = self._stored_slice(value)
         if stored is not None and self._is_enough(found := self._of_slice(row, stored)):
             return found
         if own is not None and self._is_enough(own):
@@ -309,9 +338,10 @@ class Origins:
             return NO_ORIGIN
         return replace(near, basis=Basis.LOOP_BODY)
 
-    def _stored_slice(self, row: int) -> Value | None:
+    def _stored_slice(self, value: Value) -> Value | None:
         """Return the slice that an instruction of a loop body only stores; None for all others."""
-        update = self._update(row)
+        row = value.row
+        update = self._update(value)
         if update is None:
             return None
         call = self.steps.caller(row)
@@ -329,9 +359,10 @@ class Origins:
             return NO_ORIGIN
         return replace(near, basis=Basis.LOOP_BODY)
 
-    def _update(self, row: int) -> Value | None:
-        """Return what a dynamic-update-slice writes, also if a fusion consists of it."""
+    def _update(self, value: Value) -> Value | None:
+        """Return what a dynamic-update-slice writes, also if it is the result of a fusion."""
         for _ in range(_STEPS):
+            row = value.row
             opcode = self._opcodes[row]
             if opcode == "dynamic-update-slice":
                 operand = self.steps.operand(row, 1)
@@ -340,12 +371,12 @@ class Origins:
                 root = self.steps.root(row)
                 if root is None:
                     return None
-                row = root
+                value = self.steps.definition(Value(root, value.element), is_local=True)
             elif opcode_traits(opcode).is_formatting:
                 before = self.steps.operand(row, 0)
                 if before is None or before.element:
                     return None
-                row = before.row
+                value = before
             else:
                 return None
         return None

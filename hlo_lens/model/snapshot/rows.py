@@ -13,12 +13,14 @@ class AliveGroup:
 
     Attributes:
         category: What their allocations are for.
-        op_name: Operation path of the instruction that made them; of arguments the argument's name.
-        source: Place in the user's program, ``file:line``.
+        op_name: Operation path that they come from; of arguments the argument's name.
+        source: Place in the user's program that they come from, ``file:line``.
         opcode: Opcode of the instruction that made them.
         shape: Shape without layout.
         values: Number of values.
         size_bytes: Their own bytes; those of all groups sum to the peak.
+        origin_basis: Way that op_name and source of the largest were found, as in the report; None
+            if they are not known, and in snapshots written before it was kept.
     """
 
     category: str
@@ -28,6 +30,7 @@ class AliveGroup:
     shape: str
     values: int
     size_bytes: int
+    origin_basis: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

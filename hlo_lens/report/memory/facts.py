@@ -70,8 +70,8 @@ def where_text(results: MemoryResults, peak: PeakMemory) -> str:
         text += f" in {' > '.join(loops)}"
     elif not instruction.computation.is_entry:
         text += f" in {instruction.computation.name}"
-    place = instruction.source_location
-    return text if place is None else f"{text}, {place}"
+    source = peak.instruction_origin.marked_source
+    return text if source is None else f"{text}, {source}"
 
 
 def memory_notes(results: MemoryResults) -> Iterator[str]:

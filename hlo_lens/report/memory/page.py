@@ -13,6 +13,7 @@ from hlo_lens.analysis.result import Column, Row, Unit, row_objects
 from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.memory.facts import memory_facts, memory_notes, where_text
 from hlo_lens.report.render.envelope import ModulePage, module_head
+from hlo_lens.report.render.origins import with_marked_groups, with_marks
 from hlo_lens.report.render.table import Section, Table, table_of
 from hlo_lens.text.dump_kinds import TEXT_FLAGS
 from hlo_lens.text.units import format_bytes, plural
@@ -108,7 +109,9 @@ def memory_tables(results: MemoryResults, by_source: MemoryBy | None) -> Iterato
     if results.peak is not None:
         yield peak_table(results, results.peak)
     if by_source is not None:
-        yield Table.of(by_source, title="Bytes at the peak by source line")
+        yield with_marked_groups(
+            Table.of(by_source, title="Bytes at the peak by source line", shown=_GROUP_COLUMNS)
+        )
 
 
 def _section(dump: ModuleDump, viewed: ViewedMemory) -> Section:
@@ -173,6 +176,7 @@ def timeline_object(timeline: MemoryTimeline) -> Mapping[str, object]:
 # ---- tables -------------------------------------------------------------------------------------
 
 
+_GROUP_COLUMNS = ("size_bytes", "share", "values", "group")
 _BARS = 40
 _BAR_WIDTH = 30
 _ALWAYS = ("argument_bytes", "output_bytes", "temp_bytes")
@@ -207,25 +211,25 @@ def peak_table(results: MemoryResults, peak: PeakMemory) -> Table:
     space = space_name(peak.color, results.backend)
     word = "Estimated values" if results.layout.source == "estimate" else "Values"
     found = f"{format_bytes(peak.total_bytes)} {where_text(results, peak)}"
-    names = [column.name for column in peak.COLUMNS if column.name != "size_bytes"]
-    return Table.of(
-        peak,
-        title=f"{word} held at {_instant_text(peak)} of {space}: {found}",
-        shown=("size_bytes", *names),
-    )
+    left_out = ("size_bytes", "origin_basis", "argument")
+    names = [column.name for column in peak.COLUMNS if column.name not in left_out]
+    title = f"{word} held at {_instant_text(peak)} of {space}: {found}"
+    return with_marks(Table.of(peak, title=title, shown=("size_bytes", *names)))
 
 
 def _groups_table(peak: PeakMemory, groups: MemoryBy, tree: MemoryTree | None) -> Table:
     """Return the table of the bytes at an instant in groups; a tree is indented by depth."""
-    title, shown = f"Bytes at {_instant_text(peak)} by", ("size_bytes", "share", "values")
+    title = f"Bytes at {_instant_text(peak)} by"
     if tree is None:
-        return Table.of(groups, title=f"{title} {groups.by}", shown=(*shown, "group"))
+        table = Table.of(groups, title=f"{title} {groups.by}", shown=_GROUP_COLUMNS)
+        return with_marked_groups(table)
 
     def indented() -> Iterator[Row]:
         for (scope, depth, _), row in zip(tree.branches(), tree.rows(), strict=True):
             yield ("  " * depth + scope, *row[1:])
 
-    table = Table.of(tree, title=f"{title} operation", shown=(*shown, "scope"))
+    shown = (*_GROUP_COLUMNS[:-1], "scope")
+    table = Table.of(tree, title=f"{title} operation", shown=shown)
     return replace(table, read_shown=indented)
 
 

@@ -1,4 +1,4 @@
-"""Instructions that made values, and the loops around an instruction."""
+"""Instructions by the names of values, and the loops around an instruction."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from hlo_lens.analysis.memory.makers import loop_path
 from tests.analysis.memory.layouts import TEXT, peak_of_program
 
 
-def test_carried_values_belong_to_the_maker_of_their_first_version() -> None:
+def test_carried_values_are_made_in_the_body_of_the_loop() -> None:
     makers = peak_of_program().makers
     assert {name: maker.name for name, maker in makers.items()} == {
         "p{}": "p",
-        "q{1}": "a",
+        "q{1}": "y",
         "y{}": "y",
     }
 

@@ -71,8 +71,9 @@ def test_without_a_schedule_there_is_no_peak() -> None:
 
 def test_rows_have_the_maker_of_each_value() -> None:
     rows = {row["value"]: row for row in peak_of_program().objects()}
-    assert (rows["q{1}"]["opcode"], rows["q{1}"]["source"]) == ("exponential", "f.py:3")
-    assert rows["p{}"]["op_name"] == "params['a/b']"
+    assert (rows["q{1}"]["opcode"], rows["q{1}"]["source"]) == ("negate", "f.py:7")
+    assert [rows[k]["origin_basis"] for k in ("q{1}", "y{}")] == ["loop body", "own"]
+    assert [rows["p{}"][k] for k in ("op_name", "argument")] == ["params['a/b']"] * 2
     assert rows["gone{}"]["opcode"] is None
 
 

@@ -130,7 +130,7 @@ def test_facts_of_a_module() -> None:
         "sharding": "replicated: 2 values of 68B on each device",
         "memory": "estimated: 605B must fit: arguments 580B (516B reused for outputs), "
         "outputs 532B, temp 1B, constants 8B",
-        "peak": "estimated: 605B at less (7 of 16) in loop",
+        "peak": "estimated: 605B at less (7 of 16) in loop, /home/me/step.py ~",
     }
 
 
