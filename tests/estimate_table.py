@@ -42,6 +42,7 @@ TPU_PAGE = 16384
 FIGURES = ("argument", "output", "alias", "temp")
 HOST_FIGURES = tuple(f"host_{name}" for name in FIGURES)
 HLO = "after_optimizations.txt"
+TARGET = "target_arguments.txt"
 ASSIGNMENT = "after_optimizations-buffer-assignment.txt"
 
 _COLOR = re.compile(r", color (\d+)")
@@ -174,7 +175,12 @@ def cases_of(archive: Path, *, compiled: bool = False) -> Iterator[Case]:
             if text_name not in members or (compiled and not _is_own(module, stem)):
                 continue
             true = true_figures(read(name.removesuffix(HLO) + ASSIGNMENT).splitlines(), backend)
-            found, reason = _estimated(read(text_name), None if compiled else backend)
+            target = name.removesuffix(HLO) + TARGET
+            found, reason = _estimated(
+                read(text_name),
+                None if compiled else backend,
+                None if compiled or target not in members else read(target),
+            )
             yield Case(
                 backend=archive.relative_to(CORPUS / "dumps").parts[0],
                 model=archive.parent.name,
@@ -208,12 +214,12 @@ def _told(module: dict[str, object]) -> dict[str, int]:
     return {name: analysis.get(f"{name}_size_in_bytes", 0) for name in (*FIGURES, *HOST_FIGURES)}
 
 
-def _estimated(text: str, backend: str | None) -> tuple[dict[str, int], str]:
+def _estimated(text: str, backend: str | None, target: str | None) -> tuple[dict[str, int], str]:
     """Return the estimated figures of a module's text, and why there are none."""
     module = hlo_lens.parse_hlo(text)
     table = tabulate(module)
     reason = why_no_estimate(table)
-    estimate = None if reason else memory_estimate(table, backend=backend)
+    estimate = None if reason else memory_estimate(table, backend=backend, target=target)
     return ({}, reason or "") if estimate is None else (found_figures(estimate), "")
 
 

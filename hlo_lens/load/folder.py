@@ -403,6 +403,7 @@ def siblings_of(file: DiskFile) -> SiblingFiles:
                 before=None if name.stage == BEFORE else _hlo(group.stages.get(BEFORE, {})),
                 stages=Lazy(partial(_stages, group)),
                 mlir=_lazy_text(group.mlir),
+                target=_lazy_text(group.target),
             )
     return SiblingFiles()
 

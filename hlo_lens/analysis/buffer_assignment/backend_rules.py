@@ -3,8 +3,7 @@
 Sizes: on CPU and GPU an array takes its elements, a tuple 8 bytes per element
 (cpu_executable.cc, gpu_compiler.cc: ShapeSizeBytes). On TPU an array takes its tiles; an array
 without tiles takes multiples of 1024 elements, except semaphores (space 2); a tuple takes 4 bytes
-per element, rounded up to a step that depends on the chip. Compiler version and chip are inferred
-from marks in the text.
+per element, rounded up as in `tuple_tables`. Compiler versions are inferred from marks in the text.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.buffer_assignment.allocations import LayoutRules
 from hlo_lens.analysis.buffer_assignment.packing import pack_in_time
+from hlo_lens.analysis.buffer_assignment.tuple_tables import TableStep, table_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +48,7 @@ class BackendRules:
         measure: Bytes of an array or of the table of a tuple; None where they are not known.
         layout: How its heaps are laid out.
         color: Memory space of an array.
+        tables: Sizes of the tables of tuples of a TPU; None for other backends.
         notes: Which rules are guesses.
     """
 
@@ -55,22 +56,24 @@ class BackendRules:
     measure: Callable[[Shape], int | None]
     layout: LayoutRules
     color: Callable[[Shape], int] = operator.attrgetter("memory_space")
+    tables: TableStep | None = None
     notes: tuple[str, ...] = ()
 
 
-def backend_rules(module: HloModule, told: str | None) -> BackendRules:
+def backend_rules(module: HloModule, told: str | None, target: str | None = None) -> BackendRules:
     """Return the rules for a module, inferred from marks of compiler and chip in its text.
 
     Args:
         module: The module.
         told: ``cpu``, ``gpu`` or ``tpu``; None if unknown, which is taken as ``cpu``.
+        target: libtpu's description of a TPU; None if there is none.
     """
     text = module.columns.source.text
     if told == "tpu":
-        step, note = _table_step(module)
+        tables = table_step(module, target)
         return BackendRules(
             backend="tpu",
-            measure=lambda shape: _tpu_bytes(shape, step),
+            measure=lambda shape: _tpu_bytes(shape, tables.step),
             color=_tpu_color,
             layout=LayoutRules(
                 alignment=TPU_PAGE,
@@ -78,7 +81,8 @@ def backend_rules(module: HloModule, told: str | None) -> BackendRules:
                 pack=pack_in_time,
                 reuses_outputs=_is_old_libtpu(text),
             ),
-            notes=note,
+            tables=tables,
+            notes=tables.note,
         )
     if told == "gpu":
         # kXlaAllocatedBufferAlignBytes went from 128 to 256 when device_type was first printed
@@ -112,35 +116,6 @@ _NEW_LIBTPU = ('{"aliasing_operands"', '"dma_priority"', '"buffering_level"')
 def _is_old_libtpu(text: str) -> bool:
     """Whether a TPU text is of libtpu 0.0.42 or before, by keys of its backend configs."""
     return '"flag_configs":[' in text and not any(key in text for key in _NEW_LIBTPU)
-
-
-_OTHER_CHIPS = 256
-"""Devices of the largest v5e slice."""
-
-_CUBE = 64
-"""Devices of the smallest v5p slice of more than one host rack: taken as v5p rather than v5e."""
-
-_V5P_MARKS = ('"megacore_config"', "S(8)}", "S(11)}", '"sparsecore"')
-"""Only ``Compiled.as_text()`` prints the first; the others belong to SparseCores."""
-
-
-def _table_step(module: HloModule) -> tuple[int, tuple[str, ...]]:
-    """Return the allocation step of tuple tables on a TPU chip, and a note if it is a guess.
-
-    Observed: v3 1024 bytes (its scalars have tiles of 256), v4 (with CMEM, space 3) and v5e 512,
-    v5p and v6e 32; v6e and v5e cannot be told apart.
-    """
-    text = module.columns.source.text
-    if "f32[]{:T(256)" in text or "s32[]{:T(256)" in text:
-        return 1024, ()
-    if "S(3)}" in text:
-        return 512, ()
-    if any(mark in text for mark in _V5P_MARKS):
-        return 32, ()
-    devices = module.num_partitions * module.replica_count
-    if devices == _CUBE or devices > _OTHER_CHIPS:
-        return 32, ("the chip is assumed to be v5p, by the number of devices",)
-    return 512, ("tables of tuples are taken to be of 512 bytes, as on v4 and v5e, not 32",)
 
 
 def _plain_bytes(shape: Shape) -> int | None:

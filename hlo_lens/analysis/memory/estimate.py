@@ -95,20 +95,25 @@ def why_no_estimate(table: InstructionTable, *, in_text_order: bool = False) -> 
 
 
 def memory_estimate(
-    table: InstructionTable, *, backend: str | None = None, in_text_order: bool = False
+    table: InstructionTable,
+    *,
+    backend: str | None = None,
+    target: str | None = None,
+    in_text_order: bool = False,
 ) -> MemoryEstimate | None:
     """Return the memory of a module, or None for a reason that `why_no_estimate` returns.
 
     Args:
         table: The module.
         backend: ``cpu``, ``gpu`` or ``tpu``; None to take it from the text, and else ``cpu``.
+        target: libtpu's description of the target, next to a dump; None if there is none.
         in_text_order: Whether a text without a schedule is assumed to run in its own order, in
             which every instruction follows its operands; the result is no bound.
     """
     module = table.module
     if why_no_estimate(table, in_text_order=in_text_order) is not None:
         return None
-    rules = backend_rules(module, backend or backend_of_text(module, table.producers))
+    rules = backend_rules(module, backend or backend_of_text(module, table.producers), target)
     flow = dataflow(table, rules.measure, rules.color)
     layout = heap_layout(flow, BufferSharing(flow, rules.backend), rules.layout)
     return MemoryEstimate(

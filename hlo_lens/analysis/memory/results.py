@@ -200,7 +200,10 @@ def _estimated(
     """Return the estimate from HLO text; None without a schedule."""
     from hlo_lens.analysis.memory.estimate import memory_estimate  # imported if needed
 
-    estimate = memory_estimate(table() if table else tabulate(module), backend=backend)
+    target = None if dump.target_text is None else dump.target_text.get()
+    estimate = memory_estimate(
+        table() if table else tabulate(module), backend=backend, target=target
+    )
     if estimate is None:
         return None
     layout = estimate.layout
