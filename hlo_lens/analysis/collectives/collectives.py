@@ -5,6 +5,11 @@ weighted by trip counts (`call_counts`, `trip_counts`). Mesh axes: `mesh_axes`. 
 
 Groups are of flattened ids, replica * num_partitions + partition, of devices that exchange data
 with one another; for collective-permute, send and recv, of devices that their transfers connect.
+
+An all-reduce that TPU's compiler fused with the slice that each device keeps is a reduce-scatter. A
+send to other slices and the recv of its answer are one operation, of the kind that the multi-slice
+runtime performs with them (``_xla_megascale_transfer_type``).
+
 Where the header prints no num_partitions, as before 2024, it is taken from the shardings of the
 entry's parameters; without them, groups whose size depends on it are unknown.
 
@@ -13,7 +18,7 @@ Source: collective_op_group_mode.cc, as of August 2026.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.collectives.data_movement import data_movement
@@ -42,7 +47,7 @@ from hlo_lens.analysis.sharding.mesh_axes import (
     module_meshes,
     transfer_pattern,
 )
-from hlo_lens.model.hlo.opcodes import is_collective_like, opcode_traits
+from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS, is_collective_like, opcode_traits
 from hlo_lens.model.hlo.query import InstructionTable, evident_partitions
 from hlo_lens.model.shapes.replica_groups import (
     CollectiveOpGroupMode,
@@ -69,6 +74,7 @@ _STEPS = 8
 """Callers followed from a collective to the instruction that ends it."""
 
 _SLICE_TRANSFER = "_xla_megascale_transfer_type"
+_RENDEZVOUS = "_xla_host_transfer_rendezvous"
 
 
 def collectives(
@@ -93,7 +99,8 @@ def collectives(
     ops, clones = collective_ops(table, calls)
     opcodes = table.opcode_counts
     context = _Context(table, calls)
-    read = [context.read(op) for op in ops]
+    every = [context.read(op) for op in ops]
+    read = _with_pairs_joined(every)
     meshes: tuple[ModuleMesh, ...] = ()
     if read:
         of_groups = (one.groups for one in read if one.op.kind not in TRANSFERS)
@@ -101,7 +108,7 @@ def collectives(
         meshes = module_meshes(table.module, before, mesh, groups, lowered)
     return Collectives(
         collectives=tuple(context.collective(one, meshes) for one in read),
-        clones=clones,
+        clones=clones + len(every) - len(read),
         unknown_opcodes=tuple(
             sorted((opcode, opcodes[opcode]) for opcode in opcodes if is_collective_like(opcode))
         ),
@@ -116,7 +123,8 @@ def collectives(
 class _Read:
     """Attributes of one collective, from its own text; fields as in `Collective`.
 
-    `slice_transfer` is the kind of the collective between slices that it is part of.
+    `slice_transfer` is the kind of the collective between slices that it is part of, `rendezvous`
+    the name that the send and the recv of one have in common, `answer` the recv of a send.
     """
 
     op: CollectiveOp
@@ -127,6 +135,42 @@ class _Read:
     is_host_transfer: bool
     crosses_slices: bool
     slice_transfer: str | None
+    rendezvous: str | None
+    answer: CollectiveOp | None = None
+
+    @property
+    def kind(self) -> str:
+        """Kind of the whole operation."""
+        if is_scattered_at_once(self.op.instruction):
+            return "reduce-scatter"
+        is_named = self.answer is not None and self.slice_transfer in COLLECTIVE_KINDS
+        return self.slice_transfer or "" if is_named else self.op.kind
+
+
+def _with_pairs_joined(read: Sequence[_Read]) -> list[_Read]:
+    """Return collectives with the recv of each send between slices joined to it."""
+    waiting: dict[tuple[int, str | None], list[_Read]] = {}
+    for one in read:
+        if one.crosses_slices and one.op.kind == "recv" and one.rendezvous is not None:
+            place = one.op.instruction.computation.place
+            waiting.setdefault((place, one.rendezvous), []).append(one)
+    if not waiting:
+        return list(read)
+    answers: dict[int, CollectiveOp] = {}
+    joined: set[int] = set()
+    for one in read:
+        key = (one.op.instruction.computation.place, one.rendezvous)
+        if one.crosses_slices and one.op.kind == "send" and waiting.get(key):
+            recv = waiting[key].pop(0)
+            answers[id(one)] = recv.op
+            joined.add(id(recv))
+    return [
+        replace(one, op=replace(one.op, done=answers[id(one)].done), answer=answers[id(one)])
+        if id(one) in answers
+        else one
+        for one in read
+        if id(one) not in joined
+    ]
 
 
 class _Context:
@@ -167,6 +211,7 @@ class _Context:
             is_host_transfer=attributes.get("is_host_transfer") == "true",
             crosses_slices=said.get(_HANDLER) == _MEGASCALE,
             slice_transfer=across.lower().replace("_", "-") if across else None,
+            rendezvous=said.get(_RENDEZVOUS),
         )
 
     def _groups_and_pairs(
@@ -203,8 +248,11 @@ class _Context:
         sizes = {len(group) for group in read.groups} if read.groups else set()
         group_size = next(iter(sizes)) if len(sizes) == 1 else None
         payload_bytes, element_type = self._payload(op, group_size)
-        is_scattered = is_scattered_at_once(instruction)
         moved = self._moved(read, payload_bytes)
+        if read.answer is not None:  # a part goes there or comes back, the whole the other way
+            received, _ = self._payload(read.answer, None)
+            known = None not in (payload_bytes, received)
+            payload_bytes = max(payload_bytes or 0, received or 0) if known else None
         axes = self._axes_of(read, meshes)
         runs = self._calls.of(computation)
         overlap = self._overlap(op)
@@ -212,7 +260,7 @@ class _Context:
         starter = op.start.name
         return Collective(
             name=name,
-            kind=op.kind,
+            kind=read.kind,
             computation=computation,
             channel_id=read.channel_id,
             mode=None if read.mode is None else read.mode.value,
@@ -239,7 +287,7 @@ class _Context:
             overlap_bytes=None if overlap is None else overlap.size_bytes,
             is_host_transfer=read.is_host_transfer,
             crosses_slices=read.crosses_slices,
-            performed_as="reduce-scatter" if is_scattered else read.slice_transfer,
+            performed_as=read.slice_transfer or (read.kind if read.kind != op.kind else None),
             started_by=None if starter == name else starter,
             ended_by=None if op.done is None else op.done.name,
             **self._origins.of(op)._asdict(),
@@ -256,9 +304,7 @@ class _Context:
             return moved_by_pairs(kind, payload_bytes, read.pairs, devices)
         if kind == CUSTOM_CALL:
             return UNKNOWN
-        if is_scattered_at_once(read.op.instruction):
-            kind = "reduce-scatter"
-        return moved_by_groups(kind, payload_bytes, read.groups)
+        return moved_by_groups(read.kind, payload_bytes, read.groups)
 
     def _axes_of(self, read: _Read, meshes: Sequence[ModuleMesh]) -> GroupAxes | None:
         """Return the axes of a collective; computed once for equal groups."""

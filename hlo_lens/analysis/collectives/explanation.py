@@ -25,7 +25,6 @@ from hlo_lens.analysis.program.dataflow_neighbours import Neighbour, Neighbourho
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.analysis.sharding.sources import module_shardings
 from hlo_lens.analysis.sharding.table import ShardedValue, sharding_table
-from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.model.hlo.printed_names import names_printed_as
 
 if TYPE_CHECKING:
@@ -179,13 +178,15 @@ def _meaning(instruction: HloInstruction, collective: Collective) -> Iterator[st
     if collective.moves_nothing:
         yield "its groups are of one device each: it moves nothing"
         return
+    if collective.crosses_slices:
+        what = collective.performed_as or collective.kind
+        yield f"it is a {what} between slices, carried by the multi-slice runtime as send and recv"
     along, dimension = _along(collective), _dimension(instruction)
     of = "" if dimension is None else f" of dimension {dimension}"
     if collective.kind == "all-gather":
         yield f"each device has a part{of} {along}; its consumers need all of it"
     elif collective.kind == "all-reduce":
-        keeps = ", of which each keeps a slice" if collective.performed_as else ""
-        yield f"each device has a partial result {along}; its consumers need the whole one{keeps}"
+        yield f"each device has a partial result {along}; its consumers need the whole one"
     elif collective.kind == "reduce-scatter":
         yield f"each device has a partial result {along}; its consumers need a part{of} of the sum"
     elif collective.kind in ("all-to-all", "ragged-all-to-all"):
@@ -195,10 +196,7 @@ def _meaning(instruction: HloInstruction, collective: Collective) -> Iterator[st
         )
     elif collective.kind == "collective-permute" and collective.transfer is not None:
         yield f"each device passes its part on: {collective.transfer}"
-    elif opcode_traits(collective.kind).is_paired and collective.crosses_slices:
-        what = collective.performed_as or "transfer"
-        yield f"it is one side of a {what} between slices, carried by the multi-slice runtime"
-    elif opcode_traits(collective.kind).is_paired and collective.is_host_transfer:
+    elif collective.is_host_transfer and not collective.crosses_slices:
         yield "it goes between the device and its host"
 
 

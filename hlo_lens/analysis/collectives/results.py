@@ -42,9 +42,9 @@ class Collective:
     `branch_sums`), and None if the trip count of a loop around it is unknown. `is_at_most` marks a
     count or bytes that are an upper bound: in a branch, of a ragged-all-to-all, of dynamic shapes
     (`is_payload_at_most`). `overlap_instructions` is 0 if it is exposed, and None if the module is
-    not scheduled or the end is not found. `performed_as` is the kind that it is fused to (TPU:
-    all-reduce and slice to reduce-scatter), or that of the collective between slices that it is
-    part of. `ended_by` is in the computation of the instruction that starts it.
+    not scheduled or the end is not found. `performed_as` is the kind where the printed opcode is
+    another: an all-reduce fused with a slice (TPU), a send and recv between slices. `ended_by` is
+    in the computation of the instruction that starts it.
     """
 
     name: str
@@ -171,7 +171,7 @@ class Collectives(Result):
         Column("overlap_bytes", Unit.BYTES, "bytes of their results"),
         Column("is_host_transfer", Unit.NONE, "whether it is between a device and its host"),
         Column("crosses_slices", Unit.NONE, "whether it goes to other slices"),
-        Column("performed_as", Unit.NONE, "kind that it is fused to"),
+        Column("performed_as", Unit.NONE, "kind, where the printed opcode is another"),
         Column("started_by", Unit.NONE, "instruction that starts it, if another"),
         Column("ended_by", Unit.NONE, "instruction that ends it, if another"),
         Column("stack", Unit.NONE, "Python call stack, innermost first"),

@@ -181,9 +181,12 @@ _MARKS: tuple[tuple[Callable[[Collective], bool], str], ...] = (
     (lambda c: c.is_payload_at_most, "{} of sizes that are data: bytes are upper bounds (<=)"),
     (
         lambda c: c.performed_as is not None and not c.crosses_slices,
-        "{} (all-reduce) fused with the slice that each device keeps: moved as reduce-scatter",
+        "{} (reduce-scatter) printed as an all-reduce fused with the slice that each device keeps",
     ),
-    (lambda c: c.crosses_slices, "{} between slices, by the multi-slice runtime"),
+    (
+        lambda c: c.crosses_slices,
+        "{} between slices, by the multi-slice runtime: a send and a recv are one operation",
+    ),
     (
         lambda c: c.is_host_transfer and not c.crosses_slices,
         "{} (send, recv) between a device and its host: nothing goes between devices",

@@ -384,7 +384,7 @@ metadata={{op_name="jit(f)/dot_general"}}
 }}
 """
     (found,) = collectives(table_of(text)).collectives
-    assert (found.kind, found.performed_as) == ("all-reduce", "reduce-scatter")
+    assert (found.kind, found.performed_as) == ("reduce-scatter", "reduce-scatter")
     assert (found.wire_bytes_per_device, found.dynamic_count) == (96, 1)
     assert found.op_name == "jit(f)/dot_general"
 
@@ -751,6 +751,51 @@ _xla_megascale_transfer_type="ALL_REDUCE"}
     (found,) = collectives(table_of(text), mesh=Mesh.of({"dcn": 2, "x": 4})).collectives
     assert (found.crosses_slices, found.performed_as) == (True, "all-reduce")
     assert (found.axes, found.wire_bytes_per_device) == (("dcn",), 128)
+
+
+BETWEEN_SLICES = """HloModule m, is_scheduled=true, num_partitions=4
+
+ENTRY main {
+  x = f32[2,4] parameter(0)
+  y = f32[8,4] parameter(1)
+  t = token[] after-all()
+  r2 = (f32[8,4], u32[], token[]) recv(t), channel_id=1, is_host_transfer=true, ACROSS"two"}
+  s1 = (f32[2,4], u32[], token[]) send(x, t), channel_id=2, is_host_transfer=true, ACROSS"one"}
+  s2 = (f32[8,4], u32[], token[]) send(y, t), channel_id=3, is_host_transfer=true, ACROSS"two"}
+  r1 = (f32[8,4], u32[], token[]) recv(t), channel_id=4, is_host_transfer=true, ACROSS"one"}
+  d1 = token[] send-done(s1), channel_id=2, is_host_transfer=true
+  n = f32[8,4] negate(y)
+  e1 = (f32[8,4], token[]) recv-done(r1), channel_id=4, is_host_transfer=true
+  d2 = token[] send-done(s2), channel_id=3, is_host_transfer=true
+  e2 = (f32[8,4], token[]) recv-done(r2), channel_id=1, is_host_transfer=true
+  ROOT f = f32[8,4] get-tuple-element(e2), index=0
+}
+""".replace(
+    "ACROSS",
+    'frontend_attributes={_xla_host_transfer_handler_name="xla_megascale_runtime",'
+    '_xla_megascale_transfer_type="ALL_GATHER",_xla_host_transfer_rendezvous=',
+)
+
+
+def test_send_and_recv_between_slices_are_one_operation() -> None:
+    result = collectives(table_of(BETWEEN_SLICES), mesh=Mesh.of({"dcn": 2, "x": 4}))
+    one, two = result.collectives
+    assert [(c.name, c.kind, c.ended_by) for c in (one, two)] == [
+        ("s1", "all-gather", "e1"),
+        ("s2", "all-gather", "e2"),
+    ]
+    assert (one.payload_bytes, one.wire_bytes_per_device, one.axes) == (128, 32, ("dcn",))
+    assert result.static_counts()["send"] == result.static_counts()["recv"] == 0
+    assert result.clones == 2
+    assert one.overlap_instructions == 1
+
+
+def test_recv_between_slices_without_its_send_is_kept() -> None:
+    text = BETWEEN_SLICES.replace(
+        '{_xla_host_transfer_handler_name="xla_megascale_runtime",', "{", 1
+    )
+    kinds = [c.kind for c in collectives(table_of(text)).collectives]
+    assert sorted(kinds) == ["all-gather", "recv", "send"]
 
 
 def test_copies_to_the_host_are_shown_apart() -> None:
