@@ -53,6 +53,16 @@ class LaidValue(NamedTuple):
     end: int | None
     shape_text: str
 
+    @property
+    def is_table(self) -> bool:
+        """Whether it is the table of pointers of a tuple.
+
+        XLA gives each table an allocation of its own, outside of the simulated heap, and joins
+        those of temporaries with it later; so no tool counts them at the peak.
+        Source: xla/service/buffer_assignment.cc, AssignBuffersForComputations.
+        """
+        return self.shape_text.startswith("(")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaidAllocation:
@@ -146,8 +156,9 @@ class MemoryLayout:
     def occupants(self, color: int, *, is_temp: bool | None = None) -> list[Occupant]:
         """Return the values of a memory space with their live ranges.
 
-        Thread-local scalars are on no heap and omitted. Values of unknown range are omitted too,
-        except those of arguments, outputs and constants, which live throughout.
+        Thread-local scalars and temporary tables of tuples are on no heap and omitted. Values of
+        unknown range are omitted too, except those of arguments, outputs and constants, which live
+        throughout.
 
         Args:
             color: Memory space.
@@ -164,7 +175,7 @@ class MemoryLayout:
         }
         for key, value in enumerate(self.values):
             of_temp = chosen.get(value.allocation)
-            if of_temp is None:
+            if of_temp is None or (of_temp and value.is_table):
                 continue
             start, end = value.start, value.end
             if start is None or end is None:

@@ -1,10 +1,11 @@
 """Memory held at one instant of the schedule, by default at the peak.
 
 Arguments, outputs and constants hold their whole allocation during the whole program, used or not;
-of the temporaries the union of those alive is held. The peak is the first instant at which that
-union is largest; there is none where a program has no temporaries. This is XProf's peak heap and
-PJRT's ``peak_memory_in_bytes`` on GPU; XLA's live-range dump prints another one, the sum of values
-alive without their places.
+of the temporaries the union of those alive is held, tables of tuples apart. The peak is the first
+instant at which that union is largest; there is none where a program has no temporaries. This is
+XProf's peak heap, which lacks scratch memory of SparseCore collectives, and PJRT's
+``peak_memory_in_bytes`` on GPU; XLA's live-range dump prints another one, the sum of values alive
+without their places.
 
 Rows are the held allocations, each named by its argument, output or constant, and the temporary
 values alive, largest first. With the residual ``[bytes counted twice]`` of temporaries that share

@@ -81,3 +81,11 @@ def test_rows_have_no_makers_without_hlo_text() -> None:
     peak = peak_memory(program())
     assert peak is not None
     assert {row["opcode"] for row in peak.objects()} == {None}
+
+
+def test_tables_of_tuples_are_not_counted_among_temporaries() -> None:
+    laid = layout()
+    table = value("t", 1, 40, 24, 1, 3)._replace(shape_text="(f32[2]{0}, s32[])")
+    peak = peak_memory(dataclasses.replace(laid, values=(*laid.values, table)), at=1)
+    assert peak is not None
+    assert (peak.temp_bytes, [one.value for one in peak.live]) == (40, ["p{}", "a{}", "c{}"])
