@@ -81,6 +81,43 @@ def test_the_topology_is_known_however_a_dump_is_packed(tmp_path: Path) -> None:
     )
 
 
+ONE = """tpu_topology_args {
+  version: TPU_V5
+  chips_per_host_bounds { x: 2 y: 2 z: 1 }
+  host_bounds { x: 2 y: 2 z: 1 }
+  wrap { WRAP }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        (ONE, "TPU_V5 4x4x1 chips"),
+        (ONE.replace("WRAP", "x: true y: true z: true"), "TPU_V5 4x4x1 chips, wrap xyz"),
+        (ONE.replace("WRAP", "z: true x: false"), "TPU_V5 4x4x1 chips, wrap z"),
+        (
+            f"multislice_topology {{ {f'slice_info {{ {ONE} }} ' * 4} }} {ONE}",
+            "TPU_V5 4 slices of 4x4x1 chips",
+        ),
+        (
+            f"multislice_topology {{ {f'slice_info {{ {ONE} }} ' * 2} }}",
+            "TPU_V5 2 slices of 4x4x1 chips",
+        ),
+        (f"multislice_topology {{ slice_info {{ {ONE} }} }} {ONE}", "TPU_V5 4x4x1 chips"),
+        (
+            f"slice_info {{ {ONE} }} slice_info {{ {ONE.replace('x: 2 y: 2 z: 1 }', 'x: 1 }')} }}",
+            "TPU_V5 1 slice of 4x4x1 chips and 1 slice of 1x1x1 chips",
+        ),
+    ],
+)
+def test_chips_are_those_of_a_slice_and_wrap_is_part_of_the_target(
+    text: str, target: str, tmp_path: Path
+) -> None:
+    files = _files("TPU_V5") | {f"{KEY}.target_arguments.txt": text}
+    assert _target(_folder(tmp_path / "d", files)) == target
+
+
 @pytest.mark.parametrize("mode", ["", "xz"])
 def test_archives_of_two_topologies_are_incomparable(tmp_path: Path, mode: str) -> None:
     base = _tar(tmp_path / "a.tar", _files("TPU_V5"), mode)
