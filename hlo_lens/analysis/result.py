@@ -9,6 +9,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, Union
 
+from hlo_lens.text.printable import printable
 from hlo_lens.text.units import (
     format_bytes,
     format_count,
@@ -188,7 +189,7 @@ def format_cell(cell: Cell, unit: Unit) -> str:
         return _format_number(cell, unit)
     if isinstance(cell, tuple):
         return ",".join(format_cell(item, unit) for item in cell)
-    return cell if cell.isprintable() else "".join(map(_printable, cell))
+    return printable(cell)
 
 
 def _format_number(number: float, unit: Unit) -> str:
@@ -203,10 +204,3 @@ def _format_number(number: float, unit: Unit) -> str:
     if unit is Unit.COUNT and isinstance(number, int):
         return format_count(number)
     return str(number)
-
-
-def _printable(character: str) -> str:
-    """Return a character, or its escape where a terminal would act on it."""
-    if character.isprintable():
-        return character
-    return character.encode("unicode_escape").decode("ascii")

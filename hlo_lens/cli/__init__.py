@@ -18,6 +18,7 @@ import click
 import hlo_lens
 from hlo_lens.cli import exit_codes
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
+from hlo_lens.text.printable import printable, printable_lines
 
 COMMANDS: Mapping[str, str] = {
     "report": "Summarize a compiled program on one page.",
@@ -81,8 +82,9 @@ def _error_boundary(ctx: click.Context) -> Iterator[None]:
     try:
         yield
     except HloLensError as error:
-        lead = "" if isinstance(error, DumpSyntaxError) else "hlo-lens: error: "
-        click.echo(f"{lead}{error}", err=True)
+        is_excerpt = isinstance(error, DumpSyntaxError)  # the only one of several lines
+        text = str(error) if is_excerpt else f"hlo-lens: error: {printable(str(error))}"
+        click.echo(printable_lines(text), err=True)
         ctx.exit(error.exit_code)
     except BrokenPipeError:
         _forget_stdout()

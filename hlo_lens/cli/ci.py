@@ -13,6 +13,7 @@ from hlo_lens.cli.options import option_group
 from hlo_lens.cli.output import Output, open_output
 from hlo_lens.report import render_as
 from hlo_lens.report.render.table import RenderOptions, Report
+from hlo_lens.text.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -99,7 +100,7 @@ def finish(checked: Checked | None, diff: Diff | None = None) -> None:
         ]
         for text in (*texts, *_undecided(checked)):
             code = exit_codes.UNPARSABLE
-            click.echo(f"hlo-lens: error: {text}", err=True)
+            click.echo(f"hlo-lens: error: {printable(text)}", err=True)
     click.get_current_context().exit(code)
 
 

@@ -12,6 +12,7 @@ import click
 from hlo_lens.cli.progress import progress_bar
 from hlo_lens.text.errors import HloLensError, UnknownNameError, UsageError, show_gaps
 from hlo_lens.text.name_pattern import NamePattern
+from hlo_lens.text.printable import printable_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -105,7 +106,8 @@ class Reading:
         if not found and errors:
             raise errors[0]
         if errors:
-            click.echo(f"left out {len(errors)} without this stage: {errors[0]}", err=True)
+            text = f"left out {len(errors)} without this stage: {errors[0]}"
+            click.echo(printable_lines(text), err=True)
         return tuple(found)
 
     def judge(self, modules: Sequence[ModuleDump]) -> None:
@@ -114,7 +116,7 @@ class Reading:
 
         gaps = [gap for module in modules for gap in module.gaps]
         if gaps:
-            click.echo(show_gaps(gaps), err=True)
+            click.echo(printable_lines(show_gaps(gaps)), err=True)
         if self.strict and gaps:
             raise HloLensError(
                 f"{len(gaps)} gap{'s' if len(gaps) > 1 else ''} in the input (--strict)"

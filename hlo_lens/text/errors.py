@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from hlo_lens.text.printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -95,12 +97,12 @@ class DumpSyntaxError(HloLensError):
         column: int = 1,
         excerpt: str = "",
     ) -> None:
-        self.message = message = _printable(message)
+        self.message = message = printable(message)
         self.path = path
         self.line = line
         self.column = column
         self.excerpt = excerpt
-        text = f"{path}:{line}:{column}: error: {message}"
+        text = f"{printable(path)}:{line}:{column}: error: {message}"
         super().__init__(f"{text}\n{excerpt}" if excerpt else text)
 
     @staticmethod
@@ -155,7 +157,7 @@ class Gap:
         )
 
     def __str__(self) -> str:
-        text = f"{self.path}:{self.line}:{self.column}: error: {self.message}"
+        text = f"{printable(self.path)}:{self.line}:{self.column}: error: {printable(self.message)}"
         return f"{text}\n{self.excerpt}" if self.excerpt else text
 
     def as_error(self) -> DumpSyntaxError:

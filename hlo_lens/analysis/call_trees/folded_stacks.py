@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from hlo_lens.analysis.call_trees.source_files import Places
 from hlo_lens.model.call_tree import NO_PARENT, CallTree
 from hlo_lens.text.errors import UsageError
+from hlo_lens.text.printable import printable
 
 MOST_CHARACTERS = 1 << 30
 """Limit of the text, which for a deep tree grows with the square of its depth."""
@@ -45,7 +46,7 @@ def _names(tree: CallTree) -> list[str]:
     """Return the names of the functions as written in a stack."""
     places = Places(tree.frames)
     texts = (places.text(frame) or "?" for frame in tree.frames)
-    return [" ".join(text.replace(";", ":").split()) for text in texts]
+    return [printable(" ".join(text.replace(";", ":").split())) for text in texts]
 
 
 def _merged(tree: CallTree, depth: int | None) -> tuple[list[int], list[int], list[int]]:

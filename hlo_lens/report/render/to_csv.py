@@ -9,11 +9,18 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from typing import TYPE_CHECKING, TextIO
+
+from hlo_lens.text.printable import printable
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.result import Cell
     from hlo_lens.report.render.table import RenderOptions, Report
+
+
+_FORMULA = ("=", "+", "-", "@")
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?%?")
 
 
 def render_csv(report: Report, out: TextIO, options: RenderOptions) -> None:
@@ -35,7 +42,7 @@ def render_csv(report: Report, out: TextIO, options: RenderOptions) -> None:
             ]
             writer.writerow(("module", "table", *(names[k] for k in places)))
             for row in table.all_rows():
-                first = section.title if module is None else _text(row[module])
+                first = _text(section.title if module is None else row[module])
                 writer.writerow((first, table.name, *(_text(row[k]) for k in places)))
 
 
@@ -44,4 +51,12 @@ def _text(cell: Cell) -> str | int | float:
         return ""
     if isinstance(cell, (bool, tuple)):
         return json.dumps(cell)
-    return cell
+    return _inert(printable(cell)) if isinstance(cell, str) else cell
+
+
+def _inert(text: str) -> str:
+    """Return a text that spreadsheets do not take for a formula: an apostrophe comes first.
+
+    Source: OWASP, "CSV Injection".
+    """
+    return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text

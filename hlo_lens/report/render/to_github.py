@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from hlo_lens.text.printable import printable
+
 MOST_ANNOTATIONS = 10
 """Warnings, and errors, that GitHub shows of one step."""
 
@@ -72,7 +74,8 @@ def _line(one: Annotation, finder: _Finder) -> str:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    codes = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+    return "".join(codes.get(character) or printable(character) for character in text)
 
 
 def _property(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import TextIO
 
 from hlo_lens.analysis.result import Unit
 from hlo_lens.report.render.table import RenderOptions, Report, Section, Table, cut_table, shorten
+from hlo_lens.text.printable import printable
 
 DEFAULT_ROWS = 10
 _WIDEST = 80
@@ -21,32 +22,32 @@ def render_html(report: Report, out: TextIO, options: RenderOptions) -> None:
 
 
 def _section(section: Section, rows: int) -> Iterator[str]:
-    yield f"<h3>{escape(section.title)}</h3>"
+    yield f"<h3>{_escaped(section.title)}</h3>"
     if section.facts:
         yield "<table>"
         yield from (
-            f"<tr><th>{escape(label)}</th>{_cell(text, is_number=False)}</tr>"
+            f"<tr><th>{_escaped(label)}</th>{_cell(text, is_number=False)}</tr>"
             for label, text in section.facts
         )
         yield "</table>"
     if section.drawing:
-        yield f"<pre>{escape(chr(10).join(section.drawing))}</pre>"
+        yield f"<pre>{chr(10).join(map(_escaped, section.drawing))}</pre>"
     for table in section.tables:
         if not table.is_data_only and (table.row_count or table.residual_rows):
             yield from _table(table, rows)
     if section.notes:
         yield "<ul>"
-        yield from (f"<li>{escape(note)}</li>" for note in section.notes)
+        yield from (f"<li>{_escaped(note)}</li>" for note in section.notes)
         yield "</ul>"
 
 
 def _table(table: Table, rows: int) -> Iterator[str]:
     cut = cut_table(table, rows)
     numbers = [column.unit is not Unit.NONE for column in cut.columns]
-    yield f"<h4>{escape(table.title)}</h4>"
+    yield f"<h4>{_escaped(table.title)}</h4>"
     yield "<table>"
     heads = (
-        f'<th title="{escape(column.meaning, quote=True)}">{escape(column.name)}</th>'
+        f'<th title="{_escaped(column.meaning)}">{_escaped(column.name)}</th>'
         for column in cut.columns
     )
     yield f"<thead><tr>{''.join(heads)}</tr></thead>"
@@ -58,7 +59,7 @@ def _table(table: Table, rows: int) -> Iterator[str]:
         yield from (_row(row, numbers) for row in cut.tail)
         yield "</tfoot>"
     yield "</table>"
-    yield from (f"<p>{escape(note)}</p>" for note in table.notes)
+    yield from (f"<p>{_escaped(note)}</p>" for note in table.notes)
 
 
 def _row(row: Sequence[str], numbers: Sequence[bool]) -> str:
@@ -70,5 +71,10 @@ def _cell(text: str, *, is_number: bool) -> str:
     """Return a cell, shortened; its title has the whole text."""
     side = "right" if is_number else "left"
     short = shorten(text, _WIDEST)
-    title = "" if short == text else f' title="{escape(text, quote=True)}"'
-    return f'<td style="text-align: {side}"{title}>{escape(short)}</td>'
+    title = "" if short == text else f' title="{_escaped(text)}"'
+    return f'<td style="text-align: {side}"{title}>{_escaped(short)}</td>'
+
+
+def _escaped(text: str) -> str:
+    """Return text without meaning to HTML, also inside quotes."""
+    return escape(printable(text), quote=True)

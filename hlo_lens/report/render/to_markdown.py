@@ -14,6 +14,7 @@ from typing import TextIO
 
 from hlo_lens.analysis.result import Unit
 from hlo_lens.report.render.table import RenderOptions, Report, Section, Table, cut_table, shorten
+from hlo_lens.text.printable import printable
 from hlo_lens.text.units import plural
 
 DEFAULT_ROWS = 20
@@ -48,7 +49,8 @@ def _section(section: Section, rows: int) -> Iterator[str]:
             f"- **{_escaped(label)}**: {_escaped(text)}" for label, text in section.facts
         )
     if section.drawing:
-        yield "\n".join(("```text", *section.drawing, "```"))
+        drawing = [printable(line).replace("```", r"\x60``") for line in section.drawing]
+        yield "\n".join(("```text", *drawing, "```"))
     for table in _tables(section):
         yield f"### {_escaped(table.title)}"
         yield "\n".join(_table_lines(table, rows))
@@ -76,7 +78,7 @@ def _note_lines(table: Table) -> Iterator[str]:
 
 def _escaped(text: str) -> str:
     """Return text without meaning to Markdown and GitHub."""
-    return _unlinked(_SPECIAL.sub(r"\\\g<0>", text))
+    return _unlinked(_SPECIAL.sub(r"\\\g<0>", printable(text)))
 
 
 def _unlinked(text: str) -> str:
@@ -178,7 +180,7 @@ def _short(text: str, most: int) -> str:
 
 def _folded(table: Table, rows: int) -> str:
     count = f" ({plural(table.row_count, 'row')})" if table.row_count else ""
-    title = _unlinked(html_escape(table.title, quote=False))
+    title = _unlinked(html_escape(printable(table.title), quote=False))
     lines = [f"<details><summary>{title}{count}</summary>", "", *_table_lines(table, rows), ""]
     if table.notes:
         lines += [*_note_lines(table), ""]

@@ -20,6 +20,7 @@ from hlo_lens.report.render.table import (
     cut_table,
 )
 from hlo_lens.report.render.table_lines import table_lines
+from hlo_lens.text.printable import printable, printable_lines
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
@@ -42,10 +43,14 @@ def render_text(report: Report, out: TextIO, options: RenderOptions) -> None:
     width = options.width or shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
     width = max(_NARROWEST, width)
     rows = DEFAULT_ROWS if options.rows is None else options.rows
-    lines = _lines(report, rows, width)
+    lines = _safe(_lines(report, rows, width))
     if _is_colored(out, options.color):
         lines = _colored(lines)
     out.writelines(f"{text}\n" for _, text in lines)
+
+
+def _safe(lines: Iterator[Line]) -> Iterator[Line]:
+    return ((style, printable_lines(printable(text))) for style, text in lines)
 
 
 def _lines(report: Report, rows: int, width: int) -> Iterator[Line]:
