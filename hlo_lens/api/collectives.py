@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
-from hlo_lens.api.modules import Program, Progress, analysis_of, with_progress
+from hlo_lens.api.modules import Program, Progress, analyses_of, analysis_of, with_progress
 from hlo_lens.report.render.envelope import report_of_pages
 from hlo_lens.text.errors import UnknownNameError
 
@@ -64,7 +63,7 @@ def collectives_report(
     """
     from hlo_lens.report.collectives.page import collectives_page
 
-    known = [ModuleAnalysis(one, mesh=mesh) for one in modules]
+    known = analyses_of(modules, mesh)
     reasons = [() if view.why is None else one.explain_collectives(view.why) for one in known]
     if view.why is not None and not any(reasons):
         raise UnknownNameError(
@@ -81,5 +80,5 @@ def loops_report(
     """Return the report on the loops of some modules."""
     from hlo_lens.report.collectives.loops import loops_page
 
-    known = [ModuleAnalysis(one, mesh=mesh) for one in modules]
+    known = analyses_of(modules, mesh)
     return report_of_pages("loops", map(loops_page, with_progress(known, progress)))

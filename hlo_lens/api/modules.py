@@ -14,7 +14,7 @@ from hlo_lens.model.shapes.mesh import Mesh, MeshLike
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import UnknownNameError, UsageError
 from hlo_lens.text.name_pattern import NamePattern
-from hlo_lens.text.units import listed
+from hlo_lens.text.units import listed, plural
 
 
 class Compiled(Protocol):
@@ -109,9 +109,42 @@ def one_module(program: Program, module: str | None = None) -> ModuleDump:
 def analysis_of(
     program: Program, module: str | None = None, mesh: MeshLike | None = None
 ) -> ModuleAnalysis:
-    """Return the analysis of the only module of a program."""
+    """Return the analysis of the only module of a program.
+
+    Raises:
+        UsageError: If there are several modules, or the mesh is none of the program.
+    """
     named = None if mesh is None else Mesh.of(mesh)
-    return ModuleAnalysis(one_module(program, module), mesh=named)
+    (known,) = analyses_of((one_module(program, module),), named)
+    return known
+
+
+def analyses_of(modules: Sequence[ModuleDump], mesh: Mesh | None) -> list[ModuleAnalysis]:
+    """Return the analyses of some modules, with a mesh that names the axes of those it fits.
+
+    Raises:
+        UsageError: If it fits none of them.
+    """
+    if mesh is None:
+        return [ModuleAnalysis(one) for one in modules]
+    from hlo_lens.analysis.sharding.given_mesh import mesh_misfit
+
+    found, misfits = [], []
+    for one in modules:
+        known = ModuleAnalysis(one, mesh=mesh)
+        table = known.table if known.has_hlo else None
+        misfit = mesh_misfit(mesh, table, one.before, one.lowered_meshes) if table else ""
+        found.append(ModuleAnalysis(one) if misfit else known)
+        if misfit:
+            misfits.append(f"{one.name} {misfit}")
+    if misfits and len(misfits) == len(modules):
+        sizes = zip(mesh.axis_names, mesh.axis_sizes, strict=True)
+        text = ",".join(f"{name}={size}" for name, size in sizes)
+        raise UsageError(
+            f"mesh {text} of {plural(mesh.size, 'device')} does not fit: "
+            f"{listed(misfits, _NAMES_SHOWN)}"
+        )
+    return found
 
 
 def with_progress(modules: Sequence[T], progress: Progress | None) -> Iterator[T]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.module_analysis import NO_HLO, ModuleAnalysis
-from hlo_lens.api.modules import Program, Progress, analysis_of, with_progress
+from hlo_lens.analysis.module_analysis import NO_HLO
+from hlo_lens.api.modules import Program, Progress, analyses_of, analysis_of, with_progress
 from hlo_lens.report.render.envelope import report_of_pages
 from hlo_lens.text.errors import DumpMismatchError, MissingDumpError, UsageError
 
@@ -63,7 +63,7 @@ def sharding_report(
     """Return the report on the sharding of some modules."""
     from hlo_lens.report.sharding.page import sharding_page
 
-    known = [ModuleAnalysis(one, mesh=mesh) for one in modules]
+    known = analyses_of(modules, mesh)
     pages = (sharding_page(one, view) for one in with_progress(known, progress))
     return report_of_pages("sharding", pages)
 

@@ -115,3 +115,36 @@ def test_hint_names_the_text_from_before_only_where_it_was_not_read(tmp_path: Pa
     assert "replicated  not known for 2 values (64B)" in out()
     before.write_text(before.read_text().replace("p = ", "o = f32[4] parameter(1)\n  p = "))
     assert "the before_optimizations text has other parameters or results" in out()
+
+
+@pytest.mark.parametrize("command", ["sharding", "collectives", "loops"])
+@pytest.mark.parametrize(
+    ("mesh", "message"),
+    [
+        ("data=2,model=2", "mesh data=2,model=2 of 4 devices does not fit"),
+        ("a=3,b=3", "has 8 devices; its mesh is data=2,model=4"),
+        ("data=4,model=2", "has data=2,model=4"),
+        ("model=4,data=2", "has data=2,model=4"),
+        ("data=2,modle=4", "has data=2,model=4"),
+    ],
+)
+def test_mesh_that_does_not_fit_is_refused(command: str, mesh: str, message: str) -> None:
+    runner = CliRunner(env={"COLUMNS": "160", "NO_COLOR": "1"})
+    result = runner.invoke(main, [command, str(SAMPLES / "tpu" / "tp_mlp"), "--mesh", mesh])
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize("mesh", ["data=2,model=4", "data=2,one=1,model=4", "a=2,b=2,c=2", "x=8"])
+def test_mesh_that_fits_is_taken(mesh: str) -> None:
+    assert run(str(SAMPLES / "tpu" / "tp_mlp"), "--mesh", mesh).exit_code == 0
+
+
+def test_mesh_names_the_axes_of_the_modules_that_it_fits(tmp_path: Path) -> None:
+    small = "HloModule jit_g\nENTRY e {\n  p = f32[8] parameter(0), sharding=%s\n}\n"
+    for number, devices in enumerate((2, 4)):
+        text = small.replace("g\n", f"g, num_partitions={devices}\n", 1)
+        text = text.replace("%s", f"{{devices=[{devices}]<=[{devices}]}}")
+        (tmp_path / f"module_000{number}.jit_g.before_optimizations.txt").write_text(text)
+    modules = json.loads(run(str(tmp_path), "--mesh", "x=4", "-f", "json").stdout)["modules"]
+    assert [module["values"][0]["spec"] for module in modules] == [None, "P('x',)"]
