@@ -19,12 +19,12 @@ Source: collective_op_group_mode.cc, as of August 2026.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.collectives.data_movement import data_movement
 from hlo_lens.analysis.collectives.operations import CUSTOM_CALL, CollectiveOp, collective_ops
 from hlo_lens.analysis.collectives.origin import Origins
-from hlo_lens.analysis.collectives.overlap import EXPOSED, Overlap, OverlapFinder
+from hlo_lens.analysis.collectives.overlap import EXPOSED, Overlap, Transfer, overlaps
 from hlo_lens.analysis.collectives.results import Collective, Collectives
 from hlo_lens.analysis.collectives.wire_bytes import (
     NOTHING,
@@ -106,8 +106,13 @@ def collectives(
         of_groups = (one.groups for one in read if one.op.kind not in TRANSFERS)
         groups = [listed for listed in of_groups if listed is not None]
         meshes = module_meshes(table.module, before, mesh, groups, lowered)
+    sizes = [context.sizes(one) for one in read]
+    overlap = context.overlaps(read, sizes)
     return Collectives(
-        collectives=tuple(context.collective(one, meshes) for one in read),
+        collectives=tuple(
+            context.collective(one, meshes, size, overlap.get(number))
+            for number, (one, size) in enumerate(zip(read, sizes, strict=True))
+        ),
         clones=clones + len(every) - len(read),
         unknown_opcodes=tuple(
             sorted((opcode, opcodes[opcode]) for opcode in opcodes if is_collective_like(opcode))
@@ -146,6 +151,26 @@ class _Read:
         is_named = self.answer is not None and self.slice_transfer in COLLECTIVE_KINDS
         return self.slice_transfer or "" if is_named else self.op.kind
 
+    @property
+    def link(self) -> object:
+        """Equal for collectives that share links: of the same devices in the same directions."""
+        across = ("slices" if self.crosses_slices else "host") if self.is_host_transfer else ""
+        return across or (self.op.kind in TRANSFERS, self.pairs or self.groups)
+
+
+class _Sizes(NamedTuple):
+    """Bytes of one run of a collective; fields as in `Collective`."""
+
+    group_size: int | None
+    payload_bytes: int | None
+    element_type: str | None
+    moved: Moved
+
+    @property
+    def on_link(self) -> int | None:
+        """Bytes that go over a link each time; of transfers from or to others the payload."""
+        return self.moved.wire_bytes or (None if self.moved == NOTHING else self.payload_bytes)
+
 
 def _with_pairs_joined(read: Sequence[_Read]) -> list[_Read]:
     """Return collectives with the recv of each send between slices joined to it."""
@@ -181,7 +206,7 @@ class _Context:
         self._calls = calls
         self._replicas = table.module.replica_count
         self._partitions = evident_partitions(table)
-        self._overlaps = OverlapFinder(table, calls)
+        self._table = table
         self._origins = Origins(table.module, calls)
         self._axes: dict[tuple[Groups, bool], GroupAxes | None] = {}
         self._devices: dict[tuple[object, ...], tuple[Groups | None, Groups | None]] = {}
@@ -240,22 +265,19 @@ class _Context:
             self._payloads[key] = payload(instruction, op.kind, group_size)
         return self._payloads[key]
 
-    def collective(self, read: _Read, meshes: Sequence[ModuleMesh]) -> Collective:
+    def collective(
+        self,
+        read: _Read,
+        meshes: Sequence[ModuleMesh],
+        sizes: _Sizes,
+        overlap: Overlap | None,
+    ) -> Collective:
         """Return one collective with all its fields."""
         op = read.op
         instruction = op.instruction
         name, computation = instruction.name, instruction.computation.name
-        sizes = {len(group) for group in read.groups} if read.groups else set()
-        group_size = next(iter(sizes)) if len(sizes) == 1 else None
-        payload_bytes, element_type = self._payload(op, group_size)
-        moved = self._moved(read, payload_bytes)
-        if read.answer is not None:  # a part goes there or comes back, the whole the other way
-            received, _ = self._payload(read.answer, None)
-            known = None not in (payload_bytes, received)
-            payload_bytes = max(payload_bytes or 0, received or 0) if known else None
         axes = self._axes_of(read, meshes)
         runs = self._calls.of(computation)
-        overlap = self._overlap(op)
         is_bound = is_payload_at_most(instruction, op.kind)
         starter = op.start.name
         return Collective(
@@ -265,12 +287,12 @@ class _Context:
             channel_id=read.channel_id,
             mode=None if read.mode is None else read.mode.value,
             groups=read.groups,
-            group_size=group_size,
+            group_size=sizes.group_size,
             num_groups=None if read.groups is None else len(read.groups),
             axes=None if axes is None else axes.axes,
-            payload_bytes=payload_bytes,
-            wire_bytes_per_device=moved.wire_bytes,
-            element_type=element_type,
+            payload_bytes=sizes.payload_bytes,
+            wire_bytes_per_device=sizes.moved.wire_bytes,
+            element_type=sizes.element_type,
             dynamic_count=runs.times,
             loop_path=runs.loop_path,
             is_async=op.is_async,
@@ -278,13 +300,14 @@ class _Context:
             source_target_pairs=read.pairs,
             axis_parts=None if axes is None else axes.parts,
             transfer=None if read.pairs is None else transfer_pattern(read.pairs, axes, meshes),
-            steps=moved.steps,
-            moves_nothing=moved == NOTHING,
+            steps=sizes.moved.steps,
+            moves_nothing=sizes.moved == NOTHING,
             is_at_most=runs.is_at_most or is_bound,
             branches=runs.branches,
             is_payload_at_most=is_bound,
             overlap_flops=None if overlap is None else overlap.flops,
             overlap_bytes=None if overlap is None else overlap.size_bytes,
+            covered_ratio=None if overlap is None else overlap.covered_ratio,
             is_host_transfer=read.is_host_transfer,
             crosses_slices=read.crosses_slices,
             performed_as=read.slice_transfer or (read.kind if read.kind != op.kind else None),
@@ -292,6 +315,17 @@ class _Context:
             ended_by=None if op.done is None else op.done.name,
             **self._origins.of(op)._asdict(),
         )
+
+    def sizes(self, read: _Read) -> _Sizes:
+        """Return the bytes of one run of a collective."""
+        counts = {len(group) for group in read.groups} if read.groups else set()
+        group_size = next(iter(counts)) if len(counts) == 1 else None
+        size, element_type = self._payload(read.op, group_size)
+        moved = self._moved(read, size)
+        if read.answer is not None:  # a part goes there or comes back, the whole the other way
+            received, _ = self._payload(read.answer, None)
+            size = None if size is None or received is None else max(size, received)
+        return _Sizes(group_size, size, element_type, moved)
 
     def _moved(self, read: _Read, payload_bytes: int | None) -> Moved:
         kind = read.op.kind
@@ -332,12 +366,19 @@ class _Context:
                 return axes_of_groups((slices,), (mesh,))
         return None
 
-    def _overlap(self, op: CollectiveOp) -> Overlap | None:
+    def overlaps(self, listed: Sequence[_Read], sizes: Sequence[_Sizes]) -> dict[int, Overlap]:
+        """Return the overlaps of collectives by position, as far as they are known."""
         if not self._module.is_scheduled:
-            return None
-        if not op.is_async:
-            return EXPOSED
-        return None if op.done is None else self._overlaps.between(op.start, op.done)
+            return {}
+        transfers = {
+            number: Transfer(
+                start=one.op.start, done=one.op.done, size_bytes=size.on_link, link=one.link
+            )
+            for number, (one, size) in enumerate(zip(listed, sizes, strict=True))
+            if one.op.done is not None
+        }
+        sync = {number: EXPOSED for number, one in enumerate(listed) if not one.op.is_async}
+        return sync | overlaps(self._table, self._calls, transfers)
 
 
 def _mode(

@@ -1,33 +1,47 @@
-"""Overlap of a collective: instructions, arithmetic and bytes between its start and its end.
+"""Overlap of collectives: the work between start and end, and the share of the transfer it covers.
 
-Counted are instructions between start and end in a scheduled computation, except views (tuple,
-get-tuple-element, bitcast, parameter, constant), starts and ends of other asynchronous operations,
-and other collectives. A collective without such instructions is exposed.
-
-Arithmetic is that of dot, convolution and matrix products in custom calls (see `flops`), also
-inside fusions, calls and loops (times the trip count). Bytes are those of the results.
+Counted are the instructions between start and end in a scheduled computation that do work
+(`instruction_work`): no views, no starts and ends of other asynchronous operations, no collectives.
+A transfer is covered as far as this work lasts as long as it (`transfer_time`). Work that several
+transfers of the same groups of devices overlap covers each part of them once: they share links, and
+the one that started first is sent first. Communication does not cover communication.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
+from collections import deque
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.program.flops import flops_of
-from hlo_lens.analysis.result import sum_of
+from hlo_lens.analysis.collectives.transfer_time import transfer_time, work_time
+from hlo_lens.analysis.program.instruction_work import NO_WORK, WorkFinder
 from hlo_lens.model.hlo.columns import NAME, STRIDE
-from hlo_lens.model.hlo.opcodes import opcode_traits
-from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from hlo_lens.analysis.program.call_counts import CallCounts
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.query import InstructionTable
 
-_ALLOCATES = 'custom_call_target="AllocateBuffer"'
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """One asynchronous transfer.
+
+    Attributes:
+        start: The instruction that starts it.
+        done: The instruction that ends it, in the same computation.
+        size_bytes: Bytes to send each time; None if unknown.
+        link: Equal for transfers that share links.
+    """
+
+    start: HloInstruction
+    done: HloInstruction
+    size_bytes: int | None
+    link: Hashable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,81 +49,156 @@ class Overlap:
     """Work between start and end.
 
     Attributes:
-        instructions: Number of instructions; 0 means exposed.
-        flops: Their multiplications and additions; None if a loop's trip count is unknown.
-        size_bytes: Bytes of their results, if known.
+        instructions: Number of instructions that work.
+        flops: Their multiplications and additions; None if not known.
+        size_bytes: Bytes that they read and write; None if not known.
+        covered_ratio: Largest share of the transfer that they cover, 0 to 1; None if not known.
     """
 
     instructions: int
     flops: int | None
-    size_bytes: int
+    size_bytes: int | None
+    covered_ratio: float | None
 
 
-EXPOSED = Overlap(instructions=0, flops=0, size_bytes=0)
+EXPOSED = Overlap(instructions=0, flops=0, size_bytes=0, covered_ratio=0.0)
 
 
-class OverlapFinder:
-    """Finds the work between two instructions of a computation.
+def overlaps(
+    table: InstructionTable, calls: CallCounts, transfers: Mapping[int, Transfer]
+) -> dict[int, Overlap]:
+    """Return the overlap of each transfer of a scheduled module, by its key.
 
     Args:
         table: Table of the module.
         calls: Trip counts of its loops.
+        transfers: The transfers by any number.
     """
+    homes: dict[int, dict[int, Transfer]] = {}
+    for key, transfer in transfers.items():
+        homes.setdefault(transfer.start.computation.place, {})[key] = transfer
+    finder = WorkFinder(table, calls)
+    found: dict[int, Overlap] = {}
+    for place, inside in homes.items():
+        found |= _Schedule(table, finder, place, inside).overlaps()
+    return found
 
-    def __init__(self, table: InstructionTable, calls: CallCounts) -> None:
-        self._table = table
-        self._calls = calls
-        self._flops: dict[str, int | None] = {}
 
-    def between(self, start: HloInstruction, done: HloInstruction) -> Overlap:
-        """Return the work after a start and before its end."""
-        rows = [row for row in self._rows_between(start, done) if self._works(row)]
-        return Overlap(
-            instructions=len(rows),
-            flops=sum_of(self._flops_of(row) for row in rows),
-            size_bytes=sum(self._table.result_bytes(row) or 0 for row in rows),
-        )
+class _Schedule:
+    """The instructions of one computation from its first start to its last end."""
 
-    def _rows_between(self, start: HloInstruction, done: HloInstruction) -> Sequence[int]:
-        rows = start.computation.rows
-        spans = self._table.module.columns.spans
+    def __init__(
+        self,
+        table: InstructionTable,
+        finder: WorkFinder,
+        place: int,
+        transfers: Mapping[int, Transfer],
+    ) -> None:
+        self._transfers = transfers
+        rows = table.module.computations[place].rows
+        spans = table.module.columns.spans
 
-        def place(row: int) -> int:
-            return spans[row * STRIDE + NAME]
+        def position(instruction: HloInstruction) -> int:
+            return bisect_left(
+                rows, instruction.span.start, key=lambda row: spans[row * STRIDE + NAME]
+            )
 
-        first = bisect_right(rows, start.span.start, key=place)
-        return rows[first : bisect_left(rows, done.span.start, key=place)]
+        self._starts = {key: position(one.start) for key, one in transfers.items()}
+        self._ends = {key: position(one.done) for key, one in transfers.items()}
+        self._first = min(self._starts.values())
+        last = max(self._ends.values())
+        is_open = self._open_positions(last)
+        self._work = [
+            finder.of(rows[place]) if is_open[place - self._first] else NO_WORK
+            for place in range(self._first, last)
+        ]
 
-    def _works(self, row: int) -> bool:
-        opcode = self._table.opcodes[row]
-        traits = opcode_traits(opcode)
-        if traits.is_idle or traits.is_collective or traits.phase:
-            return False
-        if opcode != "custom-call":
-            return True
-        return _ALLOCATES not in self._table.module.columns.attributes_text(row)
+    def _open_positions(self, last: int) -> Sequence[bool]:
+        """Return for each position whether it is inside a transfer."""
+        steps = [0] * max(last - self._first + 1, 0)
+        for key, start in self._starts.items():
+            end = self._ends[key]
+            if start < end:
+                steps[start - self._first] += 1
+                steps[end - self._first] -= 1
+        return [depth > 0 for depth in accumulate(steps)]
 
-    def _flops_of(self, row: int) -> int | None:
-        opcode = self._table.opcodes[row]
-        if opcode_traits(opcode).is_product:
-            try:
-                return flops_of(self._table.instruction(row))
-            except DumpSyntaxError:
-                return None
-        if opcode not in ("fusion", "call", "while"):
-            return 0
-        instruction = self._table.instruction(row)
-        flops = self._of_computations(instruction)
-        if opcode != "while" or not flops:
-            return flops
-        trips = self._calls.trip_count(instruction)
-        return None if trips is None else flops * trips
+    def overlaps(self) -> dict[int, Overlap]:
+        """Return the overlap of each transfer."""
+        counts = self._sums([work != NO_WORK for work in self._work])
+        sizes = self._sums([work.size_bytes or 0 for work in self._work])
+        flops = self._sums([work.flops or 0 for work in self._work])
+        no_size = self._sums([work.size_bytes is None for work in self._work])
+        no_flops = self._sums([work.flops is None for work in self._work])
+        covered = self._covered()
+        found = {}
+        for key in self._transfers:
+            start, end = self._starts[key] - self._first + 1, self._ends[key] - self._first
+            end = max(start, end)
 
-    def _of_computations(self, instruction: HloInstruction) -> int | None:
-        for name in instruction.called_computations:
-            if name not in self._flops:
-                self._flops[name] = 0  # a computation that calls itself finds this entry
-                computation = self._table.module.computation(name)
-                rows = () if computation is None else computation.rows
-                self._flops[name] = sum_of([self._flops_of(row) for row in rows])
-        return sum_of(self._flops[name] for name in instruction.called_computations)
+            def total(sums: Sequence[int], start: int = start, end: int = end) -> int:
+                return sums[end] - sums[start]
+
+            found[key] = Overlap(
+                instructions=total(counts),
+                flops=None if total(no_flops) else total(flops),
+                size_bytes=None if total(no_size) else total(sizes),
+                covered_ratio=covered[key],
+            )
+        return found
+
+    def _sums(self, numbers: Sequence[int]) -> Sequence[int]:
+        """Return the sums of the first numbers: none, one, two, ..."""
+        return list(accumulate(numbers, initial=0))
+
+    def _covered(self) -> dict[int, float | None]:
+        """Return the largest share of each transfer that work covers; None if not known."""
+        begun = _by_position(self._starts)
+        ended = _by_position(self._ends)
+        queues: dict[Hashable, deque[int]] = {}
+        left: dict[int, float] = {}
+        is_unknown: set[int] = set()
+        is_open: set[int] = set()
+        for place, work in enumerate(self._work, start=self._first):
+            for key in ended.get(place, ()):
+                is_open.discard(key)
+            if is_open and work != NO_WORK:
+                time = work_time(work)
+                if not time.is_whole:
+                    is_unknown |= is_open
+                for queue in queues.values():
+                    _spend(time.known, queue, left, is_open)
+            for key in begun.get(place, ()):
+                left[key] = transfer_time(self._transfers[key].size_bytes or 0)
+                queues.setdefault(self._transfers[key].link, deque()).append(key)
+                is_open.add(key)
+        return {key: self._ratio(key, left, is_unknown) for key in self._transfers}
+
+    def _ratio(self, key: int, left: Mapping[int, float], is_unknown: set[int]) -> float | None:
+        size = self._transfers[key].size_bytes
+        if size is None:
+            return None
+        whole, rest = transfer_time(size), left.get(key, 0.0)
+        if not whole:
+            return None
+        return None if rest and key in is_unknown else (whole - rest) / whole
+
+
+def _by_position(places: Mapping[int, int]) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for key, place in places.items():
+        found.setdefault(place, []).append(key)
+    return found
+
+
+def _spend(time: float, queue: deque[int], left: dict[int, float], is_open: set[int]) -> None:
+    """Take the time of work from the transfers of a queue, first started first."""
+    while time and queue:
+        key = queue[0]
+        if key in is_open:
+            spent = min(time, left[key])
+            left[key] -= spent
+            time -= spent
+            if left[key]:
+                return
+        queue.popleft()

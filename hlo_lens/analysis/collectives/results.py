@@ -37,14 +37,14 @@ class Collective:
 
     None means unknown, or that a kind has no such thing. `mode` is a `CollectiveOpGroupMode` value,
     `kind` one of `COLLECTIVE_KINDS` or ``custom-call``. `axes` are most major first, and () for
-    groups of one device; parts of axes in `axis_parts` are written ``model:(2)2``.
-    `dynamic_count` is the number of runs if all `branches` around it are taken (as in
-    `branch_sums`), and None if the trip count of a loop around it is unknown. `is_at_most` marks a
-    count or bytes that are an upper bound: in a branch, of a ragged-all-to-all, of dynamic shapes
-    (`is_payload_at_most`). `overlap_instructions` is 0 if it is exposed, and None if the module is
-    not scheduled or the end is not found. `performed_as` is the kind where the printed opcode is
-    another: an all-reduce fused with a slice (TPU), a send and recv between slices. `ended_by` is
-    in the computation of the instruction that starts it.
+    groups of one device; parts of axes in `axis_parts` are written ``model:(2)2``. `dynamic_count`
+    is the number of runs if all `branches` around it are taken (as in `branch_sums`), and None if
+    the trip count of a loop around it is unknown. `is_at_most` marks a count or bytes that are an
+    upper bound: in a branch, of a ragged-all-to-all, of dynamic shapes (`is_payload_at_most`).
+    `overlap_instructions` and `covered_ratio` are None if the module is not scheduled or the end is
+    not found; `covered_ratio` also if bytes or work are not known. `performed_as` is the kind where
+    the printed opcode is another: an all-reduce fused with a slice (TPU), a send and recv between
+    slices. `ended_by` is in the computation of the instruction that starts it.
     """
 
     name: str
@@ -85,13 +85,16 @@ class Collective:
     near_source: str | None = None
     branches: Branches = ()
     is_payload_at_most: bool = False
+    covered_ratio: float | None = None
 
     @property
     def is_exposed(self) -> bool | None:
-        """Whether it moves bytes and nothing overlaps it; None if unknown."""
-        if self.moves_nothing:
-            return False
-        return None if self.overlap_instructions is None else not self.overlap_instructions
+        """Whether it moves bytes for longer than the work that overlaps it; None if unknown."""
+        if self.moves_nothing or self.overlap_instructions is None:
+            return False if self.moves_nothing else None
+        if not self.overlap_instructions:
+            return True
+        return None if self.covered_ratio is None else self.covered_ratio < 1
 
     @property
     def axis(self) -> str:
@@ -157,7 +160,7 @@ class Collectives(Result):
         Column("dynamic_count", Unit.COUNT, "runs per program run"),
         Column("loop_path", Unit.NONE, "enclosing loops"),
         Column("is_async", Unit.NONE, "whether other instructions may run at the same time"),
-        Column("overlap_instructions", Unit.COUNT, "instructions that overlap it"),
+        Column("overlap_instructions", Unit.COUNT, "instructions whose work overlaps it"),
         Column("op_name", Unit.NONE, "scope path of the framework"),
         Column("source_file", Unit.NONE, "file of the user's program"),
         Column("source_line", Unit.NONE, "1-based line in it"),
@@ -168,7 +171,7 @@ class Collectives(Result):
         Column("moves_nothing", Unit.NONE, "whether each group is one device"),
         Column("is_at_most", Unit.NONE, "whether count or bytes are an upper bound"),
         Column("overlap_flops", Unit.COUNT, "arithmetic of the overlapping instructions"),
-        Column("overlap_bytes", Unit.BYTES, "bytes of their results"),
+        Column("overlap_bytes", Unit.BYTES, "bytes that they read and write"),
         Column("is_host_transfer", Unit.NONE, "whether it is between a device and its host"),
         Column("crosses_slices", Unit.NONE, "whether it goes to other slices"),
         Column("performed_as", Unit.NONE, "kind, where the printed opcode is another"),
@@ -182,6 +185,8 @@ class Collectives(Result):
         Column("wire_bytes_per_run", Unit.BYTES, "bytes that leave each device in one run"),
         Column("branches", Unit.NONE, "branches of conditionals around it"),
         Column("is_payload_at_most", Unit.NONE, "whether its bytes are an upper bound each time"),
+        Column("covered_ratio", Unit.RATIO, "largest share of the transfer that work covers"),
+        Column("is_exposed", Unit.NONE, "whether the transfer lasts longer than that work"),
     )
     RECORDS: ClassVar[str] = "collectives"
     collectives: tuple[Collective, ...]
@@ -285,7 +290,7 @@ class CollectivesBy(Result):
         Column("payload_bytes", Unit.BYTES, "bytes of the full tensors of one group"),
         Column("wire_bytes_per_device", Unit.BYTES, "bytes that leave each device, each once"),
         Column("wire_bytes_per_run", Unit.BYTES, "bytes that leave each device in one run"),
-        Column("exposed", Unit.COUNT, "collectives that nothing overlaps"),
+        Column("exposed", Unit.COUNT, "collectives that last longer than the overlapping work"),
         Column("asynchronous", Unit.COUNT, "collectives that may overlap with other instructions"),
         Column("where", Unit.NONE, "source line of the largest"),
         Column("dynamic_is_at_most", Unit.NONE, "whether dynamic_count is an upper bound"),

@@ -146,8 +146,8 @@ class CollectiveDiff(Result):
         Column("head_wire_bytes", Unit.BYTES, "bytes on the wire in one run of the head"),
         Column("base_loops", Unit.NONE, "enclosing loops in the base"),
         Column("head_loops", Unit.NONE, "enclosing loops in the head"),
-        Column("base_is_exposed", Unit.NONE, "whether no instruction ran meanwhile in the base"),
-        Column("head_is_exposed", Unit.NONE, "whether no instruction runs meanwhile in the head"),
+        Column("base_is_exposed", Unit.NONE, "whether work did not cover it in the base"),
+        Column("head_is_exposed", Unit.NONE, "whether work does not cover it in the head"),
         Column("base_axis", Unit.NONE, "mesh axes in the base"),
         Column("head_axis", Unit.NONE, "mesh axes in the head"),
     )

@@ -37,6 +37,9 @@ T = TypeVar("T")
 _PLACE = re.compile(r"^modules\[\d+\]\.(?:report\.)?|\[\d+\]")
 """Parts of a place in a file that the path of a figure does not have."""
 
+_JUDGED_BY_WORK = 3
+"""Schema version from which hidden collectives are known to have work beside them."""
+
 _MOST_EQUAL = 1 << 20
 """Equal rows beyond this number are damage."""
 
@@ -140,6 +143,8 @@ class _Reader:
         entries = self._entries(data, where)
         collectives = None
         if found.collectives is not None and rows is not None:
+            if self._version < _JUDGED_BY_WORK:
+                rows = tuple(replace(row, is_exposed=row.is_exposed or None) for row in rows)
             collectives = replace(found.collectives, rows=rows)
         sharding = None if entries is None else ShardingFacts(rows=entries)
         return replace(found, collectives=collectives, sharding=sharding)

@@ -69,7 +69,7 @@ class CollectiveFact:
         are_axes_named: Whether a text or the user names them; inferred ones are called ``axis_0``.
         groups: Digest of the devices of all groups, or of sources and targets.
         loops: Enclosing loops, outermost first: operation path and trip count.
-        is_exposed: Whether no instruction runs meanwhile; None if not known.
+        is_exposed: Whether it lasts longer than the work that overlaps it; None if not known.
         branches: Branches of conditionals around it, outermost first, as in `branch_sums`, with
             numbers instead of names; None if the snapshot was saved without.
     """

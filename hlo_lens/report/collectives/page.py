@@ -19,7 +19,7 @@ from hlo_lens.analysis.sharding.mesh_axes import meshes_text
 from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.render.envelope import ModulePage, module_head, page_without_hlo
 from hlo_lens.report.render.table import Section, Table
-from hlo_lens.text.units import format_bytes, plural
+from hlo_lens.text.units import format_bytes, format_flops, format_ratio, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 CONVENTION = (
     "wire: bytes that leave each device in the ring algorithm; all-reduce 2(n-1)/n of the payload, "
     "all-gather, reduce-scatter and all-to-all (n-1)/n, collective-permute 1 x share of sources"
+)
+
+OVERLAP = (
+    "overlap: the share of a transfer that work between start and end can cover, at most, 2 bytes "
+    "or 50 FLOP of work for each byte on the wire; exposed: less than all of it"
 )
 
 
@@ -135,7 +140,8 @@ def collectives_text(known: ModuleAnalysis) -> str:
     judged = [c for c in found.collectives if c.is_exposed is not None and not c.moves_nothing]
     if judged:
         exposed = sum(c.is_exposed is True for c in judged)
-        parts.append(f"{exposed:,} of {len(judged):,} exposed")
+        bound = "at least " if exposed < len(judged) else ""
+        parts.append(f"{bound}{exposed:,} of {len(judged):,} exposed")
     return ", ".join(parts)
 
 
@@ -161,6 +167,8 @@ def collectives_notes(found: Collectives) -> Iterator[str]:
         count = sum(holds(collective) for collective in listed)
         if count:
             yield text.format(plural(count, "collective"))
+    if any(c.overlap_instructions for c in listed):
+        yield OVERLAP
     if not found.is_scheduled:
         yield "the text is not scheduled, so that overlap is not known"
     if found.clones:
@@ -253,7 +261,7 @@ def collectives_table(found: Collectives, *, is_dynamic: bool = True) -> Table:
     shown = ["kind", "axis", "element_type", "dynamic_count", "payload_bytes"]
     shown.append("wire_bytes_per_run" if is_dynamic else "wire_bytes_per_device")
     if found.is_scheduled:
-        shown.append("overlap_instructions")
+        shown.append("covered_ratio")
     if any(collective.loop_path for collective in order):
         shown.append("loop_path")
     table = Table.of(
@@ -271,7 +279,7 @@ def _shown_row(collective: Collective) -> Row:
         "payload_bytes": at_most_text(collective.payload_bytes, each),
         "wire_bytes_per_device": at_most_text(collective.wire_bytes_per_device, each),
         "wire_bytes_per_run": at_most_text(collective.wire_bytes_per_run, bound),
-        "overlap_instructions": _overlap_text(collective),
+        "covered_ratio": _overlap_text(collective),
         "loop_path": " > ".join(collective.loop_path),
     }
     names = (column.name for column in Collectives.COLUMNS)
@@ -279,16 +287,21 @@ def _shown_row(collective: Collective) -> Row:
 
 
 def _overlap_text(collective: Collective) -> str | None:
-    """Return the number of overlapping instructions and their arithmetic."""
+    """Return the share of a transfer that work covers, and that work."""
     if collective.moves_nothing:
         return "moves nothing"
-    count = collective.overlap_instructions
+    count, ratio = collective.overlap_instructions, collective.covered_ratio
     if count is None:
         return None
     if not count:
         return "exposed"
-    flops = collective.overlap_flops
-    return f"{count:,}, {flops / 1e6:,.1f} MFLOP" if flops else f"{count:,}"
+    size, flops = collective.overlap_bytes, collective.overlap_flops
+    work = [
+        "?" if size is None else format_bytes(size),
+        *([f"{format_flops(flops)}FLOP"] if flops else ["?FLOP"] if flops is None else []),
+    ]
+    share = "?" if ratio is None else f"<={format_ratio(ratio)}"
+    return f"{share} by {' '.join(work)}"
 
 
 def movement_tables(movement: DataMovement) -> Iterator[Table]:

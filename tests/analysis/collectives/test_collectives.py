@@ -659,7 +659,60 @@ def test_instructions_between_start_and_done_overlap() -> None:
     assert (found.is_async, found.is_exposed) == (True, False)
     assert found.overlap_instructions == 2
     assert found.overlap_flops == 2 * 8 * 16 * 4
-    assert found.overlap_bytes == 2 * 8 * 16 * 4
+    dot, negate = (8 * 4 + 4 * 16 + 8 * 16) * 4, 2 * 8 * 16 * 4
+    assert found.overlap_bytes == dot + negate
+    assert found.covered_ratio == 1
+
+
+COUNTER = """
+  x = f32[8,4] parameter(0)
+  i = s32[] parameter(1)
+  s = f32[8,4] all-reduce-start(x), channel_id=1, replica_groups={{0,1}}, \
+use_global_device_ids=true, to_apply=add
+  n = s32[] negate(i)
+  d = f32[8,4] all-reduce-done(s)
+  ROOT r = (f32[8,4], s32[]) tuple(d, n)"""
+
+
+def test_loop_counter_does_not_hide_a_transfer() -> None:
+    (found,) = _counted(COUNTER, SCHEDULED).collectives
+    assert (found.overlap_instructions, found.overlap_bytes) == (1, 8)
+    assert (found.wire_bytes_per_device, found.covered_ratio) == (128, 4 / 128)
+    assert found.is_exposed is True
+
+
+SHARED = """
+  x = f32[8,4] parameter(0)
+  w = f32[16,4] parameter(1)
+  s = f32[8,4] all-reduce-start(x), channel_id=1, replica_groups={{0,1}}, \
+use_global_device_ids=true, to_apply=add
+  t = f32[8,4] all-reduce-start(x), channel_id=2, replica_groups=SECOND, \
+use_global_device_ids=true, to_apply=add
+  n = f32[4,4] slice(w), slice={[0:4], [0:4]}
+  m = f32[4,5] custom-call(n), custom_call_target="TARGET"
+  d = f32[8,4] all-reduce-done(s)
+  e = f32[8,4] all-reduce-done(t)
+  ROOT r = (f32[8,4], f32[8,4], f32[4,4]) tuple(d, e, n)"""
+
+
+def test_work_covers_one_of_two_transfers_over_the_same_links() -> None:
+    text = SHARED.replace("TARGET", "TopK").replace("SECOND", "{{0,1}}")
+    first, second = _counted(text, SCHEDULED).collectives
+    assert first.overlap_bytes == second.overlap_bytes == 128 + (16 + 20) * 4
+    assert (first.covered_ratio, second.covered_ratio) == (1, 8 / 128)
+
+
+def test_work_covers_transfers_over_other_links_at_once() -> None:
+    text = SHARED.replace("TARGET", "TopK").replace("SECOND", "{{0,1},{2,3}}")
+    found = _counted(text, SCHEDULED.replace("=2", "=4")).collectives
+    assert [one.covered_ratio for one in found] == [1, 1]
+
+
+def test_kernel_of_unknown_work_leaves_the_verdict_open() -> None:
+    text = SHARED.replace("TARGET", "kernel").replace("SECOND", "{{0,1}}")
+    first, second = _counted(text, SCHEDULED).collectives
+    assert (first.is_exposed, first.overlap_flops) == (False, None)
+    assert (second.covered_ratio, second.is_exposed) == (None, None)
 
 
 def test_arithmetic_of_a_ragged_dot_beside_a_collective_is_unknown() -> None:
@@ -707,6 +760,7 @@ def test_tpu_collective_is_hidden_by_the_fusions_up_to_its_end() -> None:
     )
     (one,) = found.collectives
     assert (one.started_by, one.overlap_instructions, one.dynamic_count) == ("a", 2, 1)
+    assert (one.overlap_bytes, one.is_exposed) == (256 + 128 + 256, False)
 
 
 # ---- custom calls, transfers, data movement ----------------------------------------------------

@@ -1,0 +1,237 @@
+"""Work of one instruction of a schedule: bytes that it reads and writes, and FLOP.
+
+Bytes are those of operands and result, as in HloCostAnalysis: of a slice or gather what it takes,
+of an update what it writes; of a fusion each parameter as far as the fused instructions use it.
+Work of loops counts trip count times, of a conditional the largest branch. Views, starts and ends
+of asynchronous operations and collectives do no work, and neither do the parts of a fusion that
+only carry a collective on (TPU: ``async_collective_fusion``).
+
+FLOP are those of matrix products, convolutions and kernels (`flops`). What is not known (the trip
+count of a loop, the arithmetic of a kernel) is None.
+
+Source: xla/service/hlo_cost_analysis.cc, as of August 2026.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from hlo_lens.analysis.program.flops import flops_of
+from hlo_lens.analysis.result import sum_of
+from hlo_lens.model.hlo.columns import NOTHING
+from hlo_lens.model.hlo.opcodes import OpcodeTraits, opcode_traits
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from hlo_lens.analysis.program.call_counts import CallCounts
+    from hlo_lens.model.hlo.query import InstructionTable
+
+_IDLE_TARGETS = tuple(
+    f'custom_call_target="{target}"'
+    for target in (
+        *("AllocateBuffer", "ConcatBitcast", "AsyncCollectiveStart", "AsyncCollectiveDone"),
+        *("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint"),
+    )
+)
+"""Custom calls that do no work when they run."""
+
+_TAKING = frozenset({"dynamic-slice", "slice", "gather"})
+"""Opcodes that read no more of operand 0 than their result."""
+
+_UPDATED = {"dynamic-update-slice": 1, "scatter": 2}
+"""Opcodes that overwrite a part of operand 0, and the number of the operand with that part."""
+
+_PARTIAL = _TAKING | _UPDATED.keys()
+
+
+class Work(NamedTuple):
+    """Work of instructions; None where not known.
+
+    Attributes:
+        size_bytes: Bytes read and written.
+        flops: Multiplications and additions of products.
+    """
+
+    size_bytes: int | None
+    flops: int | None
+
+    def times(self, count: int | None) -> Work:
+        """Return the work of several runs."""
+        return Work(*(_product(amount, count) for amount in self))
+
+
+NO_WORK = Work(0, 0)
+
+
+def _product(amount: int | None, count: int | None) -> int | None:
+    if amount == 0 or count == 0:
+        return 0
+    return None if amount is None or count is None else amount * count
+
+
+def total_work(parts: Iterable[Work]) -> Work:
+    """Return the sum of some work."""
+    listed = list(parts)
+    return Work(sum_of(one.size_bytes for one in listed), sum_of(one.flops for one in listed))
+
+
+def _largest(parts: Sequence[Work]) -> Work:
+    """Return the largest bytes and the largest FLOP of several; None if one is not known."""
+    sizes = [one.size_bytes for one in parts if one.size_bytes is not None]
+    flops = [one.flops for one in parts if one.flops is not None]
+    return Work(
+        max(sizes, default=0) if len(sizes) == len(parts) else None,
+        max(flops, default=0) if len(flops) == len(parts) else None,
+    )
+
+
+class WorkFinder:
+    """Finds the work of instructions; that of each computation is found once.
+
+    Args:
+        table: Table of the module.
+        calls: Trip counts of its loops.
+    """
+
+    def __init__(self, table: InstructionTable, calls: CallCounts) -> None:
+        self._table = table
+        self._calls = calls
+        self._links = table.module.links
+        self._run: dict[int, Work] = {}
+        self._fused: dict[int, Work] = {}
+
+    def of(self, row: int) -> Work:
+        """Return the work of one run of an instruction."""
+        opcode = self._table.opcodes[row]
+        traits = opcode_traits(opcode)
+        if traits.is_collective or traits.phase or _is_idle(traits):
+            return NO_WORK
+        if opcode == "custom-call" and self._is_idle_call(row):
+            return NO_WORK
+        if opcode == "fusion":
+            body = next(iter(self._called(row)), NOTHING)
+            return Work(self._moved(row), None) if body == NOTHING else self._of_fusion(body)
+        if traits.is_control_flow:
+            return self._of_control(row, opcode)
+        return Work(self._moved(row), self._flops(row, traits))
+
+    def _is_idle_call(self, row: int) -> bool:
+        text = self._table.module.columns.attributes_text(row)
+        return any(target in text for target in _IDLE_TARGETS)
+
+    def _called(self, row: int) -> list[int]:
+        return [call.place for call in self._links.calls.of_row(row)]
+
+    def _of_control(self, row: int, opcode: str) -> Work:
+        """Return the work of a loop, a conditional or a call."""
+        parts = [self._of_computation(place) for place in self._called(row)]
+        if opcode == "conditional":
+            return _largest(parts)
+        if opcode != "while":
+            return total_work(parts)
+        return total_work(parts).times(self._calls.trip_count(self._table.instruction(row)))
+
+    def _of_computation(self, place: int) -> Work:
+        if place == NOTHING:
+            return Work(None, None)
+        if place not in self._run:
+            self._run[place] = Work(None, None)  # seen by a computation that calls itself
+            rows = self._table.module.computations[place].rows
+            self._run[place] = total_work([self.of(row) for row in rows])
+        return self._run[place]
+
+    # ---- bytes ---------------------------------------------------------------------------------
+
+    def _size(self, row: int) -> int | None:
+        return None if row == NOTHING else self._table.result_bytes(row)
+
+    def _moved(self, row: int) -> int | None:
+        """Return the bytes that an instruction, no fusion, reads and writes."""
+        opcode, operands = self._table.opcodes[row], self._links.operands_of(row)
+        if opcode in _TAKING:
+            return _product(self._size(row), 2)
+        if opcode in _UPDATED:
+            part = _UPDATED[opcode]
+            return _product(self._size(operands[part]) if part < len(operands) else None, 2)
+        return sum_of([self._size(row), *map(self._size, operands)])
+
+    def _of_fusion(self, place: int) -> Work:
+        """Return the work of a fusion, found once for each computation."""
+        if place not in self._fused:
+            self._fused[place] = self._of_body(place)
+        return self._fused[place]
+
+    def _of_body(self, place: int) -> Work:
+        """Return the work of the computation of a fusion."""
+        computation = self._table.module.computations[place]
+        rows, opcodes = computation.rows, self._table.opcodes
+        flops: list[int | None] = []
+        for row in rows:
+            traits = opcode_traits(opcodes[row])
+            if traits.is_product:
+                flops.append(self._flops(row, traits))
+            elif opcodes[row] == "fusion":
+                flops.append(self.of(row).flops)
+        users = self._users(rows)
+        read = [self._read(row, users) for row in rows if opcodes[row] == "parameter"]
+        return Work(sum_of([*read, self._written(computation.root_row)]), sum_of(flops))
+
+    def _users(self, rows: Sequence[int]) -> dict[int, list[tuple[int, int]]]:
+        """Return the users of each row of a body, with the number of the operand."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        for row in rows:
+            for position, operand in enumerate(self._links.operands_of(row)):
+                found.setdefault(operand, []).append((row, position))
+        return found
+
+    def _read(self, row: int, users: dict[int, list[tuple[int, int]]]) -> int | None:
+        """Return the bytes of a value of a body that its users read, at most all."""
+        whole = self._size(row)
+        total: int | None = 0
+        for user, position in users.get(row, ()):
+            opcode = self._table.opcodes[user]
+            traits = opcode_traits(opcode)
+            used: int | None = whole
+            if opcode in _PARTIAL and position == 0:
+                used = self._size(user) if opcode in _TAKING else 0
+            elif opcode in ("bitcast", "get-tuple-element"):
+                used = self._read(user, users)
+            elif traits.is_collective or traits.is_view or self._is_carrying(user, opcode):
+                used = 0
+            total = sum_of([total, used])
+        return None if total is None or whole is None else min(total, whole)
+
+    def _is_carrying(self, row: int, opcode: str) -> bool:
+        return opcode == "custom-call" and self._is_idle_call(row)
+
+    def _written(self, row: int) -> int | None:
+        """Return the bytes that the root of a body writes."""
+        opcode = self._table.opcodes[row]
+        operands = self._links.operands_of(row)
+        traits = opcode_traits(opcode)
+        if opcode == "tuple":
+            return sum_of([None if one == NOTHING else self._written(one) for one in operands])
+        if opcode in ("bitcast", "get-tuple-element", "opt-barrier") and operands:
+            return None if operands[0] == NOTHING else self._written(operands[0])
+        if traits.is_collective or _is_idle(traits) or self._is_carrying(row, opcode):
+            return 0
+        if opcode in _UPDATED and _UPDATED[opcode] < len(operands):
+            return self._size(operands[_UPDATED[opcode]])
+        return self._size(row)
+
+    # ---- FLOP ----------------------------------------------------------------------------------
+
+    def _flops(self, row: int, traits: OpcodeTraits) -> int | None:
+        if not traits.is_product:
+            return 0
+        try:
+            return flops_of(self._table.instruction(row))
+        except DumpSyntaxError:
+            return None
+
+
+def _is_idle(traits: OpcodeTraits) -> bool:
+    """Return whether an opcode does nothing when it runs."""
+    return traits.is_idle or (traits.is_view and not traits.is_runner)

@@ -1,0 +1,107 @@
+"""Work of instructions: slices, updates, fusions, loops, conditionals."""
+
+from __future__ import annotations
+
+import pytest
+
+import hlo_lens
+from hlo_lens.analysis.program.call_counts import CallCounts
+from hlo_lens.analysis.program.instruction_work import NO_WORK, Work, WorkFinder
+from hlo_lens.model.hlo.query import tabulate
+
+TEXT = """HloModule m, is_scheduled=true
+
+sliced {
+  p = f32[100,8] parameter(0)
+  i = s32[] parameter(1)
+  z = s32[] constant(0)
+  d = f32[1,8] dynamic-slice(p, i, z), dynamic_slice_sizes={1,8}
+  ROOT n = f32[1,8] negate(d)
+}
+
+updated {
+  p = f32[100,8] parameter(0)
+  u = f32[1,8] parameter(1)
+  i = s32[] parameter(2)
+  z = s32[] constant(0)
+  ROOT d = f32[100,8] dynamic-update-slice(p, u, i, z)
+}
+
+carried {
+  p = f32[8] parameter(0)
+  g = f32[16] all-gather(p), replica_groups={{0,1}}, dimensions={0}
+  x = f32[4,4] parameter(1)
+  m = f32[4,4] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = (f32[4,4], f32[16], f32[8]) tuple(m, g, p)
+}
+
+body {
+  s = (s32[], f32[100,8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[100,8] get-tuple-element(s), index=1
+  y = f32[100,8] negate(x)
+  ROOT t = (s32[], f32[100,8]) tuple(i, y)
+}
+
+condition {
+  s = (s32[], f32[100,8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  ROOT l = pred[] compare(i, i), direction=LT
+}
+
+small {
+  p = f32[8] parameter(0)
+  ROOT n = f32[8] negate(p)
+}
+
+large {
+  p = f32[8] parameter(0)
+  n = f32[8] negate(p)
+  ROOT m = f32[8] negate(n)
+}
+
+ENTRY main {
+  p = f32[100,8] parameter(0)
+  i = s32[] parameter(1)
+  v = f32[8] parameter(2)
+  x = f32[4,4] parameter(3)
+  slice = f32[1,8] fusion(p, i), kind=kLoop, calls=sliced
+  update = f32[100,8] fusion(p, slice, i), kind=kLoop, calls=updated
+  carry = (f32[4,4], f32[16], f32[8]) fusion(v, x), kind=kOutput, calls=carried
+  plain = f32[1,8] slice(p), slice={[0:1], [0:8]}
+  gather = f32[16] all-gather(v), replica_groups={{0,1}}, dimensions={0}
+  view = f32[800] bitcast(p)
+  buffer = f32[8] custom-call(), custom_call_target="AllocateBuffer"
+  kernel = f32[8] custom-call(v), custom_call_target="kernel"
+  either = f32[8] conditional(i, v, v), branch_computations={small, large}
+  s = (s32[], f32[100,8]) tuple(i, p)
+  open = (s32[], f32[100,8]) while(s), condition=condition, body=body
+  loop = (s32[], f32[100,8]) while(s), condition=condition, body=body, \
+backend_config={"known_trip_count":{"n":"5"}}
+  ROOT r = f32[800] negate(view)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("slice", Work(32 + 4 + 32, 0)),
+        ("update", Work(0 + 32 + 4 + 32, 0)),
+        ("carry", Work(64 + 64, 2 * 4 * 4 * 4)),
+        ("plain", Work(64, 0)),
+        ("gather", NO_WORK),
+        ("view", NO_WORK),
+        ("buffer", NO_WORK),
+        ("kernel", Work(64, None)),
+        ("either", Work(128, 0)),
+        ("open", Work(None, 0)),
+        ("loop", Work(5 * (6400 + 9), 0)),
+        ("r", Work(6400, 0)),
+    ],
+)
+def test_work_of_an_instruction(name: str, expected: Work) -> None:
+    table = tabulate(hlo_lens.parse_hlo(TEXT))
+    instruction = table.module.entry.instruction(name)
+    assert instruction is not None
+    assert WorkFinder(table, CallCounts(table)).of(instruction.row) == expected
