@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.comparison.line_edits import ProgramLines, program_lines
 from hlo_lens.analysis.comparison.module_diff import SUBJECTS, DumpDiff, module_diff
 from hlo_lens.analysis.comparison.module_pairs import pair_modules
 from hlo_lens.analysis.program_diff.difference import ProgramDiff, program_diff
@@ -52,11 +53,15 @@ class Diff(DumpDiff):
             columns=["module", "subject", "metric", "base", "head", "delta"],
         )
 
-    def report(self) -> Report:
-        """Return the report that ``hlo-lens diff`` prints."""
+    def report(self, *, by: str | None = None) -> Report:
+        """Return the report that ``hlo-lens diff`` prints.
+
+        Args:
+            by: ``source`` for the changed lines of the user's program alone.
+        """
         from hlo_lens.report.comparison.page import diff_report
 
-        return diff_report(self, (self.base.path, self.head.path))
+        return diff_report(self, (self.base.path, self.head.path), by=by)
 
     def __str__(self) -> str:
         return str(self.report())
@@ -121,20 +126,21 @@ def diff_sides(
     subjects = tuple(subject for subject in SUBJECTS if subject in only)
     mine, yours = [m.snapshot for m in base.modules], [m.snapshot for m in head.modules]
     pairs = pair_modules(mine, yours)
-    found = [
-        module_diff(
+    found = []
+    for one, other, note in pairs.pairs:
+        sides = base.modules[one], head.modules[other]
+        program = _program(*sides, noise) if "program" in subjects else None
+        compared = module_diff(
             mine[one],
             yours[other],
             note=note,
-            program=_program(base.modules[one], head.modules[other], noise)
-            if "program" in subjects
-            else None,
+            program=program,
+            lines=_lines(*sides, program),
             subjects=subjects,
             is_forced=is_forced,
             heed=noise,
         )
-        for one, other, note in pairs.pairs
-    ]
+        found.append(compared)
     return Diff(
         base=base,
         head=head,
@@ -175,3 +181,15 @@ def _program(base: SideModule, head: SideModule, heed: Collection[Noise]) -> Pro
     if one is None or other is None:
         return None
     return program_diff(one, other, heed=heed)
+
+
+def _lines(base: SideModule, head: SideModule, program: ProgramDiff | None) -> ProgramLines | None:
+    """Return the edits by source line, if possible of the texts from before optimizations."""
+    if program is None or program.identical:
+        return None
+    one, other = (None if side.dump is None else side.dump.before for side in (base, head))
+    if one is not None and other is not None:
+        return program_lines(program_diff(one, other), one, other, is_source=True)
+    assert base.hlo is not None
+    assert head.hlo is not None
+    return program_lines(program, base.hlo, head.hlo, is_source=False)

@@ -156,9 +156,13 @@ class Comparison:
     diff: Diff
     checked: Checked | None
 
-    def report(self) -> Report:
-        """Return the report, the verdicts first."""
-        report = self.diff.report()
+    def report(self, *, by: str | None = None) -> Report:
+        """Return the report, the verdicts first.
+
+        Args:
+            by: ``source`` for the changed lines of the user's program alone.
+        """
+        report = self.diff.report(by=by)
         if self.checked is None:
             return report
         judged = check_report(self.checked.judgement)

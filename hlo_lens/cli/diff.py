@@ -20,6 +20,7 @@ _SUBJECTS = "memory,collectives,sharding,program"
 _EXAMPLE = """\b
 Example:
   hlo-lens diff DIR_BEFORE DIR_AFTER
+  hlo-lens diff DIR_BEFORE DIR_AFTER --by source
   hlo-lens diff base.json DIR --only memory,collectives
   hlo-lens diff base.json DIR --fail-on 'memory.temp_bytes>+2%' -f md -o comment.md
 """
@@ -35,6 +36,11 @@ Example:
     metavar="SUBJECTS",
     callback=comma_separated,
     help=f"Subjects to compare, separated by commas: {_SUBJECTS}.",
+)
+@click.option(
+    "--by",
+    type=click.Choice(["source"]),
+    help="Print only the lines of your program that changed, all of them.",
 )
 @click.option(
     "--no-ignore",
@@ -55,6 +61,7 @@ def diff(
     head: str,
     pattern: NamePattern | None,
     only: tuple[str, ...],
+    by: str | None,
     no_ignore: tuple[str, ...],
     fail_on: tuple[str, ...],
     is_strict: bool,
@@ -82,5 +89,5 @@ def diff(
             force=force,
             progress=progress,
         )
-    ci.write(compared.report(), output, compared.annotations())
+    ci.write(compared.report(by=by), output, compared.annotations())
     finish(compared.checked, compared.diff if is_strict else None)

@@ -72,3 +72,33 @@ def test_wording_of_shardings_changes_from_version_to_version_and_shardings_do_n
     for module in diff(str(base), str(head), only=["sharding"]).modules:
         assert module.shardings is not None
         assert (module.shardings.row_count, module.shardings.problem) == (0, "")
+
+
+EDITS = [
+    ("edits/tpu_base", "edits/tpu_unroll", ":23", "2 loops unrolled"),
+    ("edits/tpu_base", "edits/tpu_ln", ":14", "new line"),
+    ("edits/tpu_base", "edits/tpu_noremat", "", "recomputation gone"),
+    ("edits/tpu_base", "edits/tpu_f32mlp", ":14", "element type bf16 -> f32"),
+    ("edits/tpu_base", "edits/tpu_nodonate", "", "donation lost"),
+    ("bugs/gpt_good", "bugs/gpt_nodonate", "", "donation lost"),
+    ("bugs/gpt_good", "bugs/gpt_badcomm", ":39", "P('fsdp', None, 'tp') -> P('fsdp',)"),
+    ("bugs/gpt_good", "bugs/gpt_noremat", "", "recomputation gone"),
+    ("bugs/up_good", "bugs/up_bad", ":8", "new line"),
+    ("bugs/remat_good", "bugs/remat_bad", ":113", "sharding constraints added"),
+]
+
+
+@pytest.mark.parametrize(("base", "head", "line", "what"), EDITS, ids=lambda text: str(text))
+def test_the_first_cause_is_the_edit(base: str, head: str, line: str, what: str) -> None:
+    paths = [str(CORPUS / f"{side}.tar.xz") for side in (base, head)]
+    (module,) = [m for m in diff(*paths).modules if not m.identical]
+    assert module.lines is not None
+    first = module.lines.causes[0]
+    assert what in first.what
+    assert not line or first.sources[0].endswith(line)
+
+
+@pytest.mark.parametrize("name", ["axname", "noop"])
+def test_other_axis_names_and_comments_are_no_change(name: str) -> None:
+    paths = [str(CORPUS / "edits" / f"tpu_{side}.tar.xz") for side in ("base", name)]
+    assert diff(*paths).identical

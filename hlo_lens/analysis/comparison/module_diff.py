@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.collective_diff import CollectiveDiff, collective_diff
 from hlo_lens.analysis.comparison.donation_diff import DonationDiff, donation_diff
+from hlo_lens.analysis.comparison.line_diff import LineDiff, line_diff
 from hlo_lens.analysis.comparison.memory_diff import MemoryDiff, memory_diff
 from hlo_lens.analysis.comparison.sharding_diff import ShardingDiff, sharding_diff
 from hlo_lens.analysis.program_diff.edits import Noise
@@ -15,6 +16,7 @@ from hlo_lens.text.dump_files import BEFORE
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from hlo_lens.analysis.comparison.line_edits import ProgramLines
     from hlo_lens.analysis.program_diff.difference import ProgramDiff
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
@@ -40,6 +42,7 @@ class ModuleDiff:
         collectives: None if they were not asked for, or a side has no HLO text.
         shardings: None if they were not asked for, or a side has no HLO text.
         program: None if it was not asked for, or a side has no HLO text.
+        lines: Changes by line of the user's program, and their causes; None without a change.
         subjects: Subjects asked for.
         is_heedful: Whether noise is reported as changes; snapshots do not know it.
     """
@@ -54,6 +57,7 @@ class ModuleDiff:
     collectives: CollectiveDiff | None
     shardings: ShardingDiff | None
     program: ProgramDiff | None
+    lines: LineDiff | None = None
     subjects: tuple[str, ...] = SUBJECTS
     is_heedful: bool = False
 
@@ -133,6 +137,7 @@ def module_diff(
     *,
     note: str = "",
     program: ProgramDiff | None = None,
+    lines: ProgramLines | None = None,
     subjects: tuple[str, ...] = SUBJECTS,
     is_forced: bool = False,
     heed: Collection[Noise] = (),
@@ -144,6 +149,7 @@ def module_diff(
         head: After.
         note: Note on the pair.
         program: Comparison of their HLO texts, if both have one.
+        lines: Edits of the program by source line, if they are known.
         subjects: Subjects to compare, of `SUBJECTS`.
         is_forced: Whether to compare an estimate of memory with what XLA assigned.
         heed: Kinds of noise that are reported as changes.
@@ -172,7 +178,10 @@ def module_diff(
     if memory is not None and found.is_program_equal and not memory.has_other_numbers:
         # in one program with equal figures, only metadata moves values between groups
         found = replace(found, memory=replace(memory, peaks=memory.unchanged_peaks))
-    return found
+    if found.identical:
+        return found
+    parts = (found.memory, found.collectives, shardings, found.donations)
+    return replace(found, lines=line_diff(lines, *parts))
 
 
 def _differences(base: ModuleSnapshot, head: ModuleSnapshot) -> Iterator[str]:

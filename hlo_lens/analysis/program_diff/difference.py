@@ -49,18 +49,21 @@ class Partners(Mapping[tuple[str, str], tuple[str, str]]):
         mine: Module whose names are the keys.
         yours: Module whose names are the values.
         rows: Row of the one to row of the other.
+
+    Attributes:
+        rows: The same.
     """
 
     def __init__(self, mine: HloModule, yours: HloModule, rows: Mapping[int, int]) -> None:
         self._modules = mine, yours
-        self._rows = rows
+        self.rows = rows
 
     @cached_property
     def _row_of(self) -> dict[tuple[str, str], int]:
-        return {self._named(row, 0): row for row in self._rows}
+        return {self._named(row, 0): row for row in self.rows}
 
     def __getitem__(self, key: tuple[str, str]) -> tuple[str, str]:
-        return self._named(self._rows[self._row_of[key]], 1)
+        return self._named(self.rows[self._row_of[key]], 1)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return iter(self._row_of)
@@ -122,7 +125,7 @@ class ProgramDiff(Result):
     groups: tuple[EditGroup, ...] = field(repr=False)
     module_changes: tuple[Change, ...]
     ignored: Mapping[Noise, int]
-    matched: Mapping[tuple[str, str], tuple[str, str]] = field(repr=False)
+    matched: Partners = field(repr=False)
     matched_computations: Mapping[str, str] = field(repr=False)
     unseen_literals: int
 

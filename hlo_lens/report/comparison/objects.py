@@ -5,6 +5,7 @@ Bytes are integers. A key whose value is unknown is present with null; 0 means z
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.snapshot.writing import facts_object
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hlo_lens.analysis.comparison.collective_diff import CollectiveDiff
+    from hlo_lens.analysis.comparison.line_diff import LineDiff
     from hlo_lens.analysis.comparison.memory_diff import MemoryDiff
     from hlo_lens.analysis.comparison.module_diff import DumpDiff, ModuleDiff
     from hlo_lens.analysis.comparison.peak_diff import PeakDiff
@@ -51,6 +53,7 @@ def module_object(diff: ModuleDiff) -> dict[str, object]:
         "note": diff.note or None,
         "incomparable": list(diff.differences),
         "toolchain": diff.toolchain or None,
+        **_lines(diff.lines),
         **_memory(diff.memory),
         "donation_rows": _rows(diff.donations),
         **_collectives(diff.collectives),
@@ -61,6 +64,14 @@ def module_object(diff: ModuleDiff) -> dict[str, object]:
         "program": _program(diff),
         "program_rows": _rows(diff.program),
         "program_identical": diff.is_program_equal,
+    }
+
+
+def _lines(lines: LineDiff | None) -> dict[str, object]:
+    return {
+        "causes": [] if lines is None else [asdict(cause) for cause in lines.causes],
+        "line_rows": _rows(lines),
+        "line_rows_stage": None if lines is None else "before" if lines.is_source else "after",
     }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.memory_diff import PEAK, missing_memory
 from hlo_lens.analysis.result import Column, Row, Unit
+from hlo_lens.report.comparison.lines import cause_facts, lines_table
 from hlo_lens.report.comparison.memory import (
     NO_CHANGE,
     delta_text,
@@ -46,18 +47,20 @@ NO_NAMES = "not known: a snapshot does not keep noise; compare with the dump its
 ONLY_FINGERPRINT = "changed; a snapshot has no instructions: compare with the dump itself"
 
 
-def diff_report(diff: DumpDiff, names: tuple[str, str]) -> Report:
+def diff_report(diff: DumpDiff, names: tuple[str, str], *, by: str | None = None) -> Report:
     """Return the report on a diff.
 
     Args:
         diff: Changes of all modules.
         names: Paths of the two sides.
+        by: ``source`` for the changed lines of the user's program alone.
     """
     sections = [_head(diff, names)]
     shown = sorted((one for one in diff.modules if not one.identical or one.unknown), key=weight)
-    sections += [module_section(module) for module in shown]
+    section = module_section if by is None else lines_section
+    sections += [section(module) for module in shown]
     if not shown and len(diff.modules) == 1:
-        sections.append(module_section(diff.modules[0]))
+        sections.append(section(diff.modules[0]))
     return Report(
         kind="diff",
         sections=tuple(sections),
@@ -106,6 +109,15 @@ def module_section(diff: ModuleDiff) -> Section:
     )
 
 
+def lines_section(diff: ModuleDiff) -> Section:
+    """Return the causes and all changed lines of one pair of modules."""
+    names = dict.fromkeys((diff.base.name, diff.head.name))
+    if diff.lines is None:
+        return Section(title=" -> ".join(names), facts=(("lines", NO_CHANGE),))
+    tables = (lines_table(diff.lines, is_whole=True),) if diff.lines.row_count else ()
+    return Section(title=" -> ".join(names), facts=tuple(cause_facts(diff.lines)), tables=tables)
+
+
 def _facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
     if diff.note:
         yield "pair", diff.note
@@ -113,6 +125,8 @@ def _facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
         yield "incomparable", "; ".join(diff.differences)
     if diff.toolchain:
         yield "toolchain", diff.toolchain
+    if diff.lines is not None:
+        yield from cause_facts(diff.lines)
     if "memory" in diff.subjects:
         yield from _memory_facts(diff)
     if "collectives" in diff.subjects:
@@ -210,6 +224,8 @@ def _collectives_table(found: CollectiveDiff) -> Table:
 
 def _tables(diff: ModuleDiff) -> Iterator[Table]:
     memory = diff.memory
+    if diff.lines is not None and diff.lines.row_count:
+        yield lines_table(diff.lines)
     if memory is not None and memory.is_changed:
         if memory.has_other_numbers:
             yield statement_table(memory)

@@ -1,0 +1,54 @@
+"""Changes by source line as text and tables, a part of ``hlo-lens diff``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.report.render.table import Table
+from hlo_lens.text.units import format_delta, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.analysis.comparison.line_diff import Cause, LineDiff
+
+MOST_CAUSES = 4
+_MOST_LINES = 4
+SAME_SOURCE = (
+    "none in the program: the texts from before optimizations are the same; compiler, flags or "
+    "target differ"
+)
+
+
+def cause_facts(lines: LineDiff) -> Iterator[tuple[str, str]]:
+    """Yield the causes of the changes, the first few."""
+    if not lines.causes and lines.is_source_equal:
+        yield "cause", SAME_SOURCE
+    for cause in lines.causes[:MOST_CAUSES]:
+        yield "cause", cause_text(cause)
+    more = len(lines.causes) - MOST_CAUSES
+    if more > 0:
+        yield "cause", f"[{plural(more, 'other line')}] (--by source)"
+
+
+def cause_text(cause: Cause) -> str:
+    """Return lines, bytes and description of a cause."""
+    places = list(cause.sources[:_MOST_LINES])
+    more = len(cause.sources) - len(places)
+    parts = [", ".join([*places, *([f"{more} more"] if more else [])])] if places else []
+    parts += [format_delta(cause.delta_bytes)] if cause.delta_bytes else []
+    parts += [f"{format_delta(cause.delta_wire_bytes)} sent"] if cause.delta_wire_bytes else []
+    return "  ".join([*parts, cause.what])
+
+
+def lines_table(lines: LineDiff, *, is_whole: bool = False) -> Table:
+    """Return the lines of the user's program that changed."""
+    shown = ["source", "added", "removed", "changed", "delta_peak_bytes", "delta_wire_bytes"]
+    table = Table.of(
+        lines,
+        title="Lines of your program that changed",
+        shown=(*shown, "what"),
+        notes=() if lines.is_source else ("instructions are those after optimizations",),
+    )
+    return replace(table, is_whole=is_whole)
