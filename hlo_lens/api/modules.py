@@ -129,20 +129,21 @@ def analyses_of(modules: Sequence[ModuleDump], mesh: Mesh | None) -> list[Module
         return [ModuleAnalysis(one) for one in modules]
     from hlo_lens.analysis.sharding.given_mesh import mesh_misfit
 
-    found, misfits = [], []
+    found: list[ModuleAnalysis] = []
+    misfits: dict[str, list[str]] = {}
     for one in modules:
         known = ModuleAnalysis(one, mesh=mesh)
         table = known.table if known.has_hlo else None
         misfit = mesh_misfit(mesh, table, one.before, one.lowered_meshes) if table else ""
         found.append(ModuleAnalysis(one) if misfit else known)
         if misfit:
-            misfits.append(f"{one.name} {misfit}")
-    if misfits and len(misfits) == len(modules):
+            misfits.setdefault(misfit, []).append(one.name)
+    if misfits and sum(map(len, misfits.values())) == len(modules):
         sizes = zip(mesh.axis_names, mesh.axis_sizes, strict=True)
         text = ",".join(f"{name}={size}" for name, size in sizes)
         raise UsageError(
             f"mesh {text} of {plural(mesh.size, 'device')} does not fit: "
-            f"{listed(misfits, _NAMES_SHOWN)}"
+            f"{'; '.join(f'{listed(names, 2)} {what}' for what, names in misfits.items())}"
         )
     return found
 
