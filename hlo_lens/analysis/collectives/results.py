@@ -98,10 +98,15 @@ class Collective:
 
     @property
     def axis(self) -> str:
-        """The axes as text: ``data,model``; ``?`` if unknown, ``-`` for none."""
+        """The axes as text: ``data,model``; ``?`` if unknown, ``-`` for none.
+
+        ``data?`` for groups that differ along the axis, but are no regular part of it.
+        """
         if self.axes is None:
             return "?"
-        return ",".join(self.axes if self.axis_parts is None else self.axis_parts) or "-"
+        if self.axis_parts is None:
+            return f"{','.join(self.axes)}?"
+        return ",".join(self.axis_parts) or "-"
 
     @property
     def source(self) -> str | None:

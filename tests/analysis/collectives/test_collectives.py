@@ -425,6 +425,7 @@ def test_groups_are_along_axes(
 ) -> None:
     found = _axes(groups)
     assert (found.axes, found.axis_parts) == (axes, parts)
+    assert found.axis.endswith("?") == (parts is None)
 
 
 def test_axes_are_those_of_the_mesh_in_the_text() -> None:
