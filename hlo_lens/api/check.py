@@ -87,7 +87,7 @@ def check(
     Args:
         head: The compile: a path, a program, a `Dump` or a `Snapshot`.
         baseline: The compile to compare with.
-        budget: Path of a budget file; without it and without rules nothing may grow.
+        budget: Path of a budget file; without it and without rules those of `default_rules`.
         rules: Further rules in short, such as ``memory.temp_bytes>+2%``.
         pattern: Modules in whose names this is found; None for all.
         force: Compare sides that cannot be compared, too.

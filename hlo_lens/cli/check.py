@@ -19,7 +19,7 @@ _EXAMPLE = """\b
 Example:
   hlo-lens check DIR --budget hlo-lens.toml
   hlo-lens check DIR --baseline base.json --budget hlo-lens.toml
-  hlo-lens check DIR --baseline base.json --fail-on 'memory.temp_bytes>+2%'
+  hlo-lens check DIR --baseline base.json --fail-on 'memory.total_bytes>+0.5%,64KiB'
 """
 
 
@@ -46,8 +46,9 @@ def check(
 ) -> None:
     """Judge a compile by rules: absolute limits, and limits on growth against a baseline.
 
-    With a baseline but no rules, memory, collectives and bytes on the wire may not grow. Exit
-    codes: 0 all rules hold; 1 a rule failed; 4 a rule cannot be decided, which is not a pass.
+    With a baseline but no rules, no collective may be added, and memory and bytes on the wire may
+    not grow by more than the larger of 0.1 % and 64 KiB. Exit codes: 0 all rules hold; 1 a rule
+    failed; 4 a rule cannot be decided, which is not a pass.
     """
     from hlo_lens.api import check as api
 

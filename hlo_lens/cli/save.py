@@ -19,6 +19,9 @@ Example:
   hlo-lens save DIR -o base.json
   hlo-lens save DIR --module train_step -o base.json
   hlo-lens diff base.json DIR
+  hlo-lens check DIR --baseline base.json --fail-on 'memory.total_bytes>+0.5%,64KiB' \\
+    --fail-on 'collectives.static.*>+0' \\
+    --fail-on 'collectives.wire_bytes_per_device>+0.5%,64KiB'
 """
 
 

@@ -108,7 +108,7 @@ class Session:
     Args:
         save: File to write.
         compare: Snapshot to compare with.
-        rules: Rules of the comparison, in short form; without any, no metric may grow.
+        rules: Rules of the comparison, in short form; without any, those of `check`.
     """
 
     def __init__(

@@ -31,6 +31,7 @@ from hlo_lens.analysis.gate.rules import (
     EITHER,
     HIGHER,
     LOWER,
+    NO_LEAST,
     Amount,
     Condition,
     Rule,
@@ -213,7 +214,7 @@ def _least_change(
     elif "min_change" in defaults and metric.is_bytes:
         amount = Amount.parse(defaults["min_change"])
     else:
-        return Amount.parse(0)
+        return NO_LEAST
     if amount.is_percent or amount.number < 0:
         raise UsageError(f"min_change is an amount such as 8MiB, not {amount.text}")
     return amount

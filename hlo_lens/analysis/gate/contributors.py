@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.comparison.peak_diff import shape_text
+from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator, Mapping
 
     from hlo_lens.analysis.comparison.module_diff import ModuleDiff
     from hlo_lens.analysis.gate.metric import Metric
@@ -56,7 +57,7 @@ def contributors(metric: Metric, head: ModuleSnapshot, diff: ModuleDiff | None) 
     """Return at most five contributors to a metric of memory or collectives; none to others."""
     found: list[Contributor] = []
     if metric.root == "memory":
-        found = _of_memory(head, diff)
+        found = _of_memory(metric, head, diff)
     elif metric.root == "collectives":
         found = _of_collectives(head, diff, _kinds(metric))
     largest = max((abs(one.delta_bytes or 0) for one in found), default=0)
@@ -64,27 +65,59 @@ def contributors(metric: Metric, head: ModuleSnapshot, diff: ModuleDiff | None) 
     return Contributors(contributors=tuple(kept[:_MOST]))
 
 
-def _of_memory(head: ModuleSnapshot, diff: ModuleDiff | None) -> list[Contributor]:
+def _colors(metric: Metric, names: Mapping[int, str]) -> frozenset[int]:
+    """Return the memory spaces that a metric counts: those that it names, else the default one."""
+    named = {name.lower(): color for color, name in names.items()}
+    named.setdefault("hbm", DEFAULT_SPACE)
+    for step in metric.steps:
+        if step.name == "spaces":
+            found = [s.lower() for s in step.selectors]
+            colors = {named.get(s, int(s) if s.isdecimal() else None) for s in found} - {None}
+            return frozenset(color for color in names if not colors or color in colors)
+        if step.name.lower() in named:
+            return frozenset({named[step.name.lower()]})
+    return frozenset({DEFAULT_SPACE})
+
+
+def _of_memory(metric: Metric, head: ModuleSnapshot, diff: ModuleDiff | None) -> list[Contributor]:
     """Return lost donations and values that grew at the peaks, else all values at the peaks."""
     if diff is not None and diff.memory is not None:
-        rows = [row for peak in diff.memory.peaks for row in peak.changed if row.delta_bytes > 0]
-        rows.sort(key=lambda row: -row.delta_bytes)
-        lost = [] if diff.donations is None else diff.donations.objects()
-        donated = [
-            Contributor(
-                what=f"{row['name']} {row['device_shape']}",
-                delta_bytes=size if isinstance(size := row["device_bytes"], int) else None,
-                change="donation lost",
-            )
-            for row in lost
-            if row["change"] == "lost"
+        found = diff.memory.peaks
+        colors = _colors(metric, {peak.color: peak.space for peak in found})
+        peaks = [peak for peak in found if peak.color in colors]
+        grown = [
+            _part(row.one, row.shape, row.delta_bytes, row.change)
+            for peak in peaks
+            for row in peak.changed
+            if row.delta_bytes > 0
         ]
-        if rows or donated:
-            grown = [_part(row.one, row.shape, row.delta_bytes, row.change) for row in rows]
+        if "total" in metric.steps[-1].name:
+            grown += [
+                Contributor(what=label, delta_bytes=delta.delta, change="grown")
+                for peak in peaks
+                for label, delta in peak.rest.items()
+                if (delta.delta or 0) > 0
+            ]
+        grown.sort(key=lambda one: -(one.delta_bytes or 0))
+        donated = [*_lost_donations(diff)]
+        if grown or donated:
             return [*donated, *grown]
-    groups = [group for peak in head.peaks for group in peak.groups]
+    colors = _colors(metric, {peak.color: peak.name for peak in head.peaks})
+    groups = [group for peak in head.peaks if peak.color in colors for group in peak.groups]
     groups.sort(key=lambda group: -group.size_bytes)
     return [_part(group, shape_text(group), group.size_bytes, group.category) for group in groups]
+
+
+def _lost_donations(diff: ModuleDiff) -> Iterator[Contributor]:
+    """Yield the arguments whose memory a result no longer reuses."""
+    for row in () if diff.donations is None else diff.donations.objects():
+        if row["change"] == "lost":
+            size = row["device_bytes"]
+            yield Contributor(
+                what=f"{row['name']} {row['device_shape']}",
+                delta_bytes=size if isinstance(size, int) else None,
+                change="donation lost",
+            )
 
 
 def _part(

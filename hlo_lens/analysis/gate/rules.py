@@ -1,15 +1,16 @@
 """Rules: conditions of failure on a metric, and their short form.
 
-``memory.temp_bytes>+2%`` (grew by more than 2 %), ``memory.temp_bytes>4GiB``,
-``collectives.static.all-gather>+0``, ``memory.total_bytes<-50%``; a regular expression of module
-names and a colon may precede it: ``jit_train:memory.temp_bytes>4GiB``.
+``memory.temp_bytes>+2%`` (grew by more than 2 %), ``memory.total_bytes>+0.5%,64KiB`` (by more than
+0.5 %, and by 64 KiB or more), ``memory.temp_bytes>4GiB``, ``memory.total_bytes<-50%``,
+``collectives.static.all-gather>+0``; a regular expression of module names and a colon may precede
+it: ``jit_train:memory.temp_bytes>4GiB``.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hlo_lens.analysis.gate.metric import Metric
@@ -74,6 +75,9 @@ class Amount:
         )
 
 
+NO_LEAST = Amount(number=Fraction(0), is_percent=False, is_size=False, text="")
+
+
 def _scale(unit: str) -> int:
     """Return the bytes of a unit; 1 for none."""
     prefix = unit[:1].upper()
@@ -126,7 +130,8 @@ class Condition:
             return f"{self.op}{self.amount.text}"
         number = self.amount.number
         sign = "-" if number < 0 or (number == 0 and "<" in self.op) else "+"
-        return f"{self.op}{sign}{self.amount.text.lstrip('+-')}"
+        least = f",{self.least_text}" if self.least_change else ""
+        return f"{self.op}{sign}{self.amount.text.lstrip('+-')}{least}"
 
 
 def _compare(op: str, left: Fraction, right: Fraction) -> bool:
@@ -166,22 +171,22 @@ class Rule:
 
 
 _ALWAYS = (
-    "memory.total_bytes",
-    "memory.spaces[*].temp_bytes",
-    "memory.peak.bytes",
-    "collectives.wire_bytes_per_device",
-    "collectives.static.*",
-    "collectives.dynamic.*",
+    "memory.total_bytes>+0.1%,64KiB",
+    "memory.spaces[HBM].temp_bytes>+0.1%,64KiB",
+    "memory.peak.bytes>+0.1%,64KiB",
+    "collectives.wire_bytes_per_device>+0.1%,64KiB",
+    "collectives.static.*>+0",
+    "collectives.dynamic.*>+0",
 )
 
 
 def default_rules() -> tuple[Rule, ...]:
-    """Return the rules for a baseline without budget: none of these metrics may grow."""
-    zero = Condition(op=">", amount=Amount.parse("0%"), is_change=True)
-    return tuple(
-        Rule(metric=Metric.parse(text), fails=(zero,), place="no budget", is_optional=True)
-        for text in _ALWAYS
-    )
+    """Return the rules for a baseline without budget.
+
+    No kind of collective may run more often; bytes may grow by the larger of 0.1 % and 64 KiB, so
+    that a few bytes of padding or of a scalar do not fail.
+    """
+    return tuple(replace(short_rule(text), place="no budget", is_optional=True) for text in _ALWAYS)
 
 
 def short_rule(text: str) -> Rule:
@@ -194,15 +199,27 @@ def short_rule(text: str) -> Rule:
     if match is None:
         raise UsageError(
             f"not a rule: {text!r}; write it like 'memory.temp_bytes>+2%' (grew by more than 2%), "
-            "'memory.temp_bytes>4GiB' or 'collectives.static.all-gather>+0'"
+            "'memory.total_bytes>+0.5%,64KiB' (and by 64KiB or more), 'memory.temp_bytes>4GiB' or "
+            "'collectives.static.all-gather>+0'"
         )
     metric = Metric.parse(match["metric"])
-    amount = Amount.parse(match["sign"] + match["amount"])
+    limit, _, least_text = (part.strip() for part in match["amount"].partition(","))
+    amount = Amount.parse(match["sign"] + limit)
     is_change = bool(match["sign"])
     if amount.is_percent and not is_change:
         raise UsageError(f"{text!r}: a percentage is a change: write +{amount.text}")
     check_unit(metric, amount, text)
-    condition = Condition(op=match["op"], amount=amount, is_change=is_change)
+    least = Amount.parse(least_text) if "," in match["amount"] else NO_LEAST
+    if least is not NO_LEAST and (least.is_percent or not is_change or least.number < 0):
+        raise UsageError(f"{text!r}: an amount after a comma is the least change, like +2%,8MiB")
+    check_unit(metric, least, text)
+    condition = Condition(
+        op=match["op"],
+        amount=amount,
+        is_change=is_change,
+        least_change=least.number,
+        least_text=least.text,
+    )
     module = match["module"]
     return Rule(
         metric=metric,

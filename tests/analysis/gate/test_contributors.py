@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from hlo_lens.analysis.comparison.module_diff import module_diff
@@ -38,6 +40,33 @@ def test_a_value_is_attributed_to_the_collectives_that_it_counts(
     path: str, names: list[str]
 ) -> None:
     assert [name for name, _ in _listed(path)] == names
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("memory.total_bytes", ["a"]),
+        ("memory.spaces[HBM].total_bytes", ["a"]),
+        ("memory.vmem.total", ["v"]),
+        ("memory.spaces[1].peak_bytes", ["v"]),
+        ("memory.spaces[*].total_bytes", ["a", "v"]),
+    ],
+)
+@pytest.mark.parametrize("has_base", [False, True])
+def test_memory_is_attributed_in_the_spaces_that_count(
+    path: str, names: list[str], *, has_base: bool
+) -> None:
+    vmem = dataclasses.replace(peak(group(op_name="v", size_bytes=900)), color=1, name="VMEM")
+    base = module(
+        peaks=(
+            peak(group(op_name="a", size_bytes=10)),
+            dataclasses.replace(vmem, bytes=0, groups=()),
+        )
+    )
+    head = module(peaks=(peak(group(op_name="a", size_bytes=9000)), vmem))
+    diff = module_diff(base, head) if has_base else None
+    found = contributors(Metric.parse(path), head, diff).contributors
+    assert [one.op_name for one in found] == names
 
 
 def test_a_change_is_attributed_to_increases() -> None:
