@@ -8,6 +8,7 @@ per element, rounded up as in `tuple_tables`. Compiler versions are inferred fro
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 import re
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.buffer_assignment.allocations import LayoutRules
 from hlo_lens.analysis.buffer_assignment.packing import pack_in_time
 from hlo_lens.analysis.buffer_assignment.tuple_tables import TableStep, table_step
+from hlo_lens.model.shapes.shape import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +50,8 @@ class BackendRules:
         measure: Bytes of an array or of the table of a tuple; None where they are not known.
         layout: How its heaps are laid out.
         color: Memory space of an array.
+        whole: Shape of a result that is no element of a tuple, from the printed one; None for the
+            same.
         tables: Sizes of the tables of tuples of a TPU; None for other backends.
         notes: Which rules are guesses.
     """
@@ -56,6 +60,7 @@ class BackendRules:
     measure: Callable[[Shape], int | None]
     layout: LayoutRules
     color: Callable[[Shape], int] = operator.attrgetter("memory_space")
+    whole: Callable[[Shape], Shape] | None = None
     tables: TableStep | None = None
     notes: tuple[str, ...] = ()
 
@@ -75,6 +80,7 @@ def backend_rules(module: HloModule, told: str | None, target: str | None = None
             backend="tpu",
             measure=lambda shape: _tpu_bytes(shape, tables.step),
             color=_tpu_color,
+            whole=_tpu_whole,
             layout=LayoutRules(
                 alignment=TPU_PAGE,
                 alignments=_TPU_STEPS,
@@ -134,6 +140,13 @@ def _tpu_color(shape: Shape) -> int:
     if shape.element_type == "u32" and shape.layout is None and not shape.rank:
         return SEMAPHORES
     return shape.memory_space
+
+
+def _tpu_whole(shape: Shape) -> Shape:
+    """Return a scalar with a layout: only semaphores, in tuples of async starts, have none."""
+    if shape.is_tuple or shape.layout is not None or shape.rank or shape.element_type != "u32":
+        return shape
+    return dataclasses.replace(shape, layout=Layout(minor_to_major=()))
 
 
 def _tpu_bytes(shape: Shape, step: int) -> int | None:

@@ -156,6 +156,7 @@ def dataflow(
     table: InstructionTable,
     measure: Callable[[Shape], int | None],
     color: Callable[[Shape], int] = operator.attrgetter("memory_space"),
+    whole: Callable[[Shape], Shape] | None = None,
 ) -> Dataflow:
     """Return values, buffers and live ranges of a module.
 
@@ -163,10 +164,11 @@ def dataflow(
         table: A module whose text is in execution order and that has an entry.
         measure: Bytes of an array, or of the table of a tuple; None if unknown.
         color: Memory space of an array or a table.
+        whole: Shape of a result that is no element of a tuple, from the printed one.
     """
     opcodes = {opcode for opcode, _ in table.opcode_sizes}
     rules = {opcode: rule for opcode in opcodes if (rule := _rule(opcode)) is not None}
-    walk = Walk(table, ShapeTrees(table.module, measure, color), rules)
+    walk = Walk(table, ShapeTrees(table.module, measure, color, whole), rules)
     result = walk.computation(table.module.entry, None).root
     values, find = walk.values, walk.merged.find
     donated = _join_donated(walk, result)

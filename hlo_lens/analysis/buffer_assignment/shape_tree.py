@@ -31,7 +31,7 @@ class Part:
         color: Memory space.
         is_tuple: Whether it is the table of a tuple.
         is_known: Whether its size follows from the text.
-        text: An array's shape as text; empty for a tuple.
+        text: An array's shape as text; ``(...)`` for a tuple.
     """
 
     shape: Shape
@@ -96,17 +96,19 @@ class ShapeTree:
 
 
 class ShapeTrees:
-    """Shape texts as trees, each made once; see `dataflow` for `measure` and `color`."""
+    """Shape texts as trees, each made once; see `dataflow` for the functions."""
 
     def __init__(
         self,
         module: HloModule,
         measure: Callable[[Shape], int | None],
         color: Callable[[Shape], int],
+        whole: Callable[[Shape], Shape] | None = None,
     ) -> None:
         self._reader = module.reader
         self._measure = measure
         self._color = color
+        self._whole = whole
         self._trees: dict[str, ShapeTree] = {}
         self._parts: dict[str, Part] = {}
         self.unknown = ShapeTree([Part(_UNKNOWN, 0, 0, False, False, str(_UNKNOWN))], [1])
@@ -116,11 +118,14 @@ class ShapeTrees:
         tree = self._trees.get(text)
         if tree is None:
             try:
-                tree = self.of_shape(self._reader.shape(text)) if text else self.unknown
+                tree = self._of_whole(self._reader.shape(text)) if text else self.unknown
             except DumpSyntaxError:
                 tree = self.unknown
             self._trees[text] = tree
         return tree
+
+    def _of_whole(self, shape: Shape) -> ShapeTree:
+        return self.of_shape(shape if self._whole is None else self._whole(shape))
 
     def of_shape(self, shape: Shape) -> ShapeTree:
         """Return the tree of a shape."""
@@ -152,7 +157,7 @@ class ShapeTrees:
     def _part(self, shape: Shape) -> Part:
         if shape.is_tuple:
             size = self._measure(shape)
-            return Part(shape, size or 0, self._color(shape), True, size is not None)
+            return Part(shape, size or 0, self._color(shape), True, size is not None, "(...)")
         text = str(shape)
         part = self._parts.get(text)
         if part is None:

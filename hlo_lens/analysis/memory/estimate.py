@@ -114,7 +114,7 @@ def memory_estimate(
     if why_no_estimate(table, in_text_order=in_text_order) is not None:
         return None
     rules = backend_rules(module, backend or backend_of_text(module, table.producers), target)
-    flow = dataflow(table, rules.measure, rules.color)
+    flow = dataflow(table, rules.measure, rules.color, rules.whole)
     layout = heap_layout(flow, BufferSharing(flow, rules.backend), rules.layout)
     return MemoryEstimate(
         backend=rules.backend,
