@@ -48,17 +48,22 @@ _TYPE, _SHAPE, _OPCODE = "element type", "shape", "opcode"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineRow:
-    """Changes of one line; fields are the columns of `LineDiff`."""
+    """Changes of one line; fields are the columns of `LineDiff`, None if they are not known."""
 
     source: str | None
-    added: int
-    removed: int
-    changed: int
-    moved: int
-    recomputed: int
+    added: int | None = None
+    removed: int | None = None
+    changed: int | None = None
+    moved: int | None = None
+    recomputed: int | None = None
     delta_peak_bytes: int | None
     delta_wire_bytes: int | None
-    what: str | None
+    what: str | None = None
+
+    @property
+    def count(self) -> int:
+        """Number of edits; 0 if they are not known."""
+        return sum(n or 0 for n in (self.added, self.removed, self.changed, self.moved))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +90,7 @@ class LineDiff(Result):
     Attributes:
         lines: The lines.
         causes: Causes of the changes.
-        is_source: Whether instructions are those before optimizations.
+        is_source: Whether instructions are those before optimizations; None if not known.
         is_source_equal: Whether these are equal on both sides.
     """
 
@@ -104,7 +109,7 @@ class LineDiff(Result):
     RECORDS: ClassVar[str] = "lines"
     lines: tuple[LineRow, ...] = field(repr=False)
     causes: tuple[Cause, ...]
-    is_source: bool
+    is_source: bool | None
     is_source_equal: bool = False
 
     def rows(self) -> Iterator[Row]:
@@ -127,20 +132,7 @@ def line_diff(
     wire = None if collectives is None else _wire_bytes(collectives, shifted)
     places = dict.fromkeys((*lines, *(peak or ()), *(wire or ())))
     rows = [_row(place, program, peak, wire) for place in places]
-    rows = [
-        row
-        for row in rows
-        if any(
-            (
-                row.added,
-                row.removed,
-                row.changed,
-                row.moved,
-                row.delta_peak_bytes,
-                row.delta_wire_bytes,
-            )
-        )
-    ]
+    rows = [row for row in rows if row.count or row.delta_peak_bytes or row.delta_wire_bytes]
     rows.sort(key=_order)
     causes = [*_donations(donations)]
     if program is not None:
@@ -148,16 +140,15 @@ def line_diff(
     return LineDiff(
         lines=tuple(rows),
         causes=tuple(_with_total(causes, memory, collectives)),
-        is_source=program is not None and program.is_source,
+        is_source=None if program is None else program.is_source,
         is_source_equal=program is not None and program.is_source and not program.lines,
     )
 
 
 def _order(row: LineRow) -> tuple[object, ...]:
-    count = row.added + row.removed + row.changed + row.moved
     sizes = [abs(size or 0) for size in (row.delta_peak_bytes, row.delta_wire_bytes)]
     large = [-size if size >= _LEAST else 0 for size in sizes]
-    return (row.source is None, *large, -count, -sum(sizes), row.source or "")
+    return (row.source is None, *large, -row.count, -sum(sizes), row.source or "")
 
 
 def _peak_bytes(memory: MemoryDiff, shifted: Mapping[str, str]) -> Counter[str | None]:
@@ -191,8 +182,10 @@ def _row(
     peak: Counter[str | None] | None,
     wire: Counter[str | None] | None,
 ) -> LineRow:
-    edits = LineEdits() if program is None else program.lines.get(place, LineEdits())
-    what = (program and _line_text(program, place)) or what_text(edits)
+    sizes = tuple(None if counts is None else counts[place] for counts in (peak, wire))
+    if program is None:
+        return LineRow(source=place, delta_peak_bytes=sizes[0], delta_wire_bytes=sizes[1])
+    edits = program.lines.get(place, LineEdits())
     return LineRow(
         source=place,
         added=edits.kinds["added"],
@@ -200,9 +193,9 @@ def _row(
         changed=edits.kinds["changed"],
         moved=edits.kinds["moved"],
         recomputed=edits.recomputed,
-        delta_peak_bytes=None if peak is None else peak[place],
-        delta_wire_bytes=None if wire is None else wire[place],
-        what=what or None,
+        delta_peak_bytes=sizes[0],
+        delta_wire_bytes=sizes[1],
+        what=_line_text(program, place) or what_text(edits) or None,
     )
 
 
@@ -315,8 +308,7 @@ def _cause(row: LineRow, what: str) -> Cause:
 
 
 def _cause_order(row: LineRow) -> tuple[object, ...]:
-    count = row.added + row.removed + row.changed
-    return -abs(row.delta_peak_bytes or 0), -count, row.source or ""
+    return -abs(row.delta_peak_bytes or 0), -row.count, row.source or ""
 
 
 def _is_own(edits: LineEdits, annotations: Sequence[AnnotationRow]) -> bool:
@@ -341,7 +333,7 @@ def _recomputation(program: ProgramLines, rows: Sequence[LineRow]) -> Iterator[C
     if bool(before) == bool(after):
         return
     found = [row for row in rows if row.recomputed and row.source is not None]
-    found.sort(key=lambda row: (-abs(row.recomputed), row.source or ""))
+    found.sort(key=lambda row: (-abs(row.recomputed or 0), row.source or ""))
     way, count = ("gone", before) if before else ("new", after)
     yield Cause(
         sources=tuple(row.source for row in found if row.source is not None),

@@ -42,7 +42,8 @@ class ModuleDiff:
         collectives: None if they were not asked for, or a side has no HLO text.
         shardings: None if they were not asked for, or a side has no HLO text.
         program: None if it was not asked for, or a side has no HLO text.
-        lines: Changes by line of the user's program, and their causes; None without a change.
+        lines: Changes by line of the user's program, and their causes; None without a
+            change, or if the program was not asked for.
         subjects: Subjects asked for.
         is_heedful: Whether noise is reported as changes; snapshots do not know it.
     """
@@ -178,7 +179,7 @@ def module_diff(
     if memory is not None and found.is_program_equal and not memory.has_other_numbers:
         # in one program with equal figures, only metadata moves values between groups
         found = replace(found, memory=replace(memory, peaks=memory.unchanged_peaks))
-    if found.identical:
+    if found.identical or "program" not in subjects:
         return found
     parts = (found.memory, found.collectives, shardings, found.donations)
     return replace(found, lines=line_diff(lines, *parts))

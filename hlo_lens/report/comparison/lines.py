@@ -44,11 +44,21 @@ def cause_text(cause: Cause) -> str:
 
 def lines_table(lines: LineDiff, *, is_whole: bool = False) -> Table:
     """Return the lines of the user's program that changed."""
-    shown = ["source", "added", "removed", "changed", "delta_peak_bytes", "delta_wire_bytes"]
+    shown = [
+        "source",
+        "added",
+        "removed",
+        "changed",
+        "delta_peak_bytes",
+        "delta_wire_bytes",
+        "what",
+    ]
+    if lines.is_source is None:  # of a snapshot
+        shown = ["source", "delta_peak_bytes", "delta_wire_bytes"]
     table = Table.of(
         lines,
         title="Lines of your program that changed",
-        shown=(*shown, "what"),
-        notes=() if lines.is_source else ("instructions are those after optimizations",),
+        shown=shown,
+        notes=("instructions are those after optimizations",) if lines.is_source is False else (),
     )
     return replace(table, is_whole=is_whole)

@@ -67,11 +67,15 @@ def module_object(diff: ModuleDiff) -> dict[str, object]:
     }
 
 
+_STAGES = {True: "before", False: "after", None: None}
+"""Texts whose instructions the rows of lines count."""
+
+
 def _lines(lines: LineDiff | None) -> dict[str, object]:
     return {
         "causes": [] if lines is None else [asdict(cause) for cause in lines.causes],
         "line_rows": _rows(lines),
-        "line_rows_stage": None if lines is None else "before" if lines.is_source else "after",
+        "line_rows_stage": _STAGES[None if lines is None else lines.is_source],
     }
 
 

@@ -132,5 +132,5 @@ def test_a_constraint_of_a_helper_is_at_the_line_that_calls_the_helper() -> None
 
 
 def test_lines_of_unchanged_figures_have_no_row() -> None:
-    assert line_diff(None, None, None, None, None) == LineDiff(lines=(), causes=(), is_source=False)
+    assert line_diff(None, None, None, None, None) == LineDiff(lines=(), causes=(), is_source=None)
     assert Cause(sources=(), what="x").delta_bytes is None
