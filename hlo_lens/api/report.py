@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.modules import Program, Progress, modules_of, with_progress
+from hlo_lens.api.report_pages import first_pages
 from hlo_lens.report.program.page import module_page, page_of_texts
 from hlo_lens.report.render.envelope import ModulePage, report_of_pages
 from hlo_lens.report.render.table import Report, Sections
@@ -37,20 +38,24 @@ def report_modules(
     *,
     log: ModuleDump | None = None,
     progress: Progress | None = None,
-    makes_sections: bool = False,
+    makes: str = "data",
 ) -> Report:
     """Return the report on some modules.
 
     Args:
-        modules: Modules in the order in which they are shown.
+        modules: Modules in the order of JSON and CSV; people see the training step first.
         log: Log of the same compile or run, reported after them.
         progress: Called with modules done and modules in all.
-        makes_sections: Whether to make the text sections now instead of with their first use, so
-            that `progress` covers them.
+        makes: Part to make now instead of with its first use, so that `progress` covers it:
+            ``data`` (nothing), ``pages`` for people, or ``tables`` for CSV.
     """
     known = [ModuleAnalysis(one, limits_estimate=True, is_quick=True) for one in modules]
-    pages = map(_page, with_progress(known, progress))
-    report = report_of_pages("report", map(_with_sections, pages) if makes_sections else pages)
+    pages = [_page(one) for one in known]
+    shown = {"pages": progress, "tables": None}.get(makes)
+    first = Sections(lambda: first_pages(known, pages, shown))
+    made = with_progress(pages, progress) if makes == "tables" else pages
+    report = report_of_pages("report", map(_with_sections, made) if makes == "tables" else made)
+    report = replace(report, first_page=tuple(first) if makes == "pages" else first)
     if log is None or log.log is None:
         return report
     from hlo_lens.analysis.logs.log_analysis import LogAnalysis
@@ -58,9 +63,11 @@ def report_modules(
     from hlo_lens.report.logs.page import log_sections
 
     logged = LogAnalysis(log.name, log.log, modules)
-    return Report(
-        kind=report.kind,
-        sections=Sections(lambda: (*report.sections, *log_sections(logged))),
+    logs = Sections(lambda: log_sections(logged))
+    return replace(
+        report,
+        sections=Sections(lambda: (*report.sections, *logs)),
+        first_page=Sections(lambda: (*report.pages, *logs)),
         data={**report.data, "log": log_object(logged)},
     )
 

@@ -87,6 +87,16 @@ def format_flops(flops: int) -> str:
     return f"{number:.{decimals}f}{_PREFIXES[prefix - 1]}"
 
 
+def flops_text(flops: int) -> str:
+    """Return an amount of arithmetic with its unit.
+
+    >>> flops_text(206_000_000_000), flops_text(7)
+    ('206 GFLOP', '7 FLOP')
+    """
+    text = format_flops(flops)
+    return f"{text.rstrip(_PREFIXES)} {text.lstrip('0123456789.')}FLOP"
+
+
 def format_ratio(ratio: float) -> str:
     """Return a share as percent with at most two decimals, never rounded up to 100%.
 

@@ -50,7 +50,7 @@ def test_text_begins_with_the_module_and_is_plain(dump: str) -> None:
     lines = out.splitlines()
     assert lines[:2] == ["jit_step", "module       cpu_after_optimizations, cpu, scheduled"]
     assert "\x1b" not in out
-    assert max(map(len, lines)) <= 80
+    assert max(len(line) for line in lines if dump not in line) <= 80  # commands are whole
 
 
 def test_json_is_one_document(dump: str) -> None:
@@ -181,7 +181,7 @@ def test_names_outside_the_encoding_are_escaped(dump: str, tmp_path: Path) -> No
     path = tmp_path / "greek.txt"
     path.write_text(LOOP.replace("params", "\u03c0"), encoding="utf-8")
     assert dump
-    command = [sys.executable, "-m", "hlo_lens", "report", str(path)]
+    command = [sys.executable, "-m", "hlo_lens", "report", str(path), "-n", "9"]
     env = {"PYTHONIOENCODING": "ascii", "PATH": ""}
     run = subprocess.run(command, capture_output=True, check=False, env=env)
     assert run.returncode == 0

@@ -64,16 +64,21 @@ class ListingFacts:
     problem: str | None = None
 
 
-def listing_facts(dump: ModuleDump, *, with_fingerprint: bool = False) -> ListingFacts:
+def listing_facts(
+    dump: ModuleDump, *, with_fingerprint: bool = False, known: ModuleAnalysis | None = None
+) -> ListingFacts:
     """Return the facts of one module.
 
     Args:
         dump: The module, at its latest stage.
         with_fingerprint: Whether to compute the hashes, for comparisons with other modules.
+        known: Results of the module; None to compute them here.
     """
     facts = named_facts(dump)
+    if known is None:
+        known = ModuleAnalysis(dump, limits_estimate=True)
     try:
-        return _read(facts, dump, with_fingerprint=with_fingerprint)
+        return _read(facts, known, with_fingerprint=with_fingerprint)
     except HloLensError as error:
         return replace(facts, problem=str(error).splitlines()[0])
 
@@ -94,8 +99,8 @@ def named_facts(dump: ModuleDump, *, problem: str | None = None) -> ListingFacts
     )
 
 
-def _read(facts: ListingFacts, dump: ModuleDump, *, with_fingerprint: bool) -> ListingFacts:
-    known = ModuleAnalysis(dump, limits_estimate=True)
+def _read(facts: ListingFacts, known: ModuleAnalysis, *, with_fingerprint: bool) -> ListingFacts:
+    dump = known.dump
     module = dump.hlo
     facts = replace(facts, backend=known.backend)
     if module is not None:

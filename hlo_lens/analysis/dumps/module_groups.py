@@ -92,6 +92,17 @@ class ModuleGroups(Result):
     groups: tuple[ModuleGroup, ...]
     processes: tuple[str, ...]
 
+    @property
+    def lead(self) -> ModuleGroup | None:
+        """The likely training step; else the group with the most arithmetic or memory."""
+        ranks = {mark: -rank for rank, mark in enumerate((STEP, MOST_FLOPS, MOST_MEMORY))}
+
+        def size(group: ModuleGroup) -> tuple[int, int, int]:
+            top = group.largest
+            return ranks.get(group.mark or "", -len(ranks)), _flops(top), _memory(top)
+
+        return max(self.groups, key=size, default=None)
+
     def rows(self) -> Iterator[Row]:
         """Yield one row per group."""
         for group in self.groups:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
@@ -101,7 +102,7 @@ def donations(table: ShardingTable, before: HloModule | None = None) -> Donation
     asked = {} if before is None else _asked(before)
     found: list[Donation] = []
     waiting: list[ShardedValue] = []
-    outputs = table.outputs
+    outputs = cache(lambda: tuple(table.outputs))  # many, and rarely needed
     for value in table.parameters:
         entry = value.value
         output = asked.get((entry.number, entry.index))
@@ -109,7 +110,7 @@ def donations(table: ShardingTable, before: HloModule | None = None) -> Donation
         if entry.aliased_with is not None:
             output = entry.aliased_with
         elif entry.donation == "donor":
-            status, reason = DonationStatus.UNUSED, _why_not(value, outputs, table.num_devices)
+            status, reason = DonationStatus.UNUSED, _why_not(value, outputs(), table.num_devices)
             output = None
         elif output is not None:
             status, reason = DonationStatus.LOST, f"requested for {output}, not in XLA's text"
@@ -117,7 +118,8 @@ def donations(table: ShardingTable, before: HloModule | None = None) -> Donation
             waiting.append(value)
             continue
         found.append(Donation(value=value, status=status, output=output, reason=reason))
-    found += _donatable(waiting, table)
+    if waiting:
+        found += _donatable(waiting, table)
     found.sort(key=lambda d: (d.status is DonationStatus.ALIASED, _gain(d)))
     return Donations(donations=tuple(found))
 

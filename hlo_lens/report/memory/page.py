@@ -109,9 +109,13 @@ def memory_tables(results: MemoryResults, by_source: MemoryBy | None) -> Iterato
     if results.peak is not None:
         yield peak_table(results, results.peak)
     if by_source is not None:
-        yield with_marked_groups(
-            Table.of(by_source, title="Bytes at the peak by source line", shown=_GROUP_COLUMNS)
-        )
+        yield source_table(by_source)
+
+
+def source_table(by_source: MemoryBy) -> Table:
+    """Return the table of the bytes at the peak by source line."""
+    title = "Bytes at the peak by source line"
+    return with_marked_groups(Table.of(by_source, title=title, shown=_GROUP_COLUMNS))
 
 
 def _section(dump: ModuleDump, viewed: ViewedMemory) -> Section:

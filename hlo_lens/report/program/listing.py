@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from string import ascii_letters
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.dumps.across_processes import (
@@ -21,7 +20,7 @@ from hlo_lens.analysis.result import Column, Row, Unit, rows_of
 from hlo_lens.report.program.process_differences import difference_lines
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table, table_of
-from hlo_lens.text.units import format_bytes, format_count, format_flops, listed, plural
+from hlo_lens.text.units import flops_text, format_bytes, format_count, listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -98,9 +97,8 @@ def _facts(listing: Listing) -> Iterator[tuple[str, str]]:
     aside = ", ".join(f"{a.kind} ({format_count(a.count)})" for a in dump.skipped)
     read = plural(dump.files, "file")
     yield "files", f"{read}; skipped: {aside}" if aside else read
-    steps = [group for group in groups.groups if group.mark == STEP]
-    if steps:
-        step = max(steps, key=lambda g: (g.largest.flops or 0, g.largest.peak_bytes or 0))
+    step = groups.lead
+    if step is not None and step.mark == STEP:
         where = "" if len(groups.processes) == 1 else f" of {step.process or 'its folder'}"
         number = step.largest.number
         name = step.name if number is None else f"{step.name} (module_{number:04})"
@@ -120,16 +118,10 @@ def _measures(group: ModuleGroup) -> str:
     if top.peak_bytes is not None:
         parts.append(f"peak {'about ' * top.is_estimated}{format_bytes(top.peak_bytes)}")
     if top.flops is not None:
-        parts.append(f"{'at most ' * top.is_at_most}{_flops(top.flops)}")
+        parts.append(f"{'at most ' * top.is_at_most}{flops_text(top.flops)}")
     elif top.flops_at_least:
-        parts.append(f"at least {_flops(top.flops_at_least)}")
+        parts.append(f"at least {flops_text(top.flops_at_least)}")
     return f", {', '.join(parts)}" if parts else ""
-
-
-def _flops(flops: int) -> str:
-    """Return arithmetic with its unit: ``206 GFLOP``."""
-    text = format_flops(flops)
-    return f"{text.rstrip(ascii_letters)} {text.lstrip('0123456789.')}FLOP"
 
 
 def _verdicts(across: AcrossProcesses) -> Iterator[str]:

@@ -73,9 +73,9 @@ def least_width(cells: Sequence[str], role: Role) -> int:
     return min(least, _LEAST.get(role, _LEAST_TEXT))
 
 
-_LEAST: Mapping[Role, int] = {Role.NAME: 30, Role.PLACE: 24, Role.SCOPE: 20, Role.SHAPE: 24}
+_LEAST: Mapping[Role, int] = {Role.NAME: 30, Role.PLACE: 28, Role.SCOPE: 20, Role.SHAPE: 24}
 _LEAST_ARGUMENT = 28
-_LEAST_TEXT = 18
+_LEAST_TEXT = 20
 
 
 def _most(lines: Iterator[str], most: int | None) -> list[str]:

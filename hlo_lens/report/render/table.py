@@ -51,6 +51,7 @@ class Table:
         text_only: Names of the columns that CSV leaves out, texts made of other columns.
         module_column: Column with the module of each row; CSV puts it first.
         kept: Names of the columns that narrow text leaves out last, besides those of `keep_rank`.
+        command: Command that shows more; empty for none.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Table:
     text_only: tuple[str, ...] = ()
     module_column: str = "module"
     kept: tuple[str, ...] = ()
+    command: str = ""
 
     @classmethod
     def of(
@@ -159,6 +161,9 @@ class Section:
         drawing: Lines of a drawing after the facts, printed unchanged.
         tables: In reading order.
         notes: Sentences at its end.
+        make_more: Makes further tables, shown where a number of rows is asked for.
+        most_lines: Lines that text takes at most where no number of rows is asked for, as far as
+            fewer rows of tables make it so; None for no limit.
     """
 
     title: str
@@ -166,6 +171,13 @@ class Section:
     drawing: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     notes: tuple[str, ...] = ()
+    make_more: Callable[[], Iterable[Table]] | None = None
+    most_lines: int | None = None
+
+    def shown_tables(self, rows: int | None) -> tuple[Table, ...]:
+        """Return the tables for people, given the number of rows asked for; None for none."""
+        more = () if self.make_more is None or rows is None else self.make_more()
+        return tuple(table for table in (*self.tables, *more) if not table.is_data_only)
 
 
 class Objects(Sequence[Mapping[str, object]]):
@@ -222,21 +234,28 @@ class Report:
 
     Attributes:
         kind: Kind of report, such as the name of the command.
-        sections: For people, and for CSV.
+        sections: For CSV, and for people where there is no first page.
         data: JSON object for scripts.
+        first_page: Sections for people; None for those of CSV.
         most_characters: Limit on the length of its Markdown, with folded tables; None for no limit.
     """
 
     kind: str
     sections: Sequence[Section]
     data: Mapping[str, object]
+    first_page: Sequence[Section] | None = None
     most_characters: int | None = None
+
+    @property
+    def pages(self) -> Sequence[Section]:
+        """Sections for people."""
+        return self.sections if self.first_page is None else self.first_page
 
     def __str__(self) -> str:
         return self._rendered("text")
 
     def __repr__(self) -> str:
-        titles = ", ".join(section.title for section in self.sections)
+        titles = ", ".join(section.title for section in self.pages)
         return f"<Report {self.kind} on {titles}>"
 
     def to_markdown(self) -> str:

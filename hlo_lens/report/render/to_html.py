@@ -16,12 +16,12 @@ _WIDEST = 80
 
 def render_html(report: Report, out: TextIO, options: RenderOptions) -> None:
     """Write sections, facts and tables cut at `DEFAULT_ROWS` or the option."""
-    rows = DEFAULT_ROWS if options.rows is None else options.rows
-    for section in report.sections:
-        out.write("\n".join(_section(section, rows)) + "\n")
+    for section in report.pages:
+        out.write("\n".join(_section(section, options.rows)) + "\n")
 
 
-def _section(section: Section, rows: int) -> Iterator[str]:
+def _section(section: Section, rows: int | None) -> Iterator[str]:
+    count = DEFAULT_ROWS if rows is None else rows
     yield f"<h3>{_escaped(section.title)}</h3>"
     if section.facts:
         yield "<table>"
@@ -32,9 +32,9 @@ def _section(section: Section, rows: int) -> Iterator[str]:
         yield "</table>"
     if section.drawing:
         yield f"<pre>{chr(10).join(map(_escaped, section.drawing))}</pre>"
-    for table in section.tables:
-        if not table.is_data_only and (table.row_count or table.residual_rows):
-            yield from _table(table, rows)
+    for table in section.shown_tables(rows):
+        if table.row_count or table.residual_rows:
+            yield from _table(table, count)
     if section.notes:
         yield "<ul>"
         yield from (f"<li>{_escaped(note)}</li>" for note in section.notes)

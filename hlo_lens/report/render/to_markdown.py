@@ -38,11 +38,12 @@ def render_markdown(report: Report, out: TextIO, options: RenderOptions) -> None
     if report.most_characters is not None:
         out.write(comment_text(report, rows, report.most_characters))
         return
-    blocks = [block for section in report.sections for block in _section(section, rows)]
+    blocks = [block for section in report.pages for block in _section(section, options.rows)]
     out.write("\n\n".join(blocks) + "\n")
 
 
-def _section(section: Section, rows: int) -> Iterator[str]:
+def _section(section: Section, rows: int | None) -> Iterator[str]:
+    count = DEFAULT_ROWS if rows is None else rows
     yield f"## {_escaped(section.title)}"
     if section.facts:
         yield "\n".join(
@@ -51,11 +52,13 @@ def _section(section: Section, rows: int) -> Iterator[str]:
     if section.drawing:
         drawing = [printable(line).replace("```", r"\x60``") for line in section.drawing]
         yield "\n".join(("```text", *drawing, "```"))
-    for table in _tables(section):
+    for table in section.shown_tables(rows):
         yield f"### {_escaped(table.title)}"
-        yield "\n".join(_table_lines(table, rows))
+        yield "\n".join(_table_lines(table, count))
         if table.notes:
             yield "\n".join(_note_lines(table))
+        if table.command:
+            yield f"`{printable(table.command)}`"
     if section.notes:
         yield "\n".join(f"- {_escaped(note)}" for note in section.notes)
 

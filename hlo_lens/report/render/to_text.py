@@ -24,7 +24,7 @@ from hlo_lens.text.printable import printable, printable_lines
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     Line = tuple[str, str]
     """Style and text."""
@@ -42,8 +42,7 @@ def render_text(report: Report, out: TextIO, options: RenderOptions) -> None:
     """Write facts and tables; tables are cut at `DEFAULT_ROWS` or the option."""
     width = options.width or shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
     width = max(_NARROWEST, width)
-    rows = DEFAULT_ROWS if options.rows is None else options.rows
-    lines = _safe(_lines(report, rows, width))
+    lines = _safe(_lines(report, options.rows, width))
     if _is_colored(out, options.color):
         lines = _colored(lines)
     out.writelines(f"{text}\n" for _, text in lines)
@@ -53,11 +52,27 @@ def _safe(lines: Iterator[Line]) -> Iterator[Line]:
     return ((style, printable_lines(printable(text))) for style, text in lines)
 
 
-def _lines(report: Report, rows: int, width: int) -> Iterator[Line]:
-    for position, section in enumerate(report.sections):
+def _lines(report: Report, rows: int | None, width: int) -> Iterator[Line]:
+    for position, section in enumerate(report.pages):
         if position:
             yield _PLAIN, ""
-        yield from _section(section, rows, width)
+        yield from _fitted(section, rows, width)
+
+
+def _fitted(section: Section, rows: int | None, width: int) -> Iterable[Line]:
+    """Return the lines of a section, with fewer rows of tables where it has too many lines."""
+    if rows is not None or section.most_lines is None:
+        return _section(section, rows, width)
+    lines: list[Line] = []
+    for fewer in (None, *_FEWER):
+        lines = [*_section(section, rows, width, fewer)]
+        if len(lines) <= section.most_lines:
+            break
+    return lines
+
+
+_FEWER = (8, 6, 5, 4, 3, 2)
+"""Rows of tables that are tried until a section has few enough lines."""
 
 
 def _is_colored(out: TextIO, color: str) -> bool:
@@ -78,7 +93,11 @@ def _colored(lines: Iterator[Line]) -> Iterator[Line]:
         yield name, styles[name].render(text) if name and text else text
 
 
-def _section(section: Section, rows: int, width: int) -> Iterator[Line]:
+def _section(
+    section: Section, rows: int | None, width: int, most: int | None = None
+) -> Iterator[Line]:
+    """Yield the lines of a section; without a number of rows, tables have `most`."""
+    count = rows if rows is not None else DEFAULT_ROWS if most is None else most
     yield _BOLD, section.title
     label_width = max((len(label) for label, _ in section.facts), default=0)
     for label, text in section.facts:
@@ -86,10 +105,10 @@ def _section(section: Section, rows: int, width: int) -> Iterator[Line]:
     if section.drawing:
         yield _PLAIN, ""
         yield from ((_PLAIN, line) for line in section.drawing)
-    for table in section.tables:
-        if not table.is_data_only and (table.row_count or table.residual_rows or table.notes):
+    for table in section.shown_tables(rows):
+        if table.row_count or table.residual_rows or table.notes:
             yield _PLAIN, ""
-            yield from _table(table, rows, width)
+            yield from _table(table, count, width)
     for note in section.notes:
         yield from _wrapped("", note, width)
 
@@ -107,8 +126,7 @@ _wrap = partial(textwrap.wrap, break_on_hyphens=False, break_long_words=False)
 
 
 def _table(table: Table, rows: int, width: int) -> Iterator[Line]:
-    for line in _wrap(table.title, width):
-        yield _BOLD, line
+    yield from ((_BOLD, line) for line in _titled(table, width))
     cut = cut_table(table, rows)
     lines = table_lines(cut, width)
     if cut.rows or cut.tail:
@@ -121,3 +139,17 @@ def _table(table: Table, rows: int, width: int) -> Iterator[Line]:
         notes.append(f"{count} left out for width: {', '.join(lines.left_out)}")
     for note in notes:
         yield from _wrapped("", note, width)
+
+
+def _titled(table: Table, width: int) -> list[str]:
+    """Return the title, and the command that shows more at the right, or on a line of its own."""
+    lines = _wrap(table.title, width)
+    if not table.command:
+        return lines
+    room = width - len(lines[-1]) - len(table.command)
+    if room < len(_GAP):
+        return [*lines, table.command]
+    return [*lines[:-1], f"{lines[-1]}{' ' * room}{table.command}"]
+
+
+_GAP = "  "

@@ -1,0 +1,67 @@
+"""Choice of the module that a report leads with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.dumps.listing_facts import listing_facts
+from hlo_lens.analysis.dumps.module_groups import module_groups
+from hlo_lens.api.listing import facts_of
+from hlo_lens.api.modules import with_progress
+from hlo_lens.load.workers import FEW
+from hlo_lens.report.program.first_page import Lead, first_section, others_sections
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.analysis.dumps.listing_facts import ListingFacts
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.api.modules import Progress
+    from hlo_lens.report.render.envelope import ModulePage
+    from hlo_lens.report.render.table import Section
+
+
+def first_pages(
+    known: Sequence[ModuleAnalysis], pages: Sequence[ModulePage], progress: Progress | None
+) -> Iterator[Section]:
+    """Yield the page of the likely training step, with the others in one line each, and of logs.
+
+    Args:
+        known: The modules.
+        pages: Their pages.
+        progress: Called with modules done and modules in all.
+    """
+    logs = [k for k, one in enumerate(known) if one.dump.log is not None]
+    place, lead = _lead([one for k, one in enumerate(known) if k not in logs], progress)
+    rest = [k for k in range(len(known)) if k not in logs]
+    if rest:
+        chosen = rest[place]
+        if known[chosen].has_hlo:
+            yield first_section(known[chosen], lead)
+        else:
+            yield from pages[chosen].sections
+            yield from others_sections(known[chosen], lead)
+    for k in logs:
+        yield from pages[k].sections
+
+
+def _lead(known: Sequence[ModuleAnalysis], progress: Progress | None) -> tuple[int, Lead]:
+    """Return the position of the module to lead with, and its place among the others."""
+    if len(known) < 2:
+        return 0, Lead()
+    facts = _facts(known, progress)
+    groups = module_groups(facts)
+    best = groups.lead
+    if best is None:
+        return 0, Lead()
+    place = next(k for k, one in enumerate(facts) if one is best.largest)
+    others = tuple(group for group in groups.groups if group is not best)
+    return place, Lead(group=best, others=replace(groups, groups=others))
+
+
+def _facts(known: Sequence[ModuleAnalysis], progress: Progress | None) -> list[ListingFacts]:
+    """Return the facts of modules, for few of them from the results that their pages use too."""
+    if len(known) < FEW:
+        return [listing_facts(one.dump, known=one) for one in with_progress(known, progress)]
+    return facts_of([one.dump for one in known], progress=progress)

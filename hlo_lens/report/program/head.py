@@ -1,0 +1,222 @@
+"""Facts and notes at the head of a module's page.
+
+Order: what the module is and where it runs, what must fit, what could be donated, communication,
+replicated values, arithmetic, and how much of the text was understood.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
+from hlo_lens.analysis.memory.statement import space_name
+from hlo_lens.analysis.module_analysis import NO_HLO, not_estimated_text
+from hlo_lens.analysis.sharding.donation import DonationStatus
+from hlo_lens.report.collectives.page import collectives_text
+from hlo_lens.report.memory.facts import memory_facts, memory_notes
+from hlo_lens.report.sharding.page import donation_text, mesh_text, replicated_text, sum_text
+from hlo_lens.text.dump_kinds import TEXT_FLAGS
+from hlo_lens.text.units import flops_text, format_bytes, format_ratio, listed, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.analysis.memory.results import MemoryResults
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.analysis.program.entry_values import EntryValue
+    from hlo_lens.analysis.program.flops import Flops
+    from hlo_lens.analysis.program.summary import Summary
+    from hlo_lens.analysis.sharding.results import ShardingResults
+    from hlo_lens.model.hlo.framework import Framework
+
+_NAMES_SHOWN = 5
+"""Names that a line lists."""
+_DONATIONS_SHOWN = 3
+_SMALL_SPACE = 4096
+"""Memory spaces of fewer bytes are counted together."""
+
+
+def head_facts(analysis: ModuleAnalysis, role: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the lines at the head of a module with HLO text.
+
+    Args:
+        analysis: The module.
+        role: Its place among the modules of the dump, such as the training step.
+    """
+    facts, shardings = analysis.summary, analysis.shardings
+    stage = f"{analysis.dump.stage}, " if analysis.dump.stage else ""
+    backend = analysis.backend or "backend unknown"
+    order = "scheduled" if facts.is_scheduled else "not scheduled"
+    yield "module", f"{f'{role}; ' if role else ''}{stage}{backend}, {order}"
+    mesh = "" if shardings is None else mesh_text(shardings.table.meshes)
+    yield "devices", f"{_devices_text(facts)}{mesh}"
+    yield from memory_lines(analysis)
+    if not facts.computations:
+        yield "interface", "not known: no computation was read"
+    else:
+        yield from _computation_facts(analysis)
+    size = (
+        f"{plural(facts.instructions, 'instruction')} in "
+        f"{plural(facts.computations, 'computation')}"
+    )
+    yield "coverage", f"{_coverage_text(facts)}; {size}"
+
+
+def _computation_facts(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:
+    """Yield the lines on interface, donation, communication, replication and arithmetic."""
+    signature, shardings = analysis.signature, analysis.shardings
+    if analysis.memory is None:
+        yield "parameters", _interface_text(signature.parameter_count, signature.parameters)
+        yield "outputs", _interface_text(len(signature.outputs), signature.outputs)
+    if shardings is not None:
+        yield "donation", _donations(shardings)
+    yield "collectives", _collectives_text(analysis)
+    if shardings is not None and shardings.table.num_devices > 1:
+        yield "replicated", replicated_text(shardings)
+    yield "work", work_text(analysis.flops)
+
+
+def memory_lines(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:
+    """Yield the lines on the memory of a module; why it is not known, and how to get it."""
+    memory = analysis.memory
+    if memory is not None:
+        space = space_name(DEFAULT_SPACE, memory.backend)
+        for label, text in memory_facts(memory):
+            yield space if label == "memory" else label, text
+        others = other_spaces(memory)
+        if others:
+            yield "others", others
+    elif analysis.is_estimate_left_out:
+        dump = analysis.dump
+        text = not_estimated_text(analysis.summary.instructions, dump.path, dump.name)
+        yield "memory", text
+    elif analysis.has_hlo and not analysis.module.is_scheduled:
+        yield (
+            "memory",
+            "not known: no buffer assignment next to this text, and no schedule in it; XLA writes "
+            f"both with {TEXT_FLAGS}",
+        )
+    elif not analysis.has_hlo:
+        yield "memory", NO_HLO
+
+
+def other_spaces(memory: MemoryResults) -> str:
+    """Return the bytes of memory spaces besides the default one; the smallest ones together."""
+    spaces = [s for s in memory.statement.spaces if s.color != DEFAULT_SPACE and s.total_bytes]
+    spaces.sort(key=lambda space: -space.total_bytes)
+    large = [s for s in spaces if s.total_bytes >= _SMALL_SPACE]
+    small = spaces[len(large) :]
+    parts = [f"{s.name} {format_bytes(s.total_bytes)}" for s in large]
+    if small:
+        size = format_bytes(sum(space.total_bytes for space in small))
+        parts.append(f"{size} in {', '.join(space.name for space in small)}")
+    return ", ".join(parts)
+
+
+def _donations(shardings: ShardingResults) -> str:
+    """Return the outcomes of donation, and the largest arguments that could be donated."""
+    text = donation_text(shardings)
+    possible = shardings.donations.of(DonationStatus.DONATABLE)
+    if not possible:
+        return text
+    names = [f"{d.value.value.name} {sum_text([d.value.device_bytes])}" for d in possible]
+    return f"{text}: {listed(names, _DONATIONS_SHOWN)}"
+
+
+def work_text(flops: Flops) -> str:
+    """Return the arithmetic of one run, as far as it is known."""
+    unknown = ""
+    if flops.opaque:
+        unknown = f"; {plural(flops.opaque, 'custom call')} of unknown arithmetic"
+    if flops.total is None:
+        least = flops.at_least
+        known = f"at least {flops_text(least)} of products in one run" if least else "not known"
+        return f"{known}{unknown or '; a trip count or a shape is not known'}"
+    bound = "at most " * flops.is_at_most
+    source = ", in part by estimates of kernels" * flops.is_estimate
+    return f"{bound}{flops_text(flops.total)} of products in one run{source}{unknown}"
+
+
+def _devices_text(facts: Summary) -> str:
+    """Return partitions and replicas; partitions by the shardings if the header has none."""
+    replicas = plural(facts.replica_count, "replica")
+    evident = facts.evident_partitions
+    if evident is None or evident == facts.num_partitions:
+        return f"{plural(facts.num_partitions, 'partition')} x {replicas}"
+    return f"{plural(evident, 'partition')} x {replicas} by its shardings; the header has no number"
+
+
+def _coverage_text(facts: Summary) -> str:
+    is_empty = not facts.instructions and not facts.gaps
+    parts = ["nothing to read" if is_empty else f"{format_ratio(facts.coverage)} understood"]
+    gaps = f"{plural(facts.gaps, 'gap')} of {plural(facts.gap_lines, 'line')}"
+    parts.append(gaps if facts.gaps else "no gaps")
+    if facts.is_truncated:
+        parts.append("the text ends too early")
+    if facts.undefined:
+        names = listed(facts.undefined, _NAMES_SHOWN)
+        parts.append(f"lacks {plural(len(facts.undefined), 'part')} that it uses: {names}")
+    if facts.passed_lines:
+        parts.append(f"{plural(facts.passed_lines, 'line')} of a log around it skipped")
+    return ", ".join(parts)
+
+
+def _interface_text(count: int, values: Sequence[EntryValue]) -> str:
+    """Return the number of values, their bytes, and those donated or aliased."""
+    arrays = f" ({plural(len(values), 'array')})" if len(values) != count else ""
+    size = sum_text([value.size_bytes for value in values])
+    padded = sum_text([value.padded_size_bytes for value in values])
+    padding = f" ({padded} with padding)" if padded != size else ""
+    parts = [f"{count:,}{arrays} of {size}{padding}" if count else "none"]
+    aliased = [value.size_bytes for value in values if value.aliased_with is not None]
+    if aliased:
+        is_input = values[0].kind == "parameter"
+        where = "donated to outputs" if is_input else "in donated buffers"
+        parts.append(f"{len(aliased):,} of {sum_text(aliased)} {where}")
+    donors = [value.size_bytes for value in values if value.donation == "donor"]
+    if donors:
+        parts.append(f"{len(donors):,} of {sum_text(donors)} donated for reuse")
+    return "; ".join(parts)
+
+
+def _collectives_text(analysis: ModuleAnalysis) -> str:
+    """Return the number of collectives, their bytes and exposure, and the number of each kind."""
+    found = analysis.collectives
+    counts = {k: n for k, n in found.static_counts().items() if n}
+    if not counts:
+        return "none in the parts that were understood" if analysis.summary.gaps else "none"
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
+    return f"{collectives_text(analysis)}: {kinds}"
+
+
+def head_notes(analysis: ModuleAnalysis) -> Iterator[str]:
+    """Yield what is not known of a module, and the limits of its numbers."""
+    yield from _unknown_words(analysis)
+    yield from _framework_notes(analysis.dump.framework)
+    if analysis.memory is not None:
+        yield from memory_notes(analysis.memory)
+
+
+def _unknown_words(analysis: ModuleAnalysis) -> Iterator[str]:
+    """Yield notes on opcodes and attributes that hlo-lens does not know."""
+    if analysis.opcodes.unknown_opcodes:
+        names = ", ".join(analysis.opcodes.unknown_opcodes)
+        yield f"opcodes not known to this version of hlo-lens: {names}"
+    if analysis.module.unknown_attributes:
+        names = ", ".join(analysis.module.unknown_attributes)
+        yield f"attributes not known to this version of hlo-lens: {names}"
+    unknown = analysis.collectives.unknown_opcodes
+    if unknown:
+        names = ", ".join(f"{count} {name}" for name, count in unknown)
+        yield f"not counted as collectives, though named like one: {names}"
+
+
+def _framework_notes(framework: Framework | None) -> Iterator[str]:
+    """Yield notes on facts that only the framework has."""
+    if framework is None:
+        return
+    if framework.unused:
+        names = ", ".join(value.name for value in framework.unused)
+        yield f"arguments that the program does not use: {names}"
+    for note in framework.notes:
+        yield f"{framework.name}: {note}"
