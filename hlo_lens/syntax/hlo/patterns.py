@@ -47,12 +47,15 @@ class Family:
 
     Args:
         newline: Character that no token may contain: ``\n`` in line patterns, none in loose ones.
+        has_escapes: Whether there may be backslashes and zero bytes; strings without are faster.
     """
 
-    def __init__(self, newline: str) -> None:
+    def __init__(self, newline: str, *, has_escapes: bool = True) -> None:
         out = rf"{newline}\0"
         any_escaped = r"\\[^\n\0]" if newline else r"\\[^\0]"
-        self.string = rf'"[^"\\{out}]*+(?:{any_escaped}[^"\\{out}]*+)*+"'
+        self.string = '"[^"]*+"'
+        if has_escapes:
+            self.string = rf'"[^"\\{out}]*+(?:{any_escaped}[^"\\{out}]*+)*+"'
         self.quoted = rf"'[^'\\{out}]*+(?:{any_escaped}[^'\\{out}]*+)*+'"
         self.braces = _nested(r"\{", r"\}", rf'[^"{{}}{out}]++|{self.string}', _DEPTH)
         self.parens = _nested(r"\(", r"\)", rf"[^(){out}]++", _DEPTH)
@@ -73,24 +76,32 @@ LINE = Family(r"\n")
 LOOSE = Family("")
 
 _GENERIC = r"(?!metadata=|backend_config=)[A-Za-z_][\w.-]*+="
-_METADATA_VALUE = rf"(?:{LINE.string}|-?\d++|\{{[\d,]*+\}}|[A-Za-z_]\w*+)"
-_METADATA = rf"metadata=\{{(?:[a-z_]++={_METADATA_VALUE}[ ,]*+)*+\}}"
-_CONFIG = rf"backend_config=(?:{LINE.braces}|{LINE.string})"
-
 _OPERAND = r"(?:/\*index=\d++\*/)?+%?+[\w.-]++(?:#\d++)*+"
 _NO_NAMES = r"(?<!constant\()(?<!parameter\((?!\d*+\)))"
 _OPERANDS = rf"{_NO_NAMES}((?:{_OPERAND}(?:, {_OPERAND})*+)?+)"
 
-LINE_INSTRUCTION = lazy_pattern(
-    rf" *+(ROOT )?+{NAME} = ({LINE.shape}) ([a-z][a-z0-9_-]*+)"
-    rf"\((?:{_OPERANDS}\)|((?:[^()\n\0]++|{LINE.parens})*+)\))"
-    rf"((?:, {_GENERIC}{LINE.value})*+)((?:, (?:{_METADATA}|{_CONFIG}))*+)[ ]*+(?:\n|\Z)"
-)
+
+def _printed_instruction(line: Family) -> re.Pattern[str]:
+    """Return the pattern of a printed instruction with its line end."""
+    value = rf"(?:{line.string}|-?\d++|\{{[\d,]*+\}}|[A-Za-z_]\w*+)"
+    metadata = rf"metadata=\{{(?:[a-z_]++={value}[ ,]*+)*+\}}"
+    config = rf"backend_config=(?:{line.braces}|{line.string})"
+    return lazy_pattern(
+        rf" *+(ROOT )?+{NAME} = ({line.shape}) ([a-z][a-z0-9_-]*+)"
+        rf"\((?:{_OPERANDS}\)|((?:[^()\n\0]++|{line.parens})*+)\))"
+        rf"((?:, {_GENERIC}{line.value})*+)((?:, (?:{metadata}|{config}))*+)[ ]*+(?:\n|\Z)"
+    )
+
+
+LINE_INSTRUCTION = _printed_instruction(LINE)
 """A printed instruction with its line end.
 
 Groups: ROOT, name, shape, opcode, operands that are names, other operands (a literal, operands with
 shapes), attributes before ``metadata`` and ``backend_config``, those two.
 """
+
+PLAIN_INSTRUCTION = _printed_instruction(Family(r"\n", has_escapes=False))
+"""The same for a part of the text that is one line without backslashes and zero bytes."""
 
 LOOSE_INSTRUCTION = lazy_pattern(
     rf"{SPACE}(ROOT\b{SPACE})?+{_DEFINED}{SPACE}={SPACE}({LOOSE.shape}){SPACE}"

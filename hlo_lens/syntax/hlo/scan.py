@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 _FIRST_LETTERS = "HFS"
 """First letters of headers and of stack tables."""
 
+_LONG = 300
+"""Characters of a line; the next one is expected to be as long."""
+
 
 class HloScan:
     """One pass over a source: the module that is being filled, and the gaps so far.
@@ -65,6 +68,8 @@ class HloScan:
         self._foreign = ForeignLines()
         self._rows: HloRows | None = None
         self._has_entry = False
+        self._has_zeros = "\0" in source.text
+        self._escape = -1  # offset of the next backslash
 
     def run(self) -> None:
         """Read the whole text."""
@@ -193,13 +198,13 @@ class HloScan:
         """Read instructions up to the closing brace and return the offset after it."""
         text, columns = self.text, rows.columns
         extend, roots = columns.spans.extend, columns.roots
-        match_line = patterns.LINE_INSTRUCTION.match
+        match_line, match_long_line = patterns.LINE_INSTRUCTION.match, self._match_long_line
         shapes, attributes = self._check.shapes, self._check.attributes
         accepts = self._check.instruction
         row = len(columns)
-        rooted = False
+        rooted = is_long = False
         while True:
-            match = match_line(text, position)
+            match = match_long_line(position) if is_long else match_line(text, position)
             if match is not None:
                 (
                     (_, end),
@@ -220,8 +225,7 @@ class HloScan:
                     if operands < 0:
                         operands, operands_end = opcode_end + 1, complex_end
                     if root >= 0:
-                        if rooted:
-                            self.gaps.add(root, root + 4, "expected one ROOT, found a second")
+                        self._check_root(root, is_second=rooted)
                         rooted = True
                         roots.append(row)
                     extend(
@@ -238,6 +242,7 @@ class HloScan:
                         )
                     )
                     row += 1
+                    is_long = end - position > _LONG
                     position = end
                     continue
             start = position
@@ -245,11 +250,24 @@ class HloScan:
             if ends:
                 return position
             if len(columns) > row and roots and roots[-1] == len(columns) - 1:
-                if rooted:
-                    start = self._units.blank(start)
-                    self.gaps.add(start, start + 4, "expected one ROOT, found a second")
+                self._check_root(self._units.blank(start), is_second=rooted)
                 rooted = True
             row = len(columns)
+
+    def _match_long_line(self, position: int) -> re.Match[str] | None:
+        """Match a printed instruction, without backslashes by the pattern that is faster then."""
+        line_end = self.text.find("\n", position, position + LONG_LINE) + 1
+        if self._escape < position:
+            place = self.text.find("\\", position)
+            self._escape = len(self.text) if place < 0 else place
+        if 0 < line_end <= self._escape and not self._has_zeros:
+            return patterns.PLAIN_INSTRUCTION.match(self.text, position, line_end)
+        return patterns.LINE_INSTRUCTION.match(self.text, position)
+
+    def _check_root(self, place: int, *, is_second: bool) -> None:
+        """Note a gap at the mark of a second ROOT."""
+        if is_second:
+            self.gaps.add(place, place + 4, "expected one ROOT, found a second")
 
     def _irregular(
         self, position: int, computation: ComputationParts, rows: HloRows

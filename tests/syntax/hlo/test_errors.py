@@ -558,3 +558,34 @@ def test_value_of_a_header_attribute_may_follow_white_space(value: str) -> None:
     module = parse_hlo(f"HloModule m, x={value}\n\nENTRY e {{\n  ROOT a = f32[] constant(1)\n}}\n")
     assert module.header["x"] == value.split("*/")[-1].strip()
     assert not module.gaps
+
+
+_NAME = "x" * 400
+"""Makes a line long, so that the next one is first matched as a long line without backslashes."""
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        'op_name="a\\"b" source_file="c"',
+        'op_name="a\\\\" source_file="c"',
+        'op_name="a source_file="c"',
+        'op_name="a\0b" source_file="c"',
+        'op_name="a',
+        'op_name="a" source_file="b"',
+    ],
+)
+def test_lines_after_a_long_one_are_read_alike(metadata: str) -> None:
+    def text(name: str) -> str:
+        lines = [f'q = f32[8]{{0}} negate(p), metadata={{op_name="{name}"}}']
+        lines += [f"s = f32[8]{{0}} negate(p), metadata={{{metadata}}}", lines[0].replace("q", "t")]
+        return AROUND.replace("INSTRUCTION", "\n  ".join(lines))
+
+    long, short = parse_hlo(text(_NAME)), parse_hlo(text("x"))
+    assert gaps(text(_NAME)) == gaps(text("x"))
+    names = [[i.name for i in module.entry.instructions] for module in (long, short)]
+    assert names[0] == names[1]
+    for name in names[0]:
+        if name not in "qt":
+            one, other = long.entry.instruction(name), short.entry.instruction(name)
+            assert one == other
