@@ -12,7 +12,7 @@ from hlo_lens.analysis.comparison.annotation_facts import annotation_facts
 from hlo_lens.analysis.comparison.facts import copied, module_facts
 from hlo_lens.analysis.comparison.portable_sources import portable_path, split_source
 from hlo_lens.analysis.program.branch_sums import numbered_branch
-from hlo_lens.model.snapshot.facts import ShardingFacts
+from hlo_lens.model.snapshot.facts import LoopFact, ShardingFacts
 from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 from hlo_lens.model.snapshot.rows import CollectiveFact, EntryFact
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.analysis.program.trip_counts import TripCount
     from hlo_lens.analysis.sharding.results import ShardingResults
     from hlo_lens.analysis.sharding.table import ShardedValue
     from hlo_lens.model.hlo.module import HloModule
@@ -36,7 +37,8 @@ def module_snapshot(
     facts, shardings = module_facts(analysis), analysis.shardings
     if facts.collectives is not None:
         rows = _collective_rows(analysis.collectives, analysis.module)
-        facts = replace(facts, collectives=replace(facts.collectives, rows=rows))
+        loops = _loops(analysis.collectives, analysis.module)
+        facts = replace(facts, collectives=replace(facts.collectives, rows=rows, loops=loops))
     if shardings is not None:
         facts = replace(facts, sharding=ShardingFacts(rows=_entry_rows(shardings)))
     return ModuleSnapshot(
@@ -91,16 +93,28 @@ def _collective(
         source_file=None if file is None else portable_path(file),
         source_line=line,
         branches=tuple(numbered_branch(text, conditionals) for text in one.branches),
+        performed_as=one.performed_as or one.kind,
     )
+
+
+def _loops(found: Collectives, module: HloModule) -> tuple[LoopFact, ...]:
+    """Return the loops of a module in the order of the text."""
+    return tuple(
+        copied(LoopFact, trip, op_name=_operation_path(trip, module)) for trip in found.trips.loops
+    )
+
+
+def _operation_path(trip: TripCount, module: HloModule) -> str | None:
+    computation = module.computation(trip.computation)
+    loop = None if computation is None else computation.instruction(trip.loop)
+    return None if loop is None else loop.op_name
 
 
 def _loop_labels(found: Collectives, module: HloModule) -> dict[str, str]:
     """Return loop name to operation path and trip count."""
     labels: dict[str, str] = {}
     for trip in found.trips.loops:
-        computation = module.computation(trip.computation)
-        loop = None if computation is None else computation.instruction(trip.loop)
-        path = (None if loop is None else loop.op_name) or "while"
+        path = _operation_path(trip, module) or "while"
         times = UNKNOWN_TIMES if trip.trip_count is None else f"x{trip.trip_count}"
         labels.setdefault(trip.loop, f"{path} {times}")
     return labels

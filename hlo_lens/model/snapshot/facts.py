@@ -65,6 +65,21 @@ class MeshFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoopFact:
+    """A loop, without names of instructions.
+
+    Attributes:
+        op_name: Operation path.
+        trip_count: Runs of its body per run of the loop; None if not known.
+        trip_source: ``printed`` or ``derived``.
+    """
+
+    op_name: str | None
+    trip_count: int | None
+    trip_source: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CollectivesFacts:
     """Collectives of a module.
 
@@ -76,6 +91,7 @@ class CollectivesFacts:
         unknown_opcodes: Opcodes named like collectives that are not known, and not counted.
         mesh: Mesh that axes are named by, the first one.
         meshes: All of them; a program may have several.
+        loops: The loops of the program, in the order of the text.
         dynamic_is_at_most: Kind to whether `dynamic` is an upper bound.
         wire_bytes_is_at_most: Whether `wire_bytes_per_device` is an upper bound.
     """
@@ -87,6 +103,7 @@ class CollectivesFacts:
     unknown_opcodes: Mapping[str, int] = field(default_factory=dict)
     mesh: MeshFacts | None = None
     meshes: tuple[MeshFacts, ...] = ()
+    loops: tuple[LoopFact, ...] = ()
     dynamic_is_at_most: Mapping[str, bool] = field(default_factory=dict)
     wire_bytes_is_at_most: bool = False
 
@@ -267,3 +284,18 @@ class ModuleFacts:
     collectives: CollectivesFacts | None = None
     memory: MemoryFacts | None = None
     sharding: ShardingFacts | None = None
+
+    @property
+    def parameter_rows(self) -> tuple[EntryFact, ...] | None:
+        """Parameters of the entry; None if not known."""
+        return self._rows_of("parameter")
+
+    @property
+    def output_rows(self) -> tuple[EntryFact, ...] | None:
+        """Results of the entry; None if not known."""
+        return self._rows_of("output")
+
+    def _rows_of(self, kind: str) -> tuple[EntryFact, ...] | None:
+        if self.sharding is None:
+            return None
+        return tuple(row for row in self.sharding.rows if row.kind == kind)

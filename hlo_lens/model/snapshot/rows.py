@@ -72,6 +72,7 @@ class CollectiveFact:
         is_exposed: Whether it lasts longer than the work that overlaps it; None if not known.
         branches: Branches of conditionals around it, outermost first, as in `branch_sums`, with
             numbers instead of names; None if the snapshot was saved without.
+        performed_as: Kind that is performed, that of `kind` included.
     """
 
     kind: str
@@ -94,6 +95,11 @@ class CollectiveFact:
     source_line: int | None
     branches: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
     is_payload_at_most: bool = False
+    performed_as: str | None = field(default=None, compare=False)
+    crosses_slices: bool | None = field(default=None, compare=False)
+    overlap_instructions: int | None = field(default=None, compare=False)
+    overlap_flops: int | None = field(default=None, compare=False)
+    overlap_bytes: int | None = field(default=None, compare=False)
 
     @property
     def static_count(self) -> int:
@@ -143,6 +149,26 @@ class EntryFact:
     replication_factor: int | None
     donation: str | None
     aliased_with: str | None
+
+    @property
+    def is_donated(self) -> bool:
+        """Whether it is aliased, or donated in vain."""
+        return self.donation is not None
+
+    @property
+    def shape(self) -> str | None:
+        """Shape of one device's part."""
+        return self.device_shape
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Bytes of one device's part."""
+        return self.device_bytes
+
+    @property
+    def padded_size_bytes(self) -> int | None:
+        """The same with the padding of tiles."""
+        return self.padded_device_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,13 @@ import dataclasses
 import pytest
 
 from hlo_lens.analysis.gate.metric import Metric
-from hlo_lens.model.snapshot.facts import CollectivesFacts, MeshFacts, ModuleFacts, SpaceFacts
+from hlo_lens.model.snapshot.facts import (
+    CollectivesFacts,
+    LoopFact,
+    MeshFacts,
+    ModuleFacts,
+    SpaceFacts,
+)
 from hlo_lens.text.errors import UsageError
 from tests.snapshots import COLLECTIVE, ENTRY, MEMORY, module
 
@@ -39,6 +45,10 @@ FACTS = ModuleFacts(
         wire_bytes_per_device=None,
         mesh=MESH,
         rows=(ROW, OTHER),
+        loops=(
+            LoopFact(op_name="jit(f)/while", trip_count=4, trip_source="printed"),
+            LoopFact(op_name="jit(f)/while", trip_count=7, trip_source="derived"),
+        ),
     ),
     sharding=module(entries=(ENTRY,)).facts.sharding,
 )
@@ -74,6 +84,11 @@ FACTS = ModuleFacts(
         ("modules[3].memory.temp_bytes", 100),
         ("sharding.rows[kind=parameter,replication_factor=1].device_bytes", 256),
         ("collectives.rows[is_exposed=true]", 2),
+        ("collectives.loops[trip_count=4]", 1),
+        ("parameter_rows[*].size_bytes", 256),
+        ("parameter_rows[is_donated=false].size_bytes", 256),
+        ("parameter_rows[is_donated=true].size_bytes", 0),
+        ("output_rows", 0),
     ],
 )
 def test_a_path_leads_to_a_number(path: str, value: int) -> None:

@@ -45,7 +45,11 @@ def test_a_snapshot_of_schema_1_compares_like_a_new_one() -> None:
     assert hlo_lens.diff(SCHEMA_1, pair / "base.tar.xz").identical
     (old,) = hlo_lens.diff(SCHEMA_1, pair / "f32_upcast.tar.xz").modules
     (new,) = hlo_lens.diff(pair / "base.tar.xz", pair / "f32_upcast.tar.xz").modules
-    assert (old.shardings, old.donations) == (new.shardings, new.donations)
+    assert old.donations == new.donations
+    assert old.shardings is not None
+    assert new.shardings is not None
+    assert old.shardings.entries == new.shardings.entries
+    assert old.shardings.unknown < new.shardings.unknown  # of outputs that XLA aliased itself
     assert old.collectives is not None
     assert new.collectives is not None
     hidden = old.collectives.place_of("base_is_exposed")  # older versions did not judge work
