@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis import module_analysis
 from hlo_lens.analysis.comparison.peak_diff import FREE, PeakDiff, peak_diff
 from hlo_lens.analysis.comparison.side_pair import Delta
+from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
+from hlo_lens.analysis.memory.statement import FEW_BYTES
 from hlo_lens.model.snapshot.facts import MemoryFacts, SpaceFacts
 
 if TYPE_CHECKING:
@@ -63,6 +65,19 @@ class MemoryDiff:
     def has_other_numbers(self) -> bool:
         """Whether any line of the statement that can be compared differs."""
         return any(delta.is_changed and delta.is_comparable for delta in self.metrics.values())
+
+    @property
+    def small_spaces(self) -> frozenset[str]:
+        """Names of spaces, other than the default one, of few bytes on both sides."""
+        totals = {peak.space: f"spaces[{peak.space}].total_bytes" for peak in self.peaks}
+        for peak in self.peaks:
+            if peak.color == DEFAULT_SPACE:
+                del totals[peak.space]
+        return frozenset(
+            space
+            for space, name in totals.items()
+            if max(self.metrics[name].base or 0, self.metrics[name].head or 0) < FEW_BYTES
+        )
 
     @property
     def unchanged_peaks(self) -> tuple[PeakDiff, ...]:
@@ -176,6 +191,7 @@ def _peaks(
 ) -> tuple[tuple[PeakDiff, ...], tuple[str, ...]]:
     """Return the difference of each space, and the spaces that cannot be compared.
 
+    The default space is first, others follow by size.
     These have live ranges on one side only, or peaks by an older definition.
     """
     is_outdated = base.has_old_peaks or head.has_old_peaks
@@ -193,6 +209,7 @@ def _peaks(
         elif known is not None:
             rest = _rest(known.name, metrics) if known.is_peak else {}
             found.append(peak_diff(one, other, rest=rest))
+    found.sort(key=lambda one: (one.color != DEFAULT_SPACE, -one.most_bytes, one.color))
     return tuple(found), tuple(unexplained)
 
 

@@ -118,6 +118,11 @@ class PeakDiff(Result):
         """Difference of the peaks: the sum over all groups."""
         return (self.head.bytes if self.head else 0) - (self.base.bytes if self.base else 0)
 
+    @property
+    def most_bytes(self) -> int:
+        """Bytes of the larger of the two peaks."""
+        return max(one.bytes for one in (self.base, self.head) if one is not None)
+
     def rows(self) -> Iterator[Row]:
         """Yield the rows, largest difference first."""
         cells = [*self._groups(), *self._others()]

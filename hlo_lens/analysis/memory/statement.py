@@ -40,13 +40,17 @@ _INTEGER_SCALAR = re.compile(r"(?:pred|[su]\d+)\[\](?:\{.*\})?$")
 SPACE_NAMES: Mapping[str, Mapping[int, str]] = {
     "tpu": {
         **{0: "HBM", 1: "VMEM", 2: "semaphores", 4: "sync flags", 5: "host", 6: "SMEM"},
-        **dict.fromkeys(range(8, 13), "SparseCore"),
+        **{color: f"SparseCore {color}" for color in range(8, 13)},
     },
     "gpu": {0: "device", 1: "collective", 2: "temp", 5: "host"},
     "cpu": {0: "memory", 5: "host"},
 }
 """Backend to colour to name. XLA's memory-usage report prints a fixed table that fits no backend
 (buffer_assignment.cc, GetMemorySpaceName). Source: gpu_memory_space_assignment.h; TPU dumps."""
+
+
+FEW_BYTES = 4096
+"""Bytes below which a memory space is shown last and folded: semaphores, sync flags, scalars."""
 
 
 def space_name(color: int, backend: str | None) -> str:

@@ -12,7 +12,7 @@ from hlo_lens.report.render.table import Table, table_of
 from hlo_lens.text.units import format_bytes, format_change, format_delta, listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from hlo_lens.analysis.comparison.donation_diff import DonationDiff
     from hlo_lens.analysis.comparison.peak_diff import PeakDiff
@@ -46,19 +46,29 @@ def memory_facts(memory: MemoryDiff) -> Iterator[tuple[str, str]]:
     else:
         total = memory.metrics["total_bytes"]
         yield "memory", f"total {delta_text(total)}"
+    small = [peak for peak in memory.peaks if peak.space in memory.small_spaces]
     for peak in memory.peaks:
-        if peak.is_peak and (peak.delta_bytes or peak.has_moved):
+        if peak.is_peak and peak not in small and (peak.delta_bytes or peak.has_moved):
             label = "peak" if peak.color == 0 else f"peak of {peak.space}"
             yield label, peak_text(peak)
+    texts = [f"{peak.space} {size_text(peak)}" for peak in small if peak.delta_bytes]
+    if texts:
+        yield "small spaces", "; ".join(texts)
 
 
 def peak_text(peak: PeakDiff) -> str:
     """Return the change of a space's peak, and where it moved."""
     base, head = peak.base, peak.head
-    text = delta_text(Delta(base.bytes if base else 0, head.bytes if head else 0))
+    text = size_text(peak)
     if base is None or head is None or not peak.has_moved:
         return text
     return f"{text}; moved from {moment_text(base)} to {moment_text(head)}"
+
+
+def size_text(peak: PeakDiff) -> str:
+    """Return the change of a space's peak."""
+    base, head = peak.base, peak.head
+    return delta_text(Delta(base.bytes if base else 0, head.bytes if head else 0))
 
 
 def moment_text(peak: SpacePeak) -> str:
@@ -76,31 +86,38 @@ _COLUMNS = (
 )
 
 
-def statement_table(memory: MemoryDiff) -> Table:
-    """Return the figures of the statement that differ; of one space, or of each of several."""
-    spaces = {name.partition("]")[0] for name in memory.metrics if name.startswith("spaces[")}
+def statement_tables(memory: MemoryDiff) -> Iterator[Table]:
+    """Yield the figures of the statement that differ; of one space, or of each of several.
+
+    Text leaves out those of spaces of few bytes; CSV has them.
+    """
     rows: list[Row] = [
         (name, delta.base, delta.head, delta.delta, _percent(delta))
         for name, delta in memory.metrics.items()
-        if _is_shown(name, len(spaces))
+        if _is_shown(name, memory.metrics)
     ]
     changed = [row for row in rows if row[1] != row[2]]
-    same = len(rows) - len(changed)
-    notes = (f"{plural(same, 'figure')} without change",) if same else ()
+    folded = tuple(f"spaces[{name}]." for name in memory.small_spaces)
+    shown = [row for row in changed if not (folded and str(row[0]).startswith(folded))]
+    hidden = len(changed) - len(shown)
+    counts = ((len(rows) - len(changed), "without change"), (hidden, "of small spaces not shown"))
+    notes = tuple(f"{plural(number, 'figure')} {what}" for number, what in counts if number)
     table = table_of("memory-statement", "Memory of one device", _COLUMNS, changed)
-    return replace(table, notes=notes, is_whole=True, text_only=("change",))
+    table = replace(table, notes=notes, is_whole=True, text_only=("change",))
+    if hidden:
+        text = table_of("memory-statement", table.title, _COLUMNS, shown)
+        yield replace(text, notes=notes, is_whole=True, is_text_only=True)
+    yield replace(table, is_data_only=bool(hidden))
 
 
-def _is_shown(name: str, spaces: int) -> bool:
+def _is_shown(name: str, metrics: Mapping[str, Delta]) -> bool:
     """Return whether no other figure is the same by definition."""
     if name == PEAK:
-        return spaces == 0
+        return not any(other.startswith("spaces[") for other in metrics)
     last = name.rpartition(".")[2]
-    if not name.startswith("spaces["):
+    if not name.startswith("spaces[") or last in ("peak_bytes", "fragmentation_bytes"):
         return True
-    if last in ("peak_bytes", "fragmentation_bytes"):
-        return True
-    return spaces > 1 and last == "total_bytes"
+    return last == "total_bytes" and metrics[name] != metrics[last]
 
 
 def _percent(delta: Delta) -> str:

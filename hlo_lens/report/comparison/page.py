@@ -15,7 +15,7 @@ from hlo_lens.report.comparison.memory import (
     donation_text,
     memory_facts,
     peak_table,
-    statement_table,
+    statement_tables,
 )
 from hlo_lens.report.comparison.objects import diff_object
 from hlo_lens.report.comparison.program import (
@@ -228,8 +228,11 @@ def _tables(diff: ModuleDiff) -> Iterator[Table]:
         yield lines_table(diff.lines)
     if memory is not None and memory.is_changed:
         if memory.has_other_numbers:
-            yield statement_table(memory)
-        yield from (peak_table(peak) for peak in memory.peaks if peak.row_count)
+            yield from statement_tables(memory)
+        for peak in memory.peaks:
+            if peak.row_count:
+                is_folded = peak.space in memory.small_spaces
+                yield replace(peak_table(peak), is_data_only=is_folded)
     if diff.donations is not None and diff.donations.row_count:
         yield Table.of(
             diff.donations,

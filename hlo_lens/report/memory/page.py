@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison import facts
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
-from hlo_lens.analysis.memory.statement import MemoryStatement, space_name
+from hlo_lens.analysis.memory.statement import FEW_BYTES, MemoryStatement, space_name
 from hlo_lens.analysis.result import Column, Row, Unit, row_objects
 from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.memory.facts import memory_facts, memory_notes, where_text
@@ -193,8 +193,15 @@ def statement_tables(results: MemoryResults) -> tuple[Table, Table]:
 
 
 def _statement_table(results: MemoryResults) -> Table:
-    """Return the statement with a row per figure and a column per memory space."""
-    spaces = results.statement.spaces
+    """Return the statement with a row per figure and a column per memory space.
+
+    The default space comes first, others by size; those of few bytes are a note.
+    """
+    default, *others = results.statement.spaces
+    others.sort(key=lambda space: -space.total_bytes)
+    small = [space for space in others if space.total_bytes < FEW_BYTES]
+    spaces = [default, *(space for space in others if space not in small)]
+    texts = [f"{s.name} {format_bytes(s.total_bytes)}" for s in small if s.total_bytes]
     rows: list[Row] = []
     for column in MemoryStatement.COLUMNS:
         cells = [getattr(space, column.name) for space in spaces]
@@ -207,7 +214,8 @@ def _statement_table(results: MemoryResults) -> Table:
         Column("definition", Unit.NONE, "bytes that it sums"),
     )
     table = table_of("memory-statement", f"Memory of one device, {source}", columns, rows)
-    return replace(table, is_text_only=True, is_whole=True)
+    notes = (f"other spaces: {', '.join(texts)}",) if texts else ()
+    return replace(table, is_text_only=True, is_whole=True, notes=notes)
 
 
 def peak_table(results: MemoryResults, peak: PeakMemory) -> Table:

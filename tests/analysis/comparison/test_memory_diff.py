@@ -117,3 +117,21 @@ def test_unknown_figures_have_no_difference() -> None:
     assert diff is not None
     assert diff.metrics["total_bytes"].to_dict() == {"base": None, "head": 12, "delta": None}
     assert "the memory of the base is not known" in diff.problem
+
+
+def test_spaces_of_a_few_bytes_come_last() -> None:
+    flags = SpaceFacts(color=4, name="sync flags", total_bytes=512)
+    vmem = SpaceFacts(color=6, name="VMEM", total_bytes=1 << 20)
+    hbm = SpaceFacts(color=0, name="HBM", total_bytes=512)
+    memory = dataclasses.replace(MEMORY, total_bytes=512, spaces=(hbm, flags, vmem))
+    peaks = tuple(
+        dataclasses.replace(
+            peak(group(size_bytes=space.total_bytes)), color=space.color, name=space.name
+        )
+        for space in memory.spaces
+    )
+    side = module(facts=dataclasses.replace(FACTS, memory=memory), peaks=peaks)
+    diff = memory_diff(side, side)
+    assert diff is not None
+    assert [one.space for one in diff.peaks] == ["HBM", "VMEM", "sync flags"]
+    assert diff.small_spaces == {"sync flags"}

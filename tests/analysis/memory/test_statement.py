@@ -8,7 +8,7 @@ import pytest
 
 from hlo_lens.analysis.memory.layout import LaidAllocation, LaidValue, MemoryLayout
 from hlo_lens.analysis.memory.peak import peaks_of
-from hlo_lens.analysis.memory.statement import memory_statement, space_name
+from hlo_lens.analysis.memory.statement import SPACE_NAMES, memory_statement, space_name
 from tests.analysis.memory.layouts import layout
 
 if TYPE_CHECKING:
@@ -90,3 +90,8 @@ def test_spaces_have_the_names_of_their_backend() -> None:
     assert space_name(1, "gpu") == "collective"
     assert space_name(5, None) == "host"
     assert space_name(77, "tpu") == "color 77"
+
+
+def test_no_two_spaces_of_a_backend_have_one_name() -> None:
+    for names in SPACE_NAMES.values():
+        assert len(set(names.values())) == len(names)
