@@ -188,6 +188,7 @@ class ModuleAnalysis:
             mesh=self.mesh,
             before=self.read_before,
             lowered=lambda: self.dump.lowered_meshes,
+            origins=self.origins,
         )
 
     def collectives_by(self, by: str = KIND_AND_AXIS, *, is_dynamic: bool = True) -> CollectivesBy:

@@ -167,7 +167,7 @@ def place_of(one: Collective) -> str:
     """Return the source line of a collective, else its op_name, else its computation."""
     if one.source_file:
         return f"{one.source_file}:{one.source_line}" if one.source_line else one.source_file
-    return one.op_name or one.near_op_name or one.computation
+    return one.op_name or one.computation
 
 
 def collective_lines(found: Iterable[Collective]) -> list[str]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.collectives.data_movement import data_movement
 from hlo_lens.analysis.collectives.operations import CUSTOM_CALL, CollectiveOp, collective_ops
-from hlo_lens.analysis.collectives.origin import Origins
+from hlo_lens.analysis.collectives.origin import CollectiveOrigins
 from hlo_lens.analysis.collectives.overlap import EXPOSED, Overlap, Transfer, overlaps
 from hlo_lens.analysis.collectives.results import Collective, Collectives
 from hlo_lens.analysis.collectives.wire_bytes import (
@@ -38,6 +38,7 @@ from hlo_lens.analysis.collectives.wire_bytes import (
     payload,
 )
 from hlo_lens.analysis.program.call_counts import CallCounts
+from hlo_lens.analysis.program.origins import Origins
 from hlo_lens.analysis.sharding.mesh_axes import (
     NO_AXES,
     GroupAxes,
@@ -84,6 +85,7 @@ def collectives(
     mesh: Mesh | None = None,
     before: Callable[[], HloModule | None] | None = None,
     lowered: Callable[[], Sequence[Mesh]] | None = None,
+    origins: Origins | None = None,
 ) -> Collectives:
     """Return the collectives of a module, each once.
 
@@ -94,11 +96,12 @@ def collectives(
         before: Returns the module's text from before optimizations; called only if there are
             collectives and nothing else names a mesh.
         lowered: Returns the meshes of the program as lowered; called only if there are collectives.
+        origins: Origins of the module's values; found here if None.
     """
     calls = CallCounts(table) if calls is None else calls
     ops, clones = collective_ops(table, calls)
     opcodes = table.opcode_counts
-    context = _Context(table, calls)
+    context = _Context(table, calls, Origins(table.module) if origins is None else origins)
     every = [context.read(op) for op in ops]
     read = _with_pairs_joined(every)
     meshes: tuple[ModuleMesh, ...] = ()
@@ -201,13 +204,13 @@ def _with_pairs_joined(read: Sequence[_Read]) -> list[_Read]:
 class _Context:
     """Facts of a module that its collectives share."""
 
-    def __init__(self, table: InstructionTable, calls: CallCounts) -> None:
+    def __init__(self, table: InstructionTable, calls: CallCounts, origins: Origins) -> None:
         self._module = table.module
         self._calls = calls
         self._replicas = table.module.replica_count
         self._partitions = evident_partitions(table)
         self._table = table
-        self._origins = Origins(table.module, calls)
+        self._origins = CollectiveOrigins(table.module, calls, origins)
         self._axes: dict[tuple[Groups, bool], GroupAxes | None] = {}
         self._devices: dict[tuple[object, ...], tuple[Groups | None, Groups | None]] = {}
         self._payloads: dict[tuple[object, ...], tuple[int | None, str | None]] = {}
@@ -313,7 +316,7 @@ class _Context:
             performed_as=read.slice_transfer or (read.kind if read.kind != op.kind else None),
             started_by=None if starter == name else starter,
             ended_by=None if op.done is None else op.done.name,
-            **self._origins.of(op)._asdict(),
+            **self._origins.of(op, sizes.payload_bytes)._asdict(),
         )
 
     def sizes(self, read: _Read) -> _Sizes:

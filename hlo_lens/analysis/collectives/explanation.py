@@ -22,6 +22,7 @@ from hlo_lens.analysis.collectives.collectives import (
 from hlo_lens.analysis.collectives.dimension_sources import listed_numbers, summed_dimensions
 from hlo_lens.analysis.collectives.operand_shardings import ShardedOperand, sharded_operands
 from hlo_lens.analysis.program.dataflow_neighbours import Neighbour, Neighbourhood
+from hlo_lens.analysis.program.origin import is_inferred
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.analysis.sharding.sources import module_shardings
 from hlo_lens.analysis.sharding.table import ShardedValue, sharding_table
@@ -139,14 +140,17 @@ def why(
 
 def _origin(collective: Collective) -> Iterator[str]:
     """Yield whether the program calls it itself."""
-    path = collective.op_name
+    path = collective.own_op_name
     if path is None:
         yield "the text does not show which operation it belongs to"
-        if collective.near_op_name:
-            yield f"its operand is of {collective.near_op_name}"
+        if collective.op_name:
+            yield f"its {collective.origin_basis} is of {collective.op_name}"
+        if collective.argument:
+            yield f"it moves the argument {collective.argument}"
         return
     last = _last_part(path)
-    place = "" if collective.source_file is None else f" at {collective.source}"
+    is_own = collective.source_file is not None and not is_inferred(collective.origin_basis)
+    place = f" at {collective.source}" if is_own else ""
     if _is_asked_for(collective):
         yield f"the program asks for it: {last}{place}"
     else:
@@ -159,7 +163,8 @@ def _last_part(path: str) -> str:
 
 
 def _is_asked_for(collective: Collective) -> bool:
-    return collective.op_name is not None and _last_part(collective.op_name) in _ASKED
+    path = collective.own_op_name
+    return path is not None and _last_part(path) in _ASKED
 
 
 def _dimension(instruction: HloInstruction) -> int | None:

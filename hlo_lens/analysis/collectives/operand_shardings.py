@@ -102,7 +102,7 @@ def sharded_operands(
 
 def _operations(before: HloModule, collective: Collective) -> Iterator[HloInstruction]:
     """Yield the instructions with a collective's path and source line; products first."""
-    path = collective.op_name
+    path = collective.own_op_name
     if not path:
         return
     listed = []

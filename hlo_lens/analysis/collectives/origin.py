@@ -1,97 +1,136 @@
 """The origin of a collective in the user's program: operation path, source line, call stack.
 
-Taken from the metadata of the collective; without an operation path there, from its start or its
-fusion; else from the nearest operand with a path.
+Taken from the metadata of the collective; without a source line there, from its start or its
+fusion; else inferred (`origins`). A combined collective, which has several operands, has an origin
+for each: XLA's combiner keeps the metadata of what it combines on the elements of the result; an
+element without metadata has the collective's own if that is of one operation, else that of the
+operand.
+
+Source of the elements' metadata: HloComputation::ReplaceInstructionWithDifferentShape.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
+
+from hlo_lens.analysis.collectives.combined import Member, shares
+from hlo_lens.analysis.program.origin import Basis, Origin
+from hlo_lens.analysis.program.value_steps import Value
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.collectives.operations import CollectiveOp
     from hlo_lens.analysis.program.call_counts import CallCounts
-    from hlo_lens.model.hlo.instruction import HloInstruction
-    from hlo_lens.model.hlo.metadata import OpMetadata
+    from hlo_lens.analysis.program.origins import Origins
     from hlo_lens.model.hlo.module import HloModule
 
-_STEPS = 8
-"""Operands followed in search of an operation path."""
+_COMBINED = re.compile(r"\([^()]*:[^()]*\)")
+"""Part of the operation path of instructions that XLA combined: ``a/(b/add:c/mul)``."""
 
 
-class Origin(NamedTuple):
+_COMBINABLE = frozenset({"all-gather", "all-reduce", "collective-broadcast", "reduce-scatter"})
+"""Kinds of which several operands are several operations."""
+
+
+class CollectiveOrigin(NamedTuple):
     """Origin of a collective; fields as in `Collective`."""
 
     op_name: str | None = None
     source_file: str | None = None
     source_line: int | None = None
     stack: tuple[str, ...] = ()
-    near_op_name: str | None = None
-    near_source: str | None = None
+    origin_basis: str | None = None
+    argument: str | None = None
+    members: tuple[Member, ...] = ()
+    has_own_path: bool = False
 
 
-class Origins:
+class CollectiveOrigins:
     """Finds the origins of a module's collectives; the text of each call stack is made once.
 
     Args:
         module: The module.
         calls: Callers of its computations.
+        origins: Origins of the module's values.
     """
 
-    def __init__(self, module: HloModule, calls: CallCounts) -> None:
+    def __init__(self, module: HloModule, calls: CallCounts, origins: Origins) -> None:
         self._module = module
         self._calls = calls
-        self._stacks: dict[int, tuple[str, ...]] = {}
-        self._known: dict[str, Origin] = {}
+        self._origins = origins
+        self._stacks: dict[tuple[object, ...], tuple[str, ...]] = {}
 
-    def of(self, op: CollectiveOp) -> Origin:
-        """Return the origin of a collective; found once for equal metadata with a path."""
-        text = op.instruction.attribute("metadata") or ""
-        if text not in self._known:
-            metadata = self._module.reader.metadata(text) if text else None
-            if metadata is None or not metadata.op_name:
-                return self._around(op, metadata)
-            self._known[text] = self._origin(metadata)
-        return self._known[text]
-
-    def _around(self, op: CollectiveOp, metadata: OpMetadata | None) -> Origin:
-        """Return the origin of a collective whose own metadata has no operation path."""
-        sites = self._calls.sites(op.instruction.computation.name)
-        around = [op.start, *(site.caller for site in sites)]
-        named = [i for i in around if i.opcode in ("fusion", "async-start")]
-        metadata = next((i.metadata for i in named if i.metadata is not None), metadata)
-        if metadata is None or not (metadata.op_name or metadata.stack_frame_id):
-            return _near(op.start)
-        return self._origin(metadata)
-
-    def _origin(self, metadata: OpMetadata) -> Origin:
-        location = self._module.source_location(metadata)
-        return Origin(
-            op_name=metadata.op_name,
-            source_file=None if location is None else location.file,
-            source_line=None if location is None else location.line,
-            stack=self._stack(metadata.stack_frame_id or 0),
+    def of(self, op: CollectiveOp, payload_bytes: int | None) -> CollectiveOrigin:
+        """Return the origin of a collective of a payload."""
+        found = self._find(op)
+        place = found.place
+        members = self._members(op, found, payload_bytes)
+        return CollectiveOrigin(
+            op_name=found.op_name,
+            source_file=None if place is None else place.file,
+            source_line=None if place is None else place.line,
+            stack=self._stack(found),
+            origin_basis=found.basis,
+            argument=None if members else found.argument,
+            members=members,
+            has_own_path=found.has_own_path,
         )
 
-    def _stack(self, frame: int) -> tuple[str, ...]:
+    def _find(self, op: CollectiveOp) -> Origin:
+        rows = [op.instruction.row, op.start.row]
+        sites = self._calls.sites(op.instruction.computation.name)
+        rows += [s.caller.row for s in sites if s.caller.opcode in ("fusion", "async-start")]
+        for row in dict.fromkeys(rows):
+            own = self._origins.own(row)
+            if own is not None and self._origins.is_enough(own):
+                return own
+        return self._origins.of_row(op.instruction.row)
+
+    def _stack(self, origin: Origin) -> tuple[str, ...]:
         """Return a call stack as text, innermost first: ``file:line (function)``."""
-        if frame not in self._stacks:
-            places = self._module.stack_frames.stack(frame)
-            self._stacks[frame] = tuple(
+        places = self._origins.stack(origin)
+        if not any(place.function for place in places):
+            return ()
+        if places not in self._stacks:
+            self._stacks[places] = tuple(
                 f"{place} ({place.function})" if place.function else str(place) for place in places
             )
-        return self._stacks[frame]
+        return self._stacks[places]
 
+    # ---- combined collectives ------------------------------------------------------------------
 
-def _near(start: HloInstruction) -> Origin:
-    """Return the origin of the first operand, or of its first operand, until one has a path."""
-    instruction: HloInstruction | None = start
-    for _ in range(_STEPS):
-        names = () if instruction is None else instruction.operand_names
-        instruction = start.computation.instruction(names[0]) if names else None
-        metadata = None if instruction is None else instruction.metadata
-        if instruction is not None and metadata is not None and metadata.op_name:
-            place = instruction.source_location
-            source = None if place is None else str(place)
-            return Origin(near_op_name=metadata.op_name, near_source=source)
-    return Origin()
+    def _members(
+        self, op: CollectiveOp, whole: Origin, payload_bytes: int | None
+    ) -> tuple[Member, ...]:
+        row = op.instruction.row
+        operands = self._origins.steps.operands(row)
+        shape = op.instruction.shape
+        if op.kind not in _COMBINABLE or len(operands) < 2 or shape is None or not shape.is_tuple:
+            return ()
+        sizes = [self._origins.size(operand) for operand in operands]
+        payloads = [None] * len(sizes) if payload_bytes is None else shares(payload_bytes, sizes)
+        elements = self._elements(op)
+        is_one = whole.basis is Basis.OWN and not _COMBINED.search(whole.op_name or "")
+        found = []
+        for position, (operand, share) in enumerate(zip(operands, payloads, strict=True)):
+            origin = elements.get(position)
+            if origin is None:
+                origin = whole if is_one else self._origins.of_value(operand)
+                if not is_one and origin.basis is Basis.OWN:
+                    origin = origin.inferred(Basis.OPERAND)
+            place = (origin if origin.place is not None else whole).place
+            file, line = (None, None) if place is None else (place.file, place.line)
+            found.append(Member(file, line, origin.op_name, origin.basis, share))
+        return tuple(found)
+
+    def _elements(self, op: CollectiveOp) -> dict[int, Origin]:
+        """Return the origins that elements of the result of a combined collective have."""
+        found: dict[int, Origin] = {}
+        end = op.instruction if op.done is None else op.done
+        for user in self._origins.steps.users(Value(end.row)):
+            element = self._module.instruction(user.row)
+            number = element.attribute("index") if element.opcode == "get-tuple-element" else None
+            own = self._origins.own(user.row) if number is not None else None
+            if number is not None and own is not None and own.place is not None:
+                found.setdefault(int(number), own)
+        return found

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar
 
+from hlo_lens.analysis.collectives.combined import Member, parts_of
 from hlo_lens.analysis.collectives.data_movement import DataMovement
 from hlo_lens.analysis.collectives.operations import CUSTOM_CALL
 from hlo_lens.analysis.collectives.sums import COUNT, PAYLOAD, WIRE, known_sum, run_sum
 from hlo_lens.analysis.program.branch_sums import SumBounds
+from hlo_lens.analysis.program.origin import is_inferred, marked
 from hlo_lens.analysis.program.trip_counts import TripCounts
 from hlo_lens.analysis.result import Column, Result, Unit, sum_of
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
@@ -81,8 +83,10 @@ class Collective:
     started_by: str | None = None
     ended_by: str | None = None
     stack: tuple[str, ...] = ()
-    near_op_name: str | None = None
-    near_source: str | None = None
+    origin_basis: str | None = None
+    argument: str | None = None
+    members: tuple[Member, ...] = ()
+    has_own_path: bool = False
     branches: Branches = ()
     is_payload_at_most: bool = False
     covered_ratio: float | None = None
@@ -110,10 +114,15 @@ class Collective:
 
     @property
     def source(self) -> str | None:
-        """Innermost place in the user's program, ``file:line``; ``~`` marks `near_source`."""
+        """Source line that it comes from, ``file:line``."""
         if self.source_file is None:
-            return None if self.near_source is None else f"~{self.near_source}"
+            return None
         return f"{self.source_file}:{self.source_line}" if self.source_line else self.source_file
+
+    @property
+    def own_op_name(self) -> str | None:
+        """Operation path, if it is not inferred."""
+        return self.op_name if self.has_own_path else None
 
     @property
     def payload_bytes_per_run(self) -> int | None:
@@ -183,10 +192,13 @@ class Collectives(Result):
         Column("started_by", Unit.NONE, "instruction that starts it, if another"),
         Column("ended_by", Unit.NONE, "instruction that ends it, if another"),
         Column("stack", Unit.NONE, "Python call stack, innermost first"),
-        Column("near_op_name", Unit.NONE, "scope path of its operand, if it has none itself"),
-        Column("near_source", Unit.NONE, "source line of that operand"),
+        Column("origin_basis", Unit.NONE, "way that op_name and source line were found"),
+        Column("argument", Unit.NONE, "argument that it moves, if that is all"),
+        Column(
+            "members", Unit.NONE, "parts of a combined one: file, line, op_name, basis, payload"
+        ),
         Column("axis", Unit.NONE, "axes or parts of them as one text"),
-        Column("source", Unit.NONE, "source_file:source_line; ~ marks near_source"),
+        Column("source", Unit.NONE, "source_file:source_line"),
         Column("wire_bytes_per_run", Unit.BYTES, "bytes that leave each device in one run"),
         Column("branches", Unit.NONE, "branches of conditionals around it"),
         Column("is_payload_at_most", Unit.NONE, "whether its bytes are an upper bound each time"),
@@ -270,6 +282,7 @@ class CollectiveGroup:
     dynamic_is_at_most: bool
     payload_bytes_is_at_most: bool
     wire_bytes_is_at_most: bool
+    is_inferred: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,6 +314,7 @@ class CollectivesBy(Result):
         Column("dynamic_is_at_most", Unit.NONE, "whether dynamic_count is an upper bound"),
         Column("payload_bytes_is_at_most", Unit.NONE, "whether payload_bytes is an upper bound"),
         Column("wire_bytes_is_at_most", Unit.NONE, "whether the bytes of one run are at most"),
+        Column("is_inferred", Unit.NONE, "whether a source line in it is inferred"),
     )
     RECORDS: ClassVar[str] = "groups"
     by: str
@@ -319,10 +333,13 @@ class CollectivesBy(Result):
         return found
 
 
+_OF_ORIGINS = frozenset({"op", "source"})
+
+
 def collectives_by(
     found: Sequence[Collective], by: str, *, is_dynamic: bool = True
 ) -> CollectivesBy:
-    """Return collectives in groups.
+    """Return collectives in groups; parts of combined ones are in those of their source lines.
 
     Args:
         found: The collectives.
@@ -332,7 +349,8 @@ def collectives_by(
     label = LABELS[by]
     members: dict[str, list[Collective]] = {}
     for collective in found:
-        members.setdefault(label(collective), []).append(collective)
+        for part in parts_of(collective) if by in _OF_ORIGINS else (collective,):
+            members.setdefault(label(part), []).append(part)
     groups = [_group(name, listed, is_dynamic) for name, listed in members.items()]
     size = attrgetter(_WIRE[is_dynamic])
     groups.sort(key=lambda group: (_descending(size(group)), group.group))
@@ -351,7 +369,8 @@ _FLAGS = {
 
 
 def _group(name: str, members: list[Collective], is_dynamic: bool) -> CollectiveGroup:
-    runs, wire = run_sum(members, COUNT), run_sum(members, WIRE)
+    whole = [c for c in members if c.static_count]
+    runs, wire = run_sum(whole, COUNT), run_sum(members, WIRE)
     payload = run_sum(members, PAYLOAD)
     if not is_dynamic:
         size = sum_of(c.payload_bytes for c in members)
@@ -363,18 +382,19 @@ def _group(name: str, members: list[Collective], is_dynamic: bool) -> Collective
         axis=_joined(c.axis for c in members),
         group_size=_joined(str(c.group_size or "?") for c in members),
         element_type=_joined(t for c in members for t in (c.element_type or "?").split(",")),
-        static_count=len(members),
+        static_count=len(whole),
         dynamic_count=None if runs is None else runs.most,
         times=_times(members),
         payload_bytes=None if payload is None else payload.most,
         wire_bytes_per_device=sum_of(c.wire_bytes_per_device for c in members),
         wire_bytes_per_run=None if wire is None else wire.most,
-        exposed=sum(c.is_exposed is True for c in members),
-        asynchronous=sum(c.is_async for c in members),
+        exposed=sum(c.is_exposed is True for c in whole),
+        asynchronous=sum(c.is_async for c in whole),
         where=_where(members),
         dynamic_is_at_most=runs is not None and runs.is_at_most,
         payload_bytes_is_at_most=payload is not None and payload.is_at_most,
         wire_bytes_is_at_most=wire is not None and wire.is_at_most,
+        is_inferred=any(is_inferred(c.origin_basis) for c in members),
     )
 
 
@@ -399,14 +419,14 @@ def _times(members: list[Collective]) -> str:
 
 
 def _where(members: list[Collective]) -> str | None:
-    """Return the source line of the collective that moves the most, and the number of others."""
-    largest = max(members, key=lambda c: c.wire_bytes_per_run or c.wire_bytes_per_device or 0)
-    places = {place for c in members if (place := c.source) is not None}
-    first = largest.source
-    if first is None:
-        first = min(places, default=None)
-    more = len(places - {first})
-    return f"{first} +{more}" if first is not None and more else first
+    """Return the source line of the part that moves the most, and the number of others."""
+    parts = [part for c in members for part in parts_of(c) if part.source is not None]
+    if not parts:
+        return None
+    largest = max(parts, key=lambda c: c.wire_bytes_per_run or c.wire_bytes_per_device or 0)
+    others = len({part.source for part in parts}) - 1
+    text = marked(largest.source, largest.origin_basis)
+    return f"{text} +{others}" if others else text
 
 
 LABELS: Mapping[str, Callable[[Collective], str]] = {

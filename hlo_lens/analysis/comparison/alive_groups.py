@@ -10,7 +10,8 @@ from hlo_lens.analysis.comparison.portable_sources import portable_source
 from hlo_lens.analysis.memory.makers import instructions_by_name, values_of
 from hlo_lens.analysis.memory.occupancy import owned_bytes
 from hlo_lens.analysis.memory.peak import LiveValue, PeakMemory, peak_memory
-from hlo_lens.analysis.program.origins import NO_ORIGIN, Origin, Origins
+from hlo_lens.analysis.program.origin import NO_ORIGIN, Origin
+from hlo_lens.analysis.program.origins import Origins
 from hlo_lens.model.snapshot.rows import AliveGroup, SpacePeak
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from hlo_lens.analysis.collectives.results import UNKNOWN_TIMES, Collective, Col
 from hlo_lens.analysis.comparison.alive_groups import space_peaks
 from hlo_lens.analysis.comparison.annotation_facts import annotation_facts
 from hlo_lens.analysis.comparison.facts import copied, module_facts
-from hlo_lens.analysis.comparison.portable_sources import portable_path, split_source
+from hlo_lens.analysis.comparison.portable_sources import portable_path
 from hlo_lens.analysis.program.branch_sums import numbered_branch
 from hlo_lens.model.snapshot.facts import LoopFact, ShardingFacts
 from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
@@ -80,8 +80,6 @@ def _collective(
     """Return the row of a collective; `conditionals` gets a number for each new conditional."""
     pairs = one.source_target_pairs  # their order means nothing
     devices = one.groups if pairs is None else tuple(sorted(pairs))
-    is_near = one.source_file is None
-    file, line = split_source(one.near_source) if is_near else (one.source_file, one.source_line)
     return copied(
         CollectiveFact,
         one,
@@ -89,9 +87,7 @@ def _collective(
         are_axes_named=one.axes is not None and named.issuperset(one.axes),
         groups=None if devices is None else _digest(repr(devices)),
         loops=tuple(labels.get(name, UNKNOWN_TIMES) for name in one.loop_path),
-        op_name=one.op_name if one.op_name is not None else one.near_op_name,
-        source_file=None if file is None else portable_path(file),
-        source_line=line,
+        source_file=None if one.source_file is None else portable_path(one.source_file),
         branches=tuple(numbered_branch(text, conditionals) for text in one.branches),
         performed_as=one.performed_as or one.kind,
     )

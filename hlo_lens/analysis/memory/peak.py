@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, LaidAllocation, LaidValue, MemoryLayout
 from hlo_lens.analysis.memory.makers import rows_of_names, values_of
 from hlo_lens.analysis.memory.occupancy import owned_bytes
-from hlo_lens.analysis.program.origins import NO_ORIGIN, Origin, Origins
+from hlo_lens.analysis.program.origin import NO_ORIGIN, Origin
+from hlo_lens.analysis.program.origins import Origins
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.model.shapes.shape import Shape
 from hlo_lens.text.errors import DumpSyntaxError

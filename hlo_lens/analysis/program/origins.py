@@ -19,97 +19,32 @@ made of an opcode and a number are none. In texts without any source line, opera
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from hlo_lens.analysis.program.origin import NO_ORIGIN, Basis, Origin
 from hlo_lens.analysis.program.source_places import InstructionPlaces, Stack
 from hlo_lens.analysis.program.value_steps import Value, ValueSteps
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hlo_lens.model.hlo.metadata import SourceLocation
     from hlo_lens.model.hlo.module import HloModule
 
-INFERRED = "~"
-"""Mark of an inferred source line in text."""
-
 _STEPS = 64
 """Values that are visited in one direction in search of an origin, at most."""
+
+_SCALAR = 16
+"""Bytes of the largest value that may be the counter of a loop, or is as insignificant."""
 
 _SOURCELESS = frozenset({"constant", "iota", "partition-id", "replica-id", "parameter"})
 """Opcodes without operands."""
 
 
-class Basis(StrEnum):
-    """The way an origin was found."""
-
-    OWN = "own"
-    FUSION_BODY = "fusion body"
-    LOOP_BODY = "loop body"
-    OPERAND = "operand"
-    USER = "user"
-    ARGUMENT = "argument"
-
-
-BASES: dict[Basis, str] = {
-    Basis.OWN: "metadata of the instruction itself",
-    Basis.FUSION_BODY: "an instruction in the fusion or in another computation that it calls",
-    Basis.LOOP_BODY: "the instruction in the loop's body that writes the value",
-    Basis.OPERAND: "the value that it is computed from",
-    Basis.USER: "the instruction that uses it",
-    Basis.ARGUMENT: "the argument of the program that it is, or is computed from",
-}
-"""Meaning of each basis."""
-
-
-def is_inferred(basis: str | None) -> bool:
-    """Return whether an origin of a basis is not of the instruction's own metadata."""
-    return basis not in (None, Basis.OWN, Basis.ARGUMENT)
-
-
-def marked(source: str | None, basis: str | None) -> str | None:
-    """Return a source line as text, with `INFERRED` after it if it is inferred."""
-    return f"{source} {INFERRED}" if source is not None and is_inferred(basis) else source
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """Origin of a value in the user's program.
-
-    Attributes:
-        place: Innermost place outside libraries; the innermost of all if there is none.
-        op_name: Operation path; of an argument its name.
-        basis: Way that the origin was found; None for no origin.
-        row: Row of the instruction whose metadata it is; None for no origin.
-        argument: Name of the argument that the value is, or is computed from, where nothing else
-            on the way to it has an origin.
-    """
-
-    place: SourceLocation | None = None
-    op_name: str | None = None
-    basis: Basis | None = None
-    row: int | None = None
-    argument: str | None = None
-
-    @property
-    def is_inferred(self) -> bool:
-        """Whether the source line is not of the instruction's own metadata."""
-        return is_inferred(self.basis)
-
-    @property
-    def source(self) -> str | None:
-        """The place as ``file:line``; None if not known."""
-        return None if self.place is None else str(self.place)
-
-    @property
-    def marked_source(self) -> str | None:
-        """The place as text, with `INFERRED` after it if it is inferred; None if not known."""
-        return marked(self.source, self.basis)
-
-
-NO_ORIGIN = Origin()
+_Look: TypeAlias = "Callable[[Value], Origin]"
 
 
 class Origins:
@@ -126,10 +61,11 @@ class Origins:
         self._opcodes = module.opcodes
         self._found: dict[Value, Origin] = {}
         self._near: dict[Value, Origin] = {}
+        self._inside: dict[Value, Origin] = {}
 
     def of_row(self, row: int) -> Origin:
         """Return the origin of an instruction."""
-        own = self._own(row)
+        own = self.own(row)
         if own is not None and own.place is not None:
             return own
         return self.of_value(Value(row))
@@ -163,40 +99,57 @@ class Origins:
 
     def _search(self, value: Value) -> Origin:
         near = self._nearest(value)
-        if self._is_enough(near):
+        if self.is_enough(near):
             return near
-        found, argument = self._from_operands(value)
-        if not self._is_enough(found):
-            used = self._from_users(value)
-            found = used if used.basis is not None else found
+        found, argument = self._around(value, self._nearest)
         if near.basis is None and found.basis is None:
             return _of_argument(argument)
         if near.basis is not None and found.place is None:
             return replace(near, argument=argument.argument)
-        op_name = near.op_name or found.op_name
-        return replace(found, op_name=op_name, argument=argument.argument)
+        return replace(_with_path(found, near), argument=argument.argument)
 
-    def _from_operands(self, value: Value) -> tuple[Origin, Origin]:
-        """Return the origin of what a value is computed from, and of the first argument met."""
+    def _around(self, value: Value, look: _Look) -> tuple[Origin, Origin]:
+        """Return the origin of what a value is computed from or used by, and its argument.
+
+        Args:
+            value: The value.
+            look: Returns the origin of a value that is met.
+        """
+        found, weak, argument = self._from_operands(value, look)
+        if self.is_enough(found):
+            return found, argument
+        used, weak_user = self._from_users(value, look)
+        choices = (used, weak, weak_user, found)
+        best = next((one for one in choices if self.is_enough(one)), found)
+        return (used if best.basis is None else best), argument
+
+    def _from_operands(self, value: Value, look: _Look) -> tuple[Origin, Origin, Origin]:
+        """Return the origin of what a value is computed from, a weak one, and the first argument.
+
+        Loops and the slices that they take have weak origins: the line of the loop.
+        """
+        is_array = self.size(value) > _SCALAR
         waiting = deque(self._operands(value))
         seen = {value, *waiting}
-        second = argument = NO_ORIGIN
+        second = weak = argument = NO_ORIGIN
         visited = 0
         while waiting and visited < _STEPS:
             visited += 1
             one = waiting.popleft()
-            near = self._nearest(one)
+            near = look(one)
             if near.basis is Basis.ARGUMENT:
                 argument = near if argument is NO_ORIGIN else argument
                 continue
-            if self._is_enough(near):
-                return replace(near, basis=Basis.OPERAND), argument
-            if second is NO_ORIGIN and near.basis is not None:
-                second = replace(near, basis=Basis.OPERAND)
+            if self.is_enough(near):
+                if not (is_array and self._is_of_loop(one, near)):
+                    return near.inferred(Basis.OPERAND), weak, argument
+                weak = near.inferred(Basis.OPERAND) if weak is NO_ORIGIN else weak
+            elif second is NO_ORIGIN and near.basis is not None:
+                second = near.inferred(Basis.OPERAND)
             more = [v for v in self._operands(one) if v not in seen]
             seen.update(more)
             waiting.extend(more)
-        return second, argument
+        return second, weak, argument
 
     def _operands(self, value: Value) -> list[Value]:
         """Return the definitions of the operands of a value's instruction, the largest first."""
@@ -210,20 +163,22 @@ class Origins:
         else:
             operands = self.steps.operands(row)
         defined = dict.fromkeys(map(self.steps.definition, operands))
-        return sorted(defined, key=self._size, reverse=True)
+        return sorted(defined, key=self.size, reverse=True)
 
-    def _size(self, value: Value) -> int:
+    def size(self, value: Value) -> int:
+        """Return the bytes of a value; 0 if not known."""
         shape = self._module.instruction(value.row).shape
         for position in value.element:
             parts = () if shape is None else shape.tuple_shapes
             shape = parts[position] if position < len(parts) else None
         return (None if shape is None else shape.size_bytes) or 0
 
-    def _from_users(self, value: Value) -> Origin:
-        """Return the origin of the nearest user that has one."""
+    def _from_users(self, value: Value, look: _Look) -> tuple[Origin, Origin]:
+        """Return the origin of the nearest user that has one, and a weak one."""
+        is_array = self.size(value) > _SCALAR
         waiting = deque([value])
         seen = {value}
-        second = NO_ORIGIN
+        second = weak = NO_ORIGIN
         visited = 0
         while waiting and visited < _STEPS:
             for user in self.steps.users(waiting.popleft()):
@@ -231,13 +186,17 @@ class Origins:
                 if user in seen:
                     continue
                 seen.add(user)
-                near = self._nearest(user)
-                if self._is_enough(near) and near.basis is not Basis.ARGUMENT:
-                    return replace(near, basis=Basis.USER)
-                if second is NO_ORIGIN and near.basis not in (None, Basis.ARGUMENT):
-                    second = replace(near, basis=Basis.USER)
+                near = look(user)
+                if near.basis is Basis.ARGUMENT:
+                    continue
+                if self.is_enough(near):
+                    if not (is_array and self._is_of_loop(user, near)):
+                        return near.inferred(Basis.USER), weak
+                    weak = near.inferred(Basis.USER) if weak is NO_ORIGIN else weak
+                elif second is NO_ORIGIN and near.basis is not None:
+                    second = near.inferred(Basis.USER)
                 waiting.append(user)
-        return second
+        return second, weak
 
     # ---- one instruction -----------------------------------------------------------------------
 
@@ -246,45 +205,57 @@ class Origins:
         module = self._module
         return bool(module.stack_frames) or "source_file=" in module.columns.source.text
 
-    def _is_enough(self, origin: Origin) -> bool:
+    def is_enough(self, origin: Origin) -> bool:
         """Return whether an origin has what the module's metadata have at most."""
         if origin.basis is Basis.ARGUMENT:
             return True
         return origin.place is not None or (not self._has_places and origin.op_name is not None)
 
-    def _own(self, row: int) -> Origin | None:
+    def own(self, row: int) -> Origin | None:
         """Return the origin of a row's metadata, or None."""
         place, op_name = self.places.innermost(row), self.places.op_name(row)
         if place is None and op_name is None:
             return None
-        return Origin(place=place, op_name=op_name, basis=Basis.OWN, row=row)
+        has_path = op_name is not None
+        return Origin(place=place, op_name=op_name, basis=Basis.OWN, row=row, has_own_path=has_path)
 
     def _nearest(self, value: Value) -> Origin:
-        """Return the origin of a value without its operands and users."""
+        """Return the origin of a value without what it is computed from and used by."""
         if value not in self._near:
-            self._near[value] = NO_ORIGIN  # seen by a value that depends on itself
-            self._near[value] = self._find_nearest(value)
+            self._near[value] = self._with_loops(value, self._inner)
         return self._near[value]
 
-    def _find_nearest(self, value: Value) -> Origin:
+    def _inner(self, value: Value) -> Origin:
+        """Return the same for a value that another one written by a loop is computed from."""
+        if value not in self._inside:
+            self._inside[value] = self._with_loops(value, self._plain)
+        return self._inside[value]
+
+    def _with_loops(self, value: Value, look: _Look) -> Origin:
+        if self._opcodes[value.row] == "while" and value.element:
+            written = self._in_loop(value, look)
+            if self.is_enough(written):
+                return written
+        stored = self._stored_slice(value)
+        if stored is not None:
+            found = self._of_slice(value.row, stored, look)
+            if self.is_enough(found):
+                return found
+        return self._plain(value)
+
+    def _plain(self, value: Value) -> Origin:
+        """Return the origin of a value by its own metadata, or by what it calls."""
         row = value.row
-        own = self._own(row)
+        own = self.own(row)
         opcode = self._opcodes[row]
         if opcode == "parameter":
             is_argument = self.steps.caller(row) is None
             return self._argument(row, own) if is_argument else own or NO_ORIGIN
-        if opcode == "while" and value.element:
-            written = self._in_loop(value)
-            if self._is_enough(written):
-                return written
-        stored = self._stored_slice(value)
-        if stored is not None and self._is_enough(found := self._of_slice(row, stored)):
-            return found
-        if own is not None and self._is_enough(own):
+        if own is not None and self.is_enough(own):
             return own
         inside = self._in_body(value) if opcode_traits(opcode).is_runner else NO_ORIGIN
-        if own is None or self._is_enough(inside):
-            return inside if own is None else replace(inside, op_name=own.op_name or inside.op_name)
+        if own is None or self.is_enough(inside):
+            return inside if own is None else _with_path(inside, own)
         return own
 
     def _argument(self, row: int, own: Origin | None) -> Origin:
@@ -309,11 +280,11 @@ class Origins:
             one = waiting.popleft()
             if self._opcodes[one.row] == "parameter":
                 continue
-            near = self._nearest(one)
-            if self._is_enough(near):
-                return replace(near, basis=Basis.FUSION_BODY)
+            near = self._plain(one)
+            if self.is_enough(near):
+                return near.inferred(Basis.FUSION_BODY)
             if second is NO_ORIGIN and near.basis is not None:
-                second = replace(near, basis=Basis.FUSION_BODY)
+                second = near.inferred(Basis.FUSION_BODY)
             for operand in self.steps.operands(one.row):
                 local = self.steps.definition(operand, is_local=True)
                 if local not in seen and self._module.links.owners[local.row] == place:
@@ -323,7 +294,7 @@ class Origins:
 
     # ---- loops ---------------------------------------------------------------------------------
 
-    def _in_loop(self, value: Value) -> Origin:
+    def _in_loop(self, value: Value, look: _Look) -> Origin:
         """Return the origin of what the body of a loop writes into an element that it carries."""
         written = self.steps.written(value)
         if (
@@ -331,12 +302,26 @@ class Origins:
             or self._module.links.owners[written.row] == (self._module.links.owners[value.row])
         ):
             return NO_ORIGIN
-        near = self._nearest(written)
-        if not self._is_enough(near):
-            near, _ = self._from_operands(written)
-        if near.basis is None or near.basis is Basis.ARGUMENT:
+        near = self._with_loops(written, look)
+        if not self.is_enough(near):
+            near, _ = self._around(written, look)
+        is_of_loop = _is_same_line(near.place, self.places.innermost(value.row))
+        if near.basis in (None, Basis.ARGUMENT) or (is_of_loop and near.place is not None):
             return NO_ORIGIN
-        return replace(near, basis=Basis.LOOP_BODY)
+        return near.inferred(Basis.LOOP_BODY)
+
+    def _is_of_loop(self, value: Value, near: Origin) -> bool:
+        """Return whether the origin of a value is only the line of a loop.
+
+        This is so for loops, for what their bodies do on that line with slices, and for the
+        counter.
+        """
+        if self._opcodes[value.row] == "while":
+            return near.basis is Basis.OWN
+        call = self.steps.caller(value.row)
+        if call is None or self._opcodes[call.row] != "while":
+            return False
+        return _is_same_line(near.place, self._loop_place(call.row))
 
     def _stored_slice(self, value: Value) -> Value | None:
         """Return the slice that an instruction of a loop body only stores; None for all others."""
@@ -351,13 +336,13 @@ class Origins:
         is_stored = place is None or _is_same_line(place, self._loop_place(call.row))
         return update if is_stored else None
 
-    def _of_slice(self, row: int, update: Value) -> Origin:
-        near = self._nearest(update)
-        if not self._is_enough(near):
-            near, _ = self._from_operands(update)
+    def _of_slice(self, row: int, update: Value, look: _Look) -> Origin:
+        near = look(update)
+        if not self.is_enough(near) or self._is_of_loop(update, near):
+            near, _ = self._around(update, look)
         if near.basis is Basis.ARGUMENT or _is_same_line(near.place, self.places.innermost(row)):
             return NO_ORIGIN
-        return replace(near, basis=Basis.LOOP_BODY)
+        return near.inferred(Basis.LOOP_BODY)
 
     def _update(self, value: Value) -> Value | None:
         """Return what a dynamic-update-slice writes, also if it is the result of a fusion."""
@@ -386,6 +371,13 @@ class Origins:
         place = self.places.innermost(row)
         root = self.steps.root(row, "condition") if place is None else None
         return self.places.innermost(root) if root is not None else place
+
+
+def _with_path(found: Origin, own: Origin) -> Origin:
+    """Return an inferred origin, with the own operation path of the instruction if it has one."""
+    if own.op_name is None:
+        return found
+    return replace(found, op_name=own.op_name, has_own_path=own.has_own_path)
 
 
 def _of_argument(argument: Origin) -> Origin:

@@ -145,6 +145,8 @@ class ValueSteps:
             call = self.caller(value.row)
             if call is not None and opcode_traits(self._opcodes[call.row]).is_runner:
                 yield Value(call.row, value.element)
+            if call is not None and call.role == "body":  # the next iteration
+                yield from (Value(row, value.element) for row in self._parameter(call.row, 0))
 
     def _into(self, value: Value, user: int, position: int) -> Iterator[Value]:
         opcode, index = self._opcodes[user], value.element

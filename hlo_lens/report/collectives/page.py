@@ -15,6 +15,7 @@ from hlo_lens.analysis.collectives.results import (
 )
 from hlo_lens.analysis.comparison.facts import collectives_facts
 from hlo_lens.analysis.module_analysis import KIND_AND_AXIS
+from hlo_lens.analysis.program.origin import INFERRED, is_inferred, marked
 from hlo_lens.analysis.sharding.mesh_axes import meshes_text
 from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.render.envelope import ModulePage, module_head, page_without_hlo
@@ -200,8 +201,8 @@ _MARKS: tuple[tuple[Callable[[Collective], bool], str], ...] = (
         "{} (send, recv) between a device and its host: nothing goes between devices",
     ),
     (
-        lambda c: c.near_source is not None,
-        "{} without a source line: ~ marks that of the first operand",
+        lambda c: is_inferred(c.origin_basis),
+        "{} without a source line: ~ marks an inferred one (hlo-lens help blame)",
     ),
 )
 """Flags of a collective and the note printed for each."""
@@ -229,16 +230,18 @@ def groups_table(
             title=f"Collectives by {by}, bytes of {times}",
             shown=(*first, *shown, *last),
         ),
-        read_shown=lambda: map(_shown_group, groups.groups),
+        read_shown=lambda: (_shown_group(group, by) for group in groups.groups),
         name="collectives-by-kind" if by == KIND_AND_AXIS else "collectives-by",
     )
 
 
-def _shown_group(group: CollectiveGroup) -> Row:
+def _shown_group(group: CollectiveGroup, by: str) -> Row:
     texts = {
         "payload_bytes": at_most_text(group.payload_bytes, group.payload_bytes_is_at_most),
         "wire_bytes_per_run": at_most_text(group.wire_bytes_per_run, group.wire_bytes_is_at_most),
     }
+    if by == "source" and group.is_inferred:
+        texts["group"] = f"{group.group} {INFERRED}"
     names = (column.name for column in CollectivesBy.COLUMNS)
     return tuple(texts.get(name) or getattr(group, name) for name in names)
 
@@ -281,6 +284,7 @@ def _shown_row(collective: Collective) -> Row:
         "wire_bytes_per_run": at_most_text(collective.wire_bytes_per_run, bound),
         "covered_ratio": _overlap_text(collective),
         "loop_path": " > ".join(collective.loop_path),
+        "source": marked(collective.source, collective.origin_basis),
     }
     names = (column.name for column in Collectives.COLUMNS)
     return tuple(texts.get(name) or getattr(collective, name) for name in names)
@@ -331,7 +335,7 @@ def _why_facts(reason: Why) -> Iterator[tuple[str, str]]:
     if collective.op_name:
         yield "op_name", collective.op_name
     if collective.source:
-        yield "source", collective.source
+        yield "source", marked(collective.source, collective.origin_basis) or ""
     if len(collective.stack) > 1:
         yield "stack", " < ".join(collective.stack)
     for number, sentence in enumerate(reason.sentences):

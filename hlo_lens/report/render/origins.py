@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.program.origins import INFERRED, marked
+from hlo_lens.analysis.program.origin import INFERRED, marked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

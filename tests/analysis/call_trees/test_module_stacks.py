@@ -91,15 +91,15 @@ ENTRY %e (p: f32[8]) -> f32[8] {
 """  # noqa: E501 # HLO text
 
 
-def test_value_without_a_stack_is_a_residual_and_a_source_line_a_stack() -> None:
+def test_stack_of_a_value_without_one_is_inferred_and_a_source_line_is_a_stack() -> None:
     module = parse_hlo(TEXT)
     table = tabulate(module)
     wire = wire_call_tree(module, collectives(table))
     assert [(str(wire.frame(n)), wire.own[n]) for n in range(len(wire))] == [
         ("main, train.py:9", 0),
-        ("step, train.py:4", 48),
+        ("step, train.py:4", 96),
     ]
-    assert wire.residuals == (("[unattributed]", 48),)
+    assert wire.residuals == ()
     count = count_call_tree(table)
     assert [(str(count.frame(n)), count.own[n]) for n in range(len(count))] == [
         ("main, train.py:9", 0),

@@ -56,6 +56,8 @@ def test_all_facts_of_one_collective() -> None:
         op_name="jit(f)/psum",
         source_file="/f.py",
         source_line=9,
+        origin_basis="own",
+        has_own_path=True,
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.program.origins import Basis, Origin, Origins
+from hlo_lens.analysis.program.origin import Basis, Origin
+from hlo_lens.analysis.program.origins import Origins
 from hlo_lens.analysis.program.value_steps import Value
 from tests.hlo_texts import read
 
