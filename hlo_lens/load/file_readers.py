@@ -25,6 +25,7 @@ from hlo_lens.text.content_kind import BRANCHES, PROTO_HEAD, draws_calls, proto_
 from hlo_lens.text.dump_files import split_file_name
 from hlo_lens.text.dump_kinds import BUFFER_HEADERS, BUFFER_PARTS, PROTO, ROW_OF, DumpKind
 from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.line_leads import without_leads
 from hlo_lens.text.log_words import has_log_words
 from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode
 
@@ -118,16 +119,21 @@ def modules_of(
         return
     if len(head) >= CHUNK and sniff(decode(head)) is DumpKind.BINARY:  # not read to its end
         raise DumpSyntaxError(ROW_OF[DumpKind.BINARY].refusal, path=file.path)
-    source = source_of(pieces, file, opened.cut)
-    kind = sniff(source.text)
-    if kind is DumpKind.OTHER and (bare := cut_log_prefixes(source)) is not None:
-        source, kind = bare, sniff(bare.text)  # a log whose first lines have no prefix
-    if not ROW_OF[kind].parser:
-        raise DumpSyntaxError(ROW_OF[kind].refusal, path=source.path)
-    content = Content(file=file, kind=kind, source=source, siblings=others, progress=progress)
-    content = content if siblings is None else _unmixed(content)
-    read = _hlo_modules if content.kind is DumpKind.HLO else _without_hlo
-    yield from read(content)
+    for source in _texts(source_of(pieces, file, opened.cut)):
+        kind = sniff(source.text)
+        if not ROW_OF[kind].parser:
+            raise DumpSyntaxError(ROW_OF[kind].refusal, path=source.path)
+        content = Content(file=file, kind=kind, source=source, siblings=others, progress=progress)
+        content = content if siblings is None else _unmixed(content)
+        read = _hlo_modules if content.kind is DumpKind.HLO else _without_hlo
+        yield from read(content)
+
+
+def _texts(source: Source) -> list[Source]:
+    """Return the texts of a source: without what loggers put before lines, one for each process."""
+    if sniff(source.text) is DumpKind.OTHER:  # a log whose first lines have no prefix
+        source = cut_log_prefixes(source) or source
+    return without_leads(source)
 
 
 def lazy_module(file: StoredFile | None, *, strict: bool = False) -> Lazy[HloModule] | None:

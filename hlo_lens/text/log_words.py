@@ -57,18 +57,18 @@ _BOX_WALLS = ("│ GPU ", "│ CPU ", "│ TPU ", "│GPU ", "│CPU ", "│TPU 
 _COLORED_BOXES = ("  GPU 0 ", "  CPU 0 ", "  TPU 0 ")
 """Labels of drawings whose boxes are colours, which are removed from the text before."""
 
-
-ALL = (
+FIRST_LINES = (
     *OUT_OF_MEMORY,
     *FAILED_ALLOCATION,
     *ALLOCATOR_STATE,
     *REMATERIALIZATION_LIMIT,
     *BUFFERS,
     *WARNINGS,
-    *_SHARDING_SIGNS,
-    *_BOX_WALLS,
-    *_COLORED_BOXES,
+    BOXES[0],
 )
+"""Words of the first line of a message or drawing that has several lines."""
+
+ALL = (*FIRST_LINES[:-1], *_SHARDING_SIGNS, *_BOX_WALLS, *_COLORED_BOXES)
 """All words that make a text a log."""
 
 

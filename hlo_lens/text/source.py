@@ -179,7 +179,12 @@ def cut_log_prefixes(source: Source) -> Source | None:
 
 
 def _cut(pattern: re.Pattern[str], text: str, cuts: Cuts) -> tuple[str, Cuts]:
-    """Return a text without all matches, and the cuts in addition to earlier ones.
+    """Return a text without all matches, and the cuts in addition to earlier ones."""
+    return cut_spans((match.span() for match in pattern.finditer(text)), text, cuts)
+
+
+def cut_spans(spans: Iterable[tuple[int, int]], text: str, cuts: Cuts) -> tuple[str, Cuts]:
+    """Return a text without some spans, in order, and the cuts in addition to earlier ones.
 
     For ASCII it needs memory for both texts, a 32nd of one, and 16 bytes for each cut.
     """
@@ -188,8 +193,7 @@ def _cut(pattern: re.Pattern[str], text: str, cuts: Cuts) -> tuple[str, Cuts]:
     pieces: list[str] = []
     done = size = grown = 0
     made = Cuts()
-    for match in pattern.finditer(text):
-        start, end = match.span()
+    for start, end in spans:
         if start == end:
             continue
         pieces.append(text[done:start])

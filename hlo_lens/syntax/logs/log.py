@@ -20,6 +20,7 @@ from hlo_lens.syntax.logs.out_of_memory import parse_oom_with_grammar, read_comp
 from hlo_lens.syntax.logs.sharding_log import read_shardings
 from hlo_lens.text import log_words
 from hlo_lens.text.errors import DumpSyntaxError, Gap
+from hlo_lens.text.line_leads import without_leads
 from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ def parse_log(
 ) -> LogText:
     """Return all messages in a log or in the text of an exception.
 
+    What loggers put before lines is cut. Lines of several processes that alternate are separated
+    by `hlo_lens.load`, which returns a log for each.
+
     Args:
         text: The log.
         strict: Raise at the first gap.
@@ -57,8 +61,10 @@ def parse_log(
         source = text
     else:  # unlike buffer-side texts, since drawings need all their lines
         source = clean(decode(text) if isinstance(text, bytes) else text, path)
-    if not source.cuts.offsets and (bare := cut_log_prefixes(source)) is not None:
-        source = bare
+    if not source.cuts.offsets:
+        source = cut_log_prefixes(source) or source
+        bare = without_leads(source)
+        source = bare[0] if len(bare) == 1 else source
     found = _by_grammar(source) if uses_grammar(reader) else _Scan(source).log()
     if found.is_empty and not may_be_empty:
         if found.gaps:

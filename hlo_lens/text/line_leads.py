@@ -1,0 +1,194 @@
+"""Text that a logger, a launcher or a quotation puts before each line, found by its repetition.
+
+The words before a sign of a dump or of a message are its lead if the lines below begin with the
+same words; numbers in it may differ, since they count, measure time or name a process. Lines of
+several processes that alternate are told apart by the numbers that are no time.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from hlo_lens.text.dump_kinds import BUFFER_HEADERS
+from hlo_lens.text.log_words import FIRST_LINES
+from hlo_lens.text.source import cut_spans
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.text.source import Source
+
+_DUMPS = ("HloModule ", *BUFFER_HEADERS)
+_HEAD = 256
+"""Characters in which a text that is a dump and no log begins."""
+
+_SIGNS = (*_DUMPS, *FIRST_LINES)
+_SEARCHED = 1 << 26
+"""Characters of a log in which leads are looked for."""
+
+_LONGEST = 240
+_LINES_COMPARED = 12
+_FEWEST_ALIKE = 3
+_PLACES = 40
+"""Places of each sign at which a lead is looked for."""
+
+_ROUNDS = 4
+"""Most leads of one text: it may be joined from several logs, or have one lead inside another."""
+
+_MOST_STREAMS = 64
+
+_NUMBER = re.compile(r"[ ]*\d+")
+_TIMES = re.compile(
+    r"\d{1,4}(?:[:/.-]\d+){2,}(?:[T ]\d+(?::\d+)+)?(?:[.,]\d+)?|\d+(?::\d+)+(?:[.,]\d+)?"
+    r"|\d+\.\d+|(?<=:)\d+(?=\])"
+)
+"""Dates, times, durations, and line numbers of the program that logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lead:
+    """Pattern of a lead, at the start of a line.
+
+    Attributes:
+        pattern: Matches the lead, also without its blanks at the end of a line.
+        is_name: For each group of the pattern, a number, whether it may name a process.
+    """
+
+    pattern: re.Pattern[str]
+    is_name: tuple[bool, ...]
+
+    def stream_of(self, match: re.Match[str]) -> tuple[str, ...]:
+        """Return the numbers that name the process of a line."""
+        groups = zip(match.groups(""), self.is_name, strict=True)
+        return tuple(number.strip() for number, is_name in groups if is_name)
+
+
+def without_leads(source: Source) -> list[Source]:
+    """Return the text of each process without the leads of its lines; itself if it has none.
+
+    Lines of other processes are empty, so that lines and columns remain those of the file.
+    """
+    sources = [source]
+    if source.text[:_HEAD].lstrip().startswith(_DUMPS):
+        return sources
+    for _ in range(_ROUNDS):
+        leads = [_lead_of(one.text) for one in sources]
+        if not any(leads):
+            break
+        sources = [
+            part
+            for one, lead in zip(sources, leads, strict=True)
+            for part in ([one] if lead is None else _cut(one, lead))
+        ]
+    return sources
+
+
+def _lead_of(text: str) -> _Lead | None:
+    """Return the lead of the first sign that has one."""
+    for sign in _SIGNS:
+        for place in _places(text, sign):
+            start = text.rfind("\n", 0, place) + 1
+            lead = text[start:place]
+            if lead.strip() and len(lead) <= _LONGEST:
+                size = _common_size(lead, _lines_below(text, place))
+                if size:
+                    return _pattern(lead[:size])
+    return None
+
+
+def _places(text: str, sign: str) -> Iterator[int]:
+    place = text.find(sign, 0, _SEARCHED)
+    for _ in range(_PLACES):
+        if place < 0:
+            return
+        yield place
+        place = text.find(sign, place + len(sign), _SEARCHED)
+
+
+def _lines_below(text: str, place: int) -> list[str]:
+    """Return the beginnings of the lines after the line of an offset."""
+    lines: list[str] = []
+    end = text.find("\n", place)
+    while end >= 0 and end + 1 < len(text) and len(lines) < _LINES_COMPARED:
+        start, end = end + 1, text.find("\n", end + 1)
+        lines.append(text[start : min(start + _LONGEST, len(text) if end < 0 else end)])
+    return lines
+
+
+def _common_size(lead: str, lines: Sequence[str]) -> int:
+    """Return how many characters of a text begin most of some lines, 0 if too few do."""
+    sizes = [_matched(lead, line) for line in lines]
+    whole = len(lead.rstrip())
+    alike = [size for size in sizes if size > 0]
+    if len(alike) < min(_FEWEST_ALIKE, len(lines)) or 2 * len(alike) < len(lines):
+        return 0
+    told = [size for size, line in zip(sizes, lines, strict=True) if 0 < size < len(line)]
+    size = min(told, default=0)
+    return size if lead[:size].strip() and (size >= whole or not lead[size - 1].isalnum()) else 0
+
+
+def _matched(lead: str, line: str) -> int:
+    """Return how many characters of a lead a line begins with; numbers may differ."""
+    at = position = 0
+    while at < len(lead) and position < len(line):
+        number = _NUMBER.match(lead, at)
+        other = _NUMBER.match(line, position) if number else None
+        if number and other:
+            at, position = number.end(), other.end()
+        elif lead[at] == line[position]:
+            at, position = at + 1, position + 1
+        else:
+            break
+    return at
+
+
+def _pattern(lead: str) -> _Lead:
+    times = [match.span() for match in _TIMES.finditer(lead)]
+    parts, is_name, done = [], [], 0
+    for number in _NUMBER.finditer(lead):
+        parts += [re.escape(lead[done : number.start()]), r"([ ]*\d+)"]
+        digit = number.end() - 1
+        is_name.append(not any(start <= digit < end for start, end in times))
+        done = number.end()
+    rest = lead[done:]
+    bare = re.escape(rest.rstrip())
+    blanks = re.escape(rest[len(rest.rstrip()) :])
+    tail = f"{bare}(?:{blanks}|[ \t]*$)" if blanks else bare
+    return _Lead(re.compile(f"^{''.join(parts)}{tail}", re.MULTILINE), tuple(is_name))
+
+
+def _cut(source: Source, lead: _Lead) -> list[Source]:
+    """Return the text without a lead, one for each process whose lines alternate with others."""
+    found = [(match.span(), lead.stream_of(match)) for match in lead.pattern.finditer(source.text)]
+    streams = list(dict.fromkeys(stream for _, stream in found))
+    runs = sum(one[1] != other[1] for one, other in pairwise(found)) + 1
+    if not 1 < len(streams) <= _MOST_STREAMS or runs == len(streams) or 2 * len(streams) > runs + 1:
+        return [_without(source, [span for span, _ in found])]
+    return [_without(source, list(_others(source.text, found, stream))) for stream in streams]
+
+
+def _others(
+    text: str, found: Sequence[tuple[tuple[int, int], tuple[str, ...]]], own: tuple[str, ...]
+) -> Iterator[tuple[int, int]]:
+    """Yield the spans to cut for one process: its leads, and the lines of the others.
+
+    A line without lead belongs to the process of the line before it.
+    """
+    following = [span[0] for span, _ in found[1:]] + [len(text)]
+    for ((start, end), stream), after in zip(found, following, strict=True):
+        if stream == own:
+            yield start, end
+            continue
+        while start < after:
+            line_end = text.find("\n", start, after)
+            line_end = after if line_end < 0 else line_end
+            yield start, line_end
+            start = line_end + 1
+
+
+def _without(source: Source, spans: Sequence[tuple[int, int]]) -> Source:
+    text, cuts = cut_spans(spans, source.text, source.cuts)
+    return replace(source, text=text, cuts=cuts)

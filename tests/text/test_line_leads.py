@@ -1,0 +1,116 @@
+"""What loggers put before each line is found by its repetition, whatever its form."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from hlo_lens.text.line_leads import without_leads
+from hlo_lens.text.source import Source
+from tests.hlo_texts import E1
+
+OOM = """jaxlib.XlaRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used \
+20.00G of 15.75G hbm. Exceeded hbm capacity by 4.25G.
+
+Total hbm usage >= 20.26G:
+    reserved        258.00M
+    program          16.00G
+    arguments         4.00G
+
+Output size 4.00G; shares 0B with arguments.
+
+  Largest program allocations in hbm:
+
+  1. Size: 8.00G
+     Operator: op_name="jit(f)/dot_general"
+     Shape: f32[2048,1048576]{1,0:T(8,128)}
+"""
+
+Lead = Callable[[int], str]
+
+LEADS: dict[str, Lead] = {
+    "logging": lambda k: f"2026-03-04 10:00:{k % 60:02},{k % 1000:03} ERROR train.py:7 - ",
+    "logging default": lambda k: "ERROR:trainer:",
+    "loguru": lambda k: f"2026-03-04 10:00:{k % 60:02}.123 | ERROR    | a.b:step:7 - ",
+    "bracketed": lambda k: f"[2026-03-04 10:00:{k % 60:02},001][jax][ERROR] - ",
+    "absl": lambda k: f"E0304 10:00:{k % 60:02}.123456  123 pjrt.cc:99] ",
+    "journald": lambda k: f"Mar 04 10:00:{k % 60:02} node python[77]: ",
+    "kubectl": lambda k: "[pod/job-0-abcde/main] ",
+    "compose": lambda k: "worker-1  | ",
+    "ray": lambda k: "(Worker pid=99, ip=10.0.0.7) ",
+    "torchrun": lambda k: "[rank12]:",
+    "srun": lambda k: " 12: ",
+    "pdsh": lambda k: "node0012: ",
+    "kaggle": lambda k: f"{1200 + k / 10:.1f}s {k + 1} ",
+    "line numbers": lambda k: f"{k + 95:5} ",
+    "quotation": lambda k: "> > ",
+    "comment": lambda k: "# ",
+    "slashes": lambda k: "// ",
+    "pytest": lambda k: "E       ",
+    "words": lambda k: "[worker 3] out> ",
+    "iso": lambda k: f"2026-03-04T10:00:{k % 60:02}.5Z app=train level=error msg=",
+}
+
+
+def led(text: str, lead: Lead) -> str:
+    return "".join(f"{lead(k)}{line}" for k, line in enumerate(text.splitlines(keepends=True)))
+
+
+@pytest.mark.parametrize("name", LEADS)
+@pytest.mark.parametrize("text", [OOM, E1], ids=["message", "module"])
+@pytest.mark.parametrize("before", ["", "starting the job\nepoch 1\n"], ids=["alone", "in a log"])
+def test_lead_is_cut(name: str, text: str, before: str) -> None:
+    log = before + led(text, LEADS[name])
+    (found,) = without_leads(Source(log))
+    assert found.text == before + text
+    last = [line for line in text.splitlines() if line][-1]
+    offset = found.text.rindex(last)
+    line, column = found.line_column(offset)
+    assert log.splitlines()[line - 1][column - 1 :] == last
+
+
+@pytest.mark.parametrize("text", [OOM, E1, f"log\n\n{OOM}\nmore\n", f"1: a\n2: b\n{E1}"])
+def test_text_without_lead_stays(text: str) -> None:
+    source = Source(text)
+    assert without_leads(source) == [source]
+
+
+def test_blanks_at_the_end_of_a_lead_may_be_missing() -> None:
+    log = "\n".join(f"E       {line}".rstrip() for line in OOM.splitlines())
+    (found,) = without_leads(Source(log))
+    assert found.text == OOM.rstrip("\n")
+
+
+def _alternating(texts: list[str], leads: list[Lead]) -> Iterator[str]:
+    lines = [led(text, lead).splitlines() for text, lead in zip(texts, leads, strict=True)]
+    for several in itertools.zip_longest(*lines):
+        yield from (line for line in several if line is not None)
+
+
+@pytest.mark.parametrize(
+    "lead",
+    [
+        lambda rank: lambda k: f"[rank{rank}]: ",
+        lambda rank: lambda k: f"{rank}: ",
+        lambda rank: lambda k: f"2026-03-04 10:00:{k % 60:02}.{k % 7} node-{rank} | ",
+        lambda rank: lambda k: f"(Worker pid={100 + rank}) ",
+    ],
+)
+def test_processes_that_alternate_are_separated(lead: Callable[[int], Lead]) -> None:
+    texts = [OOM, OOM.replace("20.00G", "21.00G"), OOM.replace("20.00G", "22.00G")]
+    log = "\n".join(_alternating(texts, [lead(rank) for rank in range(3)])) + "\n"
+    found = without_leads(Source(log))
+    assert ["\n".join(filter(None, one.text.splitlines())) for one in found] == [
+        "\n".join(filter(None, text.splitlines())) for text in texts
+    ]
+    third = found[2].text.index("Total hbm")
+    line, column = found[2].line_column(third)
+    assert log.splitlines()[line - 1][column - 1 :] == "Total hbm usage >= 20.26G:"
+
+
+def test_processes_that_do_not_alternate_are_one_text() -> None:
+    log = led(OOM, lambda k: "[rank0]: ") + led(OOM, lambda k: "[rank1]: ")
+    (found,) = without_leads(Source(log))
+    assert found.text == OOM * 2
