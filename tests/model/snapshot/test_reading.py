@@ -49,7 +49,7 @@ def test_a_snapshot_of_schema_1_compares_like_a_new_one() -> None:
     assert old.shardings is not None
     assert new.shardings is not None
     assert old.shardings.entries == new.shardings.entries
-    assert old.shardings.unknown < new.shardings.unknown  # of outputs that XLA aliased itself
+    assert (old.shardings.unknown, new.shardings.unknown) == (1, 0)  # an output that XLA aliased
     assert old.collectives is not None
     assert new.collectives is not None
     hidden = old.collectives.place_of("base_is_exposed")  # older versions did not judge work
