@@ -19,14 +19,9 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.memory.results import MemoryResults
 
-SETS = sorted((corpus.CORPUS / "jax012").glob("*.tar.xz"))
+XPROF, PJRT = "XProf's memory viewer", "PJRT's peak_memory_in_bytes"
 
-SPARSE_CORE_SCRATCH = {
-    "while_dynamic": 32768,
-    "scan_in_scan": 163840,
-    "zero_bf16_rs_ag": 6324224,
-}
-"""Scratch bytes of SparseCore collectives of tpu7x that are alive at the peak; XProf lacks them."""
+SETS = sorted((corpus.CORPUS / "jax012").glob("*.tar.xz"))
 
 
 def results_of(folder: Path) -> MemoryResults:
@@ -54,10 +49,12 @@ def test_peak_and_total_are_those_of_xprof(archive: Path, tmp_path: Path) -> Non
     for truth, results in compiles(tmp_path):
         name, peak = truth["name"], results.peak
         assert peak is not None
-        more = SPARSE_CORE_SCRATCH.get(name, 0) if archive.name.startswith("tpu7x") else 0
-        assert (name, peak.total_bytes) == (name, truth["xprof"]["peak_heap_bytes"] + more)
+        others = {one.tool: one.peak_bytes for one in results.other_peaks}
+        xprof, pjrt = truth["xprof"]["peak_heap_bytes"], others.get(PJRT, peak.total_bytes)
+        assert (name, others.get(XPROF, peak.total_bytes)) == (name, xprof)
+        assert peak.total_bytes >= xprof
+        assert (XPROF in others) <= archive.name.startswith("tpu7x")
         assert (name, results.statement.total_bytes) == (name, truth["xprof"]["total_bytes"])
-        if truth["backend"] == "gpu":
-            assert peak.total_bytes == truth["memory_analysis"]["peak_memory_in_bytes"]
+        assert pjrt in (None, truth["memory_analysis"]["peak_memory_in_bytes"])
         compared += 1
     assert compared >= 5

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, MemoryLayout, layout_of_dump
+from hlo_lens.analysis.memory.other_tools import OtherPeak, other_peaks
 from hlo_lens.analysis.memory.peak import PeakMemory, peak_memory, peaks_of
 from hlo_lens.analysis.memory.statement import MemoryStatement, is_integer_scalar, memory_statement
 from hlo_lens.model.hlo.columns import OPCODE, OPCODE_END
@@ -64,6 +66,13 @@ class MemoryResults:
     missing: tuple[tuple[str, str], ...] = ()
     stated: Mapping[str, int] = field(default_factory=dict)
     mismatches: tuple[tuple[str, int, int], ...] = ()
+
+    @cached_property
+    def other_peaks(self) -> tuple[OtherPeak, ...]:
+        """Peaks of other tools that differ from ours."""
+        return other_peaks(
+            self.layout, backend=self.backend, module=self.module, stated=self.stated
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """Return the memory held at the peak as a pandas frame; no rows if unknown."""

@@ -112,20 +112,10 @@ def _framework_notes(results: MemoryResults) -> Iterator[str]:
 
 
 def _other_tools(results: MemoryResults) -> Iterator[str]:
-    layout = results.layout
-    if layout.source != "buffer-assignment":
-        return
-    parts = []
-    if layout.printed_peak is not None:
-        position, size = layout.printed_peak
-        parts.append(
-            f"XLA's live-range text has {format_bytes(size)} at {position} (whole instructions, "
-            "no padding, all spaces)"
-        )
-    static = sum(a.size for a in layout.allocations if a.category not in ("temp", "thread-local"))
-    if results.backend == "cpu":
-        parts.append(f"peak_memory_in_bytes {format_bytes(static)} (leaves temporaries out)")
-    elif results.backend == "tpu":
-        parts.append("peak_memory_in_bytes more (adds VMEM)")
-    if parts:
-        yield f"figures of other tools: {'; '.join(parts)}"
+    """Yield the peaks of other tools that differ from ours."""
+    texts = []
+    for one in results.other_peaks:
+        size = "another size" if one.peak_bytes is None else format_bytes(one.peak_bytes)
+        texts.append(f"{one.tool} {size} ({one.definition})")
+    if texts:
+        yield f"other tools have other peaks: {'; '.join(texts)}"

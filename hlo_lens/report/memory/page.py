@@ -154,7 +154,8 @@ def memory_object(results: MemoryResults | None) -> Mapping[str, object] | None:
     if results is None:
         return None
     peak = None if results.peak is None else peak_object(results.peak)
-    return {**facts_object(facts.memory_facts(results)), "peak": peak}
+    others = [one._asdict() for one in results.other_peaks]
+    return {**facts_object(facts.memory_facts(results)), "peak": peak, "other_peaks": others}
 
 
 def peak_object(peak: PeakMemory) -> Mapping[str, object]:
