@@ -79,7 +79,7 @@ def test_why_explains_one_collective() -> None:
     assert result.exit_code == 0
     text = " ".join(result.stdout.split())
     assert "each device has a partial result along model (4 devices)" in text
-    assert "divided over model as params['w_out'] is" in text
+    assert "dimension 0 of operand 1 (as params['w_out']), divided over model" in text
 
 
 def test_why_of_an_unknown_name_is_an_error() -> None:

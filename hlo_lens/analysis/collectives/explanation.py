@@ -1,10 +1,13 @@
-"""Reasons for a collective, in sentences: its producers and consumers, and shardings that disagree.
+"""Reasons for a collective, in sentences: the cause, what is exchanged, producers and consumers.
+
+The partitioner gives a collective the operation path of the instruction that needed it. The
+instruction of that path in the text from before optimizations shows the cause: a sharding
+constraint of the program on its result, then operands whose shardings cannot both stay. Without
+that text or path, and where the shardings there need no communication along the collective's axes,
+the cause is not determined.
 
 The optimized text shows what is exchanged: an all-gather's operand was divided along its dimension,
-an all-reduce's is a partial result. The cause is in its neighbours: parameters with their shardings
-(from the text, or from that before optimizations), products with the dimensions that they sum over.
-The partitioner gives a collective the operation path of the instruction that needed it; the
-instruction of that path in the text from before optimizations has the shardings that disagree.
+an all-reduce's is a partial result; producers and consumers are facts, not causes.
 """
 
 from __future__ import annotations
@@ -20,7 +23,12 @@ from hlo_lens.analysis.collectives.collectives import (
     instruction_of,
 )
 from hlo_lens.analysis.collectives.dimension_sources import listed_numbers, summed_dimensions
-from hlo_lens.analysis.collectives.operand_shardings import ShardedOperand, sharded_operands
+from hlo_lens.analysis.collectives.operand_shardings import (
+    PARTIAL,
+    DividedDimension,
+    Operation,
+    needing_operation,
+)
 from hlo_lens.analysis.program.dataflow_neighbours import Neighbour, Neighbourhood
 from hlo_lens.analysis.program.origin import is_inferred
 from hlo_lens.analysis.result import Column, Result, Row, Unit
@@ -33,6 +41,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.shapes.mesh import Mesh
 
 _ASKED_NAMES = """
     psum psum_invariant psum2 pmax pmin pmean all_gather all_gather_invariant reduce_scatter
@@ -52,8 +61,8 @@ class Why(Result):
 
     Attributes:
         collective: The collective.
-        sentences: The reasons, the most certain first.
-        producers: Instructions that make its operands.
+        sentences: The reasons: the cause first.
+        producers: Instructions that make its operands, the largest first.
         consumers: Instructions that need its result.
         shardings: Sharding of entry parameters by number.
     """
@@ -76,7 +85,7 @@ class Why(Result):
     shardings: Mapping[int, ShardedValue]
 
     def rows(self) -> Iterator[Row]:
-        """Yield producers, then consumers, nearest first."""
+        """Yield producers, the largest first, then consumers, nearest first."""
         for role, listed in (("producer", self.producers), ("consumer", self.consumers)):
             for near in listed:
                 instruction = near.instruction
@@ -120,15 +129,15 @@ def why(
     }
     near = Neighbourhood(module)
     producers = near.producers(instruction) if instruction is not None else ()
+    producers = tuple(sorted(producers, key=_bytes_of, reverse=True))
     end = end_of(module, collective)
     consumers = near.consumers(end) if end is not None else ()
-    operands = sharded_operands(before, collective, mesh) if before is not None else ()
-    sentences = [*_origin(collective)]
+    paths = _paths_of(collective, producers, consumers)
+    sentences = [*_origin(collective), *_causes(before, collective, mesh, paths)]
     if instruction is not None:
         sentences += _meaning(instruction, collective)
     sentences += _made_by(producers, shardings, collective)
     sentences += _needed_by(consumers, collective, instruction)
-    sentences += _before(operands, collective)
     return Why(
         collective=collective,
         sentences=tuple(sentences),
@@ -136,6 +145,11 @@ def why(
         consumers=consumers,
         shardings=shardings,
     )
+
+
+def _bytes_of(near: Neighbour) -> int:
+    shape = near.instruction.shape
+    return 0 if shape is None else shape.size_bytes or 0
 
 
 def _origin(collective: Collective) -> Iterator[str]:
@@ -189,11 +203,11 @@ def _meaning(instruction: HloInstruction, collective: Collective) -> Iterator[st
     along, dimension = _along(collective), _dimension(instruction)
     of = "" if dimension is None else f" of dimension {dimension}"
     if collective.kind == "all-gather":
-        yield f"each device has a part{of} {along}; its consumers need all of it"
+        yield f"each device has a part{of} {along}, and gets all of it"
     elif collective.kind == "all-reduce":
-        yield f"each device has a partial result {along}; its consumers need the whole one"
+        yield f"each device has a partial result {along}, and gets the whole one"
     elif collective.kind == "reduce-scatter":
-        yield f"each device has a partial result {along}; its consumers need a part{of} of the sum"
+        yield f"each device has a partial result {along}, and gets a part{of} of the sum"
     elif collective.kind in ("all-to-all", "ragged-all-to-all"):
         yield (
             f"each device sends another part to each other one {along}: operand and result are "
@@ -275,33 +289,114 @@ def _needs(near: Neighbour, collective: Collective, instruction: HloInstruction 
     if shape is None or given is None:
         return ""
     if shape.is_tuple or shape.dimensions != given.dimensions:
-        return ", which sums over a dimension of it" if summed else ""
-    if dimension in summed:
-        return f", which sums over dimension {dimension} and needs it whole"
-    return f", which needs every part of dimension {dimension} in its result"
+        return ""
+    return f", which {'sums over' if dimension in summed else 'keeps'} dimension {dimension}"
 
 
-def _before(operands: Sequence[ShardedOperand], collective: Collective) -> Iterator[str]:
-    """Yield facts from before optimizations on the operation that needed it."""
-    wanted = set(collective.axes or ())
-    clashes = [
-        f"dimension {found.dimension} of operand {operand.position}, divided over "
-        f"{','.join(found.axes)} as {found.origin} is"
-        for operand in operands
-        for found in operand.dimensions
-        if found.is_summed and wanted.intersection(found.axes)
-    ]
-    if clashes:
-        yield f"before optimizations, {operands[0].user} sums over {' and over '.join(clashes)}"
-    for operand in operands:
+def _paths_of(
+    collective: Collective, producers: Sequence[Neighbour], consumers: Sequence[Neighbour]
+) -> list[str]:
+    """Return the operation path of a collective, else those of the products that it belongs to.
+
+    Partial results are of its producers; a value is gathered for its consumers.
+    """
+    if collective.own_op_name is not None:
+        return [collective.own_op_name]
+    near = producers if collective.kind in PARTIAL else consumers
+    found = [one.instruction.op_name for one in near]
+    if collective.kind in PARTIAL:
+        found.append(collective.op_name)
+    return list(dict.fromkeys(path for path in found if path is not None))
+
+
+def _causes(
+    before: HloModule | None, collective: Collective, mesh: Mesh | None, paths: Sequence[str]
+) -> Iterator[str]:
+    """Yield the cause by the text from before optimizations, or that it is not determined."""
+    if _is_asked_for(collective) or collective.moves_nothing:
+        return
+    if collective.own_op_name is not None and _last_part(collective.own_op_name) == "shard_map":
+        yield "the in_specs or out_specs of the shard_map need another sharding than the value has"
+        return
+    if before is None:
+        yield f"{_UNDETERMINED}: there is no text from before optimizations"
+        return
+    operation = needing_operation(before, collective, mesh, paths) if paths else None
+    if operation is None:
+        problem = "before optimizations, no instruction has its operation path"
+        yield f"{_UNDETERMINED}: {problem if paths else 'it has no operation path'}"
+        return
+    if collective.axes is None:
+        yield f"{_UNDETERMINED}: its mesh axes are not known"
+        return
+    causes = [*_constraint_causes(operation, collective), *_operand_causes(operation, collective)]
+    yield from causes
+    if not causes:
+        yield (
+            f"{_UNDETERMINED}: before optimizations, the shardings known around {operation.name} "
+            f"need no {collective.kind} along {collective.axis}"
+        )
+    yield from _operand_facts(operation)
+
+
+_UNDETERMINED = "the cause is not determined"
+
+
+def _constraint_causes(operation: Operation, collective: Collective) -> Iterator[str]:
+    """Yield the constraints that need the result divided in another way."""
+    if collective.kind == "all-reduce":  # which adds up what the operands make partial
+        return
+    for constraint in operation.constraints:
+        what = "the sharding of an output" if constraint.is_output else "a sharding constraint"
+        place = "" if constraint.place is None else f" at {constraint.place}"
+        changes = " and ".join(
+            f"dimension {one.dimension} {_over(one.after)} where its operand has it "
+            f"{_over(one.before)} (as {one.origin})"
+            for one in constraint.changed
+        )
+        names = f"{constraint.name} of {constraint.operand}"
+        yield f"{what}{place} ({names}) wants {changes}"
+
+
+def _over(axes: Sequence[str]) -> str:
+    return f"divided over {','.join(axes)}" if axes else "whole"
+
+
+def _operand_causes(operation: Operation, collective: Collective) -> Iterator[str]:
+    """Yield the shardings of operands that cannot both stay, for each axis of a collective."""
+    for axis in collective.axes or ():
+        needed, kept = operation.uses_of(axis)
+        needed_texts = [f"{_dimension_text(*found)}, which it {operation.verb}" for found in needed]
+        kept_texts = [f"{_dimension_text(*found)}, which it keeps" for found in kept]
+        is_partial = collective.kind in PARTIAL
+        if (needed and is_partial) or operation.has_half_combined(axis):
+            places = " and ".join(_dimension_text(*found) for found in needed)
+            yield (
+                f"before optimizations, {operation.name} {operation.verb} {places}, "
+                f"divided over {axis}"
+            )
+        elif not is_partial and operation.has_conflict(axis):
+            yield (
+                f"before optimizations, {operation.name} cannot keep all that {axis} divides: "
+                f"{' and '.join((*needed_texts, *kept_texts))}"
+            )
+
+
+def _dimension_text(position: int, found: DividedDimension) -> str:
+    return f"dimension {found.dimension} of operand {position} (as {found.origin})"
+
+
+def _operand_facts(operation: Operation) -> Iterator[str]:
+    """Yield how the operands are divided."""
+    for operand in operation.operands:
         divided = [
             f"dimension {found.dimension} over {','.join(found.axes)} (as {found.origin})"
             for found in operand.dimensions
-            if found.axes and not (found.is_summed and clashes)
+            if found.axes
         ]
         if divided:
             words = ", ".join(divided)
-            yield f"before optimizations, operand {operand.position} of {operand.user}: {words}"
+            yield f"before optimizations, operand {operand.position} of {operation.name}: {words}"
 
 
 def plain_shape(instruction: HloInstruction) -> str | None:

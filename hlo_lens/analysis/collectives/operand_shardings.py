@@ -10,33 +10,41 @@ most likely origin of a division.
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.collectives.dimension_sources import (
+    COMBINING,
     dimension_sources,
-    listed_numbers,
+    needed_dimensions,
     operand_array_shape,
-    summed_dimensions,
 )
+from hlo_lens.analysis.collectives.sharding_constraints import Constraint, constraints_on
 from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.model.shapes import shardy
 from hlo_lens.text.errors import DumpSyntaxError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Set
 
     from hlo_lens.analysis.collectives.collectives import Collective
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.mesh import Mesh
+    from hlo_lens.model.shapes.named_sharding import NamedSharding
     from hlo_lens.model.shapes.shape import ShapeIndex
     from hlo_lens.model.shapes.sharding import HloSharding
 
-_MOST_OPERATIONS = 16
+_MOST_OPERATIONS = 48
 """Most operations of one path and line that are tried."""
 
-_VISITS = 400
+_REORDERING = ("convert", "copy", "transpose", "bitcast-convert")
+
+_FORMATTED = 8
+"""Most conversions and transposes of a result that are followed back."""
+
+_VISITS = 1000
 """Most instructions that are visited for one dimension."""
 
 _CALLS = 16
@@ -51,13 +59,13 @@ class DividedDimension:
         dimension: The dimension.
         axes: Mesh axes that divide it, most major first; () for none.
         origin: Name of the argument or instruction with the sharding.
-        is_summed: Whether the operation sums over it.
+        is_needed: Whether the operation combines elements along it: sums, sorts, shifts, ...
     """
 
     dimension: int
     axes: tuple[str, ...]
     origin: str
-    is_summed: bool
+    is_needed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,62 +73,258 @@ class ShardedOperand:
     """One operand of an operation.
 
     Attributes:
-        user: Name of the operation.
         position: Which operand of it.
         dimensions: Its dimensions with known shardings.
     """
 
-    user: str
     position: int
     dimensions: tuple[DividedDimension, ...]
 
 
-def sharded_operands(
-    before: HloModule, collective: Collective, mesh: Mesh | None
-) -> tuple[ShardedOperand, ...]:
-    """Return the operands of the operation that needed a collective.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """The operation that needed a collective, in the text from before optimizations.
 
-    Of several operations with its path and source line, the first that sums over a dimension that
-    is divided along the collective's axes; else the first.
+    Attributes:
+        name: Its name.
+        verb: How it combines elements along dimensions: ``sums over``.
+        is_product: Whether it is a matrix product or convolution.
+        operands: Its operands with any known sharding.
+        constraints: Constraints that need its result divided in another way.
+    """
+
+    name: str
+    verb: str
+    is_product: bool
+    operands: tuple[ShardedOperand, ...]
+    constraints: tuple[Constraint, ...]
+
+    def uses_of(self, axis: str) -> tuple[list[Use], list[Use]]:
+        """Return the dimensions that an axis divides: those it combines, and those it keeps."""
+        uses = [
+            (operand.position, found)
+            for operand in self.operands
+            for found in operand.dimensions
+            if axis in found.axes
+        ]
+        return [use for use in uses if use[1].is_needed], [
+            use for use in uses if not use[1].is_needed
+        ]
+
+    def has_partial_result(self, axis: str) -> bool:
+        """Return whether each device of an axis has a part of what the operation combines."""
+        needed, kept = self.uses_of(axis)
+        return bool(needed) and not kept
+
+    def has_half_combined(self, axis: str) -> bool:
+        """Return whether an axis divides what it combines, in one operand of those that have it.
+
+        A product whose both operands are divided so adds up partial results instead.
+        """
+        needed, kept = self.uses_of(axis)
+        return not kept and (len(needed) == 1 or (len(needed) > 1 and not self.is_product))
+
+    def has_conflict(self, axis: str) -> bool:
+        """Return whether an axis divides dimensions of which not all can stay divided."""
+        needed, kept = self.uses_of(axis)
+        if needed and kept:
+            return True
+        places = {position for position, _ in kept}
+        return len(places) > 1 and len({found.dimension for _, found in kept}) > 1
+
+    def is_explained(self, wanted: set[str], *, is_partial: bool) -> bool:
+        """Return whether its shardings need communication along some axes.
+
+        Args:
+            wanted: The axes.
+            is_partial: Whether partial results are added up.
+        """
+        if is_partial:
+            return any(self.has_partial_result(axis) for axis in wanted)
+        return any(self.has_half_combined(a) or self.has_conflict(a) for a in wanted)
+
+
+Use = tuple[int, DividedDimension]
+"""Number of an operand, and a dimension of it."""
+
+
+def needing_operation(
+    before: HloModule, collective: Collective, mesh: Mesh | None, paths: Collection[str]
+) -> Operation | None:
+    """Return the operation that needed a collective; None if the text has none of its paths.
+
+    Of several operations of these paths, the first with a constraint on its result; else the first
+    whose operands need communication along the collective's axes; else the first.
 
     Args:
         before: The text from before optimizations.
-        collective: The collective, which has the operation's path and source line.
+        collective: The collective.
         mesh: Mesh to name axes by.
+        paths: Operation paths.
     """
-    meshes = shardy.shardy_meshes(before.frontend_attributes.get(shardy.MESHES, ""))
+    tracer = _Tracer(mesh, shardy.shardy_meshes(before.frontend_attributes.get(shardy.MESHES, "")))
     wanted = set(collective.axes or ())
-    first: tuple[ShardedOperand, ...] = ()
-    for user in itertools.islice(_operations(before, collective), _MOST_OPERATIONS):
-        found = [_operand_of(user, k, mesh, meshes) for k in range(len(user.operands))]
-        known = tuple(operand for operand in found if operand.dimensions)
-        if any(d.is_summed and wanted.intersection(d.axes) for o in known for d in o.dimensions):
-            return known
-        first = first or known
-    return first
+    members = {member for path in paths for member in _member_paths(path)}
+    users = _operations(before, members, collective.source_line)
+    found = [tracer.operation(user, wanted) for user in itertools.islice(users, _MOST_OPERATIONS)]
+    is_partial = collective.kind in PARTIAL
+    constrained = (one for one in found if one.constraints and not is_partial)
+    explained = (one for one in found if one.is_explained(wanted, is_partial=is_partial))
+    summing = (one for one in found if is_partial and any(one.uses_of(a)[0] for a in wanted))
+    choices = itertools.chain(constrained, explained, summing, found)
+    return next(choices, None)
 
 
-def _operations(before: HloModule, collective: Collective) -> Iterator[HloInstruction]:
-    """Yield the instructions with a collective's path and source line; products first."""
-    path = collective.own_op_name
-    if not path:
+PARTIAL = ("all-reduce", "reduce-scatter")
+"""Kinds that add up partial results, which no constraint causes."""
+
+
+class _Tracer:
+    """Finds how operands and results are divided.
+
+    Args:
+        mesh: Mesh to name axes by.
+        meshes: Meshes of the text by name.
+    """
+
+    def __init__(self, mesh: Mesh | None, meshes: Mapping[str, Mesh]) -> None:
+        self._mesh = mesh
+        self._meshes = meshes
+
+    def operation(self, user: HloInstruction, wanted: set[str]) -> Operation:
+        """Return an operation with the constraints on its result."""
+        computing = _computing(user)
+        operands = (
+            ShardedOperand(position=k, dimensions=self.divided(computing, k))
+            for k in range(len(computing.operands))
+        )
+        return Operation(
+            name=computing.name,
+            verb=COMBINING.get(computing.opcode, "reads all of"),
+            is_product=opcode_traits(computing.opcode).is_product,
+            operands=tuple(operand for operand in operands if operand.dimensions),
+            constraints=constraints_on(user, wanted, self.divided),
+        )
+
+    def divided(self, user: HloInstruction, position: int | None) -> tuple[DividedDimension, ...]:
+        """Return the known dimensions of an operand, or of the result by its own sharding."""
+        shape = user.shape if position is None else operand_array_shape(user, position)
+        if shape is None or shape.is_tuple:
+            return ()
+        needed = () if position is None else needed_dimensions(user, position)
+        found: list[tuple[int, DividedDimension]] = []
+        for dimension in range(len(shape.dimensions)):
+            trace = _Trace(mesh=self._mesh, meshes=self._meshes)
+            if position is None:
+                divided = trace.own(user, dimension)
+            else:
+                divided = trace.operand(user, position, (), dimension, ())
+            if divided is not None:
+                axes, origin = divided
+                one = DividedDimension(
+                    dimension=dimension,
+                    axes=axes,
+                    origin=_name(origin),
+                    is_needed=dimension in needed,
+                )
+                found.append((_VISITS - trace.visits, one))
+        return _without_repeated_axes(found)
+
+
+def _without_repeated_axes(
+    found: list[tuple[int, DividedDimension]],
+) -> tuple[DividedDimension, ...]:
+    """Return dimensions without those whose axes divide a dimension with a nearer origin.
+
+    An axis divides one dimension of a value; propagation keeps the first that reaches it.
+
+    Args:
+        found: Each with the distance of its origin.
+    """
+    taken: set[str] = set()
+    kept: list[DividedDimension] = []
+    for _, one in sorted(found, key=lambda pair: pair[0]):
+        if taken.isdisjoint(one.axes):
+            kept.append(one)
+            taken.update(one.axes)
+    return tuple(sorted(kept, key=lambda one: one.dimension))
+
+
+def _operations(before: HloModule, paths: Set[str], line: int | None) -> Iterator[HloInstruction]:
+    """Yield the instructions of some paths; those of a source line and products first."""
+    if not paths:
         return
     listed = []
     for instruction in before.instructions:
         metadata = instruction.metadata
-        if metadata is None or not metadata.op_name or not path.endswith(metadata.op_name):
+        if metadata is None or not metadata.op_name:
             continue
-        if opcode_traits(instruction.opcode).is_view:
+        if not any(path.endswith(metadata.op_name) for path in paths):
             continue
-        place = instruction.source_location
-        line = None if place is None else place.line
-        if None not in (line, collective.source_line) and line != collective.source_line:
+        if opcode_traits(instruction.opcode).is_view or paths.isdisjoint(_paths(instruction)):
             continue
-        if path in _paths(instruction):
-            listed.append(instruction)
+        listed.append(instruction)
     yield from sorted(
-        listed, key=lambda instruction: not opcode_traits(instruction.opcode).is_heavy
+        listed,
+        key=lambda one: (
+            not _is_on_line(one, line),
+            not opcode_traits(_computing(one).opcode).is_heavy,
+        ),
     )
+
+
+def _computing(instruction: HloInstruction) -> HloInstruction:
+    """Return an instruction, or the one whose result it converts, reorders or copies."""
+    for _ in range(_FORMATTED):
+        found = instruction.producer(0)
+        if found is None or instruction.opcode not in _REORDERING:
+            break
+        if found[0].opcode in ("parameter", "get-tuple-element"):
+            break
+        instruction = found[0]
+    return instruction
+
+
+def _is_on_line(instruction: HloInstruction, line: int | None) -> bool:
+    """Return whether a line is among the call stack of an instruction, or one is unknown."""
+    metadata = instruction.metadata
+    if line is None or metadata is None:
+        return True
+    frames = instruction.computation.module.stack_frames.stack(metadata.stack_frame_id or 0)
+    place = instruction.source_location
+    lines = {frame.line for frame in frames} | ({place.line} if place is not None else set())
+    return not lines or line in lines
+
+
+_PART = re.compile(r"[():]")
+
+
+def _member_paths(path: str) -> list[str]:
+    """Return the operation paths of a collective's members; XLA joins those of combined ones.
+
+    >>> _member_paths("a/(b:jvp(c)/d)"), _member_paths("jit(f)/b")
+    (['a/b', 'a/jvp(c)/d'], ['jit(f)/b'])
+    """
+    start, cuts, depth = -1, [], 0
+    for match in _PART.finditer(path):
+        place, sign = match.start(), match[0]
+        if sign == "(" and start < 0 and (not place or path[place - 1] == "/"):
+            start, cuts, depth = place, [place], 0
+        elif start >= 0 and sign == ":" and not depth:
+            cuts.append(place)
+        elif sign == ")" and not depth and start >= 0:
+            cuts.append(place)
+            break
+        else:
+            depth += {"(": 1, ")": -1}.get(sign, 0)
+    if len(cuts) < _LEAST_CUTS or cuts[-1] != len(path) - 1:
+        return [path] if path else []
+    members = (path[one + 1 : two] for one, two in itertools.pairwise(cuts))
+    return list(dict.fromkeys(f"{path[:start]}{one}" for one in members))
+
+
+_LEAST_CUTS = 3
+"""Parentheses and colons of a path with two members."""
 
 
 def _paths(instruction: HloInstruction, depth: int = 0) -> set[str]:
@@ -135,28 +339,6 @@ def _paths(instruction: HloInstruction, depth: int = 0) -> set[str]:
     return found
 
 
-def _operand_of(
-    user: HloInstruction, position: int, mesh: Mesh | None, meshes: Mapping[str, Mesh]
-) -> ShardedOperand:
-    shape = operand_array_shape(user, position)
-    summed = _summed(user, position)
-    found = []
-    for dimension in range(len(shape.dimensions) if shape is not None else 0):
-        trace = _Trace(mesh=mesh, meshes=meshes)
-        divided = trace.operand(user, position, (), dimension, ())
-        if divided is not None:
-            axes, origin = divided
-            found.append(
-                DividedDimension(
-                    dimension=dimension,
-                    axes=axes,
-                    origin=_name(origin),
-                    is_summed=dimension in summed,
-                )
-            )
-    return ShardedOperand(user=user.name, position=position, dimensions=tuple(found))
-
-
 def _name(origin: HloInstruction) -> str:
     """Return the program's name of an argument, or the name of another instruction."""
     metadata = origin.metadata
@@ -165,10 +347,10 @@ def _name(origin: HloInstruction) -> str:
     return origin.name
 
 
-def _summed(user: HloInstruction, position: int) -> tuple[int, ...]:
-    if user.opcode == "reduce":
-        return listed_numbers(user, "dimensions") if position == 0 else ()
-    return summed_dimensions(user, position) or ()
+def _is_open(sharding: NamedSharding, dimension: int) -> bool:
+    """Return whether propagation may add axes to a dimension."""
+    dims = sharding.dim_shardings
+    return dimension < len(dims) and dims[dimension].is_open
 
 
 _Calls = tuple["HloInstruction", ...]
@@ -193,6 +375,15 @@ class _Trace:
             return None
         producer, element = found
         return self.value(producer, (*element, *index), dimension, calls)
+
+    def own(self, instruction: HloInstruction, dimension: int) -> _Found:
+        """Return the axes of a dimension by the instruction's own sharding, unless it is open."""
+        sharding = self._sharding(instruction, ())
+        named = None if sharding is None else sharding.named
+        if sharding is None or (named is not None and _is_open(named, dimension)):
+            return None
+        axes = self._axes(sharding, dimension)
+        return None if axes is None else (axes, instruction)
 
     def value(
         self, instruction: HloInstruction, index: ShapeIndex, dimension: int, calls: _Calls
@@ -231,7 +422,8 @@ class _Trace:
                 return None
             return self.operand(instruction, index[0], index[1:], dimension, calls)
         if opcode == "while":
-            return self.operand(instruction, 0, index, dimension, calls)
+            found = self.operand(instruction, 0, index, dimension, calls)
+            return found or self._after_trip(instruction, index, dimension)
         if opcode == "call":
             names = instruction.called_computations
             called = instruction.computation.module.computation(names[0]) if names else None
@@ -239,6 +431,16 @@ class _Trace:
                 return None
             return self.value(called.root, index, dimension, (*calls, instruction))
         return self._outside(instruction, index, dimension, calls)
+
+    def _after_trip(self, loop: HloInstruction, index: ShapeIndex, dimension: int) -> _Found:
+        """Follow an element of a loop's result to the body that computes it."""
+        module = loop.computation.module
+        value = loop.attribute("body")
+        names = module.reader.names(value) if value else ()
+        body = module.computation(names[0]) if names else None
+        if body is None or body.root is None or not index:
+            return None
+        return self.value(body.root, index, dimension, ())
 
     def _outside(
         self, parameter: HloInstruction, index: ShapeIndex, dimension: int, calls: _Calls

@@ -58,26 +58,85 @@ def _why(name: str) -> Why:
 def test_all_reduce_is_explained_by_the_dimension_that_is_summed_over() -> None:
     assert _why("r").sentences == (
         "the partitioner put it in for dot_general at /f.py:3",
-        "each device has a partial result along model (4 devices); its consumers need the whole "
-        "one",
+        "before optimizations, m sums over dimension 1 of operand 0 (as x) and dimension 0 of "
+        "operand 1 (as w), divided over model",
+        "before optimizations, operand 0 of m: dimension 1 over model (as x)",
+        "before optimizations, operand 1 of m: dimension 0 over model (as w)",
+        "each device has a partial result along model (4 devices), and gets the whole one",
         "it reads m (dot_general), which sums over a dimension of which each device has only its "
         "part",
         "it goes to k, operand 0",
-        "before optimizations, m sums over dimension 1 of operand 0, divided over model as x is "
-        "and over dimension 0 of operand 1, divided over model as w is",
     )
 
 
-def test_all_gather_is_explained_by_parameter_and_consumer() -> None:
+def test_cause_without_an_operation_of_its_path_is_not_determined() -> None:
     found = _why("%g")
-    assert found.sentences[:2] == (
+    assert found.sentences[:3] == (
         "the partitioner put it in for outer at /f.py:4",
-        "each device has a part of dimension 0 along model (4 devices); its consumers need all of "
-        "it",
+        "the cause is not determined: before optimizations, no instruction has its operation path",
+        "each device has a part of dimension 0 along model (4 devices), and gets all of it",
     )
-    assert found.sentences[2].startswith("it reads parameter 0 x f32[8,4], dimension 1 over model")
-    assert found.sentences[3] == (
-        "it goes to k, operand 1, which sums over dimension 0 and needs it whole"
+    assert found.sentences[3].startswith("it reads parameter 0 x f32[8,4], dimension 1 over model")
+    assert found.sentences[4] == "it goes to k, operand 1, which sums over dimension 0"
+
+
+GATHERED = """HloModule jit_f, is_scheduled=true, num_partitions=4
+
+ENTRY main_spmd {
+  x = f32[8,4] parameter(0)
+  s = f32[8,4] sine(x), metadata={op_name="jit(f)/sin"}
+  ROOT g = f32[8,16] all-gather(s), channel_id=1, replica_groups=[1,4]<=[4], \
+use_global_device_ids=true, dimensions={1}, metadata={op_name="PATH"}
+}
+"""
+CONSTRAINED = """HloModule jit_f, num_partitions=4
+
+body {
+  p = f32[8,16] parameter(0)
+  n = f32[8,16] negate(p), metadata={op_name="neg"}
+  ROOT c = f32[8,16] custom-call(n), custom_call_target="Sharding", \
+sharding={mesh['model'=4], [DIMENSIONS]}, \
+metadata={op_name="sharding_constraint" source_file="/f.py" source_line=9}
+}
+
+ENTRY main {
+  x = f32[8,16] parameter(0), sharding={mesh['model'=4], [{}, {'model'}]}, metadata={op_name="x"}
+  w = f32[16,16] parameter(1), sharding={mesh['model'=4], [{'model'}, {}]}, metadata={op_name="w"}
+  y = f32[16,8] parameter(2), sharding={mesh['model'=4], [{}, {'model'}]}, metadata={op_name="y"}
+  s = f32[8,16] sine(x), metadata={op_name="jit(f)/sin"}
+  d = f32[8,16] dot(y, w), lhs_contracting_dims={0}, rhs_contracting_dims={0}, \
+metadata={op_name="jit(f)/dot"}
+  r = f32[128] reshape(w), metadata={op_name="jit(f)/reshape"}
+  ROOT t = f32[8,16] call(s), to_apply=body
+}
+"""
+
+
+def _causes(path: str, dimensions: str = "{}, {}") -> tuple[str, ...]:
+    table = table_of(GATHERED.replace("PATH", path))
+    found = collectives(table, mesh=Mesh.of({"model": 4}))
+    before = hlo_lens.parse_hlo(CONSTRAINED.replace("DIMENSIONS", dimensions))
+    (one,) = found.collectives
+    return why(table.module, one, found, before).sentences[1:]
+
+
+def test_constraint_on_the_result_is_the_cause() -> None:
+    assert _causes("jit(f)/sin")[0] == (
+        "a sharding constraint at /f.py:9 (c of n) wants dimension 1 whole where its operand has "
+        "it divided over model (as x)"
+    )
+    swapped = _causes("jit(f)/sin", "{'model'}, {}")[0]
+    assert "wants dimension 0 divided over model where its operand has it whole (as x)" in swapped
+
+
+def test_constraint_that_leaves_a_dimension_open_is_no_cause() -> None:
+    assert _causes("jit(f)/sin", "{}, {?}")[0].startswith("the cause is not determined")
+
+
+def test_operands_that_cannot_all_stay_divided_are_the_cause() -> None:
+    assert _causes("jit(f)/dot")[0] == (
+        "before optimizations, d cannot keep all that model divides: dimension 0 of operand 1 "
+        "(as w), which it sums over and dimension 1 of operand 0 (as y), which it keeps"
     )
 
 
