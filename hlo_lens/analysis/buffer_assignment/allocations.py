@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.buffer_assignment.packing import Chunk, pack
 from hlo_lens.model.hlo.columns import NOTHING
-from hlo_lens.model.hlo.opcodes import OPCODES, OpcodeTraits
+from hlo_lens.model.hlo.opcodes import OPCODES, OpcodeTraits, opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -88,10 +88,6 @@ class LayoutRules:
         return -(-size // step) * step
 
 
-_NO_VALUES = frozenset({"bitcast", "call", "conditional", "get-tuple-element", "while"})
-"""Opcodes whose results are values of others, rare tables of control flow apart."""
-
-
 def thread_local_allocations(flow: Dataflow) -> list[Allocation]:
     """Return an allocation for each value of a reducer, comparator or other embedded computation.
 
@@ -125,7 +121,7 @@ def _is_embedding(opcode: OpcodeTraits) -> bool:
 def _defined_parts(flow: Dataflow, row: int) -> list[Part]:
     """Return the parts of a thread-local result with bytes of their own."""
     opcode = flow.table.opcodes[row]
-    if opcode in _NO_VALUES:
+    if opcode_traits(opcode).is_valueless:
         return []
     tree = flow.tree(row)
     parts = tree.parts

@@ -26,6 +26,7 @@ from hlo_lens.model.hlo.columns import (
     STRIDE,
 )
 from hlo_lens.model.hlo.computation import HloComputation
+from hlo_lens.model.hlo.opcodes import opcodes_where
 
 if TYPE_CHECKING:
     from hlo_lens.model.hlo.query import InstructionTable
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
 COMPUTATION = 1 << 32
 """Numbers that a computation has for its instructions."""
 
-_PASSED_ON = frozenset({"tuple", "domain", "while", "call"})
-"""A while uses its operand at its body's parameter, a call where the computation uses it."""
+_HANDING = opcodes_where(lambda traits: traits.is_handing)
 
 
 @dataclass(slots=True, eq=False)
@@ -216,7 +216,7 @@ class Walk:
 
     def use(self, opcode: str, operands: Sequence[int], instant: int) -> None:
         """Extend the operands' values to an instant. Source: hlo_value.cc, MayUseOperandValue."""
-        passed = opcode in _PASSED_ON
+        passed = opcode in _HANDING
         top_only = opcode in ("get-tuple-element", "copy")
         ends = self.values.ends
         find = self.merged.find

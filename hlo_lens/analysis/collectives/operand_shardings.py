@@ -21,6 +21,7 @@ from hlo_lens.analysis.collectives.dimension_sources import (
     operand_array_shape,
 )
 from hlo_lens.analysis.collectives.sharding_constraints import Constraint, constraints_on
+from hlo_lens.model.hlo.links import operand_number
 from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.model.shapes import shardy
 from hlo_lens.text.errors import DumpSyntaxError, UsageError
@@ -449,15 +450,13 @@ class _Trace:
         computation = parameter.computation
         if computation.is_entry:
             return None
-        inside = calls and computation.name in calls[-1].called_computations
-        callers = calls[-1:] if inside else computation.callers[:1]
-        number = parameter.parameter_number or 0
-        for caller in callers:
-            if caller.opcode == "while":
-                number = 0
-            elif caller.opcode == "conditional":
-                number = 1 + caller.called_computations.index(computation.name)
-            rest = calls[:-1] if inside else calls
+        module = computation.module
+        listed = module.links.calls.of_computation(computation.place)
+        entered = [call for call in listed if calls and call.row == calls[-1].row]
+        rest = calls[:-1] if entered else calls
+        for call in entered or listed:
+            caller = module.instruction(call.row)
+            number = operand_number(call, caller.opcode, parameter.parameter_number or 0)
             return self.operand(caller, number, index, dimension, rest)
         return None
 

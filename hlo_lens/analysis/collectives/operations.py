@@ -64,8 +64,6 @@ _TPU_ROWS = 1000
 _STEPS = 2000
 """Most instructions that are visited from an end back to its start."""
 
-_PASSED_ON = frozenset({"get-tuple-element", "tuple", "bitcast", "copy", "opt-barrier", "fusion"})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveOp:
@@ -307,7 +305,8 @@ def _first_behind(
             continue
         if is_wanted(producer):
             return producer
-        if producer.opcode not in _PASSED_ON and opcode_traits(producer.opcode).phase != "update":
+        traits = opcode_traits(producer.opcode)
+        if not traits.is_carrying and traits.phase != "update":
             continue
         for name in producer.operand_names:
             if name not in seen:

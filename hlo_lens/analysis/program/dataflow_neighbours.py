@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.instruction import HloInstruction
+from hlo_lens.model.hlo.links import operand_number
 from hlo_lens.model.hlo.opcodes import opcode_traits, opcodes_where
 
 if TYPE_CHECKING:
@@ -21,12 +22,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.shape import ShapeIndex
 
-_PASSED_ON = opcodes_where(
-    lambda traits: (
-        traits.is_formatting
-        or traits.opcode in ("parameter", "constant", "tuple", "get-tuple-element", "iota")
-    )
-)
+_PASSED_ON = opcodes_where(lambda traits: traits.is_formatting or traits.is_naming)
 """Opcodes in fusions that only pass a value on."""
 
 _STEPS = 4000
@@ -186,16 +182,14 @@ class Neighbourhood:
     def _outside(self, place: _Place) -> list[_Place] | None:
         """Return the value of a parameter in the caller; None for an entry parameter."""
         computation = place.instruction.computation
-        if computation.is_entry or not computation.callers:
+        calls = self._module.links.calls.of_computation(computation.place)
+        if computation.is_entry or not calls:
             return None
-        caller = computation.callers[0]
-        number = place.instruction.parameter_number or 0
-        if caller.opcode == "while":
-            around = _Place(caller, (), (*place.loops, caller.name))
-            return self._operand(around, 0, place.index)
-        if caller.opcode == "conditional":
-            number = 1 + caller.called_computations.index(computation.name)
-        return self._operand(_Place(caller, (), place.loops), number, place.index)
+        call = calls[0]
+        caller = self._module.instruction(call.row)
+        number = operand_number(call, caller.opcode, place.instruction.parameter_number or 0)
+        loops = (*place.loops, caller.name) if caller.opcode == "while" else place.loops
+        return self._operand(_Place(caller, (), loops), number, place.index)
 
     # -- forwards
 

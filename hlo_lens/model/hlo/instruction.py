@@ -128,7 +128,7 @@ class HloInstruction:
         if not text:
             return None
         shape = self.computation.module.reader.shape(text)
-        if shape.is_tuple and self.opcode in ("send", "recv"):
+        if shape.is_tuple and (traits := opcode_traits(self.opcode)).is_paired and traits.is_start:
             return self._transfer_shape(shape)
         return shape
 

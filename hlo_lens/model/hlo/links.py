@@ -57,6 +57,19 @@ class Call(NamedTuple):
     number: int
 
 
+def operand_number(call: Call, opcode: str, parameter: int) -> int:
+    """Return the number of the caller's operand that is a parameter of a called computation.
+
+    Args:
+        call: The call.
+        opcode: Opcode of the caller.
+        parameter: Number of the parameter.
+    """
+    if opcode == "while":
+        return 0
+    return 1 + call.number if opcode == "conditional" else parameter
+
+
 class Calls:
     """The calls of a module, in text order.
 

@@ -56,6 +56,14 @@ class OpcodeTraits:
         is_elementwise: Source: HloInstruction::IsOpElementwise and IsElementwiseImpl.
         is_formatting: Copies, converts, reorders or cuts operand 0, without arithmetic.
         is_forwarding: Its result is operand 0; a scalar keeps its value.
+        is_naming: Computes nothing: its result is a constant, or arrays by another name.
+        is_carrying: May be between an asynchronous start and its end, and hands the result on; a
+            fusion too, since TPU's compiler fuses work into a transfer.
+        is_handing: Its operands are used where their new owner is: by the users of a tuple or
+            domain, in the body of a while, in a called computation. Source: hlo_value.cc,
+            MayUseOperandValue.
+        is_valueless: Its result has no value of its own, not even a table: all are of others, rare
+            tables of control flow apart. A tuple, which is a view too, has its table.
         is_aligned: Each dimension of its result is that dimension of operand 0.
         is_copying: May copy between memories.
         is_update: Its result is operand 0 with a part overwritten.
@@ -91,6 +99,10 @@ class OpcodeTraits:
     is_elementwise: bool = False
     is_formatting: bool = False
     is_forwarding: bool = False
+    is_naming: bool = False
+    is_carrying: bool = False
+    is_handing: bool = False
+    is_valueless: bool = False
     is_aligned: bool = False
     is_copying: bool = False
     is_update: bool = False
@@ -173,10 +185,10 @@ _TABLE = """
     batch-norm-grad
     batch-norm-inference
     batch-norm-training
-    bitcast                   view idle trivial formatting forwarding
+    bitcast                   view idle trivial formatting forwarding valueless carrying
     bitcast-convert           elementwise formatting
     broadcast                 trivial formatting forwarding
-    call                      caller runner control_flow positional view
+    call                      caller runner control_flow positional view handing valueless
     cbrt                      elementwise
     ceil                      elementwise
     cholesky
@@ -186,11 +198,11 @@ _TABLE = """
     compare                   trivial elementwise
     complex                   elementwise
     concatenate
-    conditional               caller runner control_flow view sharing
-    constant                  idle trivial elementwise printed_value
+    conditional               caller runner control_flow view sharing valueless
+    constant                  idle trivial elementwise printed_value naming
     convert                   trivial elementwise formatting
     convolution               product heavy
-    copy                      trivial elementwise formatting forwarding copying
+    copy                      trivial elementwise formatting forwarding copying carrying
     copy-done
     copy-start                first_produced
     cosh                      elementwise
@@ -198,7 +210,7 @@ _TABLE = """
     count-leading-zeros       elementwise
     custom-call               caller runner applier product heavy aligned
     divide                    elementwise
-    domain                    view idle formatting forwarding
+    domain                    view idle formatting forwarding handing
     dot                       product heavy
     dynamic-reshape
     dynamic-slice             formatting aligned copying
@@ -208,13 +220,13 @@ _TABLE = """
     exponential-minus-one     elementwise
     fft
     floor                     elementwise
-    fusion                    caller runner positional in_place sharing stored_scalar
+    fusion                    caller runner positional in_place sharing stored_scalar carrying
     gather                    heavy
     get-dimension-size
-    get-tuple-element         view idle trivial
+    get-tuple-element         view idle trivial valueless carrying naming
     imag                      elementwise
     infeed                    impure
-    iota                      trivial
+    iota                      trivial naming
     is-finite                 elementwise
     log                       elementwise
     log-plus-one              elementwise
@@ -226,11 +238,11 @@ _TABLE = """
     multiply                  elementwise
     negate                    elementwise
     not                       elementwise
-    opt-barrier               view idle trivial formatting forwarding
+    opt-barrier               view idle trivial formatting forwarding carrying
     or                        elementwise
     outfeed
     pad                       formatting aligned
-    parameter                 view idle trivial printed_value
+    parameter                 view idle trivial printed_value naming
     partition-id              idle trivial
     popcnt                    elementwise
     power                     elementwise
@@ -274,9 +286,9 @@ _TABLE = """
     trace
     transpose                 trivial formatting
     triangular-solve          sharing
-    tuple                     view idle trivial
+    tuple                     view idle trivial handing carrying naming
     tuple-select
-    while                     caller runner control_flow view sharing
+    while                     caller runner control_flow view sharing handing valueless
     xor                       elementwise
 """
 """Opcode and traits, those of `OpcodeTraits` without ``is_``. Collectives come first, in the order

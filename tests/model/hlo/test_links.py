@@ -8,7 +8,7 @@ import pytest
 
 import hlo_lens
 from hlo_lens.model.hlo.columns import NOTHING
-from hlo_lens.model.hlo.links import Call
+from hlo_lens.model.hlo.links import Call, operand_number
 from tests.corpus import read, sample_hlo
 from tests.hlo_texts import entry
 
@@ -167,3 +167,39 @@ def test_links_are_made_again_after_pickling() -> None:
     assert module.links.calls.rows
     assert list(module.links.operand_rows)
     assert len(pickle.dumps(module)) == size
+
+
+def test_operand_of_a_parameter_by_the_call() -> None:
+    module = hlo_lens.parse_hlo(
+        """HloModule m
+body {
+  p = f32[] parameter(0)
+}
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+}
+
+ENTRY e {
+  i = s32[] parameter(0)
+  x = f32[] parameter(1)
+  c = f32[] conditional(i, x, x), branch_computations={body, body}
+  l = f32[] while(x), body=body, condition=body
+  ROOT f = f32[] fusion(c, l), kind=kLoop, calls=add
+}
+"""
+    )
+    calls = module.links.calls
+    found = [
+        (module.opcodes[call.row], operand_number(call, module.opcodes[call.row], 1))
+        for place in range(2)
+        for call in calls.of_computation(place)
+    ]
+    assert found == [
+        ("conditional", 1),
+        ("conditional", 2),
+        ("while", 0),
+        ("while", 0),
+        ("fusion", 1),
+    ]
