@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.program.origins import Origins
     from hlo_lens.model.hlo.module import HloModule
 
-_COMBINED = re.compile(r"\([^()]*:[^()]*\)")
-"""Part of the operation path of instructions that XLA combined: ``a/(b/add:c/mul)``."""
+_COMBINED = re.compile(r"(?:^|/)\((?:[^():]++|\((?:[^()]++|\([^()]*+\))*+\))*+:")
+"""Part of the operation path of instructions that XLA combined: ``a/(b/add:jvp(c)/mul)``."""
 
 
 _COMBINABLE = frozenset({"all-gather", "all-reduce", "collective-broadcast", "reduce-scatter"})
@@ -131,6 +131,8 @@ class CollectiveOrigins:
             element = self._module.instruction(user.row)
             number = element.attribute("index") if element.opcode == "get-tuple-element" else None
             own = self._origins.own(user.row) if number is not None else None
-            if number is not None and own is not None and own.place is not None:
+            if number is None or own is None or own.place is None:
+                continue
+            if not _COMBINED.search(own.op_name or ""):  # else it is that of all members
                 found.setdefault(int(number), own)
         return found

@@ -1,0 +1,40 @@
+"""Origins of collectives, and of the members of combined ones."""
+
+from __future__ import annotations
+
+import pytest
+
+import hlo_lens
+from hlo_lens.analysis.collectives.collectives import collectives
+from hlo_lens.model.hlo.query import tabulate
+
+COMBINED = """HloModule jit_f, is_scheduled=true, num_partitions=2
+
+ENTRY main {
+  p = f32[8]{0} parameter(0), metadata={op_name="w['a']"}
+  q = f32[24]{0} parameter(1), metadata={op_name="w['b']"}
+  x = f32[8]{0} negate(p), metadata={op_name="jit(f)/neg" source_file="f.py" source_line=3}
+  y = f32[24]{0} sine(q), metadata={op_name="jit(f)/sin" source_file="f.py" source_line=4}
+  g = (f32[16]{0}, f32[48]{0}) all-gather(x, y), channel_id=1, replica_groups={{0,1}}, \
+dimensions={0}, use_global_device_ids=true, \
+metadata={op_name="PATH" source_file="f.py" source_line=9}
+  a = f32[16]{0} get-tuple-element(g), index=0, \
+metadata={op_name="PATH" source_file="f.py" source_line=9}
+  b = f32[48]{0} get-tuple-element(g), index=1, \
+metadata={op_name="jit(f)/own" source_file="f.py" source_line=5}
+  ROOT t = (f32[16]{0}, f32[48]{0}) tuple(a, b)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "path", ["jit(f)/(a/neg:b/sin)", "jit(f)/(jvp(a)/neg:jvp(checkpoint(b))/sin)/out"]
+)
+def test_the_path_of_all_members_is_that_of_none(path: str) -> None:
+    module = hlo_lens.parse_hlo(COMBINED.replace("PATH", path))
+    (found,) = collectives(tabulate(module)).collectives
+    assert found.op_name == path
+    assert [(one.op_name, one.source_line) for one in found.members] == [
+        ("jit(f)/neg", 3),
+        ("jit(f)/own", 5),
+    ]
