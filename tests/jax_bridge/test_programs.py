@@ -185,6 +185,21 @@ def test_a_mismatch_with_memory_analysis_says_both_numbers(compiled: Any) -> Non
     assert any(f"{ours:,}" in note and f"{ours + 8:,}" in note for note in notes)
 
 
+def test_the_total_has_the_generated_code_where_its_size_is_known(compiled: Any) -> None:
+    dump = hlo_lens.from_compiled(compiled)
+    told = framework_of(dump).memory
+    sizes = []
+    for code in (0, 1000):
+        memory = {**told, "generated_code_size_in_bytes": code}
+        dump.framework = Framework(name="jax", backend="cpu", memory=memory)
+        results = memory_results(dump, backend="cpu")
+        assert results is not None
+        assert results.statement.generated_code_bytes == code
+        assert results.statement.total_bytes - results.statement.spaces[0].total_bytes == code
+        sizes.append(results.statement.total_bytes)
+    assert sizes[1] - sizes[0] == 1000
+
+
 def test_the_text_from_before_optimizations_comes_with_the_lowered_program(
     compiled: Any, lowered: Any
 ) -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis import module_analysis
@@ -28,6 +28,7 @@ _SPACE_METRICS = (*_METRICS, *(name for name in _OF_SPACES if name not in _METRI
 """Lines of the statement of one memory space."""
 
 PEAK = "peak.bytes"
+TOTAL = "total_bytes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +103,8 @@ def memory_diff(
     is_comparable = not problem or (is_forced and None not in (mine, yours))
     outdated = {*base.outdated}, {*head.outdated}
     metrics = dict(_metrics(mine, yours, outdated, is_comparable=is_comparable))
+    if code_problem(base, head):
+        metrics[TOTAL] = replace(metrics[TOTAL], is_comparable=False)
     peaks, unexplained = _peaks(base, head, metrics) if is_comparable else ((), ())
     return MemoryDiff(
         metrics=metrics,
@@ -134,6 +137,18 @@ def memory_problem(base: ModuleSnapshot, head: ModuleSnapshot) -> str:
     return (
         f"the memory of the {which} is an estimate, that of the other as XLA assigned it: not "
         "compared; dump the buffer assignment of both, or give --force"
+    )
+
+
+def code_problem(base: ModuleSnapshot, head: ModuleSnapshot) -> str:
+    """Return why totals cannot be compared: one has the generated code; empty if they can."""
+    codes = [side.facts.memory and side.facts.memory.generated_code_bytes for side in (base, head)]
+    if bool(codes[0]) == bool(codes[1]):
+        return ""
+    which = "base" if codes[0] else "head"
+    return (
+        f"the total of the {which} has the generated code, whose size is not known of the other: "
+        "memory.spaces[HBM].total_bytes leaves it out"
     )
 
 

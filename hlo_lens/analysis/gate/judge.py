@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.comparison.memory_diff import memory_problem
+from hlo_lens.analysis.comparison.memory_diff import TOTAL, code_problem, memory_problem
 from hlo_lens.analysis.comparison.module_pairs import plain_name
 from hlo_lens.analysis.gate.contributors import Contributors, contributors
 from hlo_lens.analysis.gate.steps import Value
@@ -264,7 +264,12 @@ def _problem(rule: Rule, candidate: Candidate, sides: Sides) -> str:
         apart.append(OTHER_MODULE)
     if apart:
         return f"cannot be compared without --force: {'; '.join(apart)}"
-    return memory_problem(diff.base, diff.head) if rule.metric.root == "memory" else ""
+    if rule.metric.root != "memory":
+        return ""
+    problem = memory_problem(diff.base, diff.head)
+    if not problem and rule.metric.field_path(diff.head.facts) == f"memory.{TOTAL}":
+        return code_problem(diff.base, diff.head)
+    return problem
 
 
 def _is_one_signature(diff: ModuleDiff) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.comparison.memory_diff import memory_diff
+from hlo_lens.analysis.comparison.memory_diff import code_problem, memory_diff
 from hlo_lens.analysis.comparison.peak_diff import FREE, PeakDiff, peak_diff
 from hlo_lens.analysis.comparison.side_pair import Delta
 from hlo_lens.model.snapshot.facts import SpaceFacts
@@ -135,3 +135,15 @@ def test_spaces_of_a_few_bytes_come_last() -> None:
     assert diff is not None
     assert [one.space for one in diff.peaks] == ["HBM", "VMEM", "sync flags"]
     assert diff.small_spaces == {"sync flags"}
+
+
+def test_totals_with_and_without_generated_code_are_not_compared() -> None:
+    memory = dataclasses.replace(MEMORY, generated_code_bytes=50, total_bytes=250)
+    base = module(facts=dataclasses.replace(FACTS, memory=MEMORY))
+    head = module(facts=dataclasses.replace(FACTS, memory=memory))
+    diff = memory_diff(base, head)
+    assert diff is not None
+    assert diff.metrics["total_bytes"].delta is None
+    assert diff.metrics["spaces[HBM].total_bytes"].delta == 0
+    assert "the total of the head has the generated code" in code_problem(base, head)
+    assert code_problem(head, head) == ""

@@ -163,6 +163,14 @@ def test_an_exact_space_is_decided_where_temp_is_not() -> None:
     assert _status(_judge("memory.spaces[HBM].temp_bytes>+2%", head, GOOD))[0] == "pass"
 
 
+def test_totals_with_and_without_generated_code_are_undecided() -> None:
+    head = _with("memory", generated_code_bytes=50)
+    status, reason = _status(_judge("memory.total>+2%", head, GOOD))
+    assert (status, "has the generated code" in reason) == ("undecided", True)
+    assert _status(_judge("memory.spaces[HBM].total_bytes>+2%", head, GOOD))[0] == "pass"
+    assert _status(_judge("memory.total>+2%", head, head))[0] == "pass"
+
+
 def test_a_pattern_without_matching_module_does_not_pass() -> None:
     status, reason = _status(_judge("jit_g:memory.temp_bytes>999", GOOD))
     assert (status, reason) == ("undecided", "no module matches 'jit_g'; there is jit_f")
