@@ -159,6 +159,7 @@ def program_diff(base: HloModule, head: HloModule, *, heed: Collection[Noise] = 
     found = _matching(*graphs)
     edits = find_edits(*graphs, found, frozenset(heed))
     roles = Roles(graphs[0]), Roles(graphs[1])
+    mine, yours = base.computation_names, head.computation_names
     kinds = Counter(type(placed.edit) for placed in edits.edits)
     return ProgramDiff(
         unchanged=edits.unchanged,
@@ -174,9 +175,7 @@ def program_diff(base: HloModule, head: HloModule, *, heed: Collection[Noise] = 
         ignored={kind: edits.ignored[kind] for kind in Noise if edits.ignored[kind]},
         matched=Partners(base, head, edits.pairs),
         matched_computations={
-            base.computations[c].name: head.computations[d].name
-            for c, d in enumerate(found.head_computation)
-            if d >= 0
+            mine[c]: yours[d] for c, d in enumerate(found.head_computation) if d >= 0
         },
         unseen_literals=_unseen_literals(*graphs, found),
     )

@@ -232,11 +232,9 @@ class _Finder:
         base, head = (graph.module for graph in self._graphs)
         matched = self._matched.head_computation
         heeded: list[Change] = []
-        names = [(base.name, head.name)] + [
-            (base.computations[c].name, head.computations[d].name)
-            for c, d in enumerate(matched)
-            if d >= 0
-        ]
+        mine, yours = base.computation_names, head.computation_names
+        names = [(base.name, head.name)]
+        names += [(mine[c], yours[d]) for c, d in enumerate(matched) if d >= 0]
         for before, after in names:
             if before != after:
                 change = Change(what="name", base=before, head=after)

@@ -170,12 +170,25 @@ class _Builder:
 
     def _find_callees(self) -> None:
         """Find the computations that each node calls."""
+        if not self._wrapped:
+            self._take_calls()
+            return
         for row in dict.fromkeys(self._module.links.calls.rows):
             node = self._operands.node_of[row]
             found = self._calls_of(row) if node >= 0 else ()
             if found:
                 callees = tuple((_ROLES.get(call.role, call.role), call.place) for call in found)
                 self.graph.callees[node] = callees
+
+    def _take_calls(self) -> None:
+        """Find the same where no computation is part of an async-start."""
+        calls, node_of = self._module.links.calls, self._operands.node_of
+        found: dict[int, list[tuple[str, int]]] = {}
+        for row, place, role in zip(calls.rows, calls.places, calls.roles, strict=True):
+            node = node_of[row]
+            if node >= 0 and place != NOTHING:
+                found.setdefault(node, []).append((_ROLES.get(role, role), place))
+        self.graph.callees.update((node, tuple(called)) for node, called in found.items())
 
     def _calls_of(self, row: int) -> list[Call]:
         """Return the calls of a row; in sugar those of the wrapped operation."""

@@ -66,11 +66,13 @@ class GraphOperands:
         graph, node_of = self._graph, self.node_of
         for row in self.view_rows:
             node_of[row] = _VIEW
-        for position, computation in enumerate(graph.module.computations):
+        columns = graph.module.computation_columns
+        for position in range(len(columns)):
+            rows = columns.rows(position)
             if position in without:
-                graph.wrapped.extend(computation.rows)
+                graph.wrapped.extend(rows)
             else:
-                graph.rows.extend(row for row in computation.rows if node_of[row] != _VIEW)
+                graph.rows.extend([row for row in rows if node_of[row] != _VIEW])
         for node, row in enumerate(graph.rows):
             node_of[row] = node
 
@@ -105,7 +107,10 @@ class GraphOperands:
         """Add the nodes and views of some rows of a computation."""
         graph, node_of = self._graph, self.node_of
         first = len(graph.operands)
-        own = [operands[row] for row in rows if node_of[row] >= 0]
+        if self.view_rows or not isinstance(rows, range):
+            own: Sequence[tuple[int, ...]] = [operands[row] for row in rows if node_of[row] >= 0]
+        else:
+            own = operands[rows.start : rows.stop]
         graph.operands += own
         nodes = range(first, len(graph.operands))
         graph.nodes.append(nodes)
@@ -119,7 +124,8 @@ class GraphOperands:
         indexed = [node for node in nodes if node in graph.indices] if graph.indices else ()
         indices = tuple((node - first, graph.indices[node]) for node in indexed)
         root = root - first if root >= 0 else NOTHING
-        self.links.append((numbers_key(map(len, own)), numbers_key(relative), indices, root, index))
+        shape = numbers_key([*map(len, own), *relative])  # as many lengths as there are labels
+        self.links.append((shape, indices, root, index))
 
     def behind(self, row: int, index: ShapeIndex) -> tuple[int, ShapeIndex]:
         """Return the node behind an element of a row, and the tuple index into its result."""

@@ -77,6 +77,7 @@ class _Matcher:
         self._nodes = NodeMatcher((base, head), (self._mine, self._yours), self.result)
         self._equal: deque[tuple[int, int, tuple[int, int]]] = deque()
         self._unequal: deque[tuple[int, int, tuple[int, int]]] = deque()
+        self._reached = base.reachable(), head.reachable()
         mine, yours = tokens
         partner = {token: node for node, token in yours.items()}
         for node, token in mine.items():
@@ -168,18 +169,17 @@ class _Matcher:
         graph = (self.base, self.head)[side]
         partners = (self.result.head_of, self.result.base_of)[side]
         computations = (self.result.head_computation, self.result.base_computation)[side]
-        run = graph.reachable()
+        left = [c for c, partner in enumerate(computations) if partner < 0 and graph.nodes[c]]
+        if not left:
+            return []
+        run = self._reached[side]
         gone = {
             computation
             for node, called in graph.callees.items()
             if partners[node] < 0 and graph.owner[node] in run
             for _, computation in called
         }
-        return [
-            computation
-            for computation, partner in enumerate(computations)
-            if partner < 0 and graph.nodes[computation] and computation not in gone
-        ]
+        return [computation for computation in left if computation not in gone]
 
     # ---- across computations -------------------------------------------------------------------
 
@@ -224,7 +224,7 @@ def _computation_keys(graph: ProgramGraph, found: Fingerprints) -> Iterator[Key]
     Equal computations are matched by name first: in text order, one edited copy among many would
     shift the partners of all later ones.
     """
-    names = [computation.name for computation in graph.module.computations]
+    names = graph.module.computation_names
     yield lambda c: (found.content[c], names[c])
     yield found.content.__getitem__
     yield names.__getitem__

@@ -119,6 +119,11 @@ class Calls:
         first, last = bisect_left(self.rows, rows.start), bisect_left(self.rows, rows.stop)
         yield from map(self._call, range(first, last))
 
+    @property
+    def roles(self) -> Iterator[str]:
+        """Attribute that names the computation of each call."""
+        return map(CALLING_ATTRIBUTES.__getitem__, self._roles)
+
     def of_computation(self, place: int) -> list[Call]:
         """Return the calls that name a computation, in text order."""
         offsets, order = self._by_place

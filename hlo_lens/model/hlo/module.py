@@ -179,10 +179,14 @@ class HloModule:
         return Counter(self.opcodes)
 
     @functools.cached_property
+    def computation_names(self) -> Sequence[str]:
+        """Names of all computations in text order, without ``%``."""
+        return self.computation_columns.all_names(self.columns.source.text)
+
+    @functools.cached_property
     def _places_by_name(self) -> NameIndex:
-        computations = self.computations
-        names = self.computation_columns.all_names(self.columns.source.text)
-        return NameIndex(range(len(computations)), lambda place: computations[place].name, names)
+        names = self.computation_names
+        return NameIndex(range(len(names)), names.__getitem__, names)
 
     def computation(self, name: str) -> HloComputation | None:
         """Return the computation of a name (with or without ``%``), or None."""
