@@ -114,7 +114,7 @@ def _module_tree(known: ModuleAnalysis, measure: str | None) -> tuple[CallTree, 
     if measure == "wire-bytes":
         return wire_call_tree(known.module, known.collectives), ()
     if measure == "count":
-        return count_call_tree(known.table), ()
+        return count_call_tree(known.table, known.origins), ()
     if known.memory is not None and known.memory.peak is not None:
         is_estimate = known.memory.layout.source == "estimate"
         return memory_call_tree(known.memory.peak), (ESTIMATE,) if is_estimate else ()
@@ -123,7 +123,9 @@ def _module_tree(known: ModuleAnalysis, measure: str | None) -> tuple[CallTree, 
             f"{known.dump.title}: memory not known: no buffer assignment and live ranges next to "
             "this text, and no schedule in it; try --measure count"
         )
-    return count_call_tree(known.table), ("memory not known: nodes count instructions",)
+    return count_call_tree(known.table, known.origins), (
+        "memory not known: nodes count instructions",
+    )
 
 
 def folded_lines(trees: Sequence[CallTreeAnalysis], depth: int | None) -> list[str]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.combined import parts_of
 from hlo_lens.analysis.memory.grouping import PARAMETERS, UNATTRIBUTED
-from hlo_lens.analysis.program.source_places import InstructionPlaces, Stack
 from hlo_lens.model.call_tree import NO_PARENT, CallFrame, CallTree, with_below
 from hlo_lens.model.hlo.metadata import SourceLocation
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.collectives.collectives import Collective, Collectives
     from hlo_lens.analysis.memory.peak import PeakMemory
+    from hlo_lens.analysis.program.origins import Origins
+    from hlo_lens.analysis.program.source_places import Stack
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.hlo.query import InstructionTable
 
@@ -112,23 +114,27 @@ def memory_call_tree(peak: PeakMemory) -> CallTree:
 def wire_call_tree(module: HloModule, found: Collectives) -> CallTree:
     """Return the bytes that leave each device in one run, by the stack of each collective.
 
+    Combined collectives are divided over the stacks of what was combined.
+
     Bytes of each collective times its number of runs; if either is unknown it adds to the
     unknowns of its node. They sum to `Collectives.wire_bytes_per_device` where that is known.
     """
     draft = _Draft()
     frames = _frames_by_text(module)
     for collective in found.collectives:
-        draft.add(_stack_of(collective, frames), collective.wire_bytes_per_run, UNATTRIBUTED)
+        for part in parts_of(collective):
+            draft.add(_stack_of(part, frames), part.wire_bytes_per_run, UNATTRIBUTED)
     return draft.done("wire-bytes")
 
 
-def count_call_tree(table: InstructionTable) -> CallTree:
-    """Return the instructions of the text, each once, by their stacks."""
+def count_call_tree(table: InstructionTable, origins: Origins) -> CallTree:
+    """Return the instructions of the text, each once, by the stacks of their origins."""
     draft = _Draft()
-    places = InstructionPlaces(table.module)
     for row, opcode in enumerate(table.opcodes):
-        label = PARAMETERS if opcode == "parameter" else UNATTRIBUTED
-        draft.add(places.stack(row), 1, label)
+        if opcode == "parameter":
+            draft.add(origins.places.stack(row), 1, PARAMETERS)
+        else:
+            draft.add(origins.stack(origins.of_row(row)), 1, UNATTRIBUTED)
     return draft.done("count")
 
 

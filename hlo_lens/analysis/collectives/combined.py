@@ -42,8 +42,10 @@ def parts_of(collective: Collective) -> tuple[Collective, ...]:
             origin_basis=member.origin_basis,
             payload_bytes=member.payload_bytes,
             wire_bytes_per_device=wires[position],
+            stack=collective.member_stacks[position] if collective.member_stacks else (),
             static_count=int(position == largest),
             members=(),
+            member_stacks=(),
         )
         for position, member in enumerate(members)
     )

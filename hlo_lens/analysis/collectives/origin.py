@@ -43,6 +43,7 @@ class CollectiveOrigin(NamedTuple):
     argument: str | None = None
     members: tuple[Member, ...] = ()
     has_own_path: bool = False
+    member_stacks: tuple[tuple[str, ...], ...] = ()
 
 
 class CollectiveOrigins:
@@ -64,7 +65,8 @@ class CollectiveOrigins:
         """Return the origin of a collective of a payload."""
         found = self._find(op)
         place = found.place
-        members = self._members(op, found, payload_bytes)
+        listed = self._members(op, found, payload_bytes)
+        members = tuple(member for member, _ in listed)
         return CollectiveOrigin(
             op_name=found.op_name,
             source_file=None if place is None else place.file,
@@ -74,6 +76,7 @@ class CollectiveOrigins:
             argument=None if members else found.argument,
             members=members,
             has_own_path=found.has_own_path,
+            member_stacks=tuple(stack for _, stack in listed),
         )
 
     def _find(self, op: CollectiveOp) -> Origin:
@@ -101,7 +104,8 @@ class CollectiveOrigins:
 
     def _members(
         self, op: CollectiveOp, whole: Origin, payload_bytes: int | None
-    ) -> tuple[Member, ...]:
+    ) -> tuple[tuple[Member, tuple[str, ...]], ...]:
+        """Return the operations of a combined collective, with their call stacks."""
         row = op.instruction.row
         operands = self._origins.steps.operands(row)
         shape = op.instruction.shape
@@ -118,9 +122,11 @@ class CollectiveOrigins:
                 origin = whole if is_one else self._origins.of_value(operand)
                 if not is_one and origin.basis is Basis.OWN:
                     origin = origin.inferred(Basis.OPERAND)
-            place = (origin if origin.place is not None else whole).place
-            file, line = (None, None) if place is None else (place.file, place.line)
-            found.append(Member(file, line, origin.op_name, origin.basis, share))
+            placed = origin if origin.place is not None else whole
+            file = None if placed.place is None else placed.place.file
+            line = None if placed.place is None else placed.place.line
+            member = Member(file, line, origin.op_name, origin.basis, share)
+            found.append((member, self._stack(placed)))
         return tuple(found)
 
     def _elements(self, op: CollectiveOp) -> dict[int, Origin]:

@@ -87,6 +87,7 @@ class Collective:
     argument: str | None = None
     members: tuple[Member, ...] = ()
     has_own_path: bool = False
+    member_stacks: tuple[tuple[str, ...], ...] = ()
     branches: Branches = ()
     is_payload_at_most: bool = False
     covered_ratio: float | None = None

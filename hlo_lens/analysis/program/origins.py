@@ -60,6 +60,7 @@ class Origins:
         self._module = module
         self._opcodes = module.opcodes
         self._found: dict[Value, Origin] = {}
+        self._owned: dict[int, Origin | None] = {}
         self._near: dict[Value, Origin] = {}
         self._inside: dict[Value, Origin] = {}
 
@@ -128,7 +129,6 @@ class Origins:
 
         Loops and the slices that they take have weak origins: the line of the loop.
         """
-        is_array = self.size(value) > _SCALAR
         waiting = deque(self._operands(value))
         seen = {value, *waiting}
         second = weak = argument = NO_ORIGIN
@@ -141,7 +141,7 @@ class Origins:
                 argument = near if argument is NO_ORIGIN else argument
                 continue
             if self.is_enough(near):
-                if not (is_array and self._is_of_loop(one, near)):
+                if not self._is_weak(one, near, value):
                     return near.inferred(Basis.OPERAND), weak, argument
                 weak = near.inferred(Basis.OPERAND) if weak is NO_ORIGIN else weak
             elif second is NO_ORIGIN and near.basis is not None:
@@ -162,8 +162,8 @@ class Origins:
             operands = [] if operand is None else [operand]
         else:
             operands = self.steps.operands(row)
-        defined = dict.fromkeys(map(self.steps.definition, operands))
-        return sorted(defined, key=self.size, reverse=True)
+        defined = list(dict.fromkeys(map(self.steps.definition, operands)))
+        return sorted(defined, key=self.size, reverse=True) if len(defined) > 1 else defined
 
     def size(self, value: Value) -> int:
         """Return the bytes of a value; 0 if not known."""
@@ -175,7 +175,6 @@ class Origins:
 
     def _from_users(self, value: Value, look: _Look) -> tuple[Origin, Origin]:
         """Return the origin of the nearest user that has one, and a weak one."""
-        is_array = self.size(value) > _SCALAR
         waiting = deque([value])
         seen = {value}
         second = weak = NO_ORIGIN
@@ -190,7 +189,7 @@ class Origins:
                 if near.basis is Basis.ARGUMENT:
                     continue
                 if self.is_enough(near):
-                    if not (is_array and self._is_of_loop(user, near)):
+                    if not self._is_weak(user, near, value):
                         return near.inferred(Basis.USER), weak
                     weak = near.inferred(Basis.USER) if weak is NO_ORIGIN else weak
                 elif second is NO_ORIGIN and near.basis is not None:
@@ -213,6 +212,11 @@ class Origins:
 
     def own(self, row: int) -> Origin | None:
         """Return the origin of a row's metadata, or None."""
+        if row not in self._owned:
+            self._owned[row] = self._read(row)
+        return self._owned[row]
+
+    def _read(self, row: int) -> Origin | None:
         place, op_name = self.places.innermost(row), self.places.op_name(row)
         if place is None and op_name is None:
             return None
@@ -309,6 +313,10 @@ class Origins:
         if near.basis in (None, Basis.ARGUMENT) or (is_of_loop and near.place is not None):
             return NO_ORIGIN
         return near.inferred(Basis.LOOP_BODY)
+
+    def _is_weak(self, met: Value, near: Origin, value: Value) -> bool:
+        """Return whether a better origin for a value than that of one met is searched for."""
+        return self._is_of_loop(met, near) and self.size(value) > _SCALAR
 
     def _is_of_loop(self, value: Value, near: Origin) -> bool:
         """Return whether the origin of a value is only the line of a loop.

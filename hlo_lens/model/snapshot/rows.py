@@ -100,7 +100,7 @@ class CollectiveFact:
     overlap_instructions: int | None = field(default=None, compare=False)
     overlap_flops: int | None = field(default=None, compare=False)
     overlap_bytes: int | None = field(default=None, compare=False)
-    origin_basis: str | None = None
+    origin_basis: str | None = field(default=None, compare=False)
 
     @property
     def static_count(self) -> int:

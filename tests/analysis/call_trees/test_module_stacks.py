@@ -14,6 +14,7 @@ from hlo_lens.analysis.call_trees.module_stacks import (
 from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.memory.grouping import memory_by
 from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.origins import Origins
 from hlo_lens.load import load
 from hlo_lens.model.hlo.query import tabulate
 from hlo_lens.syntax.hlo.module import parse_hlo
@@ -44,7 +45,7 @@ def test_trees_sum_to_the_figures_of_other_passes(folder: Path) -> None:
     module = dump.hlo
     assert module is not None
     table = tabulate(module)
-    assert count_call_tree(table).total == len(table.opcodes)
+    assert count_call_tree(table, Origins(module)).total == len(table.opcodes)
     found = collectives(table)
     wire = wire_call_tree(module, found)
     known = [c.wire_bytes_per_run for c in found.collectives]
@@ -100,7 +101,7 @@ def test_stack_of_a_value_without_one_is_inferred_and_a_source_line_is_a_stack()
         ("step, train.py:4", 96),
     ]
     assert wire.residuals == ()
-    count = count_call_tree(table)
+    count = count_call_tree(table, Origins(module))
     assert [(str(count.frame(n)), count.own[n]) for n in range(len(count))] == [
         ("main, train.py:9", 0),
         ("step, train.py:4", 1),
