@@ -147,14 +147,14 @@ class ModuleAnalysis:
         """Instructions by the bytes they produce, largest first."""
         from hlo_lens.analysis.program.largest_instructions import largest_instructions
 
-        return largest_instructions(self.table)
+        return largest_instructions(self.table, self.origins)
 
     @cached_property
     def sources(self) -> SourceBytes:
         """Source lines by the bytes their instructions produce."""
         from hlo_lens.analysis.program.source_bytes import source_bytes
 
-        return source_bytes(self.table)
+        return source_bytes(self.table, self.origins)
 
     @cached_property
     def calls(self) -> CallCounts:
@@ -218,7 +218,7 @@ class ModuleAnalysis:
         """Loops and branches with their communication."""
         from hlo_lens.analysis.collectives.loops import loops
 
-        return loops(self.table, self.collectives, self.calls)
+        return loops(self.table, self.collectives, self.calls, self.origins)
 
     @cached_property
     def sharding_forms(self) -> ShardingForms:

@@ -104,7 +104,7 @@ def test_to_frame_has_the_same_columns_and_rows() -> None:
     result = source_bytes(table_of(LOOP))
     frame = result.to_frame()
     assert list(frame.columns) == [column.name for column in result.COLUMNS]
-    assert frame["result_bytes"].tolist() == [512, 4]
+    assert frame["result_bytes"].tolist() == [512, 9]
 
 
 def test_notebooks_show_sizes_in_readable_units_and_count_other_rows() -> None:

@@ -101,7 +101,8 @@ def collectives(
     calls = CallCounts(table) if calls is None else calls
     ops, clones = collective_ops(table, calls)
     opcodes = table.opcode_counts
-    context = _Context(table, calls, Origins(table.module) if origins is None else origins)
+    origins = Origins(table.module) if origins is None else origins
+    context = _Context(table, calls, origins)
     every = [context.read(op) for op in ops]
     read = _with_pairs_joined(every)
     meshes: tuple[ModuleMesh, ...] = ()
@@ -122,7 +123,7 @@ def collectives(
         ),
         meshes=meshes,
         trips=calls.trips,
-        movement=data_movement(table, calls),
+        movement=data_movement(table, calls, origins),
         is_scheduled=table.module.is_scheduled,
     )
 

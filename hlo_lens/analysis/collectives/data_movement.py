@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.program.call_counts import CallCounts
+    from hlo_lens.analysis.program.origins import Origins
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.shapes.shape import Shape
@@ -47,6 +48,7 @@ class HostCopy:
     is_async: bool
     op_name: str | None
     source: str | None
+    origin_basis: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,25 +64,27 @@ class DataMovement(Result):
         Column("loop_path", Unit.NONE, "enclosing loops"),
         Column("is_async", Unit.NONE, "whether other instructions may run at the same time"),
         Column("op_name", Unit.NONE, "scope path of the framework"),
-        Column("source", Unit.NONE, "innermost place in the user's program"),
+        Column("source", Unit.NONE, "source line that it comes from"),
+        Column("origin_basis", Unit.NONE, "way that op_name and source were found"),
     )
     RECORDS: ClassVar[str] = "copies"
     copies: tuple[HostCopy, ...]
 
 
-def data_movement(table: InstructionTable, calls: CallCounts) -> DataMovement:
+def data_movement(table: InstructionTable, calls: CallCounts, origins: Origins) -> DataMovement:
     """Return the copies between device and host memory.
 
     Args:
         table: Table of the module.
         calls: Run counts of its computations.
+        origins: Origins of its values.
     """
     copies: list[HostCopy] = []
     if any("S(5)" in text for text in table.shape_texts):
         for row in table.rows_where(_may_copy):
-            copies.extend(_host_copy(table.instruction(row), calls))
+            copies.extend(_host_copy(table.instruction(row), calls, origins))
     for row in table.rows_of({"custom-call", "infeed", "outfeed"}):
-        copies.extend(_asked_for(table.instruction(row), calls))
+        copies.extend(_asked_for(table.instruction(row), calls, origins))
     return DataMovement(copies=tuple(copies))
 
 
@@ -88,7 +92,9 @@ def _may_copy(traits: OpcodeTraits) -> bool:
     return opcode_traits(traits.base).is_copying and traits.phase != "done"
 
 
-def _host_copy(instruction: HloInstruction, calls: CallCounts) -> Iterator[HostCopy]:
+def _host_copy(
+    instruction: HloInstruction, calls: CallCounts, origins: Origins
+) -> Iterator[HostCopy]:
     """Yield a copy if exactly one side of it is in host memory."""
     try:
         source, target = _sides(instruction, opcode_traits(instruction.opcode))
@@ -97,7 +103,7 @@ def _host_copy(instruction: HloInstruction, calls: CallCounts) -> Iterator[HostC
     if source is None or target is None or _is_host(source) == _is_host(target):
         return
     smaller = min(source.size_bytes or 0, target.size_bytes or 0) or None
-    yield _copy(instruction, TO_HOST if _is_host(target) else TO_DEVICE, smaller, calls)
+    yield _copy(instruction, TO_HOST if _is_host(target) else TO_DEVICE, smaller, calls, origins)
 
 
 def _sides(instruction: HloInstruction, traits: OpcodeTraits) -> tuple[Shape | None, Shape | None]:
@@ -114,7 +120,9 @@ def _is_host(shape: Shape) -> bool:
     return not shape.is_tuple and shape.layout is not None and shape.layout.memory_space == HOST
 
 
-def _asked_for(instruction: HloInstruction, calls: CallCounts) -> Iterator[HostCopy]:
+def _asked_for(
+    instruction: HloInstruction, calls: CallCounts, origins: Origins
+) -> Iterator[HostCopy]:
     """Yield an infeed, an outfeed, or a custom call that requests a move."""
     shape, is_to_host = instruction.shape, instruction.opcode == "outfeed"
     if is_to_host:
@@ -126,13 +134,18 @@ def _asked_for(instruction: HloInstruction, calls: CallCounts) -> Iterator[HostC
         placement = instruction.frontend_attributes.get("_xla_buffer_placement", "")
         is_to_host = target == "MoveToHost" or placement.endswith("host")
     size = None if shape is None else shape.size_bytes
-    yield _copy(instruction, TO_HOST if is_to_host else TO_DEVICE, size, calls)
+    yield _copy(instruction, TO_HOST if is_to_host else TO_DEVICE, size, calls, origins)
 
 
 def _copy(
-    instruction: HloInstruction, direction: str, size_bytes: int | None, calls: CallCounts
+    instruction: HloInstruction,
+    direction: str,
+    size_bytes: int | None,
+    calls: CallCounts,
+    origins: Origins,
 ) -> HostCopy:
     runs = calls.of(instruction.computation.name)
+    origin = origins.of_row(instruction.row)
     return HostCopy(
         name=instruction.name,
         direction=direction,
@@ -140,8 +153,9 @@ def _copy(
         dynamic_count=runs.times,
         loop_path=runs.loop_path,
         is_async=_is_async(instruction, calls),
-        op_name=instruction.op_name,
-        source=instruction.source,
+        op_name=origin.op_name,
+        source=origin.source,
+        origin_basis=origin.basis,
     )
 
 

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.collectives.results import CollectivesBy, collectives_by
 from hlo_lens.analysis.program.call_counts import CallCounts
+from hlo_lens.analysis.program.origin import NO_ORIGIN
+from hlo_lens.analysis.program.origins import Origins
+from hlo_lens.analysis.program.value_steps import Value
 from hlo_lens.analysis.result import Column, Result, Unit, sum_of
 
 if TYPE_CHECKING:
@@ -48,6 +51,7 @@ class LoopLevel:
     collectives: tuple[Collective, ...]
     op_name: str | None
     source: str | None
+    origin_basis: str | None = None
 
     @property
     def groups(self) -> CollectivesBy:
@@ -95,29 +99,40 @@ class Loops(Result):
         Column("wire_bytes_per_trip", Unit.BYTES, "bytes that leave each device each time"),
         Column("wire_bytes_per_run", Unit.BYTES, "bytes that leave each device in one run"),
         Column("op_name", Unit.NONE, "scope path of the framework"),
-        Column("source", Unit.NONE, "innermost place in the user's program"),
+        Column("source", Unit.NONE, "source line that it comes from"),
+        Column("origin_basis", Unit.NONE, "way that op_name and source were found"),
     )
     RECORDS: ClassVar[str] = "levels"
     levels: tuple[LoopLevel, ...]
 
 
-def loops(table: InstructionTable, found: Collectives, calls: CallCounts | None = None) -> Loops:
+def loops(
+    table: InstructionTable,
+    found: Collectives,
+    calls: CallCounts | None = None,
+    origins: Origins | None = None,
+) -> Loops:
     """Return the levels of a module.
 
     Args:
         table: Table of the module.
         found: Its collectives, with the trip counts of its loops.
         calls: Run counts of its computations; computed if None.
+        origins: Origins of its values; found here if None.
     """
     calls = CallCounts(table, found.trips) if calls is None else calls
-    return Loops(levels=tuple(_Levels(table, found, calls).all()))
+    origins = Origins(table.module) if origins is None else origins
+    return Loops(levels=tuple(_Levels(table, found, calls, origins).all()))
 
 
 class _Levels:
     """Walk of a program from its entry through all computations that it runs."""
 
-    def __init__(self, table: InstructionTable, found: Collectives, calls: CallCounts) -> None:
+    def __init__(
+        self, table: InstructionTable, found: Collectives, calls: CallCounts, origins: Origins
+    ) -> None:
         self._module = table.module
+        self._origins = origins
         self._path: list[str] = []
         self._shown = 0
         self._calls = calls
@@ -185,6 +200,7 @@ class _Levels:
         trip = None
         if instruction is not None:
             trip = self._trips.get((instruction.computation.name, instruction.name))
+        origin = NO_ORIGIN if instruction is None else self._origins.direct(Value(instruction.row))
         return LoopLevel(
             depth=depth,
             kind=kind,
@@ -198,6 +214,7 @@ class _Levels:
             is_at_most=runs.is_at_most,
             instructions=len(computation.rows),
             collectives=tuple(self._collectives.get(computation.name, ())),
-            op_name=None if instruction is None else instruction.op_name,
-            source=None if instruction is None else instruction.source,
+            op_name=origin.op_name,
+            source=origin.source,
+            origin_basis=origin.basis,
         )

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar
 
+from hlo_lens.analysis.program.origins import Origins
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.text.errors import DumpSyntaxError
 
@@ -34,6 +35,7 @@ class LargestInstructions(Result):
 
     Attributes:
         table: The instructions.
+        origins: Origins of their values.
         positions: Positions in the table's `producers`, by bytes.
         total_bytes: Sum of the known bytes.
         unknown_sizes: Number of rows of unknown size.
@@ -47,12 +49,14 @@ class LargestInstructions(Result):
         Column("name", Unit.NONE, "instruction name"),
         Column("opcode", Unit.NONE, "opcode as written"),
         Column("shape", Unit.NONE, "result shape, without layout"),
-        Column("source", Unit.NONE, "innermost place in the user's program, file:line"),
+        Column("source", Unit.NONE, "source line that it comes from"),
         Column("op_name", Unit.NONE, "scope path of the framework"),
         Column("computation", Unit.NONE, "computation that holds it"),
+        Column("origin_basis", Unit.NONE, "way that op_name and source were found"),
     )
     RECORDS: ClassVar[str] = "positions"
     table: InstructionTable
+    origins: Origins
     positions: Sequence[int]
     total_bytes: int
     unknown_sizes: int
@@ -66,7 +70,8 @@ class LargestInstructions(Result):
         for size, group in groupby(self.positions, key=produced.__getitem__):
             for row in sorted((producers[position] for position in group), key=name):
                 one = self.table.instruction(row)
-                where = one.source, one.op_name, one.computation.name
+                origin = self.origins.of_row(row)
+                where = origin.source, origin.op_name, one.computation.name, origin.basis
                 yield (size, one.name, one.opcode, _shape_text(one), *where)
 
     def totals(self) -> Mapping[str, int]:
@@ -74,11 +79,14 @@ class LargestInstructions(Result):
         return {"result_bytes": self.total_bytes}
 
 
-def largest_instructions(table: InstructionTable) -> LargestInstructions:
+def largest_instructions(
+    table: InstructionTable, origins: Origins | None = None
+) -> LargestInstructions:
     """Return the instructions that produce arrays, by bytes."""
     sizes = [-1 if size is None else size for size in table.produced_bytes]
     return LargestInstructions(
         table=table,
+        origins=Origins(table.module) if origins is None else origins,
         positions=array("I", sorted(range(len(sizes)), key=sizes.__getitem__, reverse=True)),
         total_bytes=sum(size for size in table.produced_bytes if size is not None),
         unknown_sizes=sizes.count(-1),

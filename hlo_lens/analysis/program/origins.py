@@ -232,7 +232,7 @@ class Origins:
     def _inner(self, value: Value) -> Origin:
         """Return the same for a value that another one written by a loop is computed from."""
         if value not in self._inside:
-            self._inside[value] = self._with_loops(value, self._plain)
+            self._inside[value] = self._with_loops(value, self.direct)
         return self._inside[value]
 
     def _with_loops(self, value: Value, look: _Look) -> Origin:
@@ -245,9 +245,9 @@ class Origins:
             found = self._of_slice(value.row, stored, look)
             if self.is_enough(found):
                 return found
-        return self._plain(value)
+        return self.direct(value)
 
-    def _plain(self, value: Value) -> Origin:
+    def direct(self, value: Value) -> Origin:
         """Return the origin of a value by its own metadata, or by what it calls."""
         row = value.row
         own = self.own(row)
@@ -257,10 +257,19 @@ class Origins:
             return self._argument(row, own) if is_argument else own or NO_ORIGIN
         if own is not None and self.is_enough(own):
             return own
-        inside = self._in_body(value) if opcode_traits(opcode).is_runner else NO_ORIGIN
+        inside = self._called(value)
         if own is None or self.is_enough(inside):
             return inside if own is None else _with_path(inside, own)
         return own
+
+    def _called(self, value: Value) -> Origin:
+        """Return the origin of what an instruction runs: of a loop, the comparison that ends it."""
+        opcode = self._opcodes[value.row]
+        if opcode == "while":
+            root = self.steps.root(value.row, "condition")
+            end = None if root is None else self.own(root)
+            return NO_ORIGIN if end is None else end.inferred(Basis.LOOP_BODY)
+        return self._in_body(value) if opcode_traits(opcode).is_runner else NO_ORIGIN
 
     def _argument(self, row: int, own: Origin | None) -> Origin:
         number = self._module.instruction(row).parameter_number
@@ -284,7 +293,7 @@ class Origins:
             one = waiting.popleft()
             if self._opcodes[one.row] == "parameter":
                 continue
-            near = self._plain(one)
+            near = self.direct(one)
             if self.is_enough(near):
                 return near.inferred(Basis.FUSION_BODY)
             if second is NO_ORIGIN and near.basis is not None:
@@ -325,7 +334,7 @@ class Origins:
         counter.
         """
         if self._opcodes[value.row] == "while":
-            return near.basis is Basis.OWN
+            return _is_same_line(near.place, self._loop_place(value.row))
         call = self.steps.caller(value.row)
         if call is None or self._opcodes[call.row] != "while":
             return False

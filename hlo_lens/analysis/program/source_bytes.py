@@ -1,11 +1,10 @@
 """Bytes of instruction results per line of the user's program.
 
 Counted as in `largest_instructions`: logical bytes of the arrays that instructions produce, without
-views and embedded computations. A line is the innermost place in an instruction's metadata:
-``source_file`` and ``source_line`` or, since December 2025, ``stack_frame_id`` and the module's
-tables. A fusion has the metadata of one of its instructions, so its bytes count for that line.
-Instructions without a place are in two residual rows: ``[parameters]`` of the program, which the
-caller allocates, and ``[unattributed]``.
+views and embedded computations. Lines are of the origins of instructions (`origins`). A fusion has
+the metadata of one of its instructions, so its bytes count for that line. Instructions without a
+line are in two residual rows: ``[parameters]`` of the program, which the caller allocates, and
+``[unattributed]``.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.program.source_places import InstructionPlaces
+from hlo_lens.analysis.program.origins import Origins
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 
 if TYPE_CHECKING:
@@ -63,14 +62,14 @@ class SourceBytes(Result):
         }
 
 
-def source_bytes(table: InstructionTable) -> SourceBytes:
+def source_bytes(table: InstructionTable, origins: Origins | None = None) -> SourceBytes:
     """Return the source lines of a module by the bytes they produce, then by file and line."""
-    places = InstructionPlaces(table.module)
+    origins = Origins(table.module) if origins is None else origins
     found: dict[tuple[str, int | None], list[int]] = {}
     parameters = [0, 0]
     unattributed = [0, 0]
     for row, size in zip(table.producers, table.produced_bytes, strict=True):
-        place = places.innermost(row)
+        place = origins.of_row(row).place
         if place is not None:
             entry = found.setdefault((place.file, place.line), [0, 0])
         elif table.opcodes[row] == "parameter":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.program.origin import marked
 from hlo_lens.analysis.sharding.mesh_axes import meshes_text
 from hlo_lens.report.collectives.page import collectives_text
 from hlo_lens.report.render.envelope import ModulePage, module_head, page_without_hlo
@@ -88,7 +89,9 @@ def _title(level: LoopLevel) -> str:
     trips = "x?" if level.trip_count is None else f"x{format_count(level.trip_count)}"
     nested = level.depth > 1 and level.times not in (None, level.trip_count)
     total = f" ({_times(level.times)} in one run)" if nested else ""
-    origin = " ".join(part for part in (level.op_name, level.source) if part)
+    origin = " ".join(
+        part for part in (level.op_name, marked(level.source, level.origin_basis)) if part
+    )
     return f"{level.loop}  {trips}{total}  {origin}"
 
 

@@ -8,6 +8,7 @@ from hlo_lens.analysis.program.entry_signature import EntrySignature
 from hlo_lens.analysis.result import Column, Unit, rows_of
 from hlo_lens.report.collectives.page import collectives_table, groups_table, movement_tables
 from hlo_lens.report.memory.page import memory_tables
+from hlo_lens.report.render.origins import with_marks
 from hlo_lens.report.render.table import Table, table_of
 from hlo_lens.text.units import plural
 
@@ -58,12 +59,13 @@ def largest_table(result: LargestInstructions) -> Table:
         f"left out: {plural(result.left_out_views, 'view')} (tuples, bitcasts, loops), "
         f"{plural(result.left_out_embedded, 'instruction')} inside fusions and reducers"
     )
-    return Table.of(
+    table = Table.of(
         result,
         title="Largest instructions by the bytes they produce",
         shown=("result_bytes", "name", "source", "opcode", "shape", "op_name"),
         notes=(left_out, *_unknown_sizes(result.unknown_sizes)),
     )
+    return with_marks(table)
 
 
 def _unknown_sizes(count: int) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program.origin import INFERRED, marked
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.result import Row
     from hlo_lens.report.render.table import Table
+
+_ROWS = 1000
+"""Rows that are searched for a mark."""
 
 LEGEND = (
     f"{INFERRED} inferred: not of the instruction's own metadata, but of what it runs, is computed "
@@ -61,7 +65,7 @@ def _text(cell: object) -> str | None:
 
 
 def _with_legend(table: Table, place: int) -> Table:
-    rows = table.read_shown() if table.read_shown is not None else ()
+    rows = islice(table.read_shown(), _ROWS) if table.read_shown is not None else ()
     if any(str(row[place] or "").endswith(f" {INFERRED}") for row in rows):
         return replace(table, notes=(*table.notes, LEGEND))
     return table

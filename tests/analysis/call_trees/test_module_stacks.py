@@ -104,10 +104,10 @@ def test_stack_of_a_value_without_one_is_inferred_and_a_source_line_is_a_stack()
     count = count_call_tree(table, Origins(module))
     assert [(str(count.frame(n)), count.own[n]) for n in range(len(count))] == [
         ("main, train.py:9", 0),
-        ("step, train.py:4", 1),
+        ("step, train.py:4", 2),
         ("other.py:3", 1),
     ]
-    assert count.residuals == (("[parameters]", 1), ("[unattributed]", 1))
+    assert count.residuals == (("[parameters]", 1),)
 
 
 def test_unknown_trip_counts_are_unknown_amounts() -> None:

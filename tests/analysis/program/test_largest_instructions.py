@@ -24,8 +24,18 @@ def test_tuples_and_loops_are_left_out() -> None:
 def test_row_names_shape_source_and_scope() -> None:
     rows = {row[1]: row for row in largest_instructions(table_of(LOOP)).rows()}
     place = "/home/me/step.py:7"
-    assert rows["y"] == (512, "y", "fusion", "f32[8,16]", place, "jit(step)/while/neg", "body")
-    assert rows["four"] == (4, "four", "constant", "s32[]", None, None, "cond")
+    assert rows["y"] == (
+        512,
+        "y",
+        "fusion",
+        "f32[8,16]",
+        place,
+        "jit(step)/while/neg",
+        "body",
+        "own",
+    )
+    assert rows["four"][:4] == (4, "four", "constant", "s32[]")
+    assert rows["four"][4:] == (None, None, "cond", None)
 
 
 def test_unknown_sizes_come_last_and_are_counted() -> None:

@@ -34,17 +34,17 @@ ENTRY main {
 
 def test_lines_and_residuals_are_all_bytes() -> None:
     result = source_bytes(table_of(LOOP))
-    assert result.lines == (("/home/me/step.py", 7, 512, 1), ("/home/me/step.py", None, 4, 1))
+    assert result.lines == (("/home/me/step.py", 7, 512, 1), ("/home/me/step.py", None, 9, 3))
     assert result.parameters == (512 + 64 + 4, 3)
-    assert result.unattributed == (4 + 4 + 1, 3)
+    assert result.unattributed == (4, 1)
     assert result.totals() == {"result_bytes": 1105, "instructions": 8}
 
 
 def test_stack_frames_are_looked_up_in_the_tables() -> None:
     result = source_bytes(table_of(FRAMES))
-    assert result.lines == (("/home/me/b.py", 5, 32, 2), ("/home/me/a.py", 3, 16, 1))
+    assert result.lines == (("/home/me/b.py", 5, 48, 3), ("/home/me/a.py", 3, 16, 1))
     assert result.parameters == (16, 1)
-    assert result.unattributed == (16, 1)
+    assert result.unattributed == (0, 0)
 
 
 def test_place_is_that_of_the_model() -> None:
