@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 CALLS = "calls"
 
 
+_AT_MOST = "bytes are at most: every branch of a conditional counts here, though one of them runs"
+
+
 def call_trees(
     modules: Sequence[ModuleDump], measure: str | None, view: TreeView
 ) -> list[CallTreeAnalysis]:
@@ -112,7 +115,9 @@ def _module_tree(known: ModuleAnalysis, measure: str | None) -> tuple[CallTree, 
             f"{known.dump.title}: a module has no calls; --measure memory, wire-bytes or count"
         )
     if measure == "wire-bytes":
-        return wire_call_tree(known.module, known.collectives), ()
+        bounds = known.collectives.known_wire_bytes
+        notes = (_AT_MOST,) if bounds.is_at_most else ()
+        return wire_call_tree(known.module, known.collectives), notes
     if measure == "count":
         return count_call_tree(known.table, known.origins), ()
     if known.memory is not None and known.memory.peak is not None:

@@ -117,7 +117,8 @@ def wire_call_tree(module: HloModule, found: Collectives) -> CallTree:
     Combined collectives are divided over the stacks of what was combined.
 
     Bytes of each collective times its number of runs; if either is unknown it adds to the
-    unknowns of its node. They sum to `Collectives.wire_bytes_per_device` where that is known.
+    unknowns of its node. They sum to `Collectives.wire_bytes_per_device` where that is known and
+    no branches exclude each other: here all branches count.
     """
     draft = _Draft()
     frames = _frames_by_text(module)

@@ -189,7 +189,7 @@ def _product_of(instruction: HloInstruction, calls: CallCounts) -> Product | Non
     unused).
     """
     is_kernel = instruction.opcode == "custom-call" and not _is_product(instruction)
-    if is_kernel and _target(instruction) in _SILENT:
+    if is_kernel and _is_silent(instruction):
         return None
     computation = instruction.computation.name
     runs = calls.of(computation)
@@ -225,11 +225,20 @@ def _is_product(instruction: HloInstruction) -> bool:
     return target in _GEMMS or target in _CONVOLUTIONS or target in _ONEDNN
 
 
+def _is_silent(instruction: HloInstruction) -> bool:
+    """Return whether a custom call has no arithmetic but that of the computations it runs."""
+    module = instruction.computation.module
+    if _target(instruction) in _SILENT:
+        return True
+    return any(module.computation(name) is not None for name in instruction.called_computations)
+
+
 def flops_of(instruction: HloInstruction) -> int | None:
     """Return the FLOP of a dot, convolution, matrix product or kernel.
 
     None if a shape or a dimension is not in the text, for a kernel without ``cost_estimate``, and
-    for ragged-dot, whose group sizes are data. 0 for other instructions.
+    for ragged-dot, whose group sizes are data. 0 for other instructions, and for custom calls that
+    run computations of the text.
     """
     if instruction.opcode in ("dot", "scaled-dot"):
         return _dot(instruction, instruction.attribute("lhs_contracting_dims") or "")
@@ -246,7 +255,7 @@ def flops_of(instruction: HloInstruction) -> int | None:
         place = len(left.dimensions) - (2 if '"transpose_a":true' in config else 1) if left else -1
         return None if place < 0 else _dot(instruction, str(place))
     if target not in _GEMMS:
-        is_silent = instruction.opcode != "custom-call" or target in _SILENT
+        is_silent = instruction.opcode != "custom-call" or _is_silent(instruction)
         return 0 if is_silent else _estimated(config)
     contracting = _LHS_CONTRACTING.search(config)
     return None if contracting is None else _dot(instruction, contracting[1])

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.program.call_counts import CallCounts
     from hlo_lens.model.hlo.query import InstructionTable
 
+CUSTOM = "custom-call"
+
 _IDLE_TARGETS = tuple(
     f'custom_call_target="{target}"'
     for target in (
@@ -108,14 +110,19 @@ class WorkFinder:
         traits = opcode_traits(opcode)
         if traits.is_collective or traits.phase or _is_idle(traits):
             return NO_WORK
-        if opcode == "custom-call" and self._is_idle_call(row):
+        if opcode == CUSTOM and self._is_idle_call(row):
             return NO_WORK
         if opcode == "fusion":
             body = next(iter(self._called(row)), NOTHING)
             return Work(self._moved(row), None) if body == NOTHING else self._of_fusion(body)
         if traits.is_control_flow:
             return self._of_control(row, opcode)
-        return Work(self._moved(row), self._flops(row, traits))
+        inside = [self._of_computation(place).flops for place in self._run_by(row, opcode)]
+        return Work(self._moved(row), sum_of([self._flops(row, traits), *inside]))
+
+    def _run_by(self, row: int, opcode: str) -> list[int]:
+        """Return the computations of the text that a custom call runs."""
+        return [one for one in self._called(row) if one != NOTHING] if opcode == CUSTOM else []
 
     def _is_idle_call(self, row: int) -> bool:
         text = self._table.module.columns.attributes_text(row)
@@ -204,7 +211,7 @@ class WorkFinder:
         return None if total is None or whole is None else min(total, whole)
 
     def _is_carrying(self, row: int, opcode: str) -> bool:
-        return opcode == "custom-call" and self._is_idle_call(row)
+        return opcode == CUSTOM and self._is_idle_call(row)
 
     def _written(self, row: int) -> int | None:
         """Return the bytes that the root of a body writes."""

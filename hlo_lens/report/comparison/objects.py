@@ -116,14 +116,22 @@ def _moment(peak: SpacePeak | None) -> dict[str, object] | None:
     return facts_object(peak, leave_out=("color", "name", "is_peak", "groups"))
 
 
+_AT_MOST = ("collectives_dynamic_is_at_most", "wire_bytes_is_at_most")
+"""Whether a figure of either side is an upper bound."""
+
+
 def _collectives(found: CollectiveDiff | None) -> dict[str, object]:
     if found is None:
         names = ("collectives", "collectives_dynamic", "wire_bytes_per_device")
-        return {**dict.fromkeys(names), "collective_rows": []}
+        return {**dict.fromkeys((*names, *_AT_MOST)), "collective_rows": []}
     return {
         "collectives": _counts(found.counts),
         "collectives_dynamic": _counts(found.dynamic_counts),
         "wire_bytes_per_device": found.wire_bytes.to_dict(),
+        "collectives_dynamic_is_at_most": {
+            kind: delta.is_at_most for kind, delta in found.dynamic_counts.items()
+        },
+        "wire_bytes_is_at_most": found.wire_bytes.is_at_most,
         "collective_rows": found.objects(),
     }
 

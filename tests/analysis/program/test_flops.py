@@ -172,6 +172,19 @@ def test_kernel_counts_by_its_cost_estimate(estimate: str, expected: int) -> Non
     assert (found.total, found.opaque, found.is_estimate) == (expected, 0, True)
 
 
+def test_custom_call_of_a_computation_has_its_arithmetic() -> None:
+    text = """HloModule m
+inner { x = f32[4,4] parameter(0)
+  ROOT y = f32[4,4] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} }
+ENTRY e {
+  x = f32[4,4] parameter(0)
+  ROOT r = f32[4,4] custom-call(x), custom_call_target="offload", called_computations={inner}
+}
+"""
+    found = of(text)
+    assert (found.total, found.opaque) == (128, 0)
+
+
 BRANCHES = """HloModule m
 small { x = f32[4,4] parameter(0)
   ROOT y = f32[4,4] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} }
