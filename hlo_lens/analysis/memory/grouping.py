@@ -38,6 +38,7 @@ class MemoryBy(Result):
     Attributes:
         by: Kind of the groups, a key of `LABELS`.
         groups: Label, bytes, number of values, and the bytes whose label is inferred.
+        largest: Label to the value with the most bytes of its group, its shape and op_name.
         total_bytes: Occupied bytes, the sum over all groups.
     """
 
@@ -48,16 +49,21 @@ class MemoryBy(Result):
         Column("share", Unit.RATIO, "share of all occupied bytes, 0 to 1"),
         Column("values", Unit.COUNT, "number of values"),
         Column("inferred_bytes", Unit.BYTES, "bytes whose label is not of the value's metadata"),
+        Column("value", Unit.NONE, "its largest value"),
+        Column("shape", Unit.NONE, "shape of that value"),
+        Column("op_name", Unit.NONE, "operation path, or argument, of that value"),
     )
     by: str
     groups: tuple[tuple[str, int, int, int], ...]
     total_bytes: int
+    largest: Mapping[str, tuple[str, str, str | None]] = field(default_factory=dict)
 
     def all_rows(self) -> Iterator[Row]:
         """Yield the groups, bracketed ones too."""
         for label, size, count, inferred in self.groups:
             share = size / self.total_bytes if self.total_bytes else None
-            yield label, size, share, count, inferred
+            largest = self.largest.get(label, (None, None, None))
+            yield label, size, share, count, inferred, *largest
 
     def rows(self) -> Iterator[Row]:
         """Yield the groups without brackets."""
@@ -81,9 +87,13 @@ def memory_by(peak: PeakMemory, by: str) -> MemoryBy:
     """
     label, is_by_origin = LABELS[by], by in _OF_ORIGINS
     found: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    largest: dict[str, LiveValue] = {}
     for value in peak.live:
         is_inferred = is_by_origin and peak.origin_of(value).is_inferred
-        sums = found[label(peak, value)]
+        name = label(peak, value)
+        sums = found[name]
+        if name not in largest or value.owned_bytes > largest[name].owned_bytes:
+            largest[name] = value
         sums[0] += value.owned_bytes
         sums[1] += 1
         sums[2] += value.owned_bytes if is_inferred else 0
@@ -92,7 +102,14 @@ def memory_by(peak: PeakMemory, by: str) -> MemoryBy:
         by=by,
         groups=tuple((name, size, count, inferred) for name, (size, count, inferred) in groups),
         total_bytes=peak.total_bytes,
+        largest={name: _described(peak, value) for name, value in largest.items()},
     )
+
+
+def _described(peak: PeakMemory, value: LiveValue) -> tuple[str, str, str | None]:
+    """Return a value, its shape, and its operation path or argument."""
+    origin = peak.origin_of(value)
+    return value.value, value.shape, origin.argument or origin.op_name
 
 
 def _by_origin(

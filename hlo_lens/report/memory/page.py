@@ -114,8 +114,9 @@ def memory_tables(results: MemoryResults, by_source: MemoryBy | None) -> Iterato
 
 def source_table(by_source: MemoryBy) -> Table:
     """Return the table of the bytes at the peak by source line."""
-    title = "Bytes at the peak by source line"
-    return with_marked_groups(Table.of(by_source, title=title, shown=_GROUP_COLUMNS))
+    title = "Bytes at the peak by source line, each with its largest value"
+    shown = ("size_bytes", "share", "values", "group", "shape", "op_name")
+    return with_marked_groups(Table.of(by_source, title=title, shown=shown))
 
 
 def _section(dump: ModuleDump, viewed: ViewedMemory) -> Section:

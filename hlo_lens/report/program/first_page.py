@@ -58,10 +58,9 @@ _ROLES = {
 def first_section(analysis: ModuleAnalysis, lead: Lead) -> Section:
     """Return the page of a module with HLO text."""
     more = _command("report", analysis, "-n 10", is_alone=lead.others is None)
-    role = f"{lead.role} ({_listing(analysis)})" if lead.role else ""
     return Section(
         title=analysis.summary.name or analysis.dump.name,
-        facts=tuple(head_facts(analysis, role)),
+        facts=tuple(head_facts(analysis, lead.role)),
         tables=tuple(_tables(analysis, lead)),
         notes=(*head_notes(analysis), f"{_MORE} {more}"),
         make_more=lambda: _more(analysis),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
-from hlo_lens.analysis.memory.statement import space_name
+from hlo_lens.analysis.memory.statement import FEW_BYTES, space_name
 from hlo_lens.analysis.module_analysis import NO_HLO, not_estimated_text
 from hlo_lens.analysis.sharding.donation import DonationStatus
 from hlo_lens.report.collectives.page import collectives_text
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 _NAMES_SHOWN = 5
 """Names that a line lists."""
 _DONATIONS_SHOWN = 3
-_SMALL_SPACE = 4096
-"""Memory spaces of fewer bytes are counted together."""
 
 
 def head_facts(analysis: ModuleAnalysis, role: str = "") -> Iterator[tuple[str, str]]:
@@ -104,7 +102,7 @@ def other_spaces(memory: MemoryResults) -> str:
     """Return the bytes of memory spaces besides the default one; the smallest ones together."""
     spaces = [s for s in memory.statement.spaces if s.color != DEFAULT_SPACE and s.total_bytes]
     spaces.sort(key=lambda space: -space.total_bytes)
-    large = [s for s in spaces if s.total_bytes >= _SMALL_SPACE]
+    large = [s for s in spaces if s.total_bytes >= FEW_BYTES]
     small = spaces[len(large) :]
     parts = [f"{s.name} {format_bytes(s.total_bytes)}" for s in large]
     if small:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _LAYOUT = re.compile(r"(?<=\])\{[^{}]*\}")
 _XLA_NAME = re.compile(r"[\w.\-]+(\{[\d,]*\})?")
+_PLACE = re.compile(r"/[^/\[\]]*\.\w+:\d+( ~)?$")
+"""Path with a line, such as the label of a group."""
 _MOST_LINES = 2
 """Lines of a wrapped cell of less importance; the rest of a longer text is cut."""
 
@@ -35,7 +37,7 @@ def column_lines(cells: Sequence[str], role: Role, width: int) -> list[list[str]
     if cut is None:
         most = _MOST_LINES if role is Role.TEXT else None
         return [_most(wrapped(cell, width), most) for cell in cells]
-    short = {cell: cut(cell, width) for cell in cells}
+    short = {cell: (_last_parts if _is_place(cell) else cut)(cell, width) for cell in cells}
     if role is Role.PLACE and _are_alike(short):
         short = {cell: _middle_out(cell, width) for cell in cells}
     if role in (Role.NAME, Role.PLACE) and _are_alike(short):
@@ -55,16 +57,20 @@ def _are_alike(short: Mapping[str, str]) -> bool:
 def _is_argument(text: str, role: Role) -> bool:
     """Return whether a text is a name of an argument, or words, whose first parts matter too."""
     if role is Role.NAME:
-        return _XLA_NAME.fullmatch(text) is None
+        return _XLA_NAME.fullmatch(text) is None and not _is_place(text)
     return "/" not in text and (role is Role.SCOPE or (role is Role.PLACE and " " in text))
+
+
+def _is_place(text: str) -> bool:
+    return _PLACE.search(text) is not None
 
 
 def least_width(cells: Sequence[str], role: Role) -> int:
     """Return the width under which a column is not worth showing."""
     if role is Role.MEASURE:
         return max(map(cell_width, cells), default=0)
-    if role is Role.PLACE:
-        cells = [cell.rpartition("/")[2] for cell in cells]
+    if role is Role.PLACE or any(map(_is_place, cells)):
+        cells = [cell.rpartition("/")[2] if "]" not in cell else cell for cell in cells]
     elif role is Role.SHAPE:
         cells = [_LAYOUT.sub("", cell) for cell in cells]
     least = max(map(cell_width, cells), default=0)

@@ -114,13 +114,19 @@ def _section(
 
 
 def _wrapped(head: str, text: str, width: int) -> Iterator[Line]:
-    """Yield a text after its head, with a hanging indent."""
-    lines = _wrap(text, max(_SHORTEST, width - len(head))) or [""]
+    """Yield a text after its head, with a hanging indent; a command at its end is not broken."""
+    space = max(_SHORTEST, width - len(head))
+    words, mark, command = text.partition(_COMMAND)
+    if mark and len(text) > space:
+        lines = [*_wrap(f"{words}:", space), f"{_COMMAND[2:]}{command}"]
+    else:
+        lines = _wrap(text, space) or [""]
     for position, line in enumerate(lines):
         lead = head if position == 0 else " " * len(head)
         yield _PLAIN, f"{lead}{line}".rstrip()
 
 
+_COMMAND = ": hlo-lens "
 _wrap = partial(textwrap.wrap, break_on_hyphens=False, break_long_words=False)
 """Lines of a text, broken at spaces alone: paths, commands and names remain whole."""
 

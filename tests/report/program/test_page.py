@@ -173,7 +173,7 @@ def test_modules_keep_their_order_in_csv_and_json() -> None:
 def test_people_see_the_largest_module_first_and_the_others_in_a_line_each() -> None:
     (page,) = _report(COLLECTIVE, LOOP, None).pages
     assert page.title == "jit_step"
-    assert dict(page.facts)["module"].startswith("the training step, 1 of 3 modules (hlo-lens ls ")
+    assert dict(page.facts)["module"].startswith("the training step, 1 of 3 modules; ")
     table = page.tables[-1]
     assert (table.title, table.command) == ("2 other modules", "hlo-lens ls PATH")
     assert [row[0] for row in table.read_rows()] == ["jit_f", "of_the_file"]

@@ -77,3 +77,8 @@ def test_different_names_and_places_never_look_alike(
     lines = column_lines(cells, role, width)
     assert len({tuple(some) for some in lines}) == len(cells)
     assert all(len(line) <= width for some in lines for line in some)
+
+
+def test_paths_among_names_are_cut_like_places() -> None:
+    names = ["/home/me/lib/site-packages/model.py:7 ~", "[parameters]"]
+    assert column_lines(names, Role.NAME, 20) == [[".../model.py:7 ~"], ["[parameters]"]]

@@ -1,0 +1,83 @@
+"""The first page of ``hlo-lens report`` on samples and real dumps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.commands import output_of
+from tests.corpus import CORPUS, ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SAMPLES = sorted(
+    path.relative_to(ROOT)
+    for folder in (
+        "cpu",
+        "gpu",
+        "tpu",
+        "cpu_jax_0_4_30",
+        "cpu_jax_0_12_0",
+        "pairs/tpu",
+        "pairs/gpu",
+    )
+    for path in (ROOT / "sample_dumps" / folder).iterdir()
+)
+MOST_LINES = 60
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=str)
+@pytest.mark.parametrize("columns", [100, 120])
+def test_page_has_at_most_60_lines(path: Path, columns: int) -> None:
+    lines = output_of(["report", str(path)], columns=columns).splitlines()
+    assert len(lines) <= MOST_LINES
+    assert all(len(line) <= columns for line in lines if "hlo-lens " not in line)
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus beside the checkout")
+@pytest.mark.parametrize("name", ["cpu8/bad", "tpu-v5e-2x4/drift_mlp", "gpu-h100_sxm-1x1x8/bad"])
+def test_page_of_a_real_dump_has_at_most_60_lines(name: str) -> None:
+    lines = output_of(["report", str(CORPUS / "dumps" / name)]).splitlines()
+    assert len(lines) <= MOST_LINES
+
+
+def test_other_tables_are_shown_with_a_number_of_rows() -> None:
+    command = ["report", "sample_dumps/cpu/tp_mlp"]
+    first, more = output_of(command), output_of([*command, "-n", "2"])
+    for title in ("Memory of one device", "Parameters", "Opcodes as written"):
+        assert title not in first
+        assert title in more
+    assert first.splitlines()[-1] == (
+        "hlo-lens report sample_dumps/cpu/tp_mlp --module module_0000.jit_train_step -n 10"
+    )
+
+
+def test_arguments_that_could_be_donated_are_in_the_head() -> None:
+    text = output_of(["report", "sample_dumps/tpu/wasteful"])
+    assert "could be donated: params['w_down'] 2.00MiB, params['w_up'] 2.00MiB" in " ".join(
+        text.split()
+    )
+
+
+def test_other_modules_have_a_line_each_and_the_command_that_lists_them() -> None:
+    text = output_of(["report", "sample_dumps/pairs/tpu"])
+    assert text.splitlines()[1].startswith("module       ")
+    assert "other modules" in text
+    assert "hlo-lens ls sample_dumps/pairs/tpu" in text
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("cpu/tp_mlp", "PJRT's peak_memory_in_bytes 64.03MiB (leaves temporaries out on CPU)"),
+        (
+            "tpu/tp_mlp",
+            "PJRT's peak_memory_in_bytes another size (adds other memory spaces",
+        ),
+    ],
+)
+def test_peaks_of_other_tools_are_named_where_they_differ(path: str, text: str) -> None:
+    assert text in " ".join(output_of(["report", f"sample_dumps/{path}"]).split())
+    assert "peak_memory_in_bytes" not in output_of(["report", "sample_dumps/gpu/fsdp_transformer"])
