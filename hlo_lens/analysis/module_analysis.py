@@ -38,6 +38,16 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.mesh import Mesh
 
 NO_HLO = f"no HLO text; XLA writes it with {TEXT_FLAGS}"
+NOT_COMPILED = (
+    "not compiled yet: no memory, no inserted collectives; print lowered.compile().as_text(), or"
+    f" compile with {TEXT_FLAGS} (lowered.as_text('hlo') is the program before optimizations)"
+)
+
+
+def no_hlo_text(dump: ModuleDump) -> str:
+    """Return why a module has no HLO text, and what writes one."""
+    return NO_HLO if dump.lowered is None else f"this is StableHLO, {NOT_COMPILED}"
+
 
 KIND_AND_AXIS = "kind and axis"
 """Grouping of collectives where the user names none."""
@@ -104,7 +114,7 @@ class ModuleAnalysis:
     def module(self) -> HloModule:
         """HLO text of the latest stage."""
         if self.dump.hlo is None:
-            raise MissingDumpError(f"{self.dump.name}: {NO_HLO}")
+            raise MissingDumpError(f"{self.dump.name}: {no_hlo_text(self.dump)}")
         return self.dump.hlo
 
     def read_before(self) -> HloModule | None:

@@ -9,7 +9,7 @@ from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.analysis.memory.results import MemoryResults, at_instant
 from hlo_lens.analysis.memory.statement import space_name
 from hlo_lens.analysis.memory.timeline import MemoryTimeline, memory_timeline
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.analysis.module_analysis import ModuleAnalysis, no_hlo_text
 from hlo_lens.api.modules import Program, Progress, analysis_of, with_progress
 from hlo_lens.api.single_texts import SingleTexts
 from hlo_lens.report.memory.page import MemoryView, ViewedMemory, memory_page
@@ -38,6 +38,8 @@ def memory(program: Program, *, module: str | None = None) -> MemoryResults:
         DumpMismatchError: If texts of the module contradict one another.
     """
     known = analysis_of(program, module)
+    if known.memory is None and known.dump.lowered is not None:
+        raise MissingDumpError(f"{known.dump.name}: {no_hlo_text(known.dump)}")
     if known.memory is None:
         raise MissingDumpError(
             f"{known.dump.title}: memory is not known: no buffer assignment next to the text, and "

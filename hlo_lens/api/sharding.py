@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.module_analysis import NO_HLO
+from hlo_lens.analysis.module_analysis import no_hlo_text
 from hlo_lens.api.modules import Program, Progress, analyses_of, analysis_of, with_progress
 from hlo_lens.report.render.envelope import report_of_pages
 from hlo_lens.text.errors import DumpMismatchError, MissingDumpError, UsageError
@@ -38,7 +38,7 @@ def shardings(
     """
     known = analysis_of(program, module, mesh)
     if known.shardings is None:
-        raise MissingDumpError(f"{known.dump.name}: {NO_HLO}")
+        raise MissingDumpError(f"{known.dump.name}: {no_hlo_text(known.dump)}")
     return known.shardings.table
 
 

@@ -1,4 +1,4 @@
-"""Texts that are no HLO and no buffer assignment: other buffer texts, logs, drawn call trees."""
+"""Texts that are no HLO and no buffer assignment: buffer texts, logs, StableHLO, call trees."""
 
 from __future__ import annotations
 
@@ -55,6 +55,10 @@ class SingleTexts:
             from hlo_lens.report.logs.page import log_sections
 
             yield from log_sections(self.log)
+        if self.dump.lowered is not None:
+            from hlo_lens.report.program.lowered import lowered_section
+
+            yield lowered_section(self.dump, self.dump.lowered)
         if self.trees:
             from hlo_lens.report.call_trees.section import tree_section
 
@@ -67,6 +71,10 @@ class SingleTexts:
             from hlo_lens.report.logs.objects import log_object
 
             found["log"] = log_object(self.log)
+        if self.dump.lowered is not None:
+            from hlo_lens.report.program.lowered import lowered_object
+
+            found["lowered"] = lowered_object(self.dump.lowered)
         if self.dump.call_trees is not None:
             from hlo_lens.report.call_trees.page import trees_object
 

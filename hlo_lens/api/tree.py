@@ -13,9 +13,9 @@ from hlo_lens.analysis.call_trees.module_stacks import (
 )
 from hlo_lens.analysis.call_trees.tree_analysis import CallTreeAnalysis
 from hlo_lens.analysis.memory.results import ESTIMATE
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.analysis.module_analysis import ModuleAnalysis, no_hlo_text
 from hlo_lens.report.call_trees.page import tree_diff_page
-from hlo_lens.text.errors import UsageError
+from hlo_lens.text.errors import MissingDumpError, UsageError
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ def call_trees(
         first.notes = (*first.notes, f"left out: {refused[0]}{more}")
     if not found:
         names = ", ".join(dump.name for dump in modules) or "the input"
+        if any(dump.lowered is not None for dump in modules):
+            raise MissingDumpError(f"{names}: {no_hlo_text(modules[0])}")
         raise UsageError(f"{names}: no call tree, and no HLO text whose stacks could be one")
     return found
 

@@ -321,6 +321,11 @@ def _part_of_file(content: Content) -> ModuleDump:
 def _without_hlo(content: Content) -> Iterator[ModuleDump]:
     """Yield the buffer-side texts, call trees and log messages in a text without HLO."""
     source = content.source
+    if content.kind is DumpKind.MLIR:
+        from hlo_lens.syntax.hlo.lowered import parse_stablehlo  # imports Lark
+
+        yield replace(_part_of_file(content), lowered_text=given(parse_stablehlo(source)))
+        return
     if content.kind in BUFFER_PARTS or content.parts:
         yield from _buffer_modules(content)
     if content.parts:

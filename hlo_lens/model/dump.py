@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.buffers.values import BufferValues
     from hlo_lens.model.call_tree import CallTrees
     from hlo_lens.model.hlo.framework import Framework
+    from hlo_lens.model.hlo.lowered import LoweredModule
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.logs.log import LogText
     from hlo_lens.model.shapes.mesh import Mesh
@@ -127,6 +128,7 @@ class ModuleDump:
         stage_list: Its stages; None for a text of no stage.
         target_text: libtpu's description of the target TPU; None if there is none.
         mlir_text: The program as the framework lowered it (``module.mlir``); None if there is none.
+        lowered_text: The same, parsed, where it is the text that was loaded.
         path: File, folder or archive that was loaded, as the user named it; empty if unknown.
     """
 
@@ -146,6 +148,7 @@ class ModuleDump:
     stage_list: Lazy[tuple[Stage, ...]] | None = field(default=None, repr=False)
     target_text: Lazy[str | None] | None = field(default=None, repr=False)
     mlir_text: Lazy[str | None] | None = field(default=None, repr=False)
+    lowered_text: Lazy[LoweredModule] | None = field(default=None, repr=False)
     path: str = field(default="", compare=False)
 
     @property
@@ -201,6 +204,11 @@ class ModuleDump:
         return lowered_meshes(text)
 
     @property
+    def lowered(self) -> LoweredModule | None:
+        """StableHLO that was loaded; None for every other text."""
+        return None if self.lowered_text is None else self.lowered_text.get()
+
+    @property
     def buffer_assignment(self) -> BufferAssignment | None:
         """Allocations and the values in them, or None if there is no such text."""
         return None if self.buffers.assignment is None else self.buffers.assignment.get()
@@ -249,6 +257,8 @@ class ModuleDump:
             found += self.log.gaps
         for text in self.buffers.parsed():
             found += text.gaps
+        if self.lowered is not None:
+            found += self.lowered.gaps
         if self.call_trees is not None:
             found += self.call_trees.gaps
         return tuple(dict.fromkeys(found))

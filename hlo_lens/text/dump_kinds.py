@@ -142,7 +142,7 @@ ROWS = (
     KindRow(
         kind=DumpKind.MLIR,
         signs=(r"^(?:#loc|module @|module attributes|module \{|func\.func )",),
-        refusal="this is MLIR; HLO text is in *before_ and *after_optimizations.txt",
+        parser="hlo_lens.syntax.hlo.lowered:parse_stablehlo",
     ),
     KindRow(
         kind=DumpKind.LLVM_IR,

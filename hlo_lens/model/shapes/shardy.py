@@ -63,8 +63,14 @@ def lowered_meshes(text: str) -> tuple[Mesh, ...]:
     >>> [str(mesh) for mesh in lowered_meshes('sdy.mesh @mesh_0 = <["p"=4, "q"=2]>')]
     ["mesh['p'=4,'q'=2]"]
     """
-    found = (_mesh(match) for match in _LOWERED.finditer(text))
-    return tuple(dict.fromkeys(mesh for mesh in found if mesh is not None and mesh.axis_names))
+    found = meshes_by_name(text).values()
+    return tuple(dict.fromkeys(mesh for mesh in found if mesh.axis_names))
+
+
+def meshes_by_name(text: str) -> dict[str, Mesh]:
+    """Return the meshes of a program as lowered by name, without those of no devices."""
+    found = ((match["name"], _mesh(match)) for match in _LOWERED.finditer(text))
+    return {name: mesh for name, mesh in found if mesh is not None}
 
 
 def shardy_shardings(text: str, meshes: Meshes) -> tuple[HloSharding | None, ...]:

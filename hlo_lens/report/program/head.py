@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.analysis.memory.statement import FEW_BYTES, space_name
-from hlo_lens.analysis.module_analysis import NO_HLO, not_estimated_text
+from hlo_lens.analysis.module_analysis import no_hlo_text, not_estimated_text
 from hlo_lens.analysis.sharding.donation import DonationStatus
 from hlo_lens.report.collectives.page import collectives_text
 from hlo_lens.report.memory.facts import memory_facts, memory_notes
@@ -95,7 +95,7 @@ def memory_lines(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:
             f"both with {TEXT_FLAGS}",
         )
     elif not analysis.has_hlo:
-        yield "memory", NO_HLO
+        yield "memory", no_hlo_text(analysis.dump)
 
 
 def other_spaces(memory: MemoryResults) -> str:

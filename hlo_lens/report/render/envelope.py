@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.module_analysis import NO_HLO
+from hlo_lens.analysis.module_analysis import no_hlo_text
 from hlo_lens.report.render.table import Objects, Report, Section, Sections
 from hlo_lens.text.version import SCHEMA_VERSION, __version__
 
@@ -56,6 +56,6 @@ def module_head(dump: ModuleDump) -> dict[str, object]:
 def page_without_hlo(dump: ModuleDump, **parts: object) -> ModulePage:
     """Return the page of a module without HLO text: a note, and a JSON object of these parts."""
     return ModulePage(
-        sections=(Section(title=dump.name, notes=(NO_HLO,)),),
+        sections=(Section(title=dump.name, notes=(no_hlo_text(dump),)),),
         make_object=lambda: {**module_head(dump), **parts},
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.module_analysis import NO_HLO
+from hlo_lens.analysis.module_analysis import no_hlo_text
 from hlo_lens.analysis.result import sum_of
 from hlo_lens.analysis.sharding.placement import ALIAS, SHAPES
 from hlo_lens.analysis.sharding.table import ShardedValue, ShardingTable, sharded_row
@@ -40,7 +40,7 @@ class ShardingView:
 def sharding_page(known: ModuleAnalysis, view: ShardingView) -> ModulePage:
     """Return the page on the sharding of a module."""
     dump, results = known.dump, known.shardings
-    section = Section(title=dump.name, notes=(NO_HLO,))
+    section = Section(title=dump.name, notes=(no_hlo_text(dump),))
     if results is not None:
         section = _section(dump, results, view)
     return ModulePage(sections=(section,), make_object=partial(sharding_object, dump, results))
