@@ -18,10 +18,10 @@ Source: collective_op_group_mode.cc, as of August 2026.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.collectives.data_movement import data_movement
+from hlo_lens.analysis.collectives.operation_parts import CollectiveParts, whole_operations
 from hlo_lens.analysis.collectives.operations import CUSTOM_CALL, CollectiveOp, collective_ops
 from hlo_lens.analysis.collectives.origin import CollectiveOrigins
 from hlo_lens.analysis.collectives.overlap import EXPOSED, Overlap, Transfer, overlaps
@@ -32,7 +32,6 @@ from hlo_lens.analysis.collectives.wire_bytes import (
     UNKNOWN,
     Moved,
     is_payload_at_most,
-    is_scattered_at_once,
     moved_by_groups,
     moved_by_pairs,
     payload,
@@ -48,7 +47,7 @@ from hlo_lens.analysis.sharding.mesh_axes import (
     module_meshes,
     transfer_pattern,
 )
-from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS, is_collective_like, opcode_traits
+from hlo_lens.model.hlo.opcodes import is_collective_like, opcode_traits
 from hlo_lens.model.hlo.query import InstructionTable, evident_partitions
 from hlo_lens.model.shapes.replica_groups import (
     CollectiveOpGroupMode,
@@ -104,7 +103,7 @@ def collectives(
     origins = Origins(table.module) if origins is None else origins
     context = _Context(table, calls, origins)
     every = [context.read(op) for op in ops]
-    read = _with_pairs_joined(every)
+    read = whole_operations(every)
     meshes: tuple[ModuleMesh, ...] = ()
     if read:
         of_groups = (one.groups for one in read if one.op.kind not in TRANSFERS)
@@ -128,40 +127,6 @@ def collectives(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Read:
-    """Attributes of one collective, from its own text; fields as in `Collective`.
-
-    `slice_transfer` is the kind of the collective between slices that it is part of, `rendezvous`
-    the name that the send and the recv of one have in common, `answer` the recv of a send.
-    """
-
-    op: CollectiveOp
-    channel_id: int | None
-    mode: CollectiveOpGroupMode | None
-    groups: Groups | None
-    pairs: Groups | None
-    is_host_transfer: bool
-    crosses_slices: bool
-    slice_transfer: str | None
-    rendezvous: str | None
-    answer: CollectiveOp | None = None
-
-    @property
-    def kind(self) -> str:
-        """Kind of the whole operation."""
-        if is_scattered_at_once(self.op.instruction):
-            return "reduce-scatter"
-        is_named = self.answer is not None and self.slice_transfer in COLLECTIVE_KINDS
-        return self.slice_transfer or "" if is_named else self.op.kind
-
-    @property
-    def link(self) -> object:
-        """Equal for collectives that share links: of the same devices in the same directions."""
-        across = ("slices" if self.crosses_slices else "host") if self.is_host_transfer else ""
-        return across or (self.op.kind in TRANSFERS, self.pairs or self.groups)
-
-
 class _Sizes(NamedTuple):
     """Bytes of one run of a collective; fields as in `Collective`."""
 
@@ -174,32 +139,6 @@ class _Sizes(NamedTuple):
     def on_link(self) -> int | None:
         """Bytes that go over a link each time; of transfers from or to others the payload."""
         return self.moved.wire_bytes or (None if self.moved == NOTHING else self.payload_bytes)
-
-
-def _with_pairs_joined(read: Sequence[_Read]) -> list[_Read]:
-    """Return collectives with the recv of each send between slices joined to it."""
-    waiting: dict[tuple[int, str | None], list[_Read]] = {}
-    for one in read:
-        if one.crosses_slices and one.op.kind == "recv" and one.rendezvous is not None:
-            place = one.op.instruction.computation.place
-            waiting.setdefault((place, one.rendezvous), []).append(one)
-    if not waiting:
-        return list(read)
-    answers: dict[int, CollectiveOp] = {}
-    joined: set[int] = set()
-    for one in read:
-        key = (one.op.instruction.computation.place, one.rendezvous)
-        if one.crosses_slices and one.op.kind == "send" and waiting.get(key):
-            recv = waiting[key].pop(0)
-            answers[id(one)] = recv.op
-            joined.add(id(recv))
-    return [
-        replace(one, op=replace(one.op, done=answers[id(one)].done), answer=answers[id(one)])
-        if id(one) in answers
-        else one
-        for one in read
-        if id(one) not in joined
-    ]
 
 
 class _Context:
@@ -216,7 +155,7 @@ class _Context:
         self._devices: dict[tuple[object, ...], tuple[Groups | None, Groups | None]] = {}
         self._payloads: dict[tuple[object, ...], tuple[int | None, str | None]] = {}
 
-    def read(self, op: CollectiveOp) -> _Read:
+    def read(self, op: CollectiveOp) -> CollectiveParts:
         """Return the attributes of a collective from its text."""
         attributes = op.instruction.attributes
         channel = attributes.get("channel_id", "")
@@ -231,7 +170,7 @@ class _Context:
             self._devices[key] = self._groups_and_pairs(op.kind, mode, text)
         groups, pairs = self._devices[key]
         across = said.get(_SLICE_TRANSFER)
-        return _Read(
+        return CollectiveParts(
             op=op,
             channel_id=channel_id,
             mode=mode,
@@ -271,7 +210,7 @@ class _Context:
 
     def collective(
         self,
-        read: _Read,
+        read: CollectiveParts,
         meshes: Sequence[ModuleMesh],
         sizes: _Sizes,
         overlap: Overlap | None,
@@ -320,7 +259,7 @@ class _Context:
             **self._origins.of(op, sizes.payload_bytes)._asdict(),
         )
 
-    def sizes(self, read: _Read) -> _Sizes:
+    def sizes(self, read: CollectiveParts) -> _Sizes:
         """Return the bytes of one run of a collective."""
         counts = {len(group) for group in read.groups} if read.groups else set()
         group_size = next(iter(counts)) if len(counts) == 1 else None
@@ -329,9 +268,13 @@ class _Context:
         if read.answer is not None:  # a part goes there or comes back, the whole the other way
             received, _ = self._payload(read.answer, None)
             size = None if size is None or received is None else max(size, received)
+        if read.shift is not None:
+            size = _unpadded_bytes(read.op.instruction) or size
+            extra = self._moved(read.shift, self._payload(read.shift.op, None)[0])
+            moved = moved.and_then(extra)
         return _Sizes(group_size, size, element_type, moved)
 
-    def _moved(self, read: _Read, payload_bytes: int | None) -> Moved:
+    def _moved(self, read: CollectiveParts, payload_bytes: int | None) -> Moved:
         kind = read.op.kind
         if read.crosses_slices:
             return Moved(wire_bytes=0 if kind == "recv" else payload_bytes, steps=1)
@@ -344,7 +287,7 @@ class _Context:
             return UNKNOWN
         return moved_by_groups(read.kind, payload_bytes, read.groups)
 
-    def _axes_of(self, read: _Read, meshes: Sequence[ModuleMesh]) -> GroupAxes | None:
+    def _axes_of(self, read: CollectiveParts, meshes: Sequence[ModuleMesh]) -> GroupAxes | None:
         """Return the axes of a collective; computed once for equal groups."""
         if read.crosses_slices:
             return self._slice_axes(meshes)
@@ -370,7 +313,9 @@ class _Context:
                 return axes_of_groups((slices,), (mesh,))
         return None
 
-    def overlaps(self, listed: Sequence[_Read], sizes: Sequence[_Sizes]) -> dict[int, Overlap]:
+    def overlaps(
+        self, listed: Sequence[CollectiveParts], sizes: Sequence[_Sizes]
+    ) -> dict[int, Overlap]:
         """Return the overlaps of collectives by position, as far as they are known."""
         if not self._module.is_scheduled:
             return {}
@@ -383,6 +328,21 @@ class _Context:
         }
         sync = {number: EXPOSED for number, one in enumerate(listed) if not one.op.is_async}
         return sync | overlaps(self._table, self._calls, transfers)
+
+
+def _unpadded_bytes(instruction: HloInstruction) -> int | None:
+    """Return the bytes of the operands of a reduction before they are padded; None if unknown."""
+    total = 0
+    for name in instruction.operand_names:
+        operand = instruction.computation.instruction(name)
+        is_padded = operand is not None and operand.opcode == "pad"
+        shape = (
+            None if operand is None else operand.operand_shape(0) if is_padded else operand.shape
+        )
+        if shape is None or shape.size_bytes is None:
+            return None
+        total += shape.size_bytes
+    return total or None
 
 
 def _mode(

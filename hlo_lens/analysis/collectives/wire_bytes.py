@@ -53,6 +53,14 @@ class Moved:
     wire_bytes: int | None
     steps: int | None
 
+    def and_then(self, other: Moved) -> Moved:
+        """Return the bytes and steps of two operations that run one after the other."""
+        sizes, steps = (self.wire_bytes, other.wire_bytes), (self.steps, other.steps)
+        return Moved(
+            wire_bytes=None if None in sizes else sum(filter(None, sizes)),
+            steps=None if None in steps else sum(filter(None, steps)),
+        )
+
 
 UNKNOWN = Moved(wire_bytes=None, steps=None)
 NOTHING = Moved(wire_bytes=0, steps=0)

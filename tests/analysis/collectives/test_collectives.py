@@ -391,6 +391,36 @@ metadata={{op_name="jit(f)/dot_general"}}
     assert found.op_name == "jit(f)/dot_general"
 
 
+def test_shift_of_padding_is_part_of_a_reduce_scatter() -> None:
+    text = f"""HloModule m, num_partitions=2
+{ADD}
+all-reduce-scatter {{
+  p = f32[6,4] parameter(0)
+  zero = f32[] constant(0)
+  w = f32[8,4] pad(p, zero), padding=0_2x0_0
+  r = f32[8,4] all-reduce(w), channel_id=1, replica_groups={{{{0,1}}}}, \
+use_global_device_ids=true, to_apply=add
+  i = s32[] constant(0)
+  ROOT s = f32[4,4] dynamic-slice(r, i, i), dynamic_slice_sizes={{4,4}}
+}}
+
+ENTRY main {{
+  x = f32[6,4] parameter(0)
+  f = f32[4,4] fusion(x), kind=kCustom, calls=all-reduce-scatter
+  s = f32[1,4] slice(f), slice={{[3:4], [0:4]}}
+  c = f32[1,4] collective-permute(s), channel_id=2, source_target_pairs={{{{0,1}}}}META
+  ROOT e = f32[5,4] concatenate(c, f), dimensions={{0}}
+}}
+"""
+    joined = collectives(table_of(text.replace("META", "")))
+    (found,) = joined.collectives
+    assert (found.kind, found.payload_bytes, joined.clones) == ("reduce-scatter", 96, 1)
+    assert found.wire_bytes_per_device == 128 // 2 + 16 // 2
+    own = text.replace("META", ', metadata={op_name="jit(f)/ppermute"}')
+    kinds = [one.kind for one in collectives(table_of(own)).collectives]
+    assert kinds == ["reduce-scatter", "collective-permute"]
+
+
 # ---- mesh axes ---------------------------------------------------------------------------------
 
 MESH = Mesh.of({"data": 2, "model": 4})
