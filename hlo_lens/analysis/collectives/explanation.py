@@ -1,21 +1,16 @@
 """Reasons for a collective, in sentences: the cause, what is exchanged, producers and consumers.
 
-The partitioner gives a collective the operation path of the instruction that needed it. The
-instruction of that path in the text from before optimizations shows the cause: a sharding
-constraint of the program on its result, then operands whose shardings cannot both stay. Without
-that text or path, and where the shardings there need no communication along the collective's axes,
-the cause is not determined.
-
-The optimized text shows what is exchanged: an all-gather's operand was divided along its dimension,
-an all-reduce's is a partial result; producers and consumers are facts, not causes.
+The cause follows from the text from before optimizations (`causes`). The optimized text shows what
+is exchanged: an all-gather's operand was divided along its dimension, an all-reduce's is a partial
+result; producers and consumers are facts, not causes.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from hlo_lens.analysis.collectives.causes import causes, is_asked_for, last_part, paths_of
 from hlo_lens.analysis.collectives.collectives import (
     Collective,
     Collectives,
@@ -23,12 +18,6 @@ from hlo_lens.analysis.collectives.collectives import (
     instruction_of,
 )
 from hlo_lens.analysis.collectives.dimension_sources import listed_numbers, summed_dimensions
-from hlo_lens.analysis.collectives.operand_shardings import (
-    PARTIAL,
-    DividedDimension,
-    Operation,
-    needing_operation,
-)
 from hlo_lens.analysis.program.dataflow_neighbours import Neighbour, Neighbourhood
 from hlo_lens.analysis.program.origin import is_inferred
 from hlo_lens.analysis.result import Column, Result, Row, Unit
@@ -41,16 +30,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.shapes.mesh import Mesh
-
-_ASKED_NAMES = """
-    psum psum_invariant psum2 pmax pmin pmean all_gather all_gather_invariant reduce_scatter
-    psum_scatter all_to_all ragged_all_to_all ppermute pshuffle pswapaxes pbroadcast psend precv
-    pgather
-"""
-_ASKED = frozenset(_ASKED_NAMES.split())
-"""Last part of the operation path of collectives that a program calls itself (jax/_src/lax/
-parallel.py)."""
 
 _MOST_NAMED = 3
 
@@ -132,8 +111,8 @@ def why(
     producers = tuple(sorted(producers, key=_bytes_of, reverse=True))
     end = end_of(module, collective)
     consumers = near.consumers(end) if end is not None else ()
-    paths = _paths_of(collective, producers, consumers)
-    sentences = [*_origin(collective), *_causes(before, collective, mesh, paths)]
+    paths = paths_of(collective, producers, consumers)
+    sentences = [*_origin(collective), *causes(before, collective, mesh, paths)]
     if instruction is not None:
         sentences += _meaning(instruction, collective)
     sentences += _made_by(producers, shardings, collective)
@@ -162,23 +141,13 @@ def _origin(collective: Collective) -> Iterator[str]:
         if collective.argument:
             yield f"it moves the argument {collective.argument}"
         return
-    last = _last_part(path)
+    last = last_part(path)
     is_own = collective.source_file is not None and not is_inferred(collective.origin_basis)
     place = f" at {collective.source}" if is_own else ""
-    if _is_asked_for(collective):
+    if is_asked_for(collective):
         yield f"the program asks for it: {last}{place}"
     else:
         yield f"the partitioner put it in for {last}{place}"
-
-
-def _last_part(path: str) -> str:
-    """Return the operation of a path; of several that were combined, ``(a/x:b/y)``, the last."""
-    return re.split(r"[/:]", path.rstrip("/)"))[-1]
-
-
-def _is_asked_for(collective: Collective) -> bool:
-    path = collective.own_op_name
-    return path is not None and _last_part(path) in _ASKED
 
 
 def _dimension(instruction: HloInstruction) -> int | None:
@@ -250,7 +219,7 @@ def _named(instruction: HloInstruction) -> str:
 
 def _partial(instruction: HloInstruction, collective: Collective) -> str:
     """Return a sentence on a product that sums over a divided dimension."""
-    if collective.kind not in ("all-reduce", "reduce-scatter") or _is_asked_for(collective):
+    if collective.kind not in ("all-reduce", "reduce-scatter") or is_asked_for(collective):
         return ""
     module = instruction.computation.module
     called = [module.computation(name) for name in instruction.called_computations]
@@ -291,112 +260,6 @@ def _needs(near: Neighbour, collective: Collective, instruction: HloInstruction 
     if shape.is_tuple or shape.dimensions != given.dimensions:
         return ""
     return f", which {'sums over' if dimension in summed else 'keeps'} dimension {dimension}"
-
-
-def _paths_of(
-    collective: Collective, producers: Sequence[Neighbour], consumers: Sequence[Neighbour]
-) -> list[str]:
-    """Return the operation path of a collective, else those of the products that it belongs to.
-
-    Partial results are of its producers; a value is gathered for its consumers.
-    """
-    if collective.own_op_name is not None:
-        return [collective.own_op_name]
-    near = producers if collective.kind in PARTIAL else consumers
-    found = [one.instruction.op_name for one in near]
-    if collective.kind in PARTIAL:
-        found.append(collective.op_name)
-    return list(dict.fromkeys(path for path in found if path is not None))
-
-
-def _causes(
-    before: HloModule | None, collective: Collective, mesh: Mesh | None, paths: Sequence[str]
-) -> Iterator[str]:
-    """Yield the cause by the text from before optimizations, or that it is not determined."""
-    if _is_asked_for(collective) or collective.moves_nothing:
-        return
-    if collective.own_op_name is not None and _last_part(collective.own_op_name) == "shard_map":
-        yield "the in_specs or out_specs of the shard_map need another sharding than the value has"
-        return
-    if before is None:
-        yield f"{_UNDETERMINED}: there is no text from before optimizations"
-        return
-    operation = needing_operation(before, collective, mesh, paths) if paths else None
-    if operation is None:
-        problem = "before optimizations, no instruction has its operation path"
-        yield f"{_UNDETERMINED}: {problem if paths else 'it has no operation path'}"
-        return
-    if collective.axes is None:
-        yield f"{_UNDETERMINED}: its mesh axes are not known"
-        return
-    causes = [*_constraint_causes(operation, collective), *_operand_causes(operation, collective)]
-    yield from causes
-    if not causes:
-        yield (
-            f"{_UNDETERMINED}: before optimizations, the shardings known around {operation.name} "
-            f"need no {collective.kind} along {collective.axis}"
-        )
-    yield from _operand_facts(operation)
-
-
-_UNDETERMINED = "the cause is not determined"
-
-
-def _constraint_causes(operation: Operation, collective: Collective) -> Iterator[str]:
-    """Yield the constraints that need the result divided in another way."""
-    if collective.kind == "all-reduce":  # which adds up what the operands make partial
-        return
-    for constraint in operation.constraints:
-        what = "the sharding of an output" if constraint.is_output else "a sharding constraint"
-        place = "" if constraint.place is None else f" at {constraint.place}"
-        changes = " and ".join(
-            f"dimension {one.dimension} {_over(one.after)} where its operand has it "
-            f"{_over(one.before)} (as {one.origin})"
-            for one in constraint.changed
-        )
-        names = f"{constraint.name} of {constraint.operand}"
-        yield f"{what}{place} ({names}) wants {changes}"
-
-
-def _over(axes: Sequence[str]) -> str:
-    return f"divided over {','.join(axes)}" if axes else "whole"
-
-
-def _operand_causes(operation: Operation, collective: Collective) -> Iterator[str]:
-    """Yield the shardings of operands that cannot both stay, for each axis of a collective."""
-    for axis in collective.axes or ():
-        needed, kept = operation.uses_of(axis)
-        needed_texts = [f"{_dimension_text(*found)}, which it {operation.verb}" for found in needed]
-        kept_texts = [f"{_dimension_text(*found)}, which it keeps" for found in kept]
-        is_partial = collective.kind in PARTIAL
-        if (needed and is_partial) or operation.has_half_combined(axis):
-            places = " and ".join(_dimension_text(*found) for found in needed)
-            yield (
-                f"before optimizations, {operation.name} {operation.verb} {places}, "
-                f"divided over {axis}"
-            )
-        elif not is_partial and operation.has_conflict(axis):
-            yield (
-                f"before optimizations, {operation.name} cannot keep all that {axis} divides: "
-                f"{' and '.join((*needed_texts, *kept_texts))}"
-            )
-
-
-def _dimension_text(position: int, found: DividedDimension) -> str:
-    return f"dimension {found.dimension} of operand {position} (as {found.origin})"
-
-
-def _operand_facts(operation: Operation) -> Iterator[str]:
-    """Yield how the operands are divided."""
-    for operand in operation.operands:
-        divided = [
-            f"dimension {found.dimension} over {','.join(found.axes)} (as {found.origin})"
-            for found in operand.dimensions
-            if found.axes
-        ]
-        if divided:
-            words = ", ".join(divided)
-            yield f"before optimizations, operand {operand.position} of {operation.name}: {words}"
 
 
 def plain_shape(instruction: HloInstruction) -> str | None:

@@ -1,55 +1,36 @@
-"""Shardings of an operation's operands, by the text from before optimizations.
-
-Each dimension of an operand is followed back to an instruction with a sharding: an argument of the
-program, a sharding constraint, or any other that prints one. The way goes through conversions,
-transposes, slices, elementwise operations, products (a dimension of the result is one of either
-operand), reductions, calls, and into loops: a simplified propagation of shardings, which gives the
-most likely origin of a division.
-"""
+"""Shardings of the operation that needed a collective, by the text from before optimizations."""
 
 from __future__ import annotations
 
 import itertools
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.collectives.dimension_sources import (
     COMBINING,
-    dimension_sources,
     needed_dimensions,
     operand_array_shape,
 )
+from hlo_lens.analysis.collectives.dimension_trace import DimensionTrace
+from hlo_lens.analysis.collectives.operation_search import (
+    computing_one,
+    member_paths,
+    operations_of,
+)
 from hlo_lens.analysis.collectives.sharding_constraints import Constraint, constraints_on
-from hlo_lens.model.hlo.links import operand_number
 from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.model.shapes import shardy
-from hlo_lens.text.errors import DumpSyntaxError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Set
+    from collections.abc import Collection, Mapping
 
     from hlo_lens.analysis.collectives.collectives import Collective
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.mesh import Mesh
-    from hlo_lens.model.shapes.named_sharding import NamedSharding
-    from hlo_lens.model.shapes.shape import ShapeIndex
-    from hlo_lens.model.shapes.sharding import HloSharding
 
 _MOST_OPERATIONS = 48
 """Most operations of one path and line that are tried."""
-
-_REORDERING = ("convert", "copy", "transpose", "bitcast-convert")
-
-_FORMATTED = 8
-"""Most conversions and transposes of a result that are followed back."""
-
-_VISITS = 1000
-"""Most instructions that are visited for one dimension."""
-
-_CALLS = 16
-"""Deepest nesting of calls in an operation path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,8 +146,8 @@ def needing_operation(
     """
     tracer = _Tracer(mesh, shardy.shardy_meshes(before.frontend_attributes.get(shardy.MESHES, "")))
     wanted = set(collective.axes or ())
-    members = {member for path in paths for member in _member_paths(path)}
-    users = _operations(before, members, collective.source_line)
+    members = {member for path in paths for member in member_paths(path)}
+    users = operations_of(before, members, collective.source_line)
     found = [tracer.operation(user, wanted) for user in itertools.islice(users, _MOST_OPERATIONS)]
     is_partial = collective.kind in PARTIAL
     constrained = (one for one in found if one.constraints and not is_partial)
@@ -194,7 +175,7 @@ class _Tracer:
 
     def operation(self, user: HloInstruction, wanted: set[str]) -> Operation:
         """Return an operation with the constraints on its result."""
-        computing = _computing(user)
+        computing = computing_one(user)
         operands = (
             ShardedOperand(position=k, dimensions=self.divided(computing, k))
             for k in range(len(computing.operands))
@@ -215,7 +196,7 @@ class _Tracer:
         needed = () if position is None else needed_dimensions(user, position)
         found: list[tuple[int, DividedDimension]] = []
         for dimension in range(len(shape.dimensions)):
-            trace = _Trace(mesh=self._mesh, meshes=self._meshes)
+            trace = DimensionTrace(mesh=self._mesh, meshes=self._meshes)
             if position is None:
                 divided = trace.own(user, dimension)
             else:
@@ -228,7 +209,7 @@ class _Tracer:
                     origin=_name(origin),
                     is_needed=dimension in needed,
                 )
-                found.append((_VISITS - trace.visits, one))
+                found.append((trace.distance, one))
         return _without_repeated_axes(found)
 
 
@@ -251,238 +232,9 @@ def _without_repeated_axes(
     return tuple(sorted(kept, key=lambda one: one.dimension))
 
 
-def _operations(before: HloModule, paths: Set[str], line: int | None) -> Iterator[HloInstruction]:
-    """Yield the instructions of some paths; those of a source line and products first."""
-    if not paths:
-        return
-    listed = []
-    for instruction in before.instructions:
-        metadata = instruction.metadata
-        if metadata is None or not metadata.op_name:
-            continue
-        if not any(path.endswith(metadata.op_name) for path in paths):
-            continue
-        if opcode_traits(instruction.opcode).is_view or paths.isdisjoint(_paths(instruction)):
-            continue
-        listed.append(instruction)
-    yield from sorted(
-        listed,
-        key=lambda one: (
-            not _is_on_line(one, line),
-            not opcode_traits(_computing(one).opcode).is_heavy,
-        ),
-    )
-
-
-def _computing(instruction: HloInstruction) -> HloInstruction:
-    """Return an instruction, or the one whose result it converts, reorders or copies."""
-    for _ in range(_FORMATTED):
-        found = instruction.producer(0)
-        if found is None or instruction.opcode not in _REORDERING:
-            break
-        if found[0].opcode in ("parameter", "get-tuple-element"):
-            break
-        instruction = found[0]
-    return instruction
-
-
-def _is_on_line(instruction: HloInstruction, line: int | None) -> bool:
-    """Return whether a line is among the call stack of an instruction, or one is unknown."""
-    metadata = instruction.metadata
-    if line is None or metadata is None:
-        return True
-    frames = instruction.computation.module.stack_frames.stack(metadata.stack_frame_id or 0)
-    place = instruction.source_location
-    lines = {frame.line for frame in frames} | ({place.line} if place is not None else set())
-    return not lines or line in lines
-
-
-_PART = re.compile(r"[():]")
-
-
-def _member_paths(path: str) -> list[str]:
-    """Return the operation paths of a collective's members; XLA joins those of combined ones.
-
-    >>> _member_paths("a/(b:jvp(c)/d)"), _member_paths("jit(f)/b")
-    (['a/b', 'a/jvp(c)/d'], ['jit(f)/b'])
-    """
-    start, cuts, depth = -1, [], 0
-    for match in _PART.finditer(path):
-        place, sign = match.start(), match[0]
-        if sign == "(" and start < 0 and (not place or path[place - 1] == "/"):
-            start, cuts, depth = place, [place], 0
-        elif start >= 0 and sign == ":" and not depth:
-            cuts.append(place)
-        elif sign == ")" and not depth and start >= 0:
-            cuts.append(place)
-            break
-        else:
-            depth += {"(": 1, ")": -1}.get(sign, 0)
-    if len(cuts) < _LEAST_CUTS or cuts[-1] != len(path) - 1:
-        return [path] if path else []
-    members = (path[one + 1 : two] for one, two in itertools.pairwise(cuts))
-    return list(dict.fromkeys(f"{path[:start]}{one}" for one in members))
-
-
-_LEAST_CUTS = 3
-"""Parentheses and colons of a path with two members."""
-
-
-def _paths(instruction: HloInstruction, depth: int = 0) -> set[str]:
-    """Return the operation paths that an instruction gets when calls are inlined."""
-    metadata = instruction.metadata
-    own = metadata.op_name if metadata is not None and metadata.op_name else ""
-    found = {own}
-    if depth < _CALLS:
-        for caller in instruction.computation.callers:
-            if caller.opcode == "call":
-                found |= {f"{path}/{own}" for path in _paths(caller, depth + 1) if path}
-    return found
-
-
 def _name(origin: HloInstruction) -> str:
     """Return the program's name of an argument, or the name of another instruction."""
     metadata = origin.metadata
     if origin.opcode == "parameter" and metadata is not None and metadata.op_name:
         return metadata.op_name
     return origin.name
-
-
-def _is_open(sharding: NamedSharding, dimension: int) -> bool:
-    """Return whether propagation may add axes to a dimension."""
-    dims = sharding.dim_shardings
-    return dimension < len(dims) and dims[dimension].is_open
-
-
-_Calls = tuple["HloInstruction", ...]
-_Found = tuple[tuple[str, ...], "HloInstruction"] | None
-
-
-@dataclass(slots=True)
-class _Trace:
-    """Follows one dimension back to a sharding."""
-
-    mesh: Mesh | None
-    meshes: Mapping[str, Mesh]
-    visits: int = _VISITS
-    seen: set[tuple[object, ...]] = field(default_factory=set)
-
-    def operand(
-        self, user: HloInstruction, position: int, index: ShapeIndex, dimension: int, calls: _Calls
-    ) -> _Found:
-        """Return the axes that divide a dimension of an operand, and the instruction with them."""
-        found = user.producer(position)
-        if found is None:
-            return None
-        producer, element = found
-        return self.value(producer, (*element, *index), dimension, calls)
-
-    def own(self, instruction: HloInstruction, dimension: int) -> _Found:
-        """Return the axes of a dimension by the instruction's own sharding, unless it is open."""
-        sharding = self._sharding(instruction, ())
-        named = None if sharding is None else sharding.named
-        if sharding is None or (named is not None and _is_open(named, dimension)):
-            return None
-        axes = self._axes(sharding, dimension)
-        return None if axes is None else (axes, instruction)
-
-    def value(
-        self, instruction: HloInstruction, index: ShapeIndex, dimension: int, calls: _Calls
-    ) -> _Found:
-        """Return the axes that divide a dimension of a value, and the instruction with them."""
-        key = (instruction.computation.name, instruction.name, index, dimension)
-        self.visits -= 1
-        if self.visits < 0 or key in self.seen:
-            return None
-        self.seen.add(key)
-        sharding = self._sharding(instruction, index)
-        if sharding is not None:
-            axes = self._axes(sharding, dimension)
-            return None if axes is None else (axes, instruction)
-        opcode = instruction.opcode
-        if opcode in ("parameter", "while", "call", "get-tuple-element", "tuple"):
-            return self._around(instruction, index, dimension, calls)
-        best: _Found = None
-        for position, source in dimension_sources(instruction, dimension):
-            found = self.operand(instruction, position, index, source, calls)
-            if found is not None and (best is None or (found[0] and not best[0])):
-                best = found
-            if best is not None and best[0]:
-                break
-        return best
-
-    def _around(
-        self, instruction: HloInstruction, index: ShapeIndex, dimension: int, calls: _Calls
-    ) -> _Found:
-        opcode = instruction.opcode
-        if opcode == "get-tuple-element":
-            number = int(instruction.attributes.get("index", "0"))
-            return self.operand(instruction, 0, (number, *index), dimension, calls)
-        if opcode == "tuple":
-            if not index:
-                return None
-            return self.operand(instruction, index[0], index[1:], dimension, calls)
-        if opcode == "while":
-            found = self.operand(instruction, 0, index, dimension, calls)
-            return found or self._after_trip(instruction, index, dimension)
-        if opcode == "call":
-            names = instruction.called_computations
-            called = instruction.computation.module.computation(names[0]) if names else None
-            if called is None or called.root is None:
-                return None
-            return self.value(called.root, index, dimension, (*calls, instruction))
-        return self._outside(instruction, index, dimension, calls)
-
-    def _after_trip(self, loop: HloInstruction, index: ShapeIndex, dimension: int) -> _Found:
-        """Follow an element of a loop's result to the body that computes it."""
-        module = loop.computation.module
-        value = loop.attribute("body")
-        names = module.reader.names(value) if value else ()
-        body = module.computation(names[0]) if names else None
-        if body is None or body.root is None or not index:
-            return None
-        return self.value(body.root, index, dimension, ())
-
-    def _outside(
-        self, parameter: HloInstruction, index: ShapeIndex, dimension: int, calls: _Calls
-    ) -> _Found:
-        """Follow a parameter to the call that was entered, else to the first caller."""
-        computation = parameter.computation
-        if computation.is_entry:
-            return None
-        module = computation.module
-        listed = module.links.calls.of_computation(computation.place)
-        entered = [call for call in listed if calls and call.row == calls[-1].row]
-        rest = calls[:-1] if entered else calls
-        for call in entered or listed:
-            caller = module.instruction(call.row)
-            number = operand_number(call, caller.opcode, parameter.parameter_number or 0)
-            return self.operand(caller, number, index, dimension, rest)
-        return None
-
-    def _sharding(self, instruction: HloInstruction, index: ShapeIndex) -> HloSharding | None:
-        """Return the sharding that an instruction prints for one array, or None."""
-        if index:
-            return None
-        text = instruction.frontend_attributes.get(shardy.SHARDING)
-        try:
-            found = shardy.shardy_shardings(text, self.meshes) if text else ()
-            sharding = found[0] if len(found) == 1 else None
-            sharding = sharding or instruction.sharding
-        except DumpSyntaxError:
-            return None
-        if sharding is None or sharding.elements or sharding.kind.value in ("manual", "unknown"):
-            return None
-        return sharding
-
-    def _axes(self, sharding: HloSharding, dimension: int) -> tuple[str, ...] | None:
-        """Return the axes that divide a dimension; None without a mesh."""
-        mesh = self.mesh or (None if sharding.named is None else sharding.named.mesh)
-        try:
-            spec = None if mesh is None else sharding.to_partition_spec(mesh)
-        except UsageError:
-            spec = None
-        if spec is None:
-            return None
-        axes = spec[dimension] if dimension < len(spec) else None
-        return (axes,) if isinstance(axes, str) else axes or ()

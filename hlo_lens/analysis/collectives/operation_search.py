@@ -1,0 +1,122 @@
+"""Instructions of an operation path in the text from before optimizations.
+
+There calls are not inlined: the path of an instruction in a called function is that of the call and
+its own. Instructions that XLA combined have one path of all members.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.hlo.opcodes import opcode_traits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Set
+
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.module import HloModule
+
+_REORDERING = ("convert", "copy", "transpose", "bitcast-convert")
+
+_FORMATTED = 8
+"""Most conversions and transposes of a result that are followed back."""
+
+_CALLS = 16
+"""Deepest nesting of calls in an operation path."""
+
+
+def operations_of(before: HloModule, paths: Set[str], line: int | None) -> Iterator[HloInstruction]:
+    """Yield the instructions of some paths; those of a source line and products first.
+
+    Args:
+        before: The text from before optimizations.
+        paths: Operation paths as in the optimized text.
+        line: Line in the user's program; None if unknown.
+    """
+    if not paths:
+        return
+    listed = []
+    for instruction in before.instructions:
+        metadata = instruction.metadata
+        if metadata is None or not metadata.op_name:
+            continue
+        if not any(path.endswith(metadata.op_name) for path in paths):
+            continue
+        if opcode_traits(instruction.opcode).is_view or paths.isdisjoint(_paths(instruction)):
+            continue
+        listed.append(instruction)
+    yield from sorted(
+        listed,
+        key=lambda one: (
+            not _is_on_line(one, line),
+            not opcode_traits(computing_one(one).opcode).is_heavy,
+        ),
+    )
+
+
+def computing_one(instruction: HloInstruction) -> HloInstruction:
+    """Return an instruction, or the one whose result it converts, reorders or copies."""
+    for _ in range(_FORMATTED):
+        found = instruction.producer(0)
+        if found is None or instruction.opcode not in _REORDERING:
+            break
+        if found[0].opcode in ("parameter", "get-tuple-element"):
+            break
+        instruction = found[0]
+    return instruction
+
+
+def _is_on_line(instruction: HloInstruction, line: int | None) -> bool:
+    """Return whether a line is among the call stack of an instruction, or one is unknown."""
+    metadata = instruction.metadata
+    if line is None or metadata is None:
+        return True
+    frames = instruction.computation.module.stack_frames.stack(metadata.stack_frame_id or 0)
+    place = instruction.source_location
+    lines = {frame.line for frame in frames} | ({place.line} if place is not None else set())
+    return not lines or line in lines
+
+
+_PART = re.compile(r"[():]")
+
+
+def member_paths(path: str) -> list[str]:
+    """Return the operation paths of a collective's members; XLA joins those of combined ones.
+
+    >>> member_paths("a/(b:jvp(c)/d)"), member_paths("jit(f)/b")
+    (['a/b', 'a/jvp(c)/d'], ['jit(f)/b'])
+    """
+    start, cuts, depth = -1, [], 0
+    for match in _PART.finditer(path):
+        place, sign = match.start(), match[0]
+        if sign == "(" and start < 0 and (not place or path[place - 1] == "/"):
+            start, cuts, depth = place, [place], 0
+        elif start >= 0 and sign == ":" and not depth:
+            cuts.append(place)
+        elif sign == ")" and not depth and start >= 0:
+            cuts.append(place)
+            break
+        else:
+            depth += {"(": 1, ")": -1}.get(sign, 0)
+    if len(cuts) < _LEAST_CUTS or cuts[-1] != len(path) - 1:
+        return [path] if path else []
+    members = (path[one + 1 : two] for one, two in itertools.pairwise(cuts))
+    return list(dict.fromkeys(f"{path[:start]}{one}" for one in members))
+
+
+_LEAST_CUTS = 3
+"""Parentheses and colons of a path with two members."""
+
+
+def _paths(instruction: HloInstruction, depth: int = 0) -> set[str]:
+    """Return the operation paths that an instruction gets when calls are inlined."""
+    metadata = instruction.metadata
+    own = metadata.op_name if metadata is not None and metadata.op_name else ""
+    found = {own}
+    if depth < _CALLS:
+        for caller in instruction.computation.callers:
+            if caller.opcode == "call":
+                found |= {f"{path}/{own}" for path in _paths(caller, depth + 1) if path}
+    return found
