@@ -49,7 +49,7 @@ class ValueSteps:
         rows = self._links.operands_of(row)
         if position >= len(rows) or rows[position] == NOTHING:
             return None
-        elements = self._links.operand_elements.get(row)
+        elements = self._links.elements_of(row)
         return Value(rows[position], (*elements[position], *index) if elements else index)
 
     def operands(self, row: int) -> list[Value]:
@@ -150,7 +150,7 @@ class ValueSteps:
 
     def _into(self, value: Value, user: int, position: int) -> Iterator[Value]:
         opcode, index = self._opcodes[user], value.element
-        taken = self._links.operand_elements.get(user)
+        taken = self._links.elements_of(user)
         if taken is not None:
             part = taken[position]
             if index[: len(part)] != part[: len(index)]:

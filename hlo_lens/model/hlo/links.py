@@ -15,16 +15,14 @@ import functools
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from itertools import accumulate, chain, islice, repeat
-from operator import sub
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from hlo_lens.model.hlo.columns import END, NOTHING, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo.computation import HloComputation
 from hlo_lens.model.hlo.instruction import CALLING_ATTRIBUTES, HloInstruction
 from hlo_lens.model.hlo.opcodes import OpcodeTraits, opcode_traits
-from hlo_lens.model.hlo.operand_columns import OperandColumns, rows_by_name
+from hlo_lens.model.hlo.operand_columns import OperandColumns, inverted, rows_by_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -97,7 +95,7 @@ class Calls:
 
     @functools.cached_property
     def _by_place(self) -> tuple[Sequence[int], Sequence[int]]:
-        return _inverted(self.places, self._computations)
+        return inverted(self.places, self._computations)
 
     def of_row(self, row: int) -> list[Call]:
         """Return the calls of an instruction, in the order of its attributes."""
@@ -140,12 +138,27 @@ class Links:
 
     def __init__(self, module: HloModule) -> None:
         self._module = module
+        self._of_computations: dict[int, OperandColumns] = {}
 
     # ---- operands and users --------------------------------------------------------------------
 
     @functools.cached_property
     def _operands(self) -> OperandColumns:
-        return OperandColumns(self._module)
+        module = self._module
+        return OperandColumns(module, module.computations, range(len(module.columns)))
+
+    def _operands_with(self, row: int) -> OperandColumns:
+        """Return all operands if they are known, else those of the computation of a row."""
+        if "_operands" in vars(self):
+            return self._operands
+        place = self.owners[row]
+        found = self._of_computations.get(place)
+        if found is None:
+            computation = self._module.computations[place]
+            extent = range(computation.rows[0], computation.rows[-1] + 1)
+            found = OperandColumns(self._module, [computation], extent)
+            self._of_computations[place] = found
+        return found
 
     @property
     def operand_offsets(self) -> Sequence[int]:
@@ -164,8 +177,11 @@ class Links:
 
     def operands_of(self, row: int) -> Sequence[int]:
         """Return the rows of a row's operands, in order; `NOTHING` for an undefined one."""
-        offsets = self._operands.offsets
-        return self._operands.rows[offsets[row] : offsets[row + 1]]
+        return self._operands_with(row).of(row)
+
+    def elements_of(self, row: int) -> tuple[ShapeIndex, ...] | None:
+        """Return the tuple index of each operand of a row; None if no operand has one."""
+        return self._operands_with(row).elements.get(row)
 
     def undefined_operands(self) -> Iterator[int]:
         """Yield the rows with an operand that their computation does not define."""
@@ -173,19 +189,9 @@ class Links:
             edges = (edge for edge, row in enumerate(self.operand_rows) if row == NOTHING)
             yield from dict.fromkeys(bisect_right(self.operand_offsets, edge) - 1 for edge in edges)
 
-    @functools.cached_property
-    def _users(self) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
-        offsets = self._operands.offsets
-        counts = map(sub, islice(offsets, 1, None), offsets)
-        rows = array("I", chain.from_iterable(map(repeat, range(len(offsets) - 1), counts)))
-        return *_inverted(self._operands.rows, len(offsets) - 1), rows
-
     def users_of(self, row: int) -> list[tuple[int, int]]:
         """Return row and operand number of each use of a row, in text order."""
-        places, order, rows = self._users
-        offsets = self._operands.offsets
-        edges = order[places[row] : places[row + 1]]
-        return [(rows[edge], edge - offsets[rows[edge]]) for edge in edges]
+        return self._operands_with(row).users_of(row)
 
     @functools.cached_property
     def control_predecessors(self) -> Mapping[int, tuple[int, ...]]:
@@ -324,14 +330,3 @@ def _calls(module: HloModule) -> Iterator[tuple[int, str, str]]:
 def _is_plain(text: str, start: int, last: int, end: int) -> bool:
     """Return whether attributes have no comment, and no string before the end of the last call."""
     return _COMMENT.search(text, start, end) is None and text.find('"', start, last) < 0
-
-
-def _inverted(targets: Sequence[int], size: int) -> tuple[Sequence[int], Sequence[int]]:
-    """Return offsets and edges by target: those of target t are ``edges[offsets[t]:offsets[t+1]]``.
-
-    Edges are positions among the targets, ascending for each target. `NOTHING` is left out.
-    """
-    counts = Counter(targets)
-    offsets = array("I", accumulate((counts[target] for target in range(size)), initial=0))
-    edges = array("I", sorted(range(len(targets)), key=targets.__getitem__))
-    return offsets, edges[counts[NOTHING] :]

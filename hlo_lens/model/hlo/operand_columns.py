@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import deque
-from itertools import accumulate, islice, repeat
+from collections import Counter, deque
+from itertools import accumulate, chain, count, islice, repeat
+from operator import sub
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.columns import NOTHING, OPERANDS, OPERANDS_END, STRIDE
@@ -32,39 +34,70 @@ _TYPED_LISTS = re.compile(rf"(?:(?:{_TYPED}(?:, {_TYPED})*+)?+\n)*+")
 
 
 class OperandColumns:
-    """The operands of all rows, as columns.
+    """The operands of the rows of some computations, as columns.
 
     Names are split out of many rows at once. Rows are read one by one if their list is not plain,
     if it names an element (``%w#1``) or an undefined name, and in modules that print bodies of
     computations inside others.
 
+    Args:
+        module: The module.
+        computations: All its computations, or one.
+        extent: Rows from their first to their last.
+
     Attributes:
-        offsets: Offset of the first operand of each row, and one offset more.
+        first: The first row.
+        offsets: Offset of the first operand of each row from there on, and one offset more.
         rows: Rows of the operands.
         elements: Row to the element that each operand is of a tuple, where any is one.
     """
 
-    def __init__(self, module: HloModule) -> None:
+    def __init__(
+        self, module: HloModule, computations: Sequence[HloComputation], extent: range
+    ) -> None:
         self._module = module
-        self._names = _OperandNames(module)
+        self.first = extent.start
+        self._names = _OperandNames(module, extent)
         self._parts = iter(self._names)
         self._part: Iterator[str] = iter(())
         self.rows = array("i")
         self.elements: dict[int, tuple[ShapeIndex, ...]] = {}
         self._reread: dict[int, array[int]] = {}
-        if _are_in_order(module):
-            for computation in module.computations:
+        if _are_in_order(computations, extent):
+            for computation in computations:
                 self._add(computation)
         else:
             deque(self._parts, 0)
-            self._names.counts = [0] * len(module.columns)
-            for computation in module.computations:
+            self._names.counts = [0] * len(extent)
+            for computation in computations:
                 self._read(computation, computation.rows, rows_by_name(computation))
         counts = self._names.counts
         if self._reread:
             counts = self._put_in(counts)
         self.offsets = array("I", accumulate(counts, initial=0))
         del self._names, self._parts, self._part, self._reread
+
+    def of(self, row: int) -> array[int]:
+        """Return the rows of a row's operands, in order; `NOTHING` for an undefined one."""
+        place = row - self.first
+        return self.rows[self.offsets[place] : self.offsets[place + 1]]
+
+    def users_of(self, row: int) -> list[tuple[int, int]]:
+        """Return row and operand number of each use of a row, in text order."""
+        places, order, users = self._users
+        edges = order[places[row - self.first] : places[row - self.first + 1]]
+        return [(users[edge], edge - self.offsets[users[edge] - self.first]) for edge in edges]
+
+    @functools.cached_property
+    def _users(self) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+        """For each row the offset of its uses, the operands by what they use, and their users."""
+        size = len(self.offsets) - 1
+        counts = map(sub, islice(self.offsets, 1, None), self.offsets)
+        users = array("I", chain.from_iterable(map(repeat, count(self.first), counts)))
+        targets = self.rows
+        if self.first:
+            targets = array("i", (NOTHING if t == NOTHING else t - self.first for t in targets))
+        return *inverted(targets, size), users
 
     def _add(self, computation: HloComputation) -> None:
         """Add the operands of a computation, whose rows follow those of the one before."""
@@ -73,7 +106,7 @@ class OperandColumns:
             return
         places = rows_by_name(computation)
         counts, first = self._names.counts, len(self.rows)
-        start, stop = rows[0], rows[-1] + 1
+        start, stop = rows[0] - self.first, rows[-1] + 1 - self.first
         while start < stop:
             if start == len(counts):
                 self._part = iter(next(self._parts))
@@ -81,9 +114,10 @@ class OperandColumns:
             names = islice(self._part, sum(counts[start:end]))
             self.rows.extend(map(places.get, names, repeat(NOTHING)))
             start = end
-        again = self._odd(rows[0], stop)
+        again = self._odd(rows[0], rows[-1] + 1)
         if NOTHING in memoryview(self.rows)[first:]:
-            offsets = list(accumulate(counts[rows[0] : stop], initial=0))
+            start = rows[0] - self.first
+            offsets = list(accumulate(counts[start:stop], initial=0))
             unknown = (at for at, row in enumerate(self.rows[first:]) if row == NOTHING)
             again.update(rows[0] + bisect_right(offsets, at) - 1 for at in unknown)
         if again:
@@ -113,26 +147,37 @@ class OperandColumns:
         new = list(counts)
         found, done = array("i"), 0
         for row in sorted(self._reread):
-            operands = self._reread[row]
-            found.extend(self.rows[done : offsets[row]])
+            operands, place = self._reread[row], row - self.first
+            found.extend(self.rows[done : offsets[place]])
             found.extend(operands)
-            new[row], done = len(operands), offsets[row + 1]
+            new[place], done = len(operands), offsets[place + 1]
         found.extend(self.rows[done:])
         self.rows = found
         return new
 
 
-def _are_in_order(module: HloModule) -> bool:
+def _are_in_order(computations: Sequence[HloComputation], extent: range) -> bool:
     """Return whether the rows of each computation follow those of the one before."""
-    row = 0
-    for computation in module.computations:
+    row = extent.start
+    for computation in computations:
         rows = computation.rows
         if not rows:
             continue
         if not isinstance(rows, range) or rows.start != row:
             return False
         row = rows.stop
-    return row == len(module.columns)
+    return row == extent.stop
+
+
+def inverted(targets: Sequence[int], size: int) -> tuple[Sequence[int], Sequence[int]]:
+    """Return offsets and edges by target: those of target t are ``edges[offsets[t]:offsets[t+1]]``.
+
+    Edges are positions among the targets, ascending for each target. `NOTHING` is left out.
+    """
+    counts = Counter(targets)
+    offsets = array("I", accumulate((counts[target] for target in range(size)), initial=0))
+    edges = array("I", sorted(range(len(targets)), key=targets.__getitem__))
+    return offsets, edges[counts[NOTHING] :]
 
 
 def rows_by_name(computation: HloComputation) -> dict[str, int]:
@@ -142,17 +187,18 @@ def rows_by_name(computation: HloComputation) -> dict[str, int]:
 
 
 class _OperandNames:
-    """The operands of all rows of a module, in order.
+    """The operands of a range of rows of a module, in order.
 
     Attributes:
         counts: How many operands each row has; 0 for a row in `odd`.
         odd: Rows whose operands need to be read one by one.
     """
 
-    def __init__(self, module: HloModule) -> None:
+    def __init__(self, module: HloModule, rows: range) -> None:
         self.counts: list[int] = []
         self.odd: list[int] = []
         self._module = module
+        self._rows = rows
 
     def __iter__(self) -> Iterator[list[str]]:
         """Yield names, many rows at a time; `counts` and `odd` are filled before each yield."""
@@ -160,11 +206,12 @@ class _OperandNames:
         text, spans = columns.source.text, columns.spans
         traits = map(opcode_traits, opcodes.different)
         without = {number for number, one in enumerate(traits) if one.is_printed_value}
-        for start in range(0, len(columns), _CHUNK):
-            part = spans[start * STRIDE : (start + _CHUNK) * STRIDE]
+        for start in range(self._rows.start, self._rows.stop, _CHUNK):
+            stop = min(start + _CHUNK, self._rows.stop)
+            part = spans[start * STRIDE : stop * STRIDE]
             slices = map(slice, part[OPERANDS::STRIDE], part[OPERANDS_END::STRIDE])
             lists = list(map(text.__getitem__, slices))
-            for row, number in enumerate(opcodes.numbers[start : start + _CHUNK]):
+            for row, number in enumerate(opcodes.numbers[start:stop]):
                 if number in without:
                     lists[row] = ""
             yield self._names(start, lists)

@@ -203,3 +203,14 @@ ENTRY e {
         ("while", 0),
         ("fusion", 1),
     ]
+
+
+@pytest.mark.parametrize("path", sample_hlo()[::4], ids=lambda path: path.name)
+def test_edges_of_one_computation_are_those_of_the_module(path: Path) -> None:
+    one, whole = (hlo_lens.parse_hlo(read(path).decode()).links for _ in range(2))
+    offsets = whole.operand_offsets
+    for row in range(len(offsets) - 1):
+        operands = whole.operand_rows[offsets[row] : offsets[row + 1]]
+        assert one.operands_of(row) == whole.operands_of(row) == operands
+        assert one.elements_of(row) == whole.elements_of(row)
+        assert one.users_of(row) == whole.users_of(row)
