@@ -11,6 +11,7 @@ from hlo_lens.analysis.comparison.module_pairs import pair_modules
 from hlo_lens.analysis.program_diff.difference import ProgramDiff, program_diff
 from hlo_lens.analysis.program_diff.edits import Noise
 from hlo_lens.api.sides import LoadedSide, Side, SideModule, load_sides
+from hlo_lens.text.dump_files import BEFORE
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
@@ -192,4 +193,5 @@ def _lines(base: SideModule, head: SideModule, program: ProgramDiff | None) -> P
         return program_lines(program_diff(one, other), one, other, is_source=True)
     assert base.hlo is not None
     assert head.hlo is not None
-    return program_lines(program, base.hlo, head.hlo, is_source=False)
+    stages = {side.snapshot.facts.stage for side in (base, head)}
+    return program_lines(program, base.hlo, head.hlo, is_source=stages == {BEFORE})

@@ -157,7 +157,8 @@ def module_diff(
     """
     shardings = sharding_diff(base, head, with_axis_names=Noise.AXIS_NAMES in heed)
     if program is not None and shardings is not None and shardings.renamed:
-        ignored = {**program.ignored, Noise.AXIS_NAMES: shardings.renamed}
+        known = program.ignored.get(Noise.AXIS_NAMES, 0)
+        ignored = {**program.ignored, Noise.AXIS_NAMES: max(known, shardings.renamed)}
         program = replace(program, ignored=ignored)
     donations = None if shardings is None else donation_diff(shardings.pairs)
     has_memory = "memory" in subjects

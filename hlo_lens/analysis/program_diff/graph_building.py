@@ -6,6 +6,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.attribute_columns import AttributeColumns
+from hlo_lens.analysis.program_diff.axis_names import axis_numbers
 from hlo_lens.analysis.program_diff.fingerprints import KnownBodies, fingerprints
 from hlo_lens.analysis.program_diff.graph import ProgramGraph
 from hlo_lens.analysis.program_diff.graph_operands import GraphOperands, numbers_key
@@ -68,6 +69,7 @@ class _Builder:
         self._module = module
         self._labels = labels
         self._reader = module.reader
+        labels.axes[id(module.reader)] = axis_numbers(module)
         self._wrapped: dict[int, tuple[HloInstruction, AttributeText]] = {}
         self._inner: dict[int, str] = {}
         if with_sugar:

@@ -19,6 +19,7 @@ from hlo_lens.analysis.program_diff.attribute_text import (
     split_attributes,
     squeezed,
 )
+from hlo_lens.analysis.program_diff.axis_names import SHARDY, with_axis_numbers
 from hlo_lens.model.hlo.instruction import CALLING_ATTRIBUTES
 from hlo_lens.model.shapes.shape import Layout, Shape
 from hlo_lens.text.errors import DumpSyntaxError
@@ -101,6 +102,7 @@ class Labels:
         attributes: Meaning and text of each attribute, for each attribute list.
         configs: Value and text of each backend config.
         bodies: Numbers of whole computations (`ProgramGraph.bodies`).
+        axes: Numbers of the mesh axes of each module, by the reader of the module.
     """
 
     with_layouts: bool = True
@@ -114,6 +116,7 @@ class Labels:
     attributes: list[Mapping[str, tuple[Hashable, str]]] = field(default_factory=list)
     configs: list[tuple[object, str]] = field(default_factory=list)
     bodies: dict[Hashable, int] = field(default_factory=dict)
+    axes: dict[int, Mapping[str, str]] = field(default_factory=dict)
     _labels: dict[LabelParts, int] = field(default_factory=dict)
     _shape_texts: dict[str, int] = field(default_factory=dict)
     _shape_keys: dict[Hashable, int] = field(default_factory=dict)
@@ -220,8 +223,13 @@ class Labels:
                 channel = value
                 found[name] = ("", "")
             else:
-                found[name] = (self._value(name, value, reader), value)
+                plain = with_axis_numbers(value, self.axes_of(reader)) if SHARDY in value else value
+                found[name] = (self._value(name, plain, reader), value)
         return AttributeText(key=self._key(found), channel=channel)
+
+    def axes_of(self, reader: HloReader) -> Mapping[str, str]:
+        """Return the numbers of the mesh axes of the module that a reader reads."""
+        return self.axes.get(id(reader), {})
 
     def merged(self, outer: AttributeText, inner: AttributeText) -> AttributeText:
         """Return the attributes of an operation that an async-start wraps, with the start's own."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.program_diff.attribute_text import config_meaning, squeezed
+from hlo_lens.analysis.program_diff.axis_names import SHARDY, axis_numbers, with_axis_numbers
 from hlo_lens.analysis.program_diff.edits import Change
 from hlo_lens.analysis.program_diff.label_changes import shape_changes
 from hlo_lens.analysis.program_diff.match_keys import parameter_numbers
@@ -47,9 +48,11 @@ def header_values(module: HloModule, *, as_written: bool) -> dict[str, str]:
             found[name] = config_meaning(value, module.reader)[1]
         elif name not in elsewhere and not _is_usual(name, value):
             found[name] = squeezed(value)
+    axes = axis_numbers(module)
     for name, value in module.frontend_attributes.items():
         if name not in _FINGERPRINTS:
-            found[f"frontend_attributes.{name}"] = value
+            plain = with_axis_numbers(value, axes) if SHARDY in value else value
+            found[f"frontend_attributes.{name}"] = plain
     return found
 
 

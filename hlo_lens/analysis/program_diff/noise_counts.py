@@ -16,6 +16,7 @@ from operator import eq
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.analysis.program_diff.attribute_text import is_irregular, quick_split, squeezed
+from hlo_lens.analysis.program_diff.axis_names import differ_in_names
 from hlo_lens.analysis.program_diff.edits import Change, Noise
 from hlo_lens.model.hlo.columns import END, NAME, NAME_END, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo.opcodes import opcode_traits
@@ -190,7 +191,9 @@ class NoiseCount:
             kind = _config_noise(my_config, your_config)
             yield kind, "backend_config", my_config, your_config
         if a.attributes == b.attributes and my_head != your_head:
-            yield Noise.SPELLING, "attributes", my_head, your_head
+            is_axes = differ_in_names(my_head, your_head)
+            kind = Noise.AXIS_NAMES if is_axes else Noise.SPELLING
+            yield kind, "attributes", my_head, your_head
 
     def _parts(self, text: str, graph: ProgramGraph) -> tuple[str, str, str | None]:
         """Return attributes without names, metadata and backend config, as written."""

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from hlo_lens.analysis.program_diff.difference import program_diff
+from hlo_lens.analysis.program_diff.edits import Changed, Noise
 from hlo_lens.syntax.hlo.module import parse_hlo
 from tests.analysis.program_diff.programs import changes_between
 
@@ -124,3 +125,24 @@ def test_layouts_in_attributes_count_if_both_texts_print_layouts() -> None:
     ]
     assert len(changes_between(SHAPES, SHAPES.replace("={f32[8,4]{0,1}", "={f32[8,4]{1,0}"))) == 1
     assert len(changes_between(SHAPES, SHAPES.replace("={f32[8,4]", "={f32[4,8]"))) == 1
+
+
+def test_names_of_mesh_axes_are_noise_of_their_own() -> None:
+    def program(axes: str, first: str) -> str:
+        meshes = f'frontend_attributes={{xla.sdy.meshes="{{mesh = #sdy.mesh<[{axes}]>}}"}}'
+        return (
+            f"HloModule m, {meshes}\n\nENTRY %main {{\n  %p = f32[8]{{0}} parameter(0), "
+            rf'frontend_attributes={{xla.sdy.sharding="#sdy.sharding<@mesh, [{{\"{first}\"}}]>"}}'
+            "\n  ROOT %r = f32[8]{0} negate(%p)\n}\n"
+        )
+
+    base = program(r"\"d\"=2, \"m\"=4", "d")
+    renamed = program(r"\"data\"=2, \"model\"=4", "data")
+    assert changes_between(base, renamed) == []
+    found = program_diff(parse_hlo(base), parse_hlo(renamed))
+    assert found.ignored == {Noise.AXIS_NAMES: 1}
+    (edit,) = program_diff(parse_hlo(base), parse_hlo(renamed), heed=[Noise.AXIS_NAMES]).edits
+    assert isinstance(edit, Changed)
+    assert changes_between(base, program(r"\"d\"=2, \"m\"=4", "m"))
+    assert changes_between(base, program(r"\"m\"=2, \"d\"=4", "d"))
+    assert changes_between(base, program(r"\"d\"=4, \"m\"=2", "d"))
