@@ -16,10 +16,10 @@ from hlo_lens.text.dump_kinds import TEXT_FLAGS
 from hlo_lens.text.errors import MissingDumpError
 
 if TYPE_CHECKING:
+    from hlo_lens.analysis.collectives.collective_groups import CollectivesBy
     from hlo_lens.analysis.collectives.collectives import Collectives
     from hlo_lens.analysis.collectives.explanation import Why
     from hlo_lens.analysis.collectives.loops import Loops
-    from hlo_lens.analysis.collectives.results import CollectivesBy
     from hlo_lens.analysis.memory.grouping import MemoryBy
     from hlo_lens.analysis.memory.peak import PeakMemory
     from hlo_lens.analysis.memory.results import MemoryResults
@@ -203,7 +203,7 @@ class ModuleAnalysis:
 
     def collectives_by(self, by: str = KIND_AND_AXIS, *, is_dynamic: bool = True) -> CollectivesBy:
         """Return groups of collectives, with the bytes of one run or of the text."""
-        from hlo_lens.analysis.collectives.results import collectives_by
+        from hlo_lens.analysis.collectives.collective_groups import collectives_by
 
         key = (by, is_dynamic)
         if key not in self._groups:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.collectives.results import CollectivesBy, collectives_by
+from hlo_lens.analysis.collectives.collective_groups import CollectivesBy, collectives_by
 from hlo_lens.analysis.program.call_counts import CallCounts
 from hlo_lens.analysis.program.origin import NO_ORIGIN
 from hlo_lens.analysis.program.origins import Origins

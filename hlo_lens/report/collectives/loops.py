@@ -14,8 +14,8 @@ from hlo_lens.text.units import format_bytes, format_count, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from hlo_lens.analysis.collectives.collective_groups import CollectiveGroup
     from hlo_lens.analysis.collectives.loops import LoopLevel, Loops
-    from hlo_lens.analysis.collectives.results import CollectiveGroup
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
 
 

@@ -6,13 +6,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.collectives.results import (
-    Collective,
-    CollectiveGroup,
-    Collectives,
-    CollectivesBy,
-    times_of,
-)
+from hlo_lens.analysis.collectives.collective_groups import CollectiveGroup, CollectivesBy
+from hlo_lens.analysis.collectives.results import Collective, Collectives, times_of
 from hlo_lens.analysis.comparison.facts import collectives_facts
 from hlo_lens.analysis.module_analysis import KIND_AND_AXIS
 from hlo_lens.analysis.program.origin import INFERRED, is_inferred, marked

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import hlo_lens
+from hlo_lens.analysis.collectives.collective_groups import collectives_by
 from hlo_lens.analysis.collectives.collectives import Collective, Collectives, collectives
-from hlo_lens.analysis.collectives.results import collectives_by
 from hlo_lens.model.shapes.mesh import Mesh
 from hlo_lens.model.shapes.tile_assignment import TileAssignment
 from tests.analysis.texts import entry_of, table_of
