@@ -111,7 +111,7 @@ class CollectiveOrigins:
         shape = op.instruction.shape
         if op.kind not in _COMBINABLE or len(operands) < 2 or shape is None or not shape.is_tuple:
             return ()
-        sizes = [self._origins.size(operand) for operand in operands]
+        sizes = [self._origins.steps.size(operand) for operand in operands]
         payloads = [None] * len(sizes) if payload_bytes is None else shares(payload_bytes, sizes)
         elements = self._elements(op)
         is_one = whole.basis is Basis.OWN and not _COMBINED.search(whole.op_name or "")

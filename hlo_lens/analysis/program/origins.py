@@ -40,6 +40,9 @@ _STEPS = 64
 _SCALAR = 16
 """Bytes of the largest value that may be the counter of a loop, or is as insignificant."""
 
+_SLICES = ("/dynamic_slice", "/dynamic_update_slice")
+"""Ends of the operation paths of slices that ``lax.scan`` takes and stores."""
+
 _SOURCELESS = frozenset({"constant", "iota", "partition-id", "replica-id", "parameter"})
 """Opcodes without operands."""
 
@@ -163,15 +166,7 @@ class Origins:
         else:
             operands = self.steps.operands(row)
         defined = list(dict.fromkeys(map(self.steps.definition, operands)))
-        return sorted(defined, key=self.size, reverse=True) if len(defined) > 1 else defined
-
-    def size(self, value: Value) -> int:
-        """Return the bytes of a value; 0 if not known."""
-        shape = self._module.instruction(value.row).shape
-        for position in value.element:
-            parts = () if shape is None else shape.tuple_shapes
-            shape = parts[position] if position < len(parts) else None
-        return (None if shape is None else shape.size_bytes) or 0
+        return sorted(defined, key=self.steps.size, reverse=True) if len(defined) > 1 else defined
 
     def _from_users(self, value: Value, look: _Look) -> tuple[Origin, Origin]:
         """Return the origin of the nearest user that has one, and a weak one."""
@@ -325,25 +320,34 @@ class Origins:
 
     def _is_weak(self, met: Value, near: Origin, value: Value) -> bool:
         """Return whether a better origin for a value than that of one met is searched for."""
-        return self._is_of_loop(met, near) and self.size(value) > _SCALAR
+        return self._is_of_loop(met, near) and self.steps.size(value) > _SCALAR
 
     def _is_of_loop(self, value: Value, near: Origin) -> bool:
         """Return whether the origin of a value is only the line of a loop.
 
-        This is so for loops, for what their bodies do on that line with slices, and for the
-        counter.
+        This is so for loops, for what their bodies do on that line, and for the slices that they
+        take and store, also where XLA moved them out of the body.
         """
         if self._opcodes[value.row] == "while":
             return _is_same_line(near.place, self._loop_place(value.row))
+        if near.place is not None and (near.op_name or "").endswith(_SLICES):
+            return (near.place.file, near.place.line) in self._loop_lines
         call = self.steps.caller(value.row)
         if call is None or self._opcodes[call.row] != "while":
             return False
         return _is_same_line(near.place, self._loop_place(call.row))
 
+    @cached_property
+    def _loop_lines(self) -> frozenset[tuple[str, int | None]]:
+        """File and line of each loop of the module."""
+        rows = (row for row, opcode in enumerate(self._opcodes) if opcode == "while")
+        places = map(self._loop_place, rows)
+        return frozenset((place.file, place.line) for place in places if place is not None)
+
     def _stored_slice(self, value: Value) -> Value | None:
         """Return the slice that an instruction of a loop body only stores; None for all others."""
         row = value.row
-        update = self._update(value)
+        update = self.steps.update(value)
         if update is None:
             return None
         call = self.steps.caller(row)
@@ -360,28 +364,6 @@ class Origins:
         if near.basis is Basis.ARGUMENT or _is_same_line(near.place, self.places.innermost(row)):
             return NO_ORIGIN
         return near.inferred(Basis.LOOP_BODY)
-
-    def _update(self, value: Value) -> Value | None:
-        """Return what a dynamic-update-slice writes, also if it is the result of a fusion."""
-        for _ in range(_STEPS):
-            row = value.row
-            opcode = self._opcodes[row]
-            if opcode == "dynamic-update-slice":
-                operand = self.steps.operand(row, 1)
-                return None if operand is None else self.steps.definition(operand)
-            if opcode == "fusion":
-                root = self.steps.root(row)
-                if root is None:
-                    return None
-                value = self.steps.definition(Value(root, value.element), is_local=True)
-            elif opcode_traits(opcode).is_formatting:
-                before = self.steps.operand(row, 0)
-                if before is None or before.element:
-                    return None
-                value = before
-            else:
-                return None
-        return None
 
     def _loop_place(self, row: int) -> SourceLocation | None:
         """Return the place of a loop: its own, or that of the comparison that ends it."""

@@ -132,6 +132,36 @@ class ValueSteps:
             return None
         return next(iter(self._links.calls.of_computation(place)), None)
 
+    def update(self, value: Value) -> Value | None:
+        """Return what a dynamic-update-slice writes, also if it is the result of a fusion."""
+        for _ in range(_STEPS):
+            row = value.row
+            opcode = self._opcodes[row]
+            if opcode == "dynamic-update-slice":
+                operand = self.operand(row, 1)
+                return None if operand is None else self.definition(operand)
+            if opcode == "fusion":
+                root = self.root(row)
+                if root is None:
+                    return None
+                value = self.definition(Value(root, value.element), is_local=True)
+            elif opcode_traits(opcode).is_formatting:
+                before = self.operand(row, 0)
+                if before is None or before.element:
+                    return None
+                value = before
+            else:
+                return None
+        return None
+
+    def size(self, value: Value) -> int:
+        """Return the bytes of a value; 0 if not known."""
+        shape = self._module.instruction(value.row).shape
+        for position in value.element:
+            parts = () if shape is None else shape.tuple_shapes
+            shape = parts[position] if position < len(parts) else None
+        return (None if shape is None else shape.size_bytes) or 0
+
     # ---- forwards ------------------------------------------------------------------------------
 
     def users(self, value: Value) -> Iterator[Value]:
