@@ -65,6 +65,21 @@ def test_samples_agree_with_memory_analysis(path: Path) -> None:
     assert wrong_figures(results_of(assignment).statement, truth) == []
 
 
+@pytest.mark.parametrize("path", sample_expectations(), ids=lambda p: "/".join(p.parts[-3:-1]))
+def test_rows_sum_to_the_peak_and_the_rest_of_the_total_is_fragmentation(path: Path) -> None:
+    (assignment,) = path.parent.glob("*-buffer-assignment.txt*")
+    results = results_of(assignment)
+    space, peak = results.statement.spaces[0], results.peak
+    assert peak is not None
+    rows = [row["size_bytes"] for row in peak.objects()]
+    rows += [row[1] for row in peak.residual_rows()]
+    assert sum(size for size in rows if isinstance(size, int)) == peak.total_bytes
+    assert results.statement.total_bytes == space.total_bytes
+    assert space.fragmentation_bytes == space.total_bytes - peak.total_bytes
+    assert 0 <= space.fragmentation_bytes <= space.temp_bytes
+    assert peak.total_bytes - peak.temp_bytes == space.total_bytes - space.temp_bytes
+
+
 @corpus.needs_corpus
 @pytest.mark.parametrize("archive", corpus.archives(), ids=lambda p: "/".join(p.parts[-3:]))
 def test_corpus_agrees_with_memory_analysis(archive: Path, tmp_path: Path) -> None:

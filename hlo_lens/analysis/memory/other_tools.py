@@ -71,11 +71,11 @@ def _live_range(layout: MemoryLayout) -> Iterator[OtherPeak]:
 
 def _xprof(layout: MemoryLayout, module: HloModule | None) -> Iterator[OtherPeak]:
     occupants = layout.occupants(DEFAULT_SPACE, is_temp=True)
-    values = {o.key: layout.values[o.key] for o in occupants}
+    values = layout.values
     inner = {
-        key: value.instruction_name
-        for key, value in values.items()
-        if value.name.startswith(_CONTEXT, len(value.instruction_name))
+        occupant.key: value.instruction_name
+        for occupant in occupants
+        if (value := values[occupant.key]).name.startswith(_CONTEXT, len(value.instruction_name))
     }
     if module is None or not inner:
         return
