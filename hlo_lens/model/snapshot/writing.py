@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.snapshot.rows import AliveGroup, AnnotationFact, CollectiveFact, EntryFact
@@ -96,7 +97,9 @@ def _plain(value: object, leave_out: Collection[str] = ()) -> object:
         return facts_object(value, leave_out=leave_out)
     if isinstance(value, Mapping):
         return {key: _plain(part, leave_out) for key, part in value.items()}
-    return [_plain(one, leave_out) for one in value] if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return [_plain(one, leave_out) for one in value]
+    return value.value if isinstance(value, Enum) else value
 
 
 def _sorted(value: object) -> object:
