@@ -322,7 +322,13 @@ def _is_own(edits: LineEdits, annotations: Sequence[AnnotationRow]) -> bool:
 def _other_lines(program: ProgramLines, rows: Sequence[LineRow]) -> Iterator[Cause]:
     """Yield the lines that only one side has."""
     known = {row.source: row for row in rows}
-    for source in (*sorted(program.new), *sorted(program.gone)):
+
+    def order(source: str) -> tuple[int, str]:
+        row = known.get(source)
+        size = 0 if row is None or _is_small(row) else abs(row.delta_peak_bytes or 0)
+        return -size, source
+
+    for source in (*sorted(program.new, key=order), *sorted(program.gone, key=order)):
         row, what = known.get(source), _line_text(program, source)
         yield Cause(sources=(source,), what=what) if row is None else _cause(row, what)
 

@@ -12,19 +12,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.comparison.line_diff import Cause, LineDiff
+    from hlo_lens.analysis.comparison.module_diff import ModuleDiff
 
 MOST_CAUSES = 4
 _MOST_LINES = 4
+SAME_PROGRAM = "none in the program, which is the same: the compiler assigned memory otherwise"
 SAME_SOURCE = (
     "none in the program: the texts from before optimizations are the same; compiler, flags or "
     "target differ"
 )
+OTHER_TOOLS = (
+    "no line of your program: the texts from before optimizations differ only in what JAX makes of "
+    "the same operations"
+)
 
 
-def cause_facts(lines: LineDiff) -> Iterator[tuple[str, str]]:
-    """Yield the causes of the changes, the first few."""
-    if not lines.causes and lines.is_source_equal:
-        yield "cause", SAME_SOURCE
+def cause_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
+    """Yield the causes of the changes of a module, the first few."""
+    lines, program = diff.lines, diff.program
+    if lines is None:
+        return
+    if not lines.causes and program is not None and program.identical:
+        yield "cause", SAME_PROGRAM
+    elif not lines.causes and lines.is_source:
+        yield "cause", SAME_SOURCE if lines.is_source_equal else OTHER_TOOLS
     for cause in lines.causes[:MOST_CAUSES]:
         yield "cause", cause_text(cause)
     more = len(lines.causes) - MOST_CAUSES

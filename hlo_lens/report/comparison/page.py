@@ -115,7 +115,7 @@ def lines_section(diff: ModuleDiff) -> Section:
     if diff.lines is None:
         return Section(title=" -> ".join(names), facts=(("lines", NO_CHANGE),))
     tables = (lines_table(diff.lines, is_whole=True),) if diff.lines.row_count else ()
-    return Section(title=" -> ".join(names), facts=tuple(cause_facts(diff.lines)), tables=tables)
+    return Section(title=" -> ".join(names), facts=tuple(cause_facts(diff)), tables=tables)
 
 
 def _facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
@@ -125,8 +125,7 @@ def _facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
         yield "incomparable", "; ".join(diff.differences)
     if diff.toolchain:
         yield "toolchain", diff.toolchain
-    if diff.lines is not None:
-        yield from cause_facts(diff.lines)
+    yield from cause_facts(diff)
     if "memory" in diff.subjects:
         yield from _memory_facts(diff)
     if "collectives" in diff.subjects:
