@@ -239,6 +239,7 @@ def _join_split(groups: list[ModuleFiles]) -> list[ModuleFiles]:
         elif BEFORE not in group.stages and place in waiting and group.number is not None:
             first = waiting.pop(place)
             group.stages[BEFORE] = first.stages[BEFORE]
+            group.mlir = group.mlir or first.mlir
             joined.append(id(first))
         else:
             waiting.pop(place, None)

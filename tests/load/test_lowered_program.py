@@ -73,6 +73,12 @@ def test_archive_has_both_meshes_too(folder: Path, tmp_path: Path) -> None:
     assert [one.axis for one in found.collectives] == ["q", "m"]
 
 
+def test_lowered_program_of_a_module_that_xla_renumbered(folder: Path) -> None:
+    text = folder / "module_0000.jit_f.cpu_after_optimizations.txt"
+    text.rename(folder / "module_0003.jit_f.cpu_after_optimizations.txt")
+    assert [one.axis for one in hlo_lens.collectives(folder).collectives] == ["q", "m"]
+
+
 def test_lowered_program_alone_names_the_meshes(folder: Path) -> None:
     (folder / "module_0000.jit_f.before_optimizations.txt").unlink()
     found = hlo_lens.collectives(folder)
