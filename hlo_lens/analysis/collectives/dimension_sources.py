@@ -68,6 +68,8 @@ def needed_dimensions(instruction: HloInstruction, position: int) -> tuple[int, 
     opcode = instruction.opcode
     if (opcode, position) in _LISTED:
         return listed_numbers(instruction, _LISTED[opcode, position])
+    if opcode == "scatter" and position:
+        return _scattered(instruction, position)
     if opcode in ("sort", "concatenate", "reverse"):
         return listed_numbers(instruction, "dimensions")
     if opcode in ("slice", "dynamic-slice", "pad", "dynamic-update-slice") and position == 0:
@@ -83,6 +85,15 @@ def needed_dimensions(instruction: HloInstruction, position: int) -> tuple[int, 
         return summed
     spatial = (labels[1].find(str(place)) for place, size in enumerate(windows) if size > 1)
     return (*summed, *(place for place in spatial if place >= 0))
+
+
+def _scattered(scatter: HloInstruction, position: int) -> tuple[int, ...]:
+    """Return the dimensions of indices or updates along which a scatter writes one element each."""
+    updates = (len(scatter.operands) - 1) // 2 + 1
+    attribute = "update_window_dims" if position >= updates else "index_vector_dim"
+    gone = listed_numbers(scatter, attribute)
+    shape = operand_array_shape(scatter, position)
+    return tuple(k for k in range(len(shape.dimensions) if shape else 0) if k not in gone)
 
 
 def _window_sizes(instruction: HloInstruction) -> tuple[int, ...]:

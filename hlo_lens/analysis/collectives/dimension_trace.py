@@ -40,6 +40,10 @@ Calls = tuple["HloInstruction", ...]
 Found = tuple[tuple[str, ...], "HloInstruction"] | None
 
 
+_PASSING = ("parameter", "while", "call", "get-tuple-element", "tuple", "opt-barrier")
+"""Opcodes that pass elements of tuples on."""
+
+
 @dataclass(slots=True)
 class DimensionTrace:
     """Follows one dimension back to a sharding."""
@@ -87,7 +91,7 @@ class DimensionTrace:
             axes = self._axes(sharding, dimension)
             return None if axes is None else (axes, instruction)
         opcode = instruction.opcode
-        if opcode in ("parameter", "while", "call", "get-tuple-element", "tuple"):
+        if opcode in _PASSING:
             return self._around(instruction, index, dimension, calls)
         best: Found = None
         for position, source in dimension_sources(instruction, dimension):
@@ -105,6 +109,8 @@ class DimensionTrace:
         if opcode == "get-tuple-element":
             number = int(instruction.attributes.get("index", "0"))
             return self.operand(instruction, 0, (number, *index), dimension, calls)
+        if opcode == "opt-barrier":
+            return self.operand(instruction, 0, index, dimension, calls)
         if opcode == "tuple":
             if not index:
                 return None
@@ -149,15 +155,20 @@ class DimensionTrace:
 
     def _sharding(self, instruction: HloInstruction, index: ShapeIndex) -> HloSharding | None:
         """Return the sharding that an instruction prints for one array, or None."""
-        if index:
+        if len(index) > 1:
             return None
         text = instruction.frontend_attributes.get(shardy.SHARDING)
+        place = index[0] if index else 0
         try:
             found = shardy.shardy_shardings(text, self.meshes) if text else ()
-            sharding = found[0] if len(found) == 1 else None
-            sharding = sharding or instruction.sharding
+            printed = instruction.sharding
         except DumpSyntaxError:
             return None
+        if index and printed is not None:
+            printed = printed.elements[place] if place < len(printed.elements) else None
+        is_whole = len(found) == 1 and not index
+        sharding = found[place] if is_whole or (index and place < len(found)) else printed
+        sharding = sharding or printed
         if sharding is None or sharding.elements or sharding.kind.value in ("manual", "unknown"):
             return None
         return sharding
