@@ -51,7 +51,7 @@ def test_labels_of_page_heads_are_in_the_glossary(golden: Path) -> None:
 def test_rows_of_the_memory_statement_are_in_the_glossary() -> None:
     text = (ROOT / "tests" / "golden" / "memory_tpu_tp_mlp.txt").read_text("utf-8")
     table = text.partition("\nquantity ")[2].partition("\n\n")[0].splitlines()[1:]
-    rows = {re.split(r"  +", line.strip())[0] for line in table}
+    rows = {re.split(r"  +", line.strip())[0] for line in table if "  " in line}  # no notes
     assert len(rows) > 8
     assert rows - set(_terms()) == set()
 
