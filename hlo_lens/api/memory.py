@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.memory.grouping import memory_by, memory_tree
+from hlo_lens.analysis.memory.instants import at_instant
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
-from hlo_lens.analysis.memory.results import MemoryResults, at_instant
 from hlo_lens.analysis.memory.statement import space_name
 from hlo_lens.analysis.memory.timeline import MemoryTimeline, memory_timeline
 from hlo_lens.analysis.module_analysis import ModuleAnalysis, no_hlo_text
@@ -19,6 +19,7 @@ from hlo_lens.text.errors import MissingDumpError, UnknownNameError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from hlo_lens.analysis.memory.results import MemoryResults
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.report.render.table import Report
 

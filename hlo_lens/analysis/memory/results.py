@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, MemoryLayout, layout_of_dump
 from hlo_lens.analysis.memory.other_tools import OtherPeak, other_peaks
-from hlo_lens.analysis.memory.peak import PeakMemory, peak_memory, peaks_of
+from hlo_lens.analysis.memory.peak import PeakMemory, peaks_of
 from hlo_lens.analysis.memory.statement import MemoryStatement, is_integer_scalar, memory_statement
 from hlo_lens.model.hlo.columns import OPCODE, OPCODE_END
-from hlo_lens.model.hlo.printed_names import names_printed_as
 from hlo_lens.model.hlo.query import InstructionTable, rows_named, tabulate, unknown_names
 from hlo_lens.text.dump_kinds import ROW_OF, TEXT_FLAGS, DumpKind
-from hlo_lens.text.errors import DumpMismatchError, UnknownNameError
-from hlo_lens.text.units import listed, plural
+from hlo_lens.text.errors import DumpMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     import pandas as pd
 
@@ -258,43 +256,6 @@ def _checked(results: MemoryResults, dump: ModuleDump) -> MemoryResults:
     pairs += [(f"host_{name}_size_in_bytes", size) for name, size in host]
     wrong = tuple((n, ours, stated[n]) for n, ours in pairs if n in stated and stated[n] != ours)
     return replace(results, statement=statement, stated=stated, mismatches=wrong)
-
-
-def at_instant(results: MemoryResults, at: str, *, color: int = DEFAULT_SPACE) -> PeakMemory | None:
-    """Return the memory held at ``peak``, at an instant, or while an instruction runs.
-
-    Raises:
-        UnknownNameError: If the schedule has no such instruction or instant.
-    """
-    layout = results.layout
-    if at == "peak" or layout.schedule is None:
-        return peak_memory(layout, color=color, module=results.module)
-    if at.isdecimal():
-        position = int(at)
-        if position > len(layout.schedule):
-            raise UnknownNameError(
-                f"the schedule ends at {len(layout.schedule)}, there is no instant {at}"
-            )
-        return peak_memory(layout, color=color, at=position, module=results.module)
-    name = _scheduled(at, layout.schedule)
-    position = list(layout.schedule).index(name)
-    return peak_memory(layout, color=color, at=position, module=results.module)
-
-
-def _scheduled(text: str, schedule: Sequence[str]) -> str:
-    """Return the instruction of a schedule that a printed name means."""
-    found = [*dict.fromkeys(names_printed_as(text, schedule))]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise UnknownNameError(
-            f"{text} is the end of {plural(len(found), 'name')}: {listed(found, 4)}"
-        )
-    import difflib
-
-    near = difflib.get_close_matches(text.removeprefix("%"), schedule, n=4)
-    hint = f"; near: {', '.join(near)}" if near else ""
-    raise UnknownNameError(f"no instruction {text} in the schedule{hint}")
 
 
 def _temps(layout: MemoryLayout) -> int:
