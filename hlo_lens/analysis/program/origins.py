@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.analysis.program.origin import NO_ORIGIN, Basis, Origin
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 _STEPS = 64
 """Values that are visited in one direction in search of an origin, at most."""
+
+_BUDGET, _FEW = 100_000, 4
+"""Values visited without result after which `_FEW` are visited: few instructions have lines."""
 
 _SCALAR = 16
 """Bytes of the largest value that may be the counter of a loop, or is as insignificant."""
@@ -63,6 +67,7 @@ class Origins:
         self._module = module
         self._opcodes = module.opcodes
         self._found: dict[Value, Origin] = {}
+        self._wasted = 0
         self._owned: dict[int, Origin | None] = {}
         self._near: dict[Value, Origin] = {}
         self._inside: dict[Value, Origin] = {}
@@ -103,11 +108,11 @@ class Origins:
 
     def _search(self, value: Value) -> Origin:
         near = self._nearest(value)
-        if self.is_enough(near):
+        if self.is_enough(near) or not self._has_names:
             return near
         found, argument = self._around(value, self._nearest)
         if near.basis is None and found.basis is None:
-            return _of_argument(argument)
+            return replace(argument, place=None)
         if near.basis is not None and found.place is None:
             return replace(near, argument=argument.argument)
         return replace(_with_path(found, near), argument=argument.argument)
@@ -136,7 +141,7 @@ class Origins:
         seen = {value, *waiting}
         second = weak = argument = NO_ORIGIN
         visited = 0
-        while waiting and visited < _STEPS:
+        while waiting and visited < self._steps:
             visited += 1
             one = waiting.popleft()
             near = look(one)
@@ -152,6 +157,7 @@ class Origins:
             more = [v for v in self._operands(one) if v not in seen]
             seen.update(more)
             waiting.extend(more)
+        self._wasted += visited
         return second, weak, argument
 
     def _operands(self, value: Value) -> list[Value]:
@@ -164,7 +170,7 @@ class Origins:
             operand = self.steps.operand(row, 0, index)
             operands = [] if operand is None else [operand]
         else:
-            operands = self.steps.operands(row)
+            operands = self.steps.operands(row, _STEPS)
         defined = list(dict.fromkeys(map(self.steps.definition, operands)))
         return sorted(defined, key=self.steps.size, reverse=True) if len(defined) > 1 else defined
 
@@ -174,8 +180,8 @@ class Origins:
         seen = {value}
         second = weak = NO_ORIGIN
         visited = 0
-        while waiting and visited < _STEPS:
-            for user in self.steps.users(waiting.popleft()):
+        while waiting and visited < self._steps:
+            for user in islice(self.steps.users(waiting.popleft()), self._steps):
                 visited += 1
                 if user in seen:
                     continue
@@ -190,9 +196,18 @@ class Origins:
                 elif second is NO_ORIGIN and near.basis is not None:
                     second = near.inferred(Basis.USER)
                 waiting.append(user)
+        self._wasted += visited
         return second, weak
 
     # ---- one instruction -----------------------------------------------------------------------
+
+    @property
+    def _steps(self) -> int:
+        return _STEPS if self._wasted < _BUDGET else _FEW
+
+    @cached_property
+    def _has_names(self) -> bool:
+        return self._has_places or 'op_name="' in self._module.columns.source.text
 
     @cached_property
     def _has_places(self) -> bool:
@@ -377,11 +392,6 @@ def _with_path(found: Origin, own: Origin) -> Origin:
     if own.op_name is None:
         return found
     return replace(found, op_name=own.op_name, has_own_path=own.has_own_path)
-
-
-def _of_argument(argument: Origin) -> Origin:
-    """Return the origin of what is computed from arguments only."""
-    return replace(argument, place=None) if argument.basis is not None else NO_ORIGIN
 
 
 def _is_same_line(one: SourceLocation | None, other: SourceLocation | None) -> bool:

@@ -52,9 +52,10 @@ class ValueSteps:
         elements = self._links.elements_of(row)
         return Value(rows[position], (*elements[position], *index) if elements else index)
 
-    def operands(self, row: int) -> list[Value]:
-        """Return the operands that the text defines."""
-        found = (self.operand(row, place) for place in range(len(self._links.operands_of(row))))
+    def operands(self, row: int, most: int | None = None) -> list[Value]:
+        """Return the first operands that the text defines, by default all."""
+        count = len(self._links.operands_of(row))
+        found = (self.operand(row, k) for k in range(count if most is None else min(count, most)))
         return [value for value in found if value is not None]
 
     def definition(self, value: Value, *, is_local: bool = False) -> Value:
