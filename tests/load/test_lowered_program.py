@@ -85,3 +85,10 @@ def test_lowered_program_alone_names_the_meshes(folder: Path) -> None:
     assert [mesh.source for mesh in found.meshes] == ["module.mlir"] * 2
     table = hlo_lens.shardings(folder)
     assert [mesh.axis_names for mesh in table.meshes] == [("d", "m"), ("p", "q")]
+
+
+def test_lowered_program_has_the_devices_of_all_slices(folder: Path) -> None:
+    (folder / "module_0000.jit_f.before_optimizations.txt").unlink()
+    text = folder / "module_0000.jit_f.cpu_after_optimizations.txt"
+    text.write_text(TEXT.replace("num_partitions=8", "num_partitions=4"))
+    assert hlo_lens.shardings(folder).num_devices == 8

@@ -152,6 +152,9 @@ def module_shardings(
     partitions = evident_partitions(own.table) or 1  # what is not printed is 1
     if other is not None and partitions < other.module.num_partitions:
         partitions = other.module.num_partitions  # a text of one slice of several
+    for mesh in lowered if partitions > 1 else ():
+        if mesh.size > partitions and mesh.size % partitions == 0:
+            partitions = mesh.size  # of several slices too
     return ModuleShardings(
         own=own,
         before=other,

@@ -304,6 +304,8 @@ def sum_text(sizes: Iterable[int | None]) -> str:
     """Return the sum of sizes, and the number of unknown ones."""
     listed = list(sizes)
     unknown = listed.count(None)
+    if listed and unknown == len(listed):
+        return "unknown size"
     text = format_bytes(sum(size or 0 for size in listed))
     return f"{text} and {plural(unknown, 'value')} of unknown size" if unknown else text
 
