@@ -115,8 +115,9 @@ def _facts(listing: Listing) -> Iterator[tuple[str, str]]:
 def _measures(group: ModuleGroup) -> str:
     top = group.largest
     parts = []
-    if top.peak_bytes is not None:
-        parts.append(f"peak {'about ' * top.is_estimated}{format_bytes(top.peak_bytes)}")
+    if top.total_bytes is not None:
+        about = "about " * top.is_estimated
+        parts.append(f"{about}{format_bytes(top.total_bytes)} must fit")
     if top.flops is not None:
         parts.append(f"{'at most ' * top.is_at_most}{flops_text(top.flops)}")
     elif top.flops_at_least:
@@ -148,13 +149,12 @@ def _tables(listing: Listing) -> Iterator[Table]:
     groups, across = listing.groups, listing.across
     has_processes = len(groups.processes) > 1
     has_passes = any(facts.passes for facts in listing.facts)
-    needs_total = any(f.peak_bytes is None and f.total_bytes for f in listing.facts)
     shown = (
         "mark",
         "name",
         *(("process",) if has_processes else ()),
+        "total_bytes",
         "peak_bytes",
-        *(("total_bytes",) if needs_total else ()),
         "flops",
         "instructions",
         *(("compiles", "signatures") if listing.is_grouped else ("number",)),

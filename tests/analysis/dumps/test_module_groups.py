@@ -246,7 +246,7 @@ def test_facts_of_a_sample() -> None:
     files = len(list(folder.glob("module_*")))
     assert (facts.name, facts.number, facts.stages, facts.files) == ("jit_train_step", 0, 2, files)
     assert (facts.backend, facts.partitions, facts.instructions) == ("tpu", 8, 428)
-    assert (facts.peak_bytes, facts.flops) == (159463424, 206158430208)
+    assert (facts.peak_bytes, facts.flops) == (159456768, 206158430208)
     assert facts.total_bytes == 160226304
     assert facts.signature is not None
     assert len(facts.signature) == 6
