@@ -72,7 +72,7 @@ def others_sections(analysis: ModuleAnalysis, lead: Lead) -> Iterator[Section]:
     """Yield the section on the other modules, if there are any."""
     if lead.others is not None and lead.others.groups:
         table = _others_table(lead.others, _listing(analysis))
-        yield Section(title="other modules", tables=(table,))
+        yield Section(title=analysis.dump.path or "other modules", tables=(table,))
 
 
 def _tables(analysis: ModuleAnalysis, lead: Lead) -> Iterator[Table]:

@@ -37,7 +37,7 @@ def column_lines(cells: Sequence[str], role: Role, width: int) -> list[list[str]
     if cut is None:
         most = _MOST_LINES if role is Role.TEXT else None
         return [_most(wrapped(cell, width), most) for cell in cells]
-    short = {cell: (_last_parts if _is_place(cell) else cut)(cell, width) for cell in cells}
+    short = {cell: (last_parts if _is_place(cell) else cut)(cell, width) for cell in cells}
     if role is Role.PLACE and _are_alike(short):
         short = {cell: _middle_out(cell, width) for cell in cells}
     if role in (Role.NAME, Role.PLACE) and _are_alike(short):
@@ -110,12 +110,12 @@ def _middle_out(text: str, width: int) -> str:
     return f"{text[:head]}{DOTS}{text[len(text) - width + len(DOTS) + head :]}"
 
 
-def _last_parts(text: str, width: int) -> str:
+def last_parts(text: str, width: int) -> str:
     """Return the last parts of a path after dots, or the last part alone.
 
-    >>> _last_parts("/home/me/project/train.py:41", 24)
+    >>> last_parts("/home/me/project/train.py:41", 24)
     '.../project/train.py:41'
-    >>> _last_parts("/home/me/project/train.py:41", 12)
+    >>> last_parts("/home/me/project/train.py:41", 12)
     'train.py:41'
     """
     if cell_width(text) <= width:
@@ -139,10 +139,25 @@ def _without_layouts(text: str, width: int) -> str:
     return f"{bare[: width - len(DOTS)]}{DOTS}"
 
 
+def with_short_paths(line: str, width: int) -> str:
+    """Return a line whose longest paths are cut until it fits, as far as they make it fit.
+
+    >>> with_short_paths("all-reduce m  /home/me/project/train.py:12 +1", 36)
+    'all-reduce m  .../train.py:12 +1'
+    """
+    for path in sorted(_PATH.findall(line), key=len, reverse=True):
+        excess = cell_width(line) - width
+        if excess > 0:
+            least = len(path.rpartition("/")[2])
+            line = line.replace(path, last_parts(path, max(least, len(path) - excess)))
+    return line
+
+
+_PATH = re.compile(r"\S*/\S+")
 _CUT: Mapping[Role, Callable[[str, int], str]] = {
     Role.NAME: _end,
-    Role.PLACE: _last_parts,
-    Role.SCOPE: _last_parts,
+    Role.PLACE: last_parts,
+    Role.SCOPE: last_parts,
     Role.SHAPE: _without_layouts,
 }
 

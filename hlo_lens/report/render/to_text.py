@@ -12,6 +12,7 @@ import textwrap
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
+from hlo_lens.report.render.cell_lines import with_short_paths
 from hlo_lens.report.render.table import (
     RenderOptions,
     Report,
@@ -104,7 +105,7 @@ def _section(
         yield from _wrapped(f"{label:<{label_width}}  ", text, width)
     if section.drawing:
         yield _PLAIN, ""
-        yield from ((_PLAIN, line) for line in section.drawing)
+        yield from ((_PLAIN, with_short_paths(line, width)) for line in section.drawing)
     for table in section.shown_tables(rows):
         if table.row_count or table.residual_rows or table.notes:
             yield _PLAIN, ""
