@@ -28,10 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.comparison.annotation_diff import AnnotationRow
-    from hlo_lens.analysis.comparison.collective_diff import CollectiveDiff
+    from hlo_lens.analysis.comparison.collective_diff import CollectiveDiff, CollectiveRow
     from hlo_lens.analysis.comparison.donation_diff import DonationDiff
     from hlo_lens.analysis.comparison.memory_diff import MemoryDiff
+    from hlo_lens.analysis.comparison.peak_diff import PeakRow
     from hlo_lens.analysis.comparison.sharding_diff import ShardingDiff
+
+    _Sizes = Mapping[str | None, int | None]
 
 _FEW = 3
 REWRITTEN = "rewritten, with as many of each opcode"
@@ -151,38 +154,38 @@ def _order(row: LineRow) -> tuple[object, ...]:
     return (row.source is None, *large, -row.count, -sum(sizes), row.source or "")
 
 
-def _peak_bytes(memory: MemoryDiff, shifted: Mapping[str, str]) -> Counter[str | None]:
+def _peak_bytes(memory: MemoryDiff, shifted: Mapping[str, str]) -> _Sizes:
     """Return the increase of bytes at the peak of the default memory space by line."""
     found: Counter[str | None] = Counter()
     for peak in memory.peaks:
         for row in peak.changed if peak.color == _DEFAULT else ():
-            if row.base is not None:
-                source = row.base.source
-                found[shifted.get(source or "", source)] -= row.base.size_bytes
-            if row.head is not None:
-                found[row.head.source] += row.head.size_bytes
-    return Counter({place: size for place, size in found.items() if size})
+            found[_line_of(row, shifted)] += row.delta_bytes
+    return found
 
 
-def _wire_bytes(collectives: CollectiveDiff, shifted: Mapping[str, str]) -> Counter[str | None]:
-    """Return the increase of bytes on the wire in one run by line; without unknown ones."""
-    found: Counter[str | None] = Counter()
+def _wire_bytes(collectives: CollectiveDiff, shifted: Mapping[str, str]) -> _Sizes:
+    """Return the increase of bytes on the wire in one run by line; None where it is not known."""
+    found: dict[str | None, int | None] = {}
     for row in collectives.changed:
-        if row.base is not None:
-            source = row.base.source
-            found[shifted.get(source or "", source)] -= row.base_wire_bytes or 0
-        if row.head is not None:
-            found[row.head.source] += row.head_wire_bytes or 0
-    return Counter({place: size for place, size in found.items() if size})
+        line, delta = _line_of(row, shifted), row.delta_wire_bytes
+        known = found.get(line, 0)
+        found[line] = None if known is None or delta is None else known + delta
+    return found
+
+
+def _line_of(row: PeakRow | CollectiveRow, shifted: Mapping[str, str]) -> str | None:
+    """Return the line of the head, also of what is gone."""
+    source = row.one.source
+    return source if row.head is not None or source is None else shifted.get(source, source)
 
 
 def _row(
     place: str | None,
     program: ProgramLines | None,
-    peak: Counter[str | None] | None,
-    wire: Counter[str | None] | None,
+    peak: _Sizes | None,
+    wire: _Sizes | None,
 ) -> LineRow:
-    sizes = tuple(None if counts is None else counts[place] for counts in (peak, wire))
+    sizes = [None if found is None else found.get(place, 0) for found in (peak, wire)]
     if program is None:
         return LineRow(source=place, delta_peak_bytes=sizes[0], delta_wire_bytes=sizes[1])
     edits = program.lines.get(place, LineEdits())
@@ -264,7 +267,8 @@ def _donations(donations: DonationDiff | None) -> Iterator[Cause]:
             yield Cause(
                 sources=(),
                 delta_bytes=size if change == "lost" else -size,
-                what=f"donation {change}: {', '.join(names[:_FEW])}{more}",
+                what=f"donation {change} for {plural(len(names), 'argument')}: "
+                f"{', '.join(names[:_FEW])}{more}",
             )
 
 

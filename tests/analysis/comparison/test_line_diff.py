@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.comparison.collective_diff import collective_diff
 from hlo_lens.analysis.comparison.line_diff import Cause, LineDiff, LineRow, line_diff
 from hlo_lens.analysis.comparison.line_edits import ProgramLines, program_lines
 from hlo_lens.analysis.program_diff.difference import program_diff
 from hlo_lens.syntax.hlo.module import parse_hlo
+from tests.snapshots import collective, module
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,6 +132,15 @@ def test_a_constraint_of_a_helper_is_at_the_line_that_calls_the_helper() -> None
 
     (cause,) = causes(program("{devices=[2]<=[2]}"), program("{replicated}"))
     assert cause == (("p/t.py:9",), "sharding constraint changed")
+
+
+def test_bytes_on_the_wire_that_are_not_known_are_none() -> None:
+    known = collective(source_file="p/t.py", source_line=3)
+    unknown = dataclasses.replace(known, wire_bytes_per_device=None)
+    for added, expected in (((known,), known.wire_bytes_per_run), ((known, unknown), None)):
+        changes = collective_diff(module(collectives=()), module(collectives=added))
+        (row,) = line_diff(None, None, changes, None, None).lines
+        assert (row.source, row.delta_wire_bytes, row.added) == ("p/t.py:3", expected, None)
 
 
 def test_lines_of_unchanged_figures_have_no_row() -> None:
