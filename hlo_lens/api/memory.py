@@ -30,7 +30,7 @@ def memory(program: Program, *, module: str | None = None) -> MemoryResults:
     >>> import hlo_lens
     >>> memory = hlo_lens.memory("sample_dumps/tpu/tp_mlp")
     >>> memory.statement.argument_bytes, memory.peak.total_bytes, memory.peak.instruction
-    (67141632, 159463424, 'copy-start.12')
+    (67141632, 159456768, 'copy-start.12')
     >>> memory.peak.to_frame()["value"].head(2).tolist()
     ['while.36{2}', 'while.36{4}']
 

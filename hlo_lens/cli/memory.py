@@ -29,7 +29,7 @@ Example:
     help="Instant to show: peak, an instruction, or a position in the schedule.",
 )
 @click.option("--space", default=0, show_default=True, help="Number of the memory space.")
-@click.option("--timeline", is_flag=True, help="Show the occupied bytes over the schedule.")
+@click.option("--timeline", is_flag=True, help="Show the bytes held and in use over the schedule.")
 @click.option(
     "--plot", type=click.Path(dir_okay=False), help="Draw the timeline to FILE.svg, .png or .pdf."
 )

@@ -100,7 +100,7 @@ class _Draft:
 def memory_call_tree(peak: PeakMemory) -> CallTree:
     """Return the bytes alive at an instant, by the stack that made them.
 
-    Each byte counts once, for the value defined last; the sum is the occupied bytes.
+    Each byte counts once, for the value defined last; the sum is the bytes held.
     """
     draft = _Draft()
     for value in peak.live:

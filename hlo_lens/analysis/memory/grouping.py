@@ -1,7 +1,7 @@
 """Bytes alive at one instant, grouped by opcode, operation path, source line, and so on.
 
 Each byte counts once: bytes that several values share at that instant belong to the value defined
-last. Groups sum to the occupied bytes; values without a label are a bracketed group. Source lines,
+last. Groups sum to the bytes held; values without a label are a bracketed group. Source lines,
 operation paths and stacks are of the origin of a value (`origins`); what is computed from an
 argument alone, and has no line, has the argument's name.
 
@@ -46,7 +46,7 @@ class MemoryBy(Result):
     COLUMNS: ClassVar[tuple[Column, ...]] = (
         Column("group", Unit.NONE, "label that the values share"),
         Column("size_bytes", Unit.BYTES, "bytes that belong to them"),
-        Column("share", Unit.RATIO, "share of all occupied bytes, 0 to 1"),
+        Column("share", Unit.RATIO, "share of all bytes held, 0 to 1"),
         Column("values", Unit.COUNT, "number of values"),
         Column("inferred_bytes", Unit.BYTES, "bytes whose label is not of the value's metadata"),
         Column("value", Unit.NONE, "its largest value"),
@@ -74,7 +74,7 @@ class MemoryBy(Result):
         return tuple(row for row in self.all_rows() if str(row[0]).startswith("["))
 
     def totals(self) -> Mapping[str, int]:
-        """Return the occupied bytes and the number of values."""
+        """Return the bytes held and the number of values."""
         return {"size_bytes": self.total_bytes, "values": sum(g[2] for g in self.groups)}
 
 
@@ -183,14 +183,14 @@ class MemoryTree(Result):
     """Bytes per scope, outermost first; no totals, as a branch includes its children.
 
     Attributes:
-        root: The whole; its bytes are all occupied bytes.
+        root: The whole; its bytes are all bytes held.
     """
 
     KIND: ClassVar[str] = "memory-tree"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
         Column("scope", Unit.NONE, "part of the operation path"),
         Column("size_bytes", Unit.BYTES, "bytes of all values below it"),
-        Column("share", Unit.RATIO, "share of all occupied bytes, 0 to 1"),
+        Column("share", Unit.RATIO, "share of all bytes held, 0 to 1"),
         Column("values", Unit.COUNT, "number of values"),
         Column("depth", Unit.NONE, "0 for outermost scopes"),
     )

@@ -36,7 +36,7 @@ class MemoryView:
         by: Kind of groups; None for the values themselves.
         at: ``peak``, a number or an instruction.
         color: Memory space.
-        timeline: Whether to show the occupied bytes over the schedule.
+        timeline: Whether to show the bytes held and in use over the schedule.
     """
 
     by: str | None = None
@@ -173,7 +173,7 @@ def peak_object(peak: PeakMemory) -> Mapping[str, object]:
 
 
 def timeline_object(timeline: MemoryTimeline) -> Mapping[str, object]:
-    """Return the occupied bytes of a memory space, each column as a list over the instants."""
+    """Return the bytes of a memory space, each column as a list over the instants."""
     cells = zip(*timeline.rows(), strict=True)
     columns = zip((column.name for column in timeline.COLUMNS), map(list, cells), strict=True)
     return {"color": timeline.color, **dict(columns)}
