@@ -135,7 +135,12 @@ def line_diff(
     wire = None if collectives is None else _wire_bytes(collectives, shifted)
     places = dict.fromkeys((*lines, *(peak or ()), *(wire or ())))
     rows = [_row(place, program, peak, wire) for place in places]
-    rows = [row for row in rows if row.count or row.delta_peak_bytes or row.delta_wire_bytes]
+    unknown = {place for place, size in (wire or {}).items() if size is None}
+    rows = [
+        row
+        for row in rows
+        if row.count or row.delta_peak_bytes or row.delta_wire_bytes or row.source in unknown
+    ]
     rows.sort(key=_order)
     causes = [*_donations(donations)]
     if program is not None:
