@@ -88,7 +88,7 @@ def test_report_has_parameters_and_outputs_beside_forms() -> None:
     assert kinds.count("parameter") == 6
     assert kinds.count("output") == 6
     text = runner.invoke(main, ["report", WASTEFUL], catch_exceptions=False).stdout
-    assert "sharding     mesh data=2 x model=4; replicated: 10 values of 37.63MiB" in text
+    assert "replicated   10 values of 37.63MiB" in text
 
 
 @pytest.mark.parametrize("size", ["x", "1XB", "-1"])

@@ -147,26 +147,30 @@ def memory_pairs(
 
     Outputs that are aliased already are left out; equal shardings are preferred to unknown ones.
     """
-    free: dict[object, list[ShardedValue]] = {}
+    known: dict[object, list[ShardedValue]] = {}
+    unknown: dict[object, list[ShardedValue]] = {}
     for output in table.outputs:
         if output.value.aliased_with is None:
+            free = unknown if output.sharding is None else known
             free.setdefault(_kind(output), []).append(output)
-    later: list[ShardedValue] = []
-    for needs_known in (True, False):
-        for value in parameters if needs_known else later:
-            outputs_left = free.get(_kind(value), [])
-            fitting = (
-                o
-                for o in outputs_left
-                if (_are_known(value, o) or not needs_known)
-                if _same_sizes(value, o) and not _difference(value, o)
-            )
-            match = next(fitting, None)
-            if match is not None and value.device_bytes:
-                outputs_left.remove(match)
-                yield value, match
-            elif needs_known:
+    waiting = [value for value in parameters if value.device_bytes]
+    for free, needs_known in ((known, True), (unknown, False), (known, False)):
+        later = []
+        for value in waiting:
+            outputs = free.get(_kind(value), ())
+            match = None
+            if not needs_known or value.sharding is not None:
+                match = next((o for o in outputs if _could_have_memory(value, o)), None)
+            if match is None:
                 later.append(value)
+            else:
+                free[_kind(value)].remove(match)
+                yield value, match
+        waiting = later
+
+
+def _could_have_memory(parameter: ShardedValue, output: ShardedValue) -> bool:
+    return _same_sizes(parameter, output) and not _difference(parameter, output)
 
 
 def _are_known(parameter: ShardedValue, output: ShardedValue) -> bool:
