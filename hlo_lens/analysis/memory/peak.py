@@ -234,6 +234,8 @@ def peaks_of(layout: MemoryLayout, module: HloModule | None = None) -> dict[int,
 def _held(layout: MemoryLayout, color: int) -> Iterator[LiveValue]:
     """Yield the allocations held during the whole program, each as one value."""
     held = layout.held(color)
+    if not held:
+        return
     values: dict[int, list[LaidValue]] = {one.index: [] for one in held}
     for value in layout.values:
         if value.allocation in values:
