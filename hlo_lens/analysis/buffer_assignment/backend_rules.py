@@ -53,6 +53,8 @@ class BackendRules:
         whole: Shape of a result that is no element of a tuple, from the printed one; None for the
             same.
         tables: Sizes of the tables of tuples of a TPU; None for other backends.
+        compilers: Versions of the compiler and chips that have these rules, in words.
+        are_known: Whether the text shows that its compiler is one of these.
         notes: Which rules are guesses.
     """
 
@@ -62,6 +64,8 @@ class BackendRules:
     color: Callable[[Shape], int] = operator.attrgetter("memory_space")
     whole: Callable[[Shape], Shape] | None = None
     tables: TableStep | None = None
+    compilers: str = ""
+    are_known: bool = True
     notes: tuple[str, ...] = ()
 
 
@@ -76,6 +80,8 @@ def backend_rules(module: HloModule, told: str | None, target: str | None = None
     text = module.columns.source.text
     if told == "tpu":
         tables = table_step(module, target)
+        is_old = _is_old_libtpu(text)
+        age = "libtpu 0.0.42 and older" if is_old else "libtpu 0.0.50 and newer"
         return BackendRules(
             backend="tpu",
             measure=lambda shape: _tpu_bytes(shape, tables.step),
@@ -85,8 +91,10 @@ def backend_rules(module: HloModule, told: str | None, target: str | None = None
                 alignment=TPU_PAGE,
                 alignments=_TPU_STEPS,
                 pack=pack_in_time,
-                reuses_outputs=_is_old_libtpu(text),
+                reuses_outputs=is_old,
             ),
+            compilers=f"tpu, {age}, tables of {tables.step} bytes",
+            are_known=any(key in text for key in _NEW_LIBTPU),
             tables=tables,
             notes=tables.note,
         )
@@ -97,10 +105,19 @@ def backend_rules(module: HloModule, told: str | None, target: str | None = None
             backend="gpu",
             measure=_plain_bytes,
             layout=LayoutRules(alignment=128 if is_old else 256),
+            compilers=f"gpu, jaxlib {'0.5.3 and older' if is_old else '0.7.2 and newer'}",
+            are_known=is_old or '"device_type"' in text,
         )
     note = () if told else ("the text does not show its backend; assumed to be cpu",)
-    layout = LayoutRules(alignment=16 if _is_old_cpu(text) else 64)
-    return BackendRules(backend="cpu", measure=_plain_bytes, layout=layout, notes=note)
+    is_old = _is_old_cpu(text)
+    return BackendRules(
+        backend="cpu",
+        measure=_plain_bytes,
+        layout=LayoutRules(alignment=16 if is_old else 64),
+        compilers=f"cpu, jaxlib {'0.4.30 and older' if is_old else '0.4.35 and newer'}",
+        are_known=told is not None and (is_old or _NAMED_FUSION.search(text) is not None),
+        notes=note,
+    )
 
 
 _NUMBERED_FUSION = re.compile(r"^ *(?:ROOT )?%?fusion[\w.]* = ", re.MULTILINE)

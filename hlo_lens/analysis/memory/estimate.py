@@ -29,6 +29,7 @@ from hlo_lens.analysis.buffer_assignment.buffer_sharing import BufferSharing
 from hlo_lens.analysis.buffer_assignment.dataflow import dataflow
 from hlo_lens.analysis.buffer_assignment.heap_layout import heap_layout
 from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
+from hlo_lens.analysis.memory.estimate_range import EstimateRange, estimate_range
 from hlo_lens.analysis.memory.layout import (
     DEFAULT_SPACE,
     HOST_SPACE,
@@ -66,11 +67,15 @@ class MemoryEstimate:
     Attributes:
         backend: Backend whose rules were applied: ``cpu``, ``gpu`` or ``tpu``.
         temp_bytes: Preallocated temporaries, as ``Compiled.memory_analysis()`` counts them.
+        range: Whether it is exact, and its bounds.
+        compilers: Compilers whose rules were applied, in words.
         layout: All allocations and values; its notes describe what is not modelled.
     """
 
     backend: str
     temp_bytes: int
+    range: EstimateRange
+    compilers: str
     layout: MemoryLayout = field(repr=False)
 
 
@@ -116,10 +121,14 @@ def memory_estimate(
     rules = backend_rules(module, backend or backend_of_text(module, table.producers), target)
     flow = dataflow(table, rules.measure, rules.color, rules.whole)
     layout = heap_layout(flow, BufferSharing(flow, rules.backend), rules.layout)
+    laid = _laid(flow, layout.allocations, rules.notes)
+    temp_bytes = _temp_bytes(flow, rules, layout)
     return MemoryEstimate(
         backend=rules.backend,
-        temp_bytes=_temp_bytes(flow, rules, layout),
-        layout=_laid(flow, layout.allocations, rules.notes),
+        temp_bytes=temp_bytes,
+        range=estimate_range(flow, rules, laid, temp_bytes),
+        compilers=rules.compilers,
+        layout=laid,
     )
 
 

@@ -1,0 +1,152 @@
+"""Whether an estimate is exact, and if not, the range of its temporaries and of the peak.
+
+An estimate is exact where the text shows its compiler and chip, all of it was read, and
+`hlo_lens.analysis.memory.forms` knows each of its forms as exact. Else the error is bounded:
+
+* by the operands and results of instructions of other forms, which may share memory or have one of
+  their own;
+* by 2% and by what is not used at the peak, where other forms or the compiler are not known;
+* on a TPU by one page, and with libtpu before 0.0.51 by twice the temporaries (that version counts
+  fragmentation twice);
+* by the difference of the two sizes that tables of tuples may have.
+
+There is no range for a text of which instructions are missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.buffer_assignment.backend_rules import TPU_PAGE, round_up
+from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
+from hlo_lens.analysis.memory.forms import forms_of
+from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, HOST_SPACE
+from hlo_lens.model.hlo.columns import NAME
+
+if TYPE_CHECKING:
+    from hlo_lens.analysis.buffer_assignment.backend_rules import BackendRules
+    from hlo_lens.analysis.buffer_assignment.values import Dataflow
+    from hlo_lens.analysis.memory.layout import MemoryLayout
+    from hlo_lens.model.hlo.module import HloModule
+
+_MARGIN = 50
+"""Part of the temporaries that a compiler of unknown rules may add or save."""
+
+_SHOWN = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateRange:
+    """Bounds of an estimate.
+
+    Attributes:
+        is_exact: Whether arguments, outputs, aliased, temporaries and peak are exact.
+        temp_bytes: Least and most that temporaries may be; None if there is no bound.
+        peak_more: Most by which the peak may be less, and more, than estimated; None likewise.
+        is_guess: Whether the text does not show its compiler or chip, or was not understood.
+        reasons: Why it is not exact, as texts.
+    """
+
+    is_exact: bool
+    temp_bytes: tuple[int, int] | None
+    peak_more: tuple[int, int] | None
+    is_guess: bool = False
+    reasons: tuple[str, ...] = ()
+
+
+def estimate_range(
+    flow: Dataflow, rules: BackendRules, layout: MemoryLayout, temp_bytes: int
+) -> EstimateRange:
+    """Return the bounds of an estimate.
+
+    Args:
+        flow: Values of the module.
+        rules: Rules that were applied.
+        layout: The estimate.
+        temp_bytes: Its temporaries.
+    """
+    module = flow.table.module
+    if not layout.is_complete or _has_lost(module):
+        why = ("the text is not complete",)
+        return EstimateRange(
+            is_exact=False, temp_bytes=None, peak_more=None, is_guess=True, reasons=why
+        )
+    forms = forms_of(flow.table)
+    unshown = forms.unshown(rules.compilers)
+    guesses = {
+        "the text does not show a compiler whose rules are known": not rules.are_known,
+        "the text does not show the chip": rules.tables is not None and not rules.tables.is_known,
+        "some attributes are not understood": bool(module.gaps or module.unknown_attributes),
+    }
+    reasons = [reason for reason, holds in guesses.items() if holds]
+    is_guess = bool(reasons)
+    if unshown:
+        listed = sorted(unshown)
+        more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+        reasons.append(f"forms not known as exact: {', '.join(listed[:_SHOWN])}{more}")
+    if not reasons:
+        same = (temp_bytes, temp_bytes)
+        return EstimateRange(is_exact=True, temp_bytes=same, peak_more=(0, 0))
+    new = forms.new(rules.backend)
+    rows = {row for form in new for row in forms.of_rows.get(form, ())}
+    unsure = sum(_bytes_around(flow, row) for row in rows & flow.value_lists.keys())
+    is_other = bool(unshown or module.gaps) or not rules.are_known
+    tables = _table_bytes(flow, rules)
+    least, most = _temp_range(rules, layout, temp_bytes, unsure, is_other=is_other)
+    return EstimateRange(
+        is_exact=False,
+        temp_bytes=(least, most),
+        peak_more=(temp_bytes - least + tables, most - temp_bytes + tables),
+        is_guess=is_guess,
+        reasons=tuple(reasons),
+    )
+
+
+def _temp_range(
+    rules: BackendRules, layout: MemoryLayout, temp_bytes: int, unsure: int, *, is_other: bool
+) -> tuple[int, int]:
+    """Return the least and the most that temporaries may be."""
+    used = 0
+    for color in {a.color for a in layout.allocations if a.category == "temp"} - {HOST_SPACE}:
+        if color == DEFAULT_SPACE or rules.backend != "tpu":
+            used += max(layout.temporary_series(color) or [0])
+    spare = max(temp_bytes - used, temp_bytes // _MARGIN) if is_other else 0
+    least, most = max(0, temp_bytes - unsure - spare), temp_bytes + unsure + spare
+    if rules.backend != "tpu":
+        return least, most
+    least, most = max(0, least - TPU_PAGE), round_up(most, TPU_PAGE) + TPU_PAGE
+    held = sum(
+        a.size for a in layout.allocations if a.category == "temp" and a.color == DEFAULT_SPACE
+    )
+    return least, most if rules.are_known else 2 * max(most, round_up(held, TPU_PAGE))
+
+
+def _bytes_around(flow: Dataflow, row: int) -> int:
+    """Return the bytes of the operands and the result of an instruction."""
+    places = [row * NODES, *flow.operands.get(row, ())]
+    found = 0
+    for place in places:
+        source, node = divmod(place, NODES)
+        tree = flow.tree(source)
+        found += sum(part.size_bytes for part in tree.parts[node : node + tree.sizes[node]])
+    return found
+
+
+def _table_bytes(flow: Dataflow, rules: BackendRules) -> int:
+    """Return by how many bytes the tables of tuples in the result may differ."""
+    tables = rules.tables
+    if tables is None or tables.is_known:
+        return 0
+    shown = {value for value in flow.output_values if flow.values.parts[value].is_tuple}
+    step = max(tables.step, tables.other)
+    return step * len(shown)
+
+
+def _has_lost(module: HloModule) -> bool:
+    """Whether a gap of a text is an instruction, not an attribute of one that was kept."""
+    if not module.gaps:
+        return False
+    columns = module.columns
+    kept = {columns.source.line_column(start)[0] for start in columns.column(NAME)}
+    return any(gap.line not in kept for gap in module.gaps)
