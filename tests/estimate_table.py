@@ -1,9 +1,9 @@
 """Compare memory estimates with the truth, over all compiles of the corpus.
 
-Usage: ``python -m tests.estimate_table [--all] [--write]``. It prints one row for each set of
-compiles, then the texts whose estimate is not exact (``--all``: all). With ``--write`` it writes the
-forms that are exact (`hlo_lens.analysis.memory.exact_forms`) and the table of the handbook. What
-counts as true is in `tests.estimate_cases`.
+Usage: ``python -m tests.estimate_table [--all] [--write]``, or ``make estimates``. It prints one
+row for each set of compiles, then the texts whose estimate is not exact (``--all``: all). With
+``--write`` it writes the forms that are exact (`hlo_lens.analysis.memory.exact_forms`) and the
+table of the handbook. What counts as true is in `tests.estimate_cases`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.corpus import CORPUS, ROOT, archives
@@ -56,14 +57,11 @@ def exact_forms(cases: Iterable[Case]) -> dict[str, frozenset[str]]:
             counts[case.compilers].update(case.forms)
             if not case.is_exact:
                 wrong[case.compilers] |= case.forms
-    return {
-        group: frozenset(
-            form
-            for form, count in found.items()
-            if count >= LEAST_TEXTS and form not in wrong[group]
-        )
+    known = {
+        group: frozenset(f for f, n in found.items() if n >= LEAST_TEXTS and f not in wrong[group])
         for group, found in sorted(counts.items())
     }
+    return {group: forms for group, forms in known.items() if forms}
 
 
 def summary_row(name: str, cases: Sequence[Case]) -> tuple[str, ...]:
@@ -124,11 +122,43 @@ def forms_source(forms: Mapping[str, frozenset[str]]) -> str:
     return f"{head}EXACT_FORMS: Mapping[str, frozenset[str]] = {{\n{''.join(parts)}}}\n"
 
 
-def topic_text(cases: Sequence[Case]) -> str:
-    """Return the handbook's topic with the present table."""
-    before, start, rest = TOPIC.read_text("utf-8").partition("| set |")
-    after = rest.partition("\n\n")[2]
-    return f"{before}{summary(cases)}\n{after}" if start else before
+def compilers_table(cases: Iterable[Case], forms: Mapping[str, frozenset[str]]) -> str:
+    """Return the table of compilers, with the number of forms that are exact."""
+    texts: dict[str, list[Case]] = defaultdict(list)
+    for case in cases:
+        if case.found and not case.is_guess:
+            texts[case.compilers].append(case)
+    rows = [
+        (
+            group,
+            str(len(found)),
+            str(sum(c.is_exact for c in found)),
+            str(len(forms.get(group, ()))),
+        )
+        for group, found in sorted(texts.items())
+    ]
+    return markdown(("compilers", "texts", "equal", "exact forms"), rows)
+
+
+def with_claims(cases: Iterable[Case], forms: Mapping[str, frozenset[str]]) -> list[Case]:
+    """Return the cases as they are with other exact forms."""
+    return [
+        replace(
+            case, is_claimed=not case.is_guess and case.forms <= forms.get(case.compilers, set())
+        )
+        if case.found
+        else case
+        for case in cases
+    ]
+
+
+def topic_text(topic: str, cases: Sequence[Case], forms: Mapping[str, frozenset[str]]) -> str:
+    """Return the handbook's topic with the present tables."""
+    for table in (summary(with_claims(cases, forms)), compilers_table(cases, forms)):
+        head = table.partition(" |")[0]
+        before, _, rest = topic.partition(f"{head} |")
+        topic = f"{before}{table}\n{rest.partition(chr(10) * 2)[2]}"
+    return topic
 
 
 def report(cases: Sequence[Case], *, every: bool) -> str:
@@ -150,8 +180,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = all_cases()
     sys.stdout.write(report(found, every=options.all))
     if options.write:
-        FORMS_FILE.write_text(forms_source(exact_forms(found)), "utf-8")
-        TOPIC.write_text(topic_text(found), "utf-8")
+        forms = exact_forms(found)
+        FORMS_FILE.write_text(forms_source(forms), "utf-8")
+        TOPIC.write_text(topic_text(TOPIC.read_text("utf-8"), found, forms), "utf-8")
     return 0 if found else 1
 
 

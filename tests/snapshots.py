@@ -81,7 +81,6 @@ MEMORY = MemoryFacts(
     output_bytes=60,
     alias_bytes=0,
     temp_bytes=100,
-    temp_range=(100, 100),
     constant_bytes=0,
     thread_local_bytes=0,
     total_bytes=200,

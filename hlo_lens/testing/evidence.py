@@ -100,15 +100,20 @@ def bytes_of(results: MemoryResults, space: SpaceFacts, of: str) -> tuple[int, i
     layout = results.layout
     if not layout.is_complete:
         fail_unknown("the memory: the buffer assignment is not complete")
+    statement = results.statement
+    if not statement.is_exact and statement.range is None:
+        fail_unknown("the memory: the estimate has no bound")
+    bounds = None if space.color else statement.range
     if of == "peak":
         if space.peak_bytes is None or not layout.are_ranges_complete:
             fail_unknown("the peak: no live ranges, or not all of them")
-        return space.peak_bytes, space.peak_bytes
+        same = (space.peak_bytes, space.peak_bytes)
+        return same if bounds is None else bounds.peak_bytes or same
     size: int = getattr(space, f"{of}_bytes")
-    least, most = results.statement.temp_range
-    if of in ("temp", "total") and space.color == 0 and least < most:
-        return size, size + most - least
-    return size, size
+    if of not in ("temp", "total") or bounds is None:
+        return size, size
+    least, most = bounds.temp_bytes
+    return size - max(0, statement.temp_bytes - least), size + most - statement.temp_bytes
 
 
 def axes_of(value: ShardedValue, dimension: int | None) -> set[str]:

@@ -78,7 +78,6 @@ def coverage_facts(summary: Summary) -> CoverageFacts:
 def memory_facts(results: MemoryResults) -> MemoryFacts:
     """Return the memory statement of a module."""
     statement, peak = results.statement, results.peak
-    least, most = statement.temp_range
     argument, output, alias, temp = statement.host_bytes
     return copied(
         MemoryFacts,
@@ -86,7 +85,6 @@ def memory_facts(results: MemoryResults) -> MemoryFacts:
         host_bytes=HostBytes(argument=argument, output=output, alias=alias, temp=temp),
         peak=None if peak is None else copied(PeakFacts, peak, bytes=peak.total_bytes),
         is_complete=results.layout.is_complete and results.layout.are_ranges_complete,
-        temp_is_exact=least == most,
         unknown_values=results.unknown_values,
         missing=tuple(name for name, _ in results.missing),
         memory_analysis=dict(results.stated) or None,

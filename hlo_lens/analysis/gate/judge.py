@@ -65,8 +65,10 @@ class Verdict:
         module: Name of the module; None if no module matches the rule.
         base: Value in the baseline; None if there is none.
         head: Value; None if it is not known.
-        base_least: Lower bound of `base` if that is an upper bound; None if it is exact.
-        head_least: The same of `head`.
+        base_least: Lower bound of `base` if that is not exact; None if it is, or is the least.
+        base_most: Upper bound of `base`; None if it is exact, or the most.
+        head_least: Lower bound of `head`.
+        head_most: Upper bound of `head`.
         reason: Which condition failed, or why the rule is undecided; empty for a pass.
         contributors: Largest parts of the value or its change; None for a rule that did not fail.
     """
@@ -77,7 +79,9 @@ class Verdict:
     base: float | None = None
     head: float | None = None
     base_least: float | None = None
+    base_most: float | None = None
     head_least: float | None = None
+    head_most: float | None = None
     reason: str = ""
     contributors: Contributors | None = None
 
@@ -173,6 +177,7 @@ def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
         module=candidate.head.name,
         head=value.number,
         head_least=value.least,
+        head_most=value.most,
         reason=value.reason or weakness(rule, candidate.head.facts),
     )
     if value.number is None and rule.is_optional and partner is not None:
@@ -186,7 +191,10 @@ def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
     problem = _problem(rule, candidate, sides)
     if not problem and partner is not None and sides.has_baseline:
         found = _value(rule, partner)
-        verdict = replace(verdict, base=found.number, base_least=found.least)
+        least, most = found.least, found.most
+        verdict = replace(verdict, base=found.number, base_least=least, base_most=most)
+        if found == value and candidate.is_same_program():
+            verdict = _without_bounds(verdict, rule)
         reason = found.reason or weakness(rule, partner.facts)
         problem = reason and f"in the baseline: {reason}"
     return _decided(verdict, candidate, problem, sides)
@@ -197,7 +205,7 @@ def _value(rule: Rule, module: ModuleSnapshot) -> Value:
     path = f"{rule.metric.field_path(module.facts)}." if module.outdated else ""
     outdated = next((name for name in module.outdated if path.startswith(f"{name}.")), None)
     if outdated is None:
-        return rule.metric.value(module.facts)
+        return _with_bounds(rule.metric.value(module.facts), rule, module.facts)
     reason = (
         f"the snapshot was saved by a version without {outdated}, or with another definition of "
         "it: save it again"
@@ -212,11 +220,11 @@ def _decided(verdict: Verdict, candidate: Candidate, problem: str, sides: Sides)
     changes = [condition for condition in rule.fails if condition.is_change]
     judged = rule.fails if base is not None and not problem else limits
     broken = [condition for condition in judged if condition.holds(base, head)]
-    least = (
-        base if verdict.base_least is None else verdict.base_least,
-        head if verdict.head_least is None else verdict.head_least,
-    )
-    open_ones = [one for one in judged if one.holds(*least) != (one in broken)]
+    open_ones = [
+        one
+        for one in judged
+        if any(one.holds(*two) != (one in broken) for two in _corners(verdict))
+    ]
     if open_ones and all(condition in open_ones for condition in broken):
         return replace(verdict, reason=_bound_text(verdict, open_ones))
     if broken:
@@ -237,8 +245,12 @@ def _decided(verdict: Verdict, candidate: Candidate, problem: str, sides: Sides)
 def _bound_text(verdict: Verdict, conditions: Sequence[Condition]) -> str:
     """Return why conditions on an upper bound are undecided."""
     sides = (
-        ("between {} and {}", verdict.head_least, verdict.head),
-        ("in the baseline between {} and {}", verdict.base_least, verdict.base),
+        ("between {} and {}", verdict.head_least, _or(verdict.head_most, verdict.head)),
+        (
+            "in the baseline between {} and {}",
+            verdict.base_least,
+            _or(verdict.base_most, verdict.base),
+        ),
     )
     show = format_bytes if verdict.rule.metric.is_bytes else format_count
     ranges = [
@@ -247,7 +259,60 @@ def _bound_text(verdict: Verdict, conditions: Sequence[Condition]) -> str:
         if low is not None
     ]
     names = " and ".join(map(str, conditions))
-    return f"{names} is not decided by an upper bound: the value is {', '.join(ranges)}"
+    what = "an upper bound" if verdict.head_most is verdict.base_most is None else "an estimate"
+    return f"{names} is not decided by {what}: the value is {', '.join(ranges)}"
+
+
+def _corners(verdict: Verdict) -> Iterator[tuple[float | None, float]]:
+    """Yield the pairs of values between which the true ones of base and head are."""
+    base, head = verdict.base, verdict.head or 0
+    least = _or(verdict.base_least, base), _or(verdict.head_least, head) or 0
+    if verdict.head_most is verdict.base_most is None:  # an upper bound on either side, or exact
+        yield least
+        return
+    most = _or(verdict.base_most, base), _or(verdict.head_most, head) or 0
+    yield from ((least[0], most[1]), (most[0], least[1]), least, most)
+
+
+def _or(bound: float | None, number: float | None) -> float | None:
+    return number if bound is None else bound
+
+
+def _without_bounds(verdict: Verdict, rule: Rule) -> Verdict:
+    """Return a verdict on a change of a program that is equal on both sides, known or not."""
+    if not all(condition.is_change for condition in rule.fails):
+        return verdict
+    return replace(verdict, base_least=None, base_most=None, head_least=None, head_most=None)
+
+
+_PEAKS = ("memory.peak.bytes", "memory.spaces.peak_bytes")
+_TOTALS = ("total_bytes", "temp_bytes")
+"""Figures of an estimate that are as inexact as its peak and its temporaries."""
+
+
+def _with_bounds(value: Value, rule: Rule, facts: ModuleFacts) -> Value:
+    """Return the value of a rule's metric with the bounds of an estimate of memory."""
+    memory, number = facts.memory, value.number
+    if rule.metric.root != "memory" or memory is None or number is None:
+        return value
+    if memory.is_exact or memory.range is None:
+        return value
+    path = rule.metric.field_path(facts)
+    least, most = memory.range.temp_bytes
+    if path == "memory.temp_bytes":
+        return replace(value, least=least, most=most)
+    space = next((space for space in memory.spaces if space.color == 0), None)
+    if memory.source != "estimate" or space is None:
+        return value
+    peak = memory.range.peak_bytes
+    if peak is not None and number == space.peak_bytes and path in _PEAKS:
+        return replace(value, least=peak[0], most=peak[1])
+    is_of_space = path.startswith("memory.spaces.")
+    name = path.rpartition(".")[2]
+    if name in _TOTALS and (not is_of_space or number == getattr(space, name)):
+        below, above = max(0, memory.temp_bytes - least), max(0, most - memory.temp_bytes)
+        return replace(value, least=max(0, number - below), most=number + above)
+    return value
 
 
 def _problem(rule: Rule, candidate: Candidate, sides: Sides) -> str:
@@ -311,11 +376,6 @@ def _memory_weakness(rule: Rule, memory: MemoryFacts, coverage: CoverageFacts | 
         return "the buffer texts are not complete"
     if memory.source == "estimate" and (gaps := _gaps(coverage)):
         return gaps
-    is_temp = rule.metric.steps[-1].name in ("temp", "temp_bytes") and len(rule.metric.steps) == 2
-    if is_temp and not memory.temp_is_exact:
-        least, most = memory.temp_range
-        return (
-            f"not exact with this libtpu: between {least} and {most}; "
-            "memory.spaces[HBM].temp_bytes is exact"
-        )
+    if not memory.is_exact and memory.range is None:
+        return "the estimate has no bound"
     return ""

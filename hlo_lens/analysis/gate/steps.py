@@ -21,12 +21,14 @@ class Value:
     Attributes:
         number: The number; None where there is none.
         reason: Why there is none; empty where there is one.
-        least: Lower bound of a number that is an upper bound; None where it is exact.
+        least: Lower bound of a number that is not exact; None where it is.
+        most: Upper bound of it; None where it is exact, or an upper bound itself.
     """
 
     number: float | None
     reason: str = ""
     least: float | None = None
+    most: float | None = None
 
 
 class NoValueError(Exception):

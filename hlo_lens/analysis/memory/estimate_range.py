@@ -23,6 +23,8 @@ from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
 from hlo_lens.analysis.memory.forms import forms_of
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, HOST_SPACE
 from hlo_lens.model.hlo.columns import NAME
+from hlo_lens.model.snapshot.facts import RangeFacts
+from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.buffer_assignment.backend_rules import BackendRules
@@ -53,6 +55,25 @@ class EstimateRange:
     peak_more: tuple[int, int] | None
     is_guess: bool = False
     reasons: tuple[str, ...] = ()
+
+    def bounds(self, peak_bytes: int | None) -> RangeFacts | None:
+        """Return the bounds of temporaries and of a peak; None if there are none."""
+        if self.temp_bytes is None or self.peak_more is None:
+            return None
+        less, more = self.peak_more
+        peak = None if peak_bytes is None else (max(0, peak_bytes - less), peak_bytes + more)
+        return RangeFacts(temp_bytes=self.temp_bytes, peak_bytes=peak)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A sentence on what the estimate is worth; none for an exact one."""
+        if self.is_exact:
+            return ()
+        reasons = "; ".join(self.reasons)
+        if self.temp_bytes is None:
+            return (f"the estimate has no bound: {reasons}",)
+        least, most = map(format_bytes, self.temp_bytes)
+        return (f"temp is between {least} and {most}: {reasons}",)
 
 
 def estimate_range(

@@ -69,7 +69,7 @@ def forms_of(table: InstructionTable) -> Forms:
                 rows[_form_of(table, row, opcode)].append(row)
     for row in columns.rows_with_attribute_text("output_to_operand_aliasing="):
         rows[f"aliasing {table.opcodes[row]}"].append(row)
-    text = set()
+    text: set[str] = set()
     step = len(columns) // _SAMPLES + 1
     for row in range(0, len(columns), step):
         attributes = _METADATA.sub("", columns.text(row, OPERANDS_END, END))

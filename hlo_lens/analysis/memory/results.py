@@ -13,6 +13,7 @@ from hlo_lens.analysis.memory.peak import PeakMemory, peaks_of
 from hlo_lens.analysis.memory.statement import MemoryStatement, is_integer_scalar, memory_statement
 from hlo_lens.model.hlo.columns import OPCODE, OPCODE_END
 from hlo_lens.model.hlo.query import InstructionTable, rows_named, tabulate, unknown_names
+from hlo_lens.model.snapshot.facts import RangeFacts
 from hlo_lens.text.dump_kinds import ROW_OF, TEXT_FLAGS, DumpKind
 from hlo_lens.text.errors import DumpMismatchError
 
@@ -215,16 +216,19 @@ def _estimated(
         return None
     layout = estimate.layout
     peaks = peaks_of(layout, module)
+    peak = peaks[DEFAULT_SPACE]
+    known = estimate.range
     statement = replace(
         memory_statement(layout, peaks, backend=estimate.backend),
         temp_bytes=estimate.temp_bytes,
-        temp_range=(estimate.temp_bytes, estimate.temp_bytes),
-        notes=(ESTIMATE, *layout.notes),
+        is_exact=known.is_exact,
+        range=known.bounds(None if peak is None else peak.total_bytes),
+        notes=(ESTIMATE, *known.notes, *layout.notes),
     )
     return MemoryResults(
         layout=layout,
         statement=statement,
-        peak=peaks[DEFAULT_SPACE],
+        peak=peak,
         backend=estimate.backend,
         module=module,
         missing=_missing(dump),
@@ -246,7 +250,10 @@ def _checked(results: MemoryResults, dump: ModuleDump) -> MemoryResults:
     temp = stated.get("temp_size_in_bytes")
     least, most = statement.temp_range
     if temp is not None and least < most and least <= temp <= most:
-        statement = replace(statement, temp_bytes=temp, temp_range=(temp, temp))
+        is_known = statement.is_exact or statement.source != "estimate"
+        bounds = None if statement.range is None else statement.range.peak_bytes
+        found = None if is_known else RangeFacts(temp_bytes=(temp, temp), peak_bytes=bounds)
+        statement = replace(statement, temp_bytes=temp, is_exact=is_known, range=found)
     code = stated.get("generated_code_size_in_bytes")
     if code is not None:
         total = statement.total_bytes + code

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, HOST_SPACE, MemoryLayout
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.hlo.opcodes import opcode_traits
-from hlo_lens.model.snapshot.facts import SpaceFacts
+from hlo_lens.model.snapshot.facts import RangeFacts, SpaceFacts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,7 +69,8 @@ class MemoryStatement(Result):
     Attributes:
         source: ``buffer-assignment``, or ``estimate``.
         spaces: By colour.
-        temp_range: Lower and upper bound of temp_bytes; both equal to it where it is exact.
+        is_exact: Whether arguments, outputs, aliased, temporaries and peak are exact.
+        range: Bounds of an estimate, and of temporaries that are not exact; else None.
         host_bytes: Arguments, outputs, aliased and temp in host memory.
         generated_code_bytes: Size of the program's code; None if unknown.
         total_bytes: What must fit: allocations of the default space but thread-local ones, and the
@@ -100,13 +101,19 @@ class MemoryStatement(Result):
     output_bytes: int
     alias_bytes: int
     temp_bytes: int
-    temp_range: tuple[int, int]
     constant_bytes: int
     thread_local_bytes: int
     host_bytes: tuple[int, int, int, int]
     total_bytes: int
+    is_exact: bool = True
+    range: RangeFacts | None = None
     generated_code_bytes: int | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def temp_range(self) -> tuple[int, int]:
+        """Lower and upper bound of temp_bytes; both equal to it where none are stated."""
+        return (self.temp_bytes, self.temp_bytes) if self.range is None else self.range.temp_bytes
 
 
 def memory_statement(
@@ -142,6 +149,9 @@ def memory_statement(
         temp, temp_range = _tpu_temp(layout, opcodes, is_exact=is_exact_tpu)
         if temp_range[0] != temp_range[1]:
             notes.append("temp is the least it can be: this libtpu may count fragmentation again")
+    is_exact = temp_range[0] == temp_range[1]
+    peak_bytes = default.peak_bytes
+    bounds = None if peak_bytes is None else (peak_bytes, peak_bytes)
     return MemoryStatement(
         source=layout.source,
         spaces=spaces,
@@ -149,7 +159,8 @@ def memory_statement(
         output_bytes=total("output_bytes"),
         alias_bytes=total("alias_bytes"),
         temp_bytes=temp,
-        temp_range=temp_range,
+        is_exact=is_exact,
+        range=None if is_exact else RangeFacts(temp_bytes=temp_range, peak_bytes=bounds),
         constant_bytes=default.constant_bytes,
         thread_local_bytes=default.thread_local_bytes,
         host_bytes=(host.argument_bytes, host.output_bytes, host.alias_bytes, host.temp_bytes),

@@ -183,6 +183,19 @@ class FigureMismatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RangeFacts:
+    """Least and most that figures which are not exact may be, both inclusive.
+
+    Attributes:
+        temp_bytes: Temporaries.
+        peak_bytes: Peak of the default memory space; None without live ranges.
+    """
+
+    temp_bytes: tuple[int, int]
+    peak_bytes: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFacts:
     """Memory statement of one device, in bytes.
 
@@ -197,12 +210,14 @@ class MemoryFacts:
         total_bytes: What must fit: allocations of the default memory space but thread-local ones,
             and the generated code where its size is known.
         generated_code_bytes: Size of the program's code; None if unknown.
-        temp_range: Least and most that temporaries may be.
+        is_exact: Whether arguments, outputs, aliased, temporaries and peak are exact; of an
+            estimate only where compiles of known memory show that.
+        range: Bounds of an estimate, and of temporaries that are not exact; None for an exact
+            buffer assignment, and for an estimate without a bound.
         host_bytes: The same figures in host memory.
         spaces: By number.
         peak: None without live ranges.
         is_complete: Whether the buffer texts are complete.
-        temp_is_exact: Whether the range is one number.
         unknown_values: Values of instructions that the HLO text does not have.
         missing: Kinds of text that the dump lacks.
         memory_analysis: Figures of the framework's ``memory_analysis()``.
@@ -218,12 +233,12 @@ class MemoryFacts:
     thread_local_bytes: int = field(metadata=since(3))
     total_bytes: int = field(metadata=since(3))
     generated_code_bytes: int | None = None
-    temp_range: tuple[int, int]
+    is_exact: bool = field(default=True, metadata=since(3))
+    range: RangeFacts | None = field(default=None, metadata=since(3))
     host_bytes: HostBytes
     spaces: tuple[SpaceFacts, ...]
     peak: PeakFacts | None
     is_complete: bool = True
-    temp_is_exact: bool = True
     unknown_values: int = 0
     missing: tuple[str, ...] = field(default=(), compare=False)
     memory_analysis: Mapping[str, int] | None = None

@@ -33,7 +33,8 @@ def memory_facts(
     temp = format_bytes(statement.temp_bytes)
     least, most = statement.temp_range
     if least != most:
-        temp = f"{format_bytes(least)} to {format_bytes(most)}"
+        bounds = f"{format_bytes(least)} to {format_bytes(most)}"
+        temp = f"{temp} ({bounds})" if statement.source == "estimate" else bounds
     yield (
         "memory",
         f"{word}{format_bytes(statement.total_bytes)} must fit: arguments {arguments} "

@@ -11,7 +11,13 @@ from hlo_lens.analysis.comparison.module_diff import module_diff
 from hlo_lens.analysis.gate.budget import read_budget
 from hlo_lens.analysis.gate.judge import NO_CHANGE_JUDGED, Candidate, Judgement, Sides, judge
 from hlo_lens.analysis.gate.rules import default_rules, short_rule
-from hlo_lens.model.snapshot.facts import CollectivesFacts, ModuleFacts
+from hlo_lens.model.snapshot.facts import (
+    CollectivesFacts,
+    ModuleFacts,
+    PeakFacts,
+    RangeFacts,
+    SpaceFacts,
+)
 from tests.snapshots import COLLECTIVE, FACTS, MEMORY, module
 
 if TYPE_CHECKING:
@@ -93,9 +99,16 @@ UNDECIDED = [
     (
         "an inexact temp",
         TEMP,
-        _with("memory", temp_is_exact=False, temp_range=(100, 200)),
+        _with("memory", is_exact=False, range=RangeFacts(temp_bytes=(100, 200))),
         GOOD,
-        "between 100 and 200",
+        "the value is between 100B and 200B",
+    ),
+    (
+        "an estimate without a bound",
+        TEMP,
+        _with("memory", source="estimate", is_exact=False, range=None),
+        None,
+        "the estimate has no bound",
     ),
     (
         "a gap",
@@ -159,8 +172,41 @@ def test_force_compares_sides_that_cannot_be_compared(base: ModuleFacts) -> None
 
 
 def test_an_exact_space_is_decided_where_temp_is_not() -> None:
-    head = _with("memory", temp_is_exact=False, temp_range=(100, 200))
+    head = _with("memory", is_exact=False, range=RangeFacts(temp_bytes=(100, 200)))
     assert _status(_judge("memory.spaces[HBM].temp_bytes>+2%", head, GOOD))[0] == "pass"
+
+
+ESTIMATE = _with(
+    "memory",
+    source="estimate",
+    is_exact=False,
+    range=RangeFacts(temp_bytes=(80, 130), peak_bytes=(140, 190)),
+    peak=PeakFacts(bytes=150),
+    spaces=(SpaceFacts(color=0, name="HBM", temp_bytes=100, total_bytes=200, peak_bytes=150),),
+)
+
+
+@pytest.mark.parametrize(
+    ("metric", "least", "most"),
+    [
+        ("memory.temp_bytes", 80, 130),
+        ("memory.total_bytes", 180, 230),
+        ("memory.spaces[HBM].total_bytes", 180, 230),
+        ("memory.peak.bytes", 140, 190),
+        ("memory.spaces[HBM].peak_bytes", 140, 190),
+    ],
+)
+def test_a_limit_inside_the_range_of_an_estimate_is_undecided(
+    metric: str, least: int, most: int
+) -> None:
+    limits = {least - 1: "fail", least: "undecided", most - 1: "undecided", most: "pass"}
+    found = {limit: _status(_judge(f"{metric}>{limit}", ESTIMATE))[0] for limit in limits}
+    assert found == limits
+
+
+def test_equal_programs_have_no_change_whatever_their_estimates_are() -> None:
+    assert _status(_judge(TEMP, ESTIMATE, ESTIMATE))[0] == "undecided"
+    assert _status(_judge(TEMP, ESTIMATE, ESTIMATE, same=True))[0] == "pass"
 
 
 def test_totals_with_and_without_generated_code_are_undecided() -> None:

@@ -15,7 +15,7 @@ from hlo_lens.analysis.memory.statement import memory_statement
 from hlo_lens.model.hlo.query import tabulate
 from tests.analysis.texts import LOOP, entry_of
 from tests.corpus import SAMPLES, archives, needs_corpus, read
-from tests.estimate_table import FIGURES, HOST_FIGURES, cases_of, found_figures, true_figures
+from tests.estimate_cases import FIGURES, HOST_FIGURES, cases_of, found_figures, true_figures
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -180,11 +180,10 @@ allocation 3: size 100, preallocated-temp:
 
 
 @needs_corpus
-@pytest.mark.parametrize("compiled", [False, True])
-def test_real_dumps_are_met_exactly(compiled: bool) -> None:
+def test_real_dumps_are_met_exactly() -> None:
     small = [path for path in archives() if path.stat().st_size < LARGEST_ARCHIVE]
-    cases = [case for path in small for case in cases_of(path, compiled=compiled)]
-    assert len(cases) > 70
+    cases = [case for path in small for case in cases_of(path)]
+    assert len(cases) > 140
     assert [case for case in cases if case.found and not case.is_exact] == []
 
 
