@@ -302,15 +302,17 @@ class _Context:
         return self._axes[key]
 
     def _slice_axes(self, meshes: Sequence[ModuleMesh]) -> GroupAxes | None:
-        """Return the axes along which slices differ, by the first devices of each.
+        """Return the axis along which slices differ, by the first devices of each.
 
-        The text is of one slice; the mesh is of all slices, each with consecutive devices.
+        The text is of one slice; the mesh is of all slices, each with consecutive devices. Along
+        several axes, the text does not show which of them a transfer follows: None.
         """
         devices = (self._partitions or 0) * self._replicas
         for mesh in meshes:
             if devices and mesh.mesh.size > devices and mesh.mesh.size % devices == 0:
                 slices = tuple(range(0, mesh.mesh.size, devices))
-                return axes_of_groups((slices,), (mesh,))
+                found = axes_of_groups((slices,), (mesh,))
+                return found if found is not None and len(found.axes) == 1 else None
         return None
 
     def overlaps(

@@ -877,6 +877,12 @@ def test_send_and_recv_between_slices_are_one_operation() -> None:
     assert one.overlap_instructions == 1
 
 
+def test_axis_between_slices_is_unknown_where_slices_differ_along_several() -> None:
+    mesh = Mesh.of({"pipe": 2, "dcn": 2, "x": 4})
+    found = collectives(table_of(BETWEEN_SLICES), mesh=mesh).collectives
+    assert [one.axes for one in found] == [None, None]
+
+
 def test_recv_between_slices_without_its_send_is_kept() -> None:
     text = BETWEEN_SLICES.replace(
         '{_xla_host_transfer_handler_name="xla_megascale_runtime",', "{", 1
