@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.snapshot.facts import SpaceFacts
 
-FRAGMENTATION = "[fragmentation]"
-"""Group of the bytes of allocations that hold no value."""
+NO_VALUE = "[no value]"
+"""Group of the bytes of allocations that hold no value; without live ranges no peak is known."""
 
 _LAYOUT = re.compile(r"\{[^{}]*\}")
 
@@ -165,7 +165,7 @@ def _allocated(
                 made = () if origins is None or found is None else _made(origins, found)
                 parts.append(_Part(category, value.shape_text, size, *made))
         if free:
-            parts.append(_Part(category, FRAGMENTATION, free))
+            parts.append(_Part(category, NO_VALUE, free))
     return _groups(parts)
 
 

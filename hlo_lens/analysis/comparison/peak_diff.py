@@ -3,7 +3,7 @@
 Values are grouped by origin and shape. Each byte held at the peak belongs to one group, so that the
 differences of all groups sum to the difference of the peaks; with the bytes that are never held
 (`FREE`) they sum to the difference of the totals. Without live ranges the groups hold all allocated
-bytes, each counted for the largest value at its address, and free bytes in `FRAGMENTATION`.
+bytes, each counted for the largest value at its address, and others in the group `NO_VALUE`.
 
 Groups are matched by category, operation path, source line and shape; then without the line number,
 which an edit further up moves; then without the place; then by the last scope of the path; then
