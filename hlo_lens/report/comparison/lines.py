@@ -11,7 +11,8 @@ from hlo_lens.text.units import format_delta, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.analysis.comparison.line_diff import Cause, LineDiff
+    from hlo_lens.analysis.comparison.line_causes import Cause
+    from hlo_lens.analysis.comparison.line_diff import LineDiff
     from hlo_lens.analysis.comparison.module_diff import ModuleDiff
 
 MOST_CAUSES = 4

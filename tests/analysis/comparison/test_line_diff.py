@@ -6,7 +6,8 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.collective_diff import collective_diff
-from hlo_lens.analysis.comparison.line_diff import Cause, LineDiff, LineRow, line_diff
+from hlo_lens.analysis.comparison.line_causes import Cause
+from hlo_lens.analysis.comparison.line_diff import LineDiff, line_diff
 from hlo_lens.analysis.comparison.line_edits import ProgramLines, program_lines
 from hlo_lens.analysis.program_diff.difference import program_diff
 from hlo_lens.syntax.hlo.module import parse_hlo
@@ -14,6 +15,8 @@ from tests.snapshots import collective, module
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from hlo_lens.analysis.comparison.line_rows import LineRow
 
 Line = tuple[str, int, str]
 """Instruction without name and metadata, source line, operation path."""

@@ -1,0 +1,190 @@
+"""Causes of the changes of a module, in words of the user's program.
+
+They are, in this order: donations lost or gained, recomputation that is gone or new, loops that
+were unrolled, then lines that only one side has, and lines whose instructions differ, most bytes
+first. Lines that only follow from recomputation or an unrolled loop are no causes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.comparison.line_edits import CONSTRAINT, RECOMPUTED
+from hlo_lens.analysis.comparison.line_rows import (
+    FEW,
+    LEAST,
+    OPCODE,
+    REWRITTEN,
+    TYPE,
+    LineRow,
+    line_text,
+)
+from hlo_lens.text.units import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.analysis.comparison.annotation_diff import AnnotationRow
+    from hlo_lens.analysis.comparison.collective_diff import CollectiveDiff
+    from hlo_lens.analysis.comparison.donation_diff import DonationDiff
+    from hlo_lens.analysis.comparison.line_edits import LineEdits, ProgramLines
+    from hlo_lens.analysis.comparison.memory_diff import MemoryDiff
+    from hlo_lens.analysis.comparison.sharding_diff import ShardingDiff
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """A cause of the changes of a module.
+
+    Attributes:
+        sources: Lines of the user's program; empty if it has none.
+        delta_bytes: Increase of the memory that it explains; None if that is not known.
+        delta_wire_bytes: Increase of the bytes on the wire in one run that it explains.
+        what: Its description.
+    """
+
+    sources: tuple[str, ...]
+    what: str
+    delta_bytes: int | None = None
+    delta_wire_bytes: int | None = None
+
+
+def donation_causes(donations: DonationDiff | None) -> Iterator[Cause]:
+    """Yield the donations that were lost and gained."""
+    for change in ("lost", "gained") if donations is not None else ():
+        assert donations is not None
+        names = [str(row[1]) for row in donations.rows() if row[0] == change]
+        if names:
+            size = donations.bytes_of(change)
+            more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
+            yield Cause(
+                sources=(),
+                delta_bytes=size if change == "lost" else -size,
+                what=f"donation {change} for {plural(len(names), 'argument')}: "
+                f"{', '.join(names[:FEW])}{more}",
+            )
+
+
+def program_causes(
+    program: ProgramLines, rows: Sequence[LineRow], shardings: ShardingDiff | None
+) -> Iterator[Cause]:
+    """Yield the causes in the program: recomputation, loops, then lines."""
+    structural = [*_recomputation(program, rows), *_loops(program)]
+    yield from structural
+    yield from _other_lines(program, rows)
+    annotations = () if shardings is None else shardings.annotations
+    known = {*program.new, *program.gone}
+    for row in sorted(rows, key=_cause_order):
+        edits = program.lines.get(row.source)
+        if row.source is None or row.source in known or edits is None or edits.is_recomputation:
+            continue
+        what = _constraint_text(edits, annotations) or row.what
+        is_own = _is_own(edits, annotations)
+        if what not in (None, REWRITTEN) and (
+            is_own or not (structural or (row.is_small and not program.is_source))
+        ):
+            yield _cause(row, what)
+
+
+def _cause(row: LineRow, what: str) -> Cause:
+    sizes = [
+        size if size is not None and abs(size) >= LEAST else None
+        for size in (row.delta_peak_bytes, row.delta_wire_bytes)
+    ]
+    return Cause(
+        sources=() if row.source is None else (row.source,),
+        delta_bytes=sizes[0],
+        delta_wire_bytes=sizes[1],
+        what=what,
+    )
+
+
+def _cause_order(row: LineRow) -> tuple[object, ...]:
+    return -abs(row.delta_peak_bytes or 0), -row.count, row.source or ""
+
+
+def _is_own(edits: LineEdits, annotations: Sequence[AnnotationRow]) -> bool:
+    """Return whether a line changed by itself, not only with the loop or block around it."""
+    if 2 * edits.changes_of(TYPE, OPCODE) > edits.count - abs(edits.recomputed):
+        return True
+    names = {what for what, _, _ in edits.changes}.union(*edits.opcodes.values())
+    return bool(annotations) and CONSTRAINT in names
+
+
+def _other_lines(program: ProgramLines, rows: Sequence[LineRow]) -> Iterator[Cause]:
+    """Yield the lines that only one side has."""
+    known = {row.source: row for row in rows}
+
+    def order(source: str) -> tuple[int, str]:
+        row = known.get(source)
+        size = 0 if row is None or row.is_small else abs(row.delta_peak_bytes or 0)
+        return -size, source
+
+    for source in (*sorted(program.new, key=order), *sorted(program.gone, key=order)):
+        row, what = known.get(source), line_text(program, source)
+        yield Cause(sources=(source,), what=what) if row is None else _cause(row, what)
+
+
+def _recomputation(program: ProgramLines, rows: Sequence[LineRow]) -> Iterator[Cause]:
+    """Yield recomputation that is gone or new."""
+    before, after = program.recomputed
+    if bool(before) == bool(after):
+        return
+    found = [row for row in rows if row.recomputed and row.source is not None]
+    found.sort(key=lambda row: (-abs(row.recomputed or 0), row.source or ""))
+    way, count = ("gone", before) if before else ("new", after)
+    yield Cause(
+        sources=tuple(row.source for row in found if row.source is not None),
+        what=f"recomputation {way}: {plural(count, 'instruction')} in {RECOMPUTED}",
+    )
+
+
+def _loops(program: ProgramLines) -> Iterator[Cause]:
+    """Yield loops that were unrolled, or put around repeated instructions."""
+    for source, edits in program.lines.items():
+        for kind, other, words in (
+            ("removed", "added", "unrolled: instructions in the body appear {} times"),
+            ("added", "removed", "new: instructions that appeared {} times are its body"),
+        ):
+            net, times = edits.net(kind)["while"], _times(program, kind, other)
+            if net:
+                text = words.format(times) if times > 1 else "gone" if kind == "removed" else "new"
+                yield Cause(
+                    sources=() if source is None else (source,),
+                    what=f"{'loop' if net == 1 else f'{net} loops'} {text}",
+                )
+
+
+def _times(program: ProgramLines, once: str, repeated: str) -> int:
+    """Return how often most lines repeat instructions that one side has once."""
+    ratios: Counter[int] = Counter()
+    for edits in program.lines.values():
+        few, many = edits.kinds[once], edits.kinds[repeated]
+        if few and many and many % few == 0:
+            ratios[many // few] += 1
+    return ratios.most_common(1)[0][0] if ratios else 0
+
+
+def _constraint_text(edits: LineEdits, annotations: Sequence[AnnotationRow]) -> str:
+    """Return the change of sharding constraints with their specs; empty if it is not known."""
+    if edits.changes_of(CONSTRAINT):
+        specs = {(row.base_spec, row.head_spec) for row in annotations if row.base and row.head}
+        if len(specs) == 1:
+            ((base, head),) = specs
+            return f"{CONSTRAINT} {base} -> {head}"
+    return ""
+
+
+def with_total(
+    causes: Sequence[Cause], memory: MemoryDiff | None, collectives: CollectiveDiff | None
+) -> Iterator[Cause]:
+    """Yield the causes; a single one explains all of the changes."""
+    if len(causes) != 1:
+        yield from causes
+        return
+    total = None if memory is None else memory.metrics["total_bytes"].delta
+    total = total if total is not None and abs(total) >= LEAST else None
+    sent = None if collectives is None else collectives.wire_bytes.delta
+    yield replace(causes[0], delta_bytes=total, delta_wire_bytes=sent or None)

@@ -1,0 +1,128 @@
+"""Changes of one source line: numbers of its instructions, bytes, and what changed in words."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.comparison.line_edits import (
+    CONSTRAINT,
+    LineEdits,
+    ProgramLines,
+    main_opcodes,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    Sizes = Mapping[str | None, int | None]
+
+FEW = 3
+"""Most opcodes and names in the description of a line or cause."""
+
+REWRITTEN = "rewritten, with as many of each opcode"
+"""Description of lines whose instructions were not matched, and that have equal opcodes."""
+
+LEAST = 1 << 10
+"""Fewer bytes do not rank a line."""
+
+TYPE, SHAPE, OPCODE = "element type", "shape", "opcode"
+"""Changed properties that describe a line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineRow:
+    """Changes of one line; fields are the columns of `LineDiff`, None if they are not known."""
+
+    source: str | None
+    added: int | None = None
+    removed: int | None = None
+    changed: int | None = None
+    moved: int | None = None
+    recomputed: int | None = None
+    delta_peak_bytes: int | None
+    delta_wire_bytes: int | None
+    what: str | None = None
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it has hardly any bytes: passes of the compiler also change such lines."""
+        return max(abs(self.delta_peak_bytes or 0), abs(self.delta_wire_bytes or 0)) < LEAST
+
+    @property
+    def count(self) -> int:
+        """Number of edits; 0 if they are not known."""
+        return sum(n or 0 for n in (self.added, self.removed, self.changed, self.moved))
+
+
+def line_row(
+    place: str | None,
+    program: ProgramLines | None,
+    peak: Sizes | None,
+    wire: Sizes | None,
+) -> LineRow:
+    """Return the changes of a line; arguments that are None are not known."""
+    sizes = [None if found is None else found.get(place, 0) for found in (peak, wire)]
+    if program is None:
+        return LineRow(source=place, delta_peak_bytes=sizes[0], delta_wire_bytes=sizes[1])
+    edits = program.lines.get(place, LineEdits())
+    return LineRow(
+        source=place,
+        added=edits.kinds["added"],
+        removed=edits.kinds["removed"],
+        changed=edits.kinds["changed"],
+        moved=edits.kinds["moved"],
+        recomputed=edits.recomputed,
+        delta_peak_bytes=sizes[0],
+        delta_wire_bytes=sizes[1],
+        what=line_text(program, place) or what_text(edits) or None,
+    )
+
+
+def what_text(edits: LineEdits) -> str:
+    """Return the edits of a line in words."""
+    parts = [*_change_texts(edits)]
+    net = ((kind, edits.net(kind)) for kind in edits.opcodes)
+    parts += [f"{opcodes_text(counts)} {kind}" for kind, counts in net if counts]
+    if edits.recomputed:
+        way = "more" if edits.recomputed > 0 else "fewer"
+        parts.append(f"{abs(edits.recomputed)} {way} recomputed")
+    if not parts and edits.opcodes["added"]:
+        return REWRITTEN
+    return "; ".join(parts)
+
+
+def line_text(program: ProgramLines, place: str | None) -> str:
+    """Return the instructions of a line that only one side has; empty for other lines."""
+    for word, found in (("new", program.new), ("gone", program.gone)):
+        if place is not None and place in found:
+            return f"{word} line: {opcodes_text(found[place])}"
+    return ""
+
+
+def opcodes_text(counts: Counter[str]) -> str:
+    """Return the first few opcodes with their number, and the number of others."""
+    first = main_opcodes(counts)[:FEW]
+    more = counts.total() - sum(count for _, count in first)
+    named = [_counted(name, count) for name, count in first]
+    return ", ".join([*named, *([f"{more} more"] if more else [])])
+
+
+def _counted(name: str, count: int) -> str:
+    if count == 1:
+        return name
+    return f"{count} {name}s" if name == CONSTRAINT else f"{count} {name}"
+
+
+def _change_texts(edits: LineEdits) -> Iterator[str]:
+    """Yield the changed properties, those that name a cause first."""
+    of_one: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    for (what, base, head), count in edits.changes.items():
+        of_one[what][base, head] += count
+    if CONSTRAINT in of_one:
+        yield f"{CONSTRAINT} changed"
+    for what in (TYPE, OPCODE, SHAPE):
+        for (base, head), count in of_one[what].most_common(1):
+            if what != SHAPE or 2 * count > edits.kinds["changed"]:
+                yield f"{what} {base} -> {head} ({count})"
