@@ -216,7 +216,7 @@ def _through_tuple(at: _Element) -> Value:
 
 
 def _through_element(at: _Element) -> Value:
-    position = at.instruction.attributes.get("index", "")
+    position = at.instruction.attribute("index") or ""
     if not position.isdecimal():
         return Unknown(f"{at.instruction.name} has no index")
     return at.operand(0, (int(position), *at.index))

@@ -24,6 +24,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.model.shapes.mesh import AxisRef, Mesh
 from hlo_lens.model.shapes.replica_groups import Groups, MeshAxesReplicaGroupList
 from hlo_lens.model.shapes.shardy import MESHES, shardy_meshes
@@ -161,10 +162,11 @@ _GROUPS_TEXT = re.compile(r"replica_groups=(mesh\[[^\]]*\](?:, device_ids=\([^)]
 def _meshes_of_groups(module: HloModule) -> list[Mesh]:
     """Return the meshes of mesh-form replica groups whose axes have names of their own."""
     found: dict[Mesh, None] = {}
-    text = module.columns.source.text
-    start = text.find("replica_groups=mesh[", module.start)
-    matches = _GROUPS_TEXT.finditer(text, start) if start >= 0 else ()
-    for printed in dict.fromkeys(match[1] for match in matches):
+    opcodes = module.opcodes
+    kinds = {o for o in opcodes.different if opcode_traits(o).collective_kind is not None}
+    texts = map(module.columns.attributes_text, opcodes.places_of(kinds))
+    matches = (_GROUPS_TEXT.search(text) for text in texts)
+    for printed in dict.fromkeys(match[1] for match in matches if match is not None):
         try:
             listed = module.reader.device_list(printed)
         except DumpSyntaxError:
@@ -208,7 +210,8 @@ def _edges(devices: Sequence[int]) -> set[int]:
 def _sharding_edges(module: HloModule) -> set[int]:
     """Return the edges of the entry parameters' shardings that are iotas."""
     edges: set[int] = set()
-    for text in {parameter.attribute("sharding") for parameter in module.entry.parameters}:
+    parameters = (i for i in module.entry.instructions if i.opcode == "parameter")
+    for text in {parameter.attribute("sharding") for parameter in parameters}:
         try:
             sharding = None if text is None else module.reader.sharding(text)
         except DumpSyntaxError:
