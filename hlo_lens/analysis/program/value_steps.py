@@ -6,6 +6,7 @@ fusions, calls, loops and conditionals; of several callers the first counts.
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.model.hlo.columns import NOTHING
@@ -54,9 +55,10 @@ class ValueSteps:
 
     def operands(self, row: int, most: int | None = None) -> list[Value]:
         """Return the first operands that the text defines, by default all."""
-        count = len(self._links.operands_of(row))
-        found = (self.operand(row, k) for k in range(count if most is None else min(count, most)))
-        return [value for value in found if value is not None]
+        rows, elements = self._links.operands_of(row)[:most], self._links.elements_of(row)
+        indices = elements[:most] if elements else repeat((), len(rows))
+        pairs = zip(rows, indices, strict=True)
+        return [Value(operand, index) for operand, index in pairs if operand != NOTHING]
 
     def definition(self, value: Value, *, is_local: bool = False) -> Value:
         """Return the value before tuples, views, calls and loops passed it on.
