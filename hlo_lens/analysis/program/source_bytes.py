@@ -69,7 +69,7 @@ def source_bytes(table: InstructionTable, origins: Origins | None = None) -> Sou
     parameters = [0, 0]
     unattributed = [0, 0]
     for row, size in zip(table.producers, table.produced_bytes, strict=True):
-        place = origins.of_row(row).place
+        place = origins.places.innermost(row) or origins.of_row(row).place
         if place is not None:
             entry = found.setdefault((place.file, place.line), [0, 0])
         elif table.opcodes[row] == "parameter":
