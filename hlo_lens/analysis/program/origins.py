@@ -67,6 +67,7 @@ class Origins:
         self._module = module
         self._opcodes = module.opcodes
         self._found: dict[Value, Origin] = {}
+        self._sources: dict[Value, list[Value]] = {}
         self._wasted = 0
         self._owned: dict[int, Origin | None] = {}
         self._near: dict[Value, Origin] = {}
@@ -162,6 +163,11 @@ class Origins:
 
     def _operands(self, value: Value) -> list[Value]:
         """Return the definitions of the operands of a value's instruction, the largest first."""
+        if value not in self._sources:
+            self._sources[value] = self._listed_operands(value)
+        return self._sources[value]
+
+    def _listed_operands(self, value: Value) -> list[Value]:
         row, index = value
         opcode = self._opcodes[row]
         if opcode in _SOURCELESS:
