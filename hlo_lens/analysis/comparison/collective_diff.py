@@ -150,6 +150,7 @@ class CollectiveDiff(Result):
         Column("head_is_exposed", Unit.NONE, "whether work does not cover it in the head"),
         Column("base_axis", Unit.NONE, "mesh axes in the base"),
         Column("head_axis", Unit.NONE, "mesh axes in the head"),
+        Column("origin_basis", Unit.NONE, "way that source and op_name were found"),
     )
     RECORDS: ClassVar[str] = "changed"
     counts: Mapping[str, Delta]

@@ -103,6 +103,7 @@ class PeakDiff(Result):
         Column("head_shape", Unit.NONE, "shape in the head"),
         Column("base_source", Unit.NONE, "place in the base's program"),
         Column("head_source", Unit.NONE, "place in the head's program"),
+        Column("origin_basis", Unit.NONE, "way that source and op_name were found"),
     )
     color: int
     space: str
@@ -142,7 +143,7 @@ class PeakDiff(Result):
             yield (
                 *(self.space, row.delta_bytes, *row.cells("size_bytes"), row.change, row.source),
                 *(row.shape, one.op_name, one.category, one.opcode, *row.cells("values", 0)),
-                *(*row.cells("shape"), *row.cells("source")),
+                *(*row.cells("shape"), *row.cells("source"), one.origin_basis),
             )
 
     @property

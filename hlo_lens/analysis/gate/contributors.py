@@ -35,6 +35,7 @@ class Contributor:
     source: str | None = None
     op_name: str | None = None
     change: str | None = None
+    origin_basis: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +49,7 @@ class Contributors(Result):
         Column("source", Unit.NONE, "place in the user's program"),
         Column("what", Unit.NONE, "values or collectives"),
         Column("op_name", Unit.NONE, "operation path"),
+        Column("origin_basis", Unit.NONE, "way that source and op_name were found"),
     )
     RECORDS: ClassVar[str] = "contributors"
     contributors: tuple[Contributor, ...]
@@ -125,7 +127,12 @@ def _part(
 ) -> Contributor:
     """Return a contributor with the place and path of values or a collective."""
     return Contributor(
-        what=what, delta_bytes=size, source=of.source, op_name=of.op_name, change=change
+        what=what,
+        delta_bytes=size,
+        source=of.source,
+        op_name=of.op_name,
+        change=change,
+        origin_basis=of.origin_basis,
     )
 
 

@@ -105,6 +105,7 @@ class PeakMemory(Result):
         Column("allocation", Unit.NONE, "index of the allocation"),
         Column("origin_basis", Unit.NONE, "way that source and op_name were found"),
         Column("argument", Unit.NONE, "argument that it is, or is computed from alone"),
+        Column("library_source", Unit.NONE, "line of a library that source calls there"),
     )
     RECORDS: ClassVar[str] = "live"
     source: str
@@ -146,6 +147,11 @@ class PeakMemory(Result):
         known, origins = self._values.get(value.value), self._origins
         return NO_ORIGIN if known is None or origins is None else origins.of_value(known)
 
+    def library_source(self, value: LiveValue) -> str | None:
+        """Return the innermost frame of the origin of a value, if it is in a library."""
+        stack, source = self.stack_of(value), self.origin_of(value).source
+        return str(stack[0]) if stack and str(stack[0]) != source else None
+
     def stack_of(self, value: LiveValue) -> Stack:
         """Return the call stack of the origin of a value, innermost first."""
         return () if self._origins is None else self._origins.stack(self.origin_of(value))
@@ -168,6 +174,7 @@ class PeakMemory(Result):
                 value.allocation,
                 origin.basis,
                 origin.argument,
+                self.library_source(value),
             )
 
     @property

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.comparison.memory_diff import PEAK, MemoryDiff
 from hlo_lens.analysis.comparison.side_pair import Delta
 from hlo_lens.analysis.result import Column, Row, Unit
+from hlo_lens.report.render.origins import with_marks
 from hlo_lens.report.render.table import Table, table_of
 from hlo_lens.text.units import format_bytes, format_change, format_delta, listed, plural
 
@@ -134,12 +135,13 @@ def peak_table(peak: PeakDiff) -> Table:
     elif not peak.is_peak:
         title = f"Differences in {peak.space}: all allocated values; no live ranges"
     same = peak.unchanged_groups
-    return Table.of(
+    table = Table.of(
         peak,
         title=title,
         shown=("delta_bytes", "change", "source", "shape", "op_name"),
         notes=(f"{plural(same, 'group')} of values without change",) if same else (),
     )
+    return with_marks(table)
 
 
 def donation_text(donations: DonationDiff) -> str:

@@ -24,6 +24,7 @@ from hlo_lens.report.comparison.program import (
     program_diff_tables,
     text_note,
 )
+from hlo_lens.report.render.origins import with_marks
 from hlo_lens.report.render.table import Report, Section, Table, table_of
 from hlo_lens.text.units import format_bytes, listed, plural
 
@@ -218,7 +219,7 @@ def _collectives_table(found: CollectiveDiff) -> Table:
             yield (*cells[:place], text, *cells[place + 1 :])
 
     table = Table.of(found, title="Collectives that changed, bytes of one run", shown=_COLLECTIVES)
-    return replace(table, read_rows=rows)
+    return with_marks(replace(table, read_rows=rows))
 
 
 def _tables(diff: ModuleDiff) -> Iterator[Table]:

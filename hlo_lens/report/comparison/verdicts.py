@@ -9,6 +9,7 @@ from hlo_lens.analysis.gate.judge import FAIL, PASS, UNDECIDED, Judgement, Verdi
 from hlo_lens.analysis.result import Column, Row, Unit, row_objects
 from hlo_lens.report.comparison.page import MOST_CHARACTERS
 from hlo_lens.report.render.envelope import envelope
+from hlo_lens.report.render.origins import with_marks
 from hlo_lens.report.render.table import Report, Section, Table
 from hlo_lens.text.units import format_bytes, format_change, format_count, plural
 
@@ -161,7 +162,9 @@ def _contributor_tables(verdicts: Sequence[Verdict]) -> Iterator[Table]:
             causes.setdefault((verdict.module, found), []).append(verdict.rule.metric.label)
     for (module, found), metrics in causes.items():
         title = f"Contributors to {', '.join(dict.fromkeys(metrics))}"
-        yield Table.of(found, title=f"{title} of {module}" if module else title)
+        shown = ("delta_bytes", "change", "source", "what", "op_name")
+        title = f"{title} of {module}" if module else title
+        yield with_marks(Table.of(found, title=title, shown=shown))
 
 
 def check_object(judgement: Judgement) -> dict[str, object]:

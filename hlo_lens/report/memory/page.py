@@ -225,7 +225,7 @@ def peak_table(results: MemoryResults, peak: PeakMemory) -> Table:
     space = space_name(peak.color, results.backend)
     word = "Estimated values" if results.layout.source == "estimate" else "Values"
     found = f"{format_bytes(peak.total_bytes)} {where_text(results, peak)}"
-    left_out = ("size_bytes", "origin_basis", "argument")
+    left_out = ("size_bytes", "origin_basis", "argument", "library_source")
     names = [column.name for column in peak.COLUMNS if column.name not in left_out]
     title = f"{word} held at {_instant_text(peak)} of {space}: {found}"
     return with_marks(Table.of(peak, title=title, shown=("size_bytes", *names)))

@@ -38,10 +38,10 @@ _ROLES: Mapping[Role, str] = {
         "from_name to_name array example_instruction started_by computation"
     ),
     Role.PLACE: (
-        "source source_file place file where near_source base_source head_source model_place "
+        "source source_file place file where base_source head_source model_place "
         "caller_place function_place example path base_line head_line stack"
     ),
-    Role.SCOPE: "op_name scope near_op_name",
+    Role.SCOPE: "op_name scope",
     Role.REASON: (
         "reason fails_if flag remedy message problem differs status metric spec sharding warning "
         "base_spec head_spec how used_for"

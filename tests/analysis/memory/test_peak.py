@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+import hlo_lens
 from hlo_lens.analysis.memory.peak import SHARED, peak_memory
 from tests.analysis.memory.layouts import layout, peak_of_program, program, value
 
@@ -89,3 +90,39 @@ def test_tables_of_tuples_are_not_counted_among_temporaries() -> None:
     peak = peak_memory(dataclasses.replace(laid, values=(*laid.values, table)), at=1)
     assert peak is not None
     assert (peak.temp_bytes, [one.value for one in peak.live]) == (40, ["p{}", "a{}", "c{}"])
+
+
+LIBRARY = """HloModule m, is_scheduled=true
+
+FileNames
+1 "train.py"
+2 "/v/site-packages/flax/linen/linear.py"
+
+FunctionNames
+1 "step"
+2 "dense"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=3 end_line=3 column=1 end_column=2}
+2 {file_name_id=2 function_name_id=2 line=9 end_line=9 column=1 end_column=2}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+2 {file_location_id=2 parent_frame_id=2}
+
+ENTRY %main (p: f32[2]) -> f32[2] {
+  %p = f32[2] parameter(0)
+  ROOT %y = f32[2] negate(%p), metadata={op_name="jit(f)/neg" stack_frame_id=2}
+}
+"""
+
+
+def test_rows_have_the_line_of_the_user_and_that_of_the_library() -> None:
+    peak = peak_memory(program(), module=hlo_lens.parse_hlo(LIBRARY))
+    assert peak is not None
+    rows = {row["value"]: row for row in peak.objects()}
+    assert [rows["y{}"][k] for k in ("source", "library_source")] == [
+        "train.py:3",
+        "/v/site-packages/flax/linen/linear.py:9",
+    ]
+    assert rows["p{}"]["library_source"] is None
