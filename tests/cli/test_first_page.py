@@ -81,3 +81,10 @@ def test_other_modules_have_a_line_each_and_the_command_that_lists_them() -> Non
 def test_peaks_of_other_tools_are_named_where_they_differ(path: str, text: str) -> None:
     assert text in " ".join(output_of(["report", f"sample_dumps/{path}"]).split())
     assert "peak_memory_in_bytes" not in output_of(["report", "sample_dumps/gpu/fsdp_transformer"])
+
+
+def test_commands_name_the_folder_of_a_module_whose_name_others_have() -> None:
+    text = output_of(["report", "sample_dumps/pairs/tpu"])
+    command = "hlo-lens collectives sample_dumps/pairs/tpu/four_layers.tar.xz --module "
+    assert command in text
+    assert "  base.tar.xz  " in text

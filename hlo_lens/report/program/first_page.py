@@ -12,13 +12,15 @@ from hlo_lens.report.memory.page import peak_table, source_table, statement_tabl
 from hlo_lens.report.program.head import head_facts, head_notes
 from hlo_lens.report.program.tables import detail_tables, largest_table
 from hlo_lens.report.render.table import Section, Table
-from hlo_lens.text.units import plural
+from hlo_lens.text.dump_files import without_archive_end
+from hlo_lens.text.units import listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.dumps.module_groups import ModuleGroup, ModuleGroups
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
 
 MOST_LINES = 60
 """Lines of the page where no number of rows is asked for."""
@@ -44,7 +46,34 @@ class Lead:
         count = sum(len(group.modules) for group in (self.group, *self.others.groups))
         role = _ROLES.get(self.group.mark or "", "1 of {}").format(plural(count, "module"))
         compiles = len(self.group.modules)
-        return role if compiles == 1 else f"{role}, the largest of {compiles} compiles"
+        parts = [role, *([f"the largest of {compiles} compiles"] if compiles > 1 else [])]
+        return ", ".join([*parts, *([f"in {self.group.process}"] if self.group.process else [])])
+
+    def command(self, name: str, dump: ModuleDump, options: str = "") -> str:
+        """Return a command on the module alone; in its folder, where others have its name."""
+        path = dump.path
+        if self.others is None:
+            return command_text(name, path, "", options)
+        groups = () if self.group is None else (self.group, *self.others.groups)
+        keys = [module.key for group in groups for module in group.modules]
+        if path and dump.folder and keys.count(dump.name) > 1:
+            path = f"{path.rstrip('/')}/{_readable(dump.folder)}"
+        return command_text(name, path, dump.name, options)
+
+
+def _readable(folder: str) -> str:
+    """Return a folder inside a path up to the first archive, which is read as a whole."""
+    parts = folder.split("/")
+    ends = (k for k, part in enumerate(parts) if without_archive_end(part) != part)
+    return "/".join(parts[: next(ends, len(parts)) + 1])
+
+
+def command_text(name: str, path: str, module: str = "", options: str = "") -> str:
+    """Return a command on a path, restricted to a module if one is named."""
+    parts = ["hlo-lens", name, shlex.quote(path) if path else "PATH"]
+    if module:
+        parts += ["--module", shlex.quote(module)]
+    return " ".join((*parts, options) if options else parts)
 
 
 _MORE = "values at the peak, largest instructions, parameters, outputs, opcodes:"
@@ -57,7 +86,7 @@ _ROLES = {
 
 def first_section(analysis: ModuleAnalysis, lead: Lead) -> Section:
     """Return the page of a module with HLO text."""
-    more = _command("report", analysis, "-n 10", is_alone=lead.others is None)
+    more = lead.command("report", analysis.dump, "-n 10")
     return Section(
         title=analysis.summary.name or analysis.dump.name,
         facts=tuple(head_facts(analysis, lead.role)),
@@ -71,23 +100,22 @@ def first_section(analysis: ModuleAnalysis, lead: Lead) -> Section:
 def others_sections(analysis: ModuleAnalysis, lead: Lead) -> Iterator[Section]:
     """Yield the section on the other modules, if there are any."""
     if lead.others is not None and lead.others.groups:
-        table = _others_table(lead.others, _listing(analysis))
+        table = _others_table(lead.others, analysis.dump.path)
         yield Section(title=analysis.dump.path or "other modules", tables=(table,))
 
 
 def _tables(analysis: ModuleAnalysis, lead: Lead) -> Iterator[Table]:
-    is_alone = lead.others is None
     by_source = analysis.peak_by_source
     if by_source is not None:
-        command = _command("memory", analysis, "--by source", is_alone=is_alone)
+        command = lead.command("memory", analysis.dump, "--by source")
         yield replace(source_table(by_source), command=command)
     else:
         yield largest_table(analysis.largest)
     if analysis.collectives.collectives:
-        command = _command("collectives", analysis, is_alone=is_alone)
+        command = lead.command("collectives", analysis.dump)
         yield replace(groups_table(analysis), command=command)
     if lead.others is not None and lead.others.groups:
-        yield _others_table(lead.others, _listing(analysis))
+        yield _others_table(lead.others, analysis.dump.path)
 
 
 def _more(analysis: ModuleAnalysis) -> Iterator[Table]:
@@ -99,25 +127,25 @@ def _more(analysis: ModuleAnalysis) -> Iterator[Table]:
     yield from detail_tables(analysis)
 
 
-def _others_table(groups: ModuleGroups, command: str) -> Table:
+def _others_table(groups: ModuleGroups, path: str) -> Table:
     """Return the table with a line for each other module, largest first."""
-    count = sum(len(group.modules) for group in groups.groups)
+    modules = [module for group in groups.groups for module in group.modules]
+    left_out = [module.key for module in modules if module.is_estimate_left_out]
+    shown = (
+        "name",
+        *(("process",) if len(groups.processes) > 1 else ()),
+        *("total_bytes", "peak_bytes", "flops", "instructions", "compiles"),
+        *(("problem",) if any(module.problem for module in modules) else ()),
+    )
     table = Table.of(
         groups,
-        title=plural(count, "other module"),
-        shown=("name", "total_bytes", "peak_bytes", "flops", "instructions", "compiles"),
+        title=plural(len(modules), "other module"),
+        shown=shown,
+        notes=[
+            f"memory of {listed(left_out, 1)} is not estimated for size; the estimate: "
+            f"{command_text('memory', path, left_out[0])}"
+        ]
+        if left_out
+        else (),
     )
-    return replace(table, command=command)
-
-
-def _listing(analysis: ModuleAnalysis) -> str:
-    return _command("ls", analysis, is_alone=True)
-
-
-def _command(name: str, analysis: ModuleAnalysis, options: str = "", *, is_alone: bool) -> str:
-    """Return a command on the path of a module, restricted to it if it has others beside it."""
-    dump = analysis.dump
-    parts = ["hlo-lens", name, shlex.quote(dump.path) if dump.path else "PATH"]
-    if not is_alone:
-        parts += ["--module", shlex.quote(dump.name)]
-    return " ".join((*parts, options) if options else parts)
+    return replace(table, command=command_text("ls", path))
