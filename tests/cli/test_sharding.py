@@ -148,3 +148,14 @@ def test_mesh_names_the_axes_of_the_modules_that_it_fits(tmp_path: Path) -> None
         (tmp_path / f"module_000{number}.jit_g.before_optimizations.txt").write_text(text)
     modules = json.loads(run(str(tmp_path), "--mesh", "x=4", "-f", "json").stdout)["modules"]
     assert [module["values"][0]["spec"] for module in modules] == [None, "P('x',)"]
+
+
+def test_total_of_unknown_sizes_is_empty(tmp_path: Path) -> None:
+    text = "HloModule f, is_scheduled=true, num_partitions=8\nENTRY main_spmd {\n"
+    text += "  p = f32[8] parameter(0)\n  q = f32[8] parameter(1)\n"
+    text += "  ROOT r = f32[8] add(p, q)\n}\n"
+    (tmp_path / "f.txt").write_text(text)
+    out = run(str(tmp_path / "f.txt")).stdout
+    assert "parameters  2 of unknown size in all, 64B on each device" in out
+    (total,) = (line for line in out.splitlines() if " total" in line)
+    assert total.split() == ["64B", "total"]

@@ -114,9 +114,9 @@ def _unknown_text(values: Sequence[ShardedValue]) -> str:
 
 def _values_table(name: str, values: Sequence[ShardedValue], view: ShardingView) -> Table:
     kept = [v for v in values if _is_large((v.device_bytes, v.global_bytes), view)]
-    totals = {
-        "global_bytes": sum(value.global_bytes or 0 for value in kept),
-        "device_bytes": sum(value.device_bytes or 0 for value in kept),
+    sums = {
+        "global_bytes": sum_of(value.global_bytes for value in kept),
+        "device_bytes": sum_of(value.device_bytes for value in kept),
     }
     return Table(
         name=name,
@@ -124,7 +124,7 @@ def _values_table(name: str, values: Sequence[ShardedValue], view: ShardingView)
         columns=ShardingTable.COLUMNS,
         read_rows=lambda: map(sharded_row, kept),
         row_count=len(kept),
-        totals=totals,
+        totals={column: size for column, size in sums.items() if size is not None},
         shown=_shown(name, kept),
         notes=_hidden(values, kept, view),
     )
