@@ -31,7 +31,7 @@ class ListingFacts:
         folder: Folder of its files, relative to the listed path.
         stage: Stage of these facts: the latest with an HLO text.
         is_estimate_left_out: Whether memory was not estimated because the module is large.
-        is_at_most: Whether a conditional makes `flops` a bound.
+        flops_is_at_most: Whether a conditional makes `flops` an upper bound.
         signature: Shapes of the entry's parameters, in order.
         coverage: Share of the text that was read, 0 to 1.
         gaps: Number of parts that could not be read.
@@ -55,7 +55,7 @@ class ListingFacts:
     is_estimate_left_out: bool = False
     flops: int | None = None
     flops_at_least: int | None = None
-    is_at_most: bool = False
+    flops_is_at_most: bool = False
     opaque: int = 0
     signature: tuple[str, ...] | None = None
     coverage: float | None = None
@@ -112,7 +112,7 @@ def _read(facts: ListingFacts, known: ModuleAnalysis, *, with_fingerprint: bool)
             facts,
             flops=flops.total,
             flops_at_least=flops.at_least,
-            is_at_most=flops.is_at_most,
+            flops_is_at_most=flops.is_at_most,
             opaque=flops.opaque,
             name=module.name or facts.name,
             partitions=module.num_partitions,

@@ -84,6 +84,7 @@ class ModuleGroups(Result):
         Column("is_estimated", Unit.NONE, "whether memory is an estimate"),
         Column("flops", Unit.FLOPS, "matrix products and convolutions of one run, on one device"),
         Column("flops_at_least", Unit.FLOPS, "known part of it"),
+        Column("flops_is_at_most", Unit.NONE, "whether flops is an upper bound"),
         Column("opaque", Unit.COUNT, "custom calls with unknown arithmetic"),
         Column("files", Unit.COUNT, "files of all its compiles"),
         Column("mark", Unit.NONE, "step, most flops, or largest memory"),

@@ -10,6 +10,7 @@ from hlo_lens.analysis.dumps.module_groups import MOST_FLOPS, MOST_MEMORY, STEP
 from hlo_lens.report.collectives.page import groups_table
 from hlo_lens.report.memory.page import peak_table, source_table, statement_tables
 from hlo_lens.report.program.head import head_facts, head_notes
+from hlo_lens.report.program.listing import modules_table
 from hlo_lens.report.program.tables import detail_tables, largest_table
 from hlo_lens.report.render.table import Section, Table
 from hlo_lens.text.dump_files import without_archive_end
@@ -137,15 +138,13 @@ def _others_table(groups: ModuleGroups, path: str) -> Table:
         *("total_bytes", "peak_bytes", "flops", "instructions", "compiles"),
         *(("problem",) if any(module.problem for module in modules) else ()),
     )
-    table = Table.of(
-        groups,
-        title=plural(len(modules), "other module"),
-        shown=shown,
-        notes=[
+    notes = (
+        [
             f"memory of {listed(left_out, 1)} is not estimated for size; the estimate: "
             f"{command_text('memory', path, left_out[0])}"
         ]
         if left_out
-        else (),
+        else []
     )
-    return replace(table, command=command_text("ls", path))
+    table = modules_table(groups, plural(len(modules), "other module"), shown)
+    return replace(table, notes=tuple(notes), command=command_text("ls", path))

@@ -20,7 +20,7 @@ from hlo_lens.analysis.result import Column, Row, Unit, rows_of
 from hlo_lens.report.program.process_differences import difference_lines
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table, table_of
-from hlo_lens.text.units import flops_text, format_bytes, format_count, listed, plural
+from hlo_lens.text.units import flops_text, format_bytes, format_count, format_flops, listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -119,7 +119,7 @@ def _measures(group: ModuleGroup) -> str:
         about = "about " * top.is_estimated
         parts.append(f"{about}{format_bytes(top.total_bytes)} must fit")
     if top.flops is not None:
-        parts.append(f"{'at most ' * top.is_at_most}{flops_text(top.flops)}")
+        parts.append(f"{'at most ' * top.flops_is_at_most}{flops_text(top.flops)}")
     elif top.flops_at_least:
         parts.append(f"at least {flops_text(top.flops_at_least)}")
     return f", {', '.join(parts)}" if parts else ""
@@ -162,7 +162,7 @@ def _tables(listing: Listing) -> Iterator[Table]:
         *(("passes",) if has_passes else ()),
         "files",
     )
-    yield Table.of(groups, title=f"Modules, {_ORDERS[listing.sort]}", shown=shown)
+    yield modules_table(groups, f"Modules, {_ORDERS[listing.sort]}", shown)
     retraced = [g for g in groups.groups if len(g.modules) > 1] if listing.is_grouped else []
     if retraced:
         yield _retraces(retraced)
@@ -174,6 +174,20 @@ def _tables(listing: Listing) -> Iterator[Table]:
         )
     if listing.dump.skipped:
         yield _skipped(listing.dump)
+
+
+def modules_table(groups: ModuleGroups, title: str, shown: Sequence[str]) -> Table:
+    """Return the table of modules, ``<=`` before flops that are an upper bound."""
+    place = groups.place_of("flops")
+
+    def shown_rows() -> Iterator[Row]:
+        for group, row in zip(groups.groups, groups.rows(), strict=True):
+            flops = group.largest.flops
+            is_bound = flops is not None and group.largest.flops_is_at_most
+            text = f"<={format_flops(flops or 0)}" if is_bound else flops
+            yield (*row[:place], text, *row[place + 1 :])
+
+    return replace(Table.of(groups, title=title, shown=shown), read_shown=shown_rows)
 
 
 _ORDERS = {
@@ -254,7 +268,7 @@ def _notes(facts: Sequence[ListingFacts], groups: ModuleGroups) -> Iterator[str]
     if count:
         yield f"memory of {plural(count, 'module')} is an estimate: there is no buffer assignment"
     if any(g.largest.flops is None and g.largest.flops_at_least is not None for g in groups.groups):
-        yield "flops are empty where a loop's trip count or a shape is unknown"
+        yield "flops are empty where a loop's trip count, a shape or a custom call is unknown"
     opaque = sum(one.opaque for one in facts)
     if opaque:
-        yield f"flops leave out {plural(opaque, 'custom call')} whose arithmetic is unknown"
+        yield f"{plural(opaque, 'custom call')} of unknown arithmetic"
