@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.program.origins import Origins
     from hlo_lens.model.hlo.module import HloModule
 
-_COMBINED = re.compile(r"(?:^|/)\((?:[^():]++|\((?:[^()]++|\([^()]*+\))*+\))*+:")
+_COMBINED = re.compile(r"\((?<![^/]\()(?:[^():]++|\((?:[^()]++|\([^()]*+\))*+\))*+:")
 """Part of the operation path of instructions that XLA combined: ``a/(b/add:jvp(c)/mul)``."""
 
 

@@ -24,6 +24,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hlo_lens.model.hlo.instruction import HloInstruction
 from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.model.shapes.mesh import AxisRef, Mesh
 from hlo_lens.model.shapes.replica_groups import Groups, MeshAxesReplicaGroupList
@@ -210,8 +211,9 @@ def _edges(devices: Sequence[int]) -> set[int]:
 def _sharding_edges(module: HloModule) -> set[int]:
     """Return the edges of the entry parameters' shardings that are iotas."""
     edges: set[int] = set()
-    parameters = (i for i in module.entry.instructions if i.opcode == "parameter")
-    for text in {parameter.attribute("sharding") for parameter in parameters}:
+    entry, opcodes = module.entry, module.opcodes
+    parameters = [row for row in entry.rows if opcodes[row] == "parameter"]
+    for text in {HloInstruction(entry, row).attribute("sharding") for row in parameters}:
         try:
             sharding = None if text is None else module.reader.sharding(text)
         except DumpSyntaxError:
