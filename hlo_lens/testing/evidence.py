@@ -109,7 +109,9 @@ def bytes_of(results: MemoryResults, space: SpaceFacts, of: str) -> tuple[int, i
             fail_unknown("the peak: no live ranges, or not all of them")
         same = (space.peak_bytes, space.peak_bytes)
         return same if bounds is None else bounds.peak_bytes or same
-    size: int = getattr(space, f"{of}_bytes")
+    size: int | None = getattr(space, f"{of}_bytes")
+    if size is None:
+        fail_unknown(f"the memory in {space.name}: an estimate does not know it")
     if of not in ("temp", "total") or bounds is None:
         return size, size
     least, most = bounds.temp_bytes

@@ -74,6 +74,8 @@ def test_rows_sum_to_the_peak_and_the_rest_of_the_total_is_fragmentation(path: P
     rows = [row["size_bytes"] for row in peak.objects()]
     rows += [row[1] for row in peak.residual_rows()]
     assert sum(size for size in rows if isinstance(size, int)) == peak.total_bytes
+    assert space.total_bytes is not None
+    assert space.temp_bytes is not None
     assert results.statement.total_bytes == space.total_bytes
     assert space.fragmentation_bytes == space.total_bytes - peak.total_bytes
     assert 0 <= space.fragmentation_bytes <= space.temp_bytes

@@ -113,7 +113,7 @@ def test_a_loop_without_collectives() -> None:
 
 
 def test_memory_below_a_limit() -> None:
-    total = hlo_lens.memory(TPU).statement.spaces[0].total_bytes
+    total = hlo_lens.memory(TPU).statement.total_bytes
     assert_memory_below(TPU, total)
     assert_memory_below(TPU, "1GiB", space="VMEM")
     assert_memory_below(TPU, "64.1MiB", of="argument")
@@ -157,7 +157,7 @@ def test_a_range_that_the_limit_lies_in_is_not_known(tmp_path: Path) -> None:
     statement = hlo_lens.memory(tmp_path).statement
     least, most = statement.temp_range
     assert least < most
-    total = statement.spaces[0].total_bytes
+    total = statement.total_bytes
     assert_memory_below(tmp_path, total + most)
     (line,) = said_by(lambda: assert_memory_below(tmp_path, total + 1))
     assert "it is between" in line

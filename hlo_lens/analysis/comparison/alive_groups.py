@@ -42,7 +42,7 @@ def _peak(memory: MemoryResults, space: SpaceFacts) -> SpacePeak:
     layout, module = memory.layout, memory.module
     peak = peak_memory(layout, color=space.color, module=module)
     if peak is None:
-        at, origin, size = None, NO_ORIGIN, space.total_bytes
+        at, origin, size = None, NO_ORIGIN, space.total_bytes or 0
         groups = _allocated(layout, space.color, module)
     else:
         at, origin, size = (

@@ -10,8 +10,8 @@ TPU: only space 0 counts, rounded up to 16 KiB; it counts as 0 if it contains on
 and integer scalars, which are never in memory (observed with libtpu 0.0.51; older versions report
 up to twice as much).
 
-Limits: offsets in VMEM and CMEM (spaces 1 and 3) come from memory space assignment, which is not
-modelled; their totals are a layout by best fit.
+Limits: places in VMEM and CMEM (spaces 1 and 3) come from memory space assignment, which is not
+modelled; their totals are not known.
 """
 
 from __future__ import annotations

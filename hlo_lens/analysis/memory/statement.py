@@ -53,6 +53,10 @@ FEW_BYTES = 4096
 """Bytes below which a memory space is shown last and folded: semaphores, sync flags, scalars."""
 
 
+ASSIGNED_SPACES = (1, 3)
+"""VMEM and CMEM of a TPU: memory space assignment places values there, which is not modelled."""
+
+
 def space_name(color: int, backend: str | None) -> str:
     """Return the users' name of a memory space; ``color N`` where it has none."""
     names = SPACE_NAMES.get(backend or "", {0: "default", 5: "host"})
@@ -140,7 +144,7 @@ def memory_statement(
     host = next((space for space in spaces if space.color == HOST_SPACE), empty)
 
     def total(figure: str) -> int:
-        return sum(getattr(space, figure) for space in device)
+        return sum(getattr(space, figure) or 0 for space in device)
 
     temp = total("temp_bytes")
     temp_range = (temp, temp)
@@ -163,8 +167,8 @@ def memory_statement(
         range=None if is_exact else RangeFacts(temp_bytes=temp_range, peak_bytes=bounds),
         constant_bytes=default.constant_bytes,
         thread_local_bytes=default.thread_local_bytes,
-        host_bytes=(host.argument_bytes, host.output_bytes, host.alias_bytes, host.temp_bytes),
-        total_bytes=default.total_bytes,
+        host_bytes=(host.argument_bytes, host.output_bytes, host.alias_bytes, host.temp_bytes or 0),
+        total_bytes=default.total_bytes or 0,
         notes=tuple(notes),
     )
 
@@ -183,17 +187,19 @@ def _space(
             sums["live-out"] += allocation.size
         if allocation.is_aliased:
             sums["aliased"] += allocation.size
+    is_known = layout.source != "estimate" or backend != "tpu" or color not in ASSIGNED_SPACES
+    peak = peak if is_known else None
     return SpaceFacts(
         color=color,
         name=space_name(color, backend),
         argument_bytes=sums["argument"],
         alias_bytes=sums["aliased"],
         output_bytes=sums["live-out"],
-        temp_bytes=sums["temp"],
+        temp_bytes=sums["temp"] if is_known else None,
         constant_bytes=sums["constant"],
         thread_local_bytes=sums["thread-local"],
         other_bytes=sums["other"],
-        total_bytes=sums["total"],
+        total_bytes=sums["total"] if is_known else None,
         peak_bytes=None if peak is None else peak.total_bytes,
         fragmentation_bytes=None
         if peak is None or not (layout.is_complete and layout.are_ranges_complete)

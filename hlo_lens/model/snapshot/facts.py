@@ -130,7 +130,7 @@ class SpaceFacts:
         argument_bytes: Entry parameters.
         alias_bytes: Entry parameters whose memory is reused for results.
         output_bytes: Allocations that may live out, aliased parameters included.
-        temp_bytes: Preallocated temporaries.
+        temp_bytes: Preallocated temporaries; an estimate does not know those of VMEM and CMEM.
         constant_bytes: Constants that are not results.
         thread_local_bytes: Scalars that are on no heap.
         other_bytes: Allocations that are none of these.
@@ -146,11 +146,11 @@ class SpaceFacts:
     argument_bytes: int = 0
     alias_bytes: int = 0
     output_bytes: int = 0
-    temp_bytes: int = 0
+    temp_bytes: int | None = 0
     constant_bytes: int = 0
     thread_local_bytes: int = 0
     other_bytes: int = 0
-    total_bytes: int = field(default=0, metadata=since(3))
+    total_bytes: int | None = field(default=0, metadata=since(3))
     peak_bytes: int | None = field(default=None, metadata=since(3))
     fragmentation_bytes: int | None = field(default=None, metadata=since(3))
     padding_bytes: int | None = field(default=None, metadata=since(3))

@@ -200,10 +200,11 @@ def _statement_table(results: MemoryResults) -> Table:
     The default space comes first, others by size; those of few bytes are a note.
     """
     default, *others = results.statement.spaces
-    others.sort(key=lambda space: -space.total_bytes)
-    small = [space for space in others if space.total_bytes < FEW_BYTES]
+    others.sort(key=lambda space: -(space.total_bytes or 0))
+    small = [space for space in others if (space.total_bytes or 0) < FEW_BYTES]
     spaces = [default, *(space for space in others if space not in small)]
     texts = [f"{s.name} {format_bytes(s.total_bytes)}" for s in small if s.total_bytes]
+    texts += [f"{s.name} not known" for s in small if s.total_bytes is None]
     rows: list[Row] = []
     for column in MemoryStatement.COLUMNS:
         cells = [getattr(space, column.name) for space in spaces]

@@ -100,14 +100,16 @@ def memory_lines(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:
 
 def other_spaces(memory: MemoryResults) -> str:
     """Return the bytes of memory spaces besides the default one; the smallest ones together."""
-    spaces = [s for s in memory.statement.spaces if s.color != DEFAULT_SPACE and s.total_bytes]
-    spaces.sort(key=lambda space: -space.total_bytes)
-    large = [s for s in spaces if s.total_bytes >= FEW_BYTES]
-    small = spaces[len(large) :]
-    parts = [f"{s.name} {format_bytes(s.total_bytes)}" for s in large]
+    others = [space for space in memory.statement.spaces if space.color != DEFAULT_SPACE]
+    sizes = [(space.total_bytes, space.name) for space in others if space.total_bytes]
+    sizes.sort(key=lambda pair: -pair[0])
+    large = [pair for pair in sizes if pair[0] >= FEW_BYTES]
+    small = sizes[len(large) :]
+    parts = [f"{name} {format_bytes(size)}" for size, name in large]
+    parts += [f"{space.name} not known" for space in others if space.total_bytes is None]
     if small:
-        size = format_bytes(sum(space.total_bytes for space in small))
-        parts.append(f"{size} in {', '.join(space.name for space in small)}")
+        size = format_bytes(sum(size for size, _ in small))
+        parts.append(f"{size} in {', '.join(name for _, name in small)}")
     return ", ".join(parts)
 
 

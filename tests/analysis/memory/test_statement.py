@@ -95,3 +95,20 @@ def test_spaces_have_the_names_of_their_backend() -> None:
 def test_no_two_spaces_of_a_backend_have_one_name() -> None:
     for names in SPACE_NAMES.values():
         assert len(set(names.values())) == len(names)
+
+
+def test_vmem_of_an_estimate_is_not_known() -> None:
+    layout = MemoryLayout(
+        source="estimate",
+        allocations=(
+            LaidAllocation(index=0, size=64, color=0, category="temp"),
+            LaidAllocation(index=1, size=32, color=1, category="temp"),
+        ),
+        values=(),
+        schedule=["a"],
+    )
+    found = memory_statement(layout, peaks_of(layout), backend="tpu")
+    hbm, vmem = found.spaces
+    assert (hbm.total_bytes, hbm.temp_bytes) == (64, 64)
+    assert (vmem.total_bytes, vmem.temp_bytes, vmem.peak_bytes) == (None, None, None)
+    assert memory_statement(layout, peaks_of(layout), backend="gpu").spaces[1].total_bytes == 32

@@ -18,7 +18,7 @@ def _diff(*, hbm: int = 0, flags: int = 0) -> MemoryDiff:
             SpaceFacts(color=0, name="HBM", total_bytes=(1 << 20) + more_hbm),
             SpaceFacts(color=4, name="sync flags", total_bytes=512 + more_flags),
         )
-        memory = dataclasses.replace(MEMORY, total_bytes=spaces[0].total_bytes, spaces=spaces)
+        memory = dataclasses.replace(MEMORY, total_bytes=(1 << 20) + more_hbm, spaces=spaces)
         peaks = tuple(
             dataclasses.replace(
                 peak(group(size_bytes=space.total_bytes)), color=space.color, name=space.name
