@@ -92,3 +92,14 @@ def test_lowered_program_has_the_devices_of_all_slices(folder: Path) -> None:
     text = folder / "module_0000.jit_f.cpu_after_optimizations.txt"
     text.write_text(TEXT.replace("num_partitions=8", "num_partitions=4"))
     assert hlo_lens.shardings(folder).num_devices == 8
+
+
+def test_groups_by_mesh_axes_name_a_second_mesh(folder: Path) -> None:
+    for path in folder.rglob("module.mlir"):
+        path.unlink()
+    text = folder / "module_0000.jit_f.cpu_after_optimizations.txt"
+    printed = TEXT.replace("{{0,1},{2,3},{4,5},{6,7}}", "mesh['p'=4,'q'=2] {'q'}")
+    text.write_text(printed.replace("{{0,1,2,3},{4,5,6,7}}", "mesh['d'=2,'m'=4] {'m'}"))
+    found = hlo_lens.collectives(folder)
+    assert [mesh.source for mesh in found.meshes] == ["before_optimizations", "replica groups"]
+    assert [one.axes for one in found.collectives] == [("q",), ("m",)]

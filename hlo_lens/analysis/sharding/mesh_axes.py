@@ -3,8 +3,8 @@
 A mesh is taken from, in this order: the caller; the arguments' shardings, where the framework that
 compiled the module is at hand; the meshes of Shardy and of shardings by mesh axes,
 in the module's text, then in the text from before optimizations, which still has them; the program
-as lowered (``module.mlir``), which has all meshes where these texts have one; mesh-form
-replica groups whose axes have names of their own. Where the text names no axes, the sizes alone are
+as lowered (``module.mlir``), which has all meshes where these texts have one; mesh-form replica
+groups with axis names that no other mesh has. Where the text names no axes, the sizes alone are
 inferred from the steps between device ids in shardings and groups, and the axes are named
 ``axis_0``, ``axis_1``, ... as XLA itself names such axes.
 
@@ -111,19 +111,21 @@ def module_meshes(
     """
     if given is not None:
         return (ModuleMesh(mesh=given, source="given"),)
-    if module.framework is not None and module.framework.meshes:
-        return tuple(ModuleMesh(mesh=mesh, source="arguments") for mesh in module.framework.meshes)
-    sources = dict.fromkeys(named_meshes(module), "text")
+    told = () if module.framework is None else module.framework.meshes
+    sources = dict.fromkeys(told, "arguments")
+    for mesh in named_meshes(module):
+        sources.setdefault(mesh, "text")
     earlier = None if sources or before is None else before()
     if earlier is not None:
         sources = dict.fromkeys(named_meshes(earlier), "before_optimizations")
     for mesh in () if lowered is None else lowered():
         sources.setdefault(mesh, "module.mlir")
+    names = {name for mesh in sources for name in mesh.axis_names}
+    for mesh in _meshes_of_groups(module):
+        if not names.issuperset(mesh.axis_names):  # else a part of a mesh above
+            sources[mesh] = "replica groups"
     if sources:
         return tuple(ModuleMesh(mesh=mesh, source=source) for mesh, source in sources.items())
-    listed = _meshes_of_groups(module)
-    if listed:
-        return tuple(ModuleMesh(mesh=mesh, source="replica groups") for mesh in listed)
     inferred = _inferred(module, groups)
     return () if inferred is None else (ModuleMesh(mesh=inferred, source="inferred"),)
 
