@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 _FRAME = "stack_frame_id="
 _FILE = 'source_file="'
 _METADATA = "metadata={"
-_NAME_VALUE = re.compile(r'\bop_name="((?:[^"\\]|\\.)*)"')
+_NAME_VALUE = re.compile(r'\bop_name="([^"\\]*+(?:\\.[^"\\]*+)*+)"')
 _NUMBERED = re.compile(r"([\w-]+?)(?:\.(?:\d+|clone|remat\d*))+")
 _FRAME_VALUE = re.compile(_FRAME + r"(\d+)[ }\w]*")
-_FILE_VALUE = re.compile(_FILE + r'((?:[^"\\]|\\.)*)"(?:,? source_line=(\d+))?[^"]*')
+_FILE_VALUE = re.compile(_FILE + r'([^"\\]*+(?:\\.[^"\\]*+)*+)"(?:,? source_line=(\d+))?[^"]*')
 
 Stack = tuple[SourceLocation, ...]
 """A Python call stack, innermost first; one place if only that is known, empty for none."""
