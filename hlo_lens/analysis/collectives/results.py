@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.collectives.data_movement import DataMovement
 from hlo_lens.analysis.collectives.operations import CUSTOM_CALL
-from hlo_lens.analysis.collectives.sums import COUNT, WIRE, known_sum, run_sum
+from hlo_lens.analysis.collectives.sums import COUNT, UNCOVERED, WIRE, known_sum, run_sum
 from hlo_lens.analysis.program.trip_counts import TripCounts
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
@@ -89,6 +90,14 @@ class Collective:
         if not self.overlap_instructions:
             return True
         return None if self.covered_ratio is None else self.covered_ratio < 1
+
+    @property
+    def uncovered_bytes_per_run(self) -> int | None:
+        """Least bytes that leave each device in one run while no work runs; None if unknown."""
+        size, ratio = self.wire_bytes_per_run, self.covered_ratio
+        if size == 0 or self.is_exposed is None or size is None:
+            return 0 if size == 0 else None
+        return size - math.ceil(size * (ratio or 0.0))
 
     @property
     def axis(self) -> str:
@@ -194,6 +203,7 @@ class Collectives(Result):
         Column("is_payload_at_most", Unit.NONE, "whether its bytes are an upper bound each time"),
         Column("covered_ratio", Unit.RATIO, "largest share of the transfer that work covers"),
         Column("is_exposed", Unit.NONE, "whether the transfer lasts longer than that work"),
+        Column("uncovered_bytes_per_run", Unit.BYTES, "bytes of one run that it cannot cover"),
     )
     RECORDS: ClassVar[str] = "collectives"
     collectives: tuple[Collective, ...]
@@ -233,6 +243,11 @@ class Collectives(Result):
     def known_runs(self) -> SumBounds:
         """Bounds of the runs of those collectives whose number is known."""
         return known_sum(self.collectives, COUNT)
+
+    @property
+    def known_uncovered_bytes(self) -> int:
+        """Least bytes that leave each device in one run while no work runs, as far as known."""
+        return known_sum(self.collectives, UNCOVERED).least
 
     @property
     def known_wire_bytes(self) -> SumBounds:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 COUNT, PAYLOAD, WIRE = "dynamic_count", "payload_bytes_per_run", "wire_bytes_per_run"
+UNCOVERED = "uncovered_bytes_per_run"
 """Figures of one run."""
 
 

@@ -138,6 +138,9 @@ def collectives_text(known: ModuleAnalysis) -> str:
         exposed = sum(c.is_exposed is True for c in judged)
         bound = "at least " if exposed < len(judged) else ""
         parts.append(f"{bound}{exposed:,} of {len(judged):,} exposed")
+        if bound and exposed:
+            uncovered = format_bytes(found.known_uncovered_bytes)
+            parts.append(f"at least {uncovered} not covered by work")
     return ", ".join(parts)
 
 

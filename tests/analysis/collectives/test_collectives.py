@@ -712,6 +712,7 @@ def test_loop_counter_does_not_hide_a_transfer() -> None:
     assert (found.overlap_instructions, found.overlap_bytes) == (1, 8)
     assert (found.wire_bytes_per_device, found.covered_ratio) == (128, 4 / 128)
     assert found.is_exposed is True
+    assert found.uncovered_bytes_per_run == 124
 
 
 SHARED = """
