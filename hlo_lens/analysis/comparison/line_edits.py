@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.analysis.comparison.portable_sources import portable_source
@@ -156,11 +156,12 @@ class _Side:
     def __init__(self, module: HloModule) -> None:
         self.module = module
         self.origins = Origins(module)
+        self._names = cache(portable_source)
 
     def line(self, row: int) -> str | None:
         """Return the line in the metadata of a row."""
         place = self.origins.places.innermost(row)
-        return None if place is None else portable_source(place.file, place.line)
+        return None if place is None else self._names(place.file, place.line)
 
     def opcodes_by_line(self) -> dict[str, Counter[str]]:
         """Return the opcodes of the instructions of each line."""
@@ -179,7 +180,7 @@ class _Side:
             if self.constraints[line] > edited.get(line, 0):
                 return self._caller(row) or line
         place = self.origins.of_row(row).place
-        return None if place is None else portable_source(place.file, place.line)
+        return None if place is None else self._names(place.file, place.line)
 
     @cached_property
     def constraints(self) -> Counter[Place]:
@@ -222,7 +223,8 @@ def _count(
     found.kinds[kind] += 1
     opcode = CONSTRAINT if is_constraint(instruction) else instruction.opcode
     if kind in found.opcodes:
-        if RECOMPUTED in (instruction.op_name or ""):
+        columns = instruction.computation.module.columns
+        if RECOMPUTED in columns.attributes_text(instruction.row):
             found.recomputed += 1 if kind == "added" else -1
         elif opcode not in PLUMBING and not _is_of_shardy(instruction):
             found.opcodes[kind][opcode] += 1
