@@ -5,7 +5,8 @@ An estimate is exact where the text shows its compiler and chip, all of it was r
 
 * by the operands and results of instructions of other forms, which may share memory or have one of
   their own;
-* by 2% and by what is not used at the peak, where other forms or the compiler are not known;
+* by 2%, a step of alignment, and what is not used at the peak, where other forms or the compiler are
+  not known;
 * on a TPU by one page, and with libtpu before 0.0.51 by twice the temporaries (that version counts
   fragmentation twice);
 * by the difference of the two sizes that tables of tuples may have.
@@ -132,7 +133,8 @@ def _temp_range(
     for color in {a.color for a in layout.allocations if a.category == "temp"} - {HOST_SPACE}:
         if color == DEFAULT_SPACE or rules.backend != "tpu":
             used += max(layout.temporary_series(color) or [0])
-    spare = max(temp_bytes - used, temp_bytes // _MARGIN) if is_other else 0
+    step = rules.layout.alignment
+    spare = max(temp_bytes - used, temp_bytes // _MARGIN, step) if is_other else 0
     least, most = max(0, temp_bytes - unsure - spare), temp_bytes + unsure + spare
     if rules.backend != "tpu":
         return least, most
