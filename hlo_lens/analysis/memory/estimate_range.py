@@ -5,8 +5,8 @@ An estimate is exact where the text shows its compiler and chip, all of it was r
 
 * by the operands and results of instructions of other forms, which may share memory or have one of
   their own;
-* by 2%, a step of alignment, and what is not used at the peak, where other forms or the compiler are
-  not known;
+* by 2%, a step of alignment, and what is not used at the peak, where other forms or the compiler
+  are not known;
 * on a TPU by one page, and with libtpu before 0.0.51 by twice the temporaries (that version counts
   fragmentation twice);
 * by the difference of the two sizes that tables of tuples may have.

@@ -119,8 +119,8 @@ def _row(verdict: Verdict) -> Row:
         tuple(map(str, rule.fails)),
         verdict.reason or None,
         rule.place,
-        verdict.base_least is not None,
-        verdict.head_least is not None,
+        verdict.base_least is not None and verdict.base_most is None,
+        verdict.head_least is not None and verdict.head_most is None,
     )
 
 
@@ -138,15 +138,20 @@ def _shown_row(verdict: Verdict) -> Row:
 
 
 def amount_texts(verdict: Verdict) -> tuple[str, str]:
-    """Return the values in the baseline and in the head as text, ``<=`` before upper bounds."""
-    base = _amount_text(verdict, verdict.base, verdict.base_least)
-    return base, _amount_text(verdict, verdict.head, verdict.head_least)
+    """Return the values in the baseline and in the head as text.
+
+    ``<=`` is before upper bounds, ``~`` before estimates.
+    """
+    base = _amount_text(verdict, verdict.base, verdict.base_least, verdict.base_most)
+    return base, _amount_text(verdict, verdict.head, verdict.head_least, verdict.head_most)
 
 
-def _amount_text(verdict: Verdict, number: float | None, least: float | None) -> str:
+def _amount_text(
+    verdict: Verdict, number: float | None, least: float | None, most: float | None
+) -> str:
     if number is None:
         return ""
-    bound = "" if least is None else "<="
+    bound = "~" if most is not None else "" if least is None else "<="
     if verdict.rule.metric.is_bytes:
         return f"{bound}{format_bytes(round(number))}"
     text = format_count(int(number)) if number == int(number) else f"{number:g}"
