@@ -28,7 +28,10 @@ Example:
 @reading_options
 @output_options
 def report(path: str, log_path: str | None, reading: Reading, output: Output) -> None:
-    """Summarize a compiled program: size, interface, memory, communication, largest values.
+    """Summarize a compiled program on one page: what must fit, donation, communication, work.
+
+    A dump of several modules leads with the training step. -n adds the tables of single values,
+    instructions and collectives.
 
     PATH is a file, a folder or archive of dumps, compressed or not, or - for standard input.
     After partitioning, the figures are those of one device. Loop bodies count once, except in

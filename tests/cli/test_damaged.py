@@ -125,7 +125,7 @@ def test_a_lost_body_is_reported_as_lacking(
     file.write_text(text[:start] + text[text.index("\n}\n", start) + 2 :])
     said = run("report", copied)
     assert said.exit_code == 0
-    assert f"no gaps, lacks 1 part that it uses: {name}\n" in said.stdout
+    assert f"no gaps, lacks 1 part that it uses: {name};" in said.stdout
     coverage = first_module(run("report", copied, "-f", "json"))["coverage"]
     assert (coverage["undefined"], coverage["undefined_names"]) == (1, [name])
     judged = run("check", copied, "--baseline", whole, "--fail-on", "collectives.static.*>+0")

@@ -120,8 +120,9 @@ def donations(table: ShardingTable, before: HloModule | None = None) -> Donation
         found.append(Donation(value=value, status=status, output=output, reason=reason))
     if waiting:
         found += _donatable(waiting, table)
-    found.sort(key=lambda d: (d.status is DonationStatus.ALIASED, _gain(d)))
-    return Donations(donations=tuple(found))
+    aliased = [one for one in found if one.status is DonationStatus.ALIASED]
+    others = [one for one in found if one.status is not DonationStatus.ALIASED]
+    return Donations(donations=(*sorted(others, key=_gain), *aliased))
 
 
 def _donatable(parameters: Sequence[ShardedValue], table: ShardingTable) -> Iterator[Donation]:
@@ -184,9 +185,8 @@ def _kind(value: ShardedValue) -> object:
 
 
 def _gain(donation: Donation) -> int:
-    """Return the sort key: not aliased ones by size, then aliased ones in their order."""
-    is_aliased = donation.status is DonationStatus.ALIASED
-    return 0 if is_aliased else -(donation.value.device_bytes or 0)
+    """Return the sort key of arguments that are not aliased: largest first."""
+    return -(donation.value.device_bytes or 0)
 
 
 def _asked(before: HloModule) -> dict[tuple[int | None, str], str]:
