@@ -131,8 +131,6 @@ def _without_layouts(text: str, width: int) -> str:
     >>> _without_layouts("(f32[128,64]{1,0:T(8,128)}, s32[])", 20)
     '(f32[128,64], s32[])'
     """
-    if cell_width(text) <= width:
-        return text
     bare = _LAYOUT.sub("", text)
     if cell_width(bare) <= width or not bare.isascii():
         return shorten(bare, width)
