@@ -71,7 +71,8 @@ def _computation_facts(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:
     yield "collectives", _collectives_text(analysis)
     if shardings is not None and shardings.table.num_devices > 1:
         yield "replicated", replicated_text(shardings)
-    yield "work", work_text(analysis.flops)
+    is_partial = bool(analysis.summary.gaps or analysis.summary.is_truncated)
+    yield "work", work_text(analysis.flops, is_partial=is_partial)
 
 
 def memory_lines(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:
@@ -123,8 +124,15 @@ def _donations(shardings: ShardingResults) -> str:
     return f"{text}: {listed(names, _DONATIONS_SHOWN)}"
 
 
-def work_text(flops: Flops) -> str:
-    """Return the arithmetic of one run, as far as it is known."""
+def work_text(flops: Flops, *, is_partial: bool = False) -> str:
+    """Return the arithmetic of one run, as far as it is known.
+
+    Args:
+        flops: The products of the program.
+        is_partial: Whether parts of the text were not understood.
+    """
+    if is_partial:
+        return f"at least {flops_text(flops.at_least)} of products, in the parts understood"
     unknown = ""
     if flops.opaque:
         unknown = f"; {plural(flops.opaque, 'custom call')} of unknown arithmetic"

@@ -145,6 +145,7 @@ def test_no_collectives_in_a_text_with_gaps_is_marked() -> None:
     broken = LOOP.replace("one = s32[] constant(1)", "one = s32[ constant(1)")
     facts = dict(_report(broken).pages[0].facts)
     assert facts["collectives"] == "none in the parts that were understood"
+    assert facts["work"] == "at least 0 FLOP of products, in the parts understood"
 
 
 def test_unknown_opcodes_are_listed() -> None:
