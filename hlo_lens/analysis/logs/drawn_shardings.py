@@ -1,13 +1,14 @@
 """Shardings of a log that agree with its drawn boxes.
 
-Two agree if every device has the same tile. One row of boxes may be a value of one dimension.
+Two agree if every device has the same tile (`drawing_agreement`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from hlo_lens.analysis.logs.drawing_agreement import agreeing_rank
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.model.shapes.named_sharding import ShardingKind
 from hlo_lens.model.shapes.partition_spec import partition_spec_text
@@ -16,7 +17,7 @@ from hlo_lens.model.shapes.tile_assignment import TileAssignment
 from hlo_lens.text.errors import HloLensError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from hlo_lens.model.logs.jax_values import JaxMesh, JaxValue, ShardingBoxes, ShardingLog
 
@@ -83,9 +84,16 @@ class DrawnShardings(Result):
 
 def drawn_shardings(log: ShardingLog) -> DrawnShardings:
     """Return the sharding of each drawing, and the shardings of the log that agree with it."""
-    named = [value for value in log.values if value.sharding(2) is not None]
     meshes = [value.mesh for value in log.values if value.mesh is not None]
-    return DrawnShardings(drawings=tuple(_drawn(boxes, named, meshes) for boxes in log.boxes))
+    different = {mesh.mesh: mesh for mesh in meshes}
+    only = next(iter(different.values())) if len(different) == 1 else None
+    bare = {"PartitionSpec"} if len(different) <= 1 else set()
+    named = [
+        value
+        for value in log.values
+        if value.sharding(2) is not None or (value.kind in bare and value.spec is not None)
+    ]
+    return DrawnShardings(drawings=tuple(_drawn(boxes, named, meshes, only) for boxes in log.boxes))
 
 
 def sharding_words(value: JaxValue) -> str:
@@ -96,22 +104,37 @@ def sharding_words(value: JaxValue) -> str:
 
 
 def _drawn(
-    boxes: ShardingBoxes, named: Sequence[JaxValue], meshes: Sequence[JaxMesh]
+    boxes: ShardingBoxes,
+    named: Sequence[JaxValue],
+    meshes: Sequence[JaxMesh],
+    only_mesh: JaxMesh | None,
 ) -> DrawnSharding:
     tiles = boxes.tiles()
-    sharding = None if tiles is None else drawn_sharding(boxes)
+    found = [(value, agreeing_rank(value, boxes, only_mesh)) for value in named]
+    ranks = {rank for _, rank in found if rank is not None}
+    sharding = None if tiles is None else drawn_sharding(boxes, 1 if ranks == {1} else 2)
     mesh = None if tiles is None else _mesh_of(set(tiles), meshes)
+    agrees_with = (
+        replace(value, mesh=only_mesh) if value.kind == "PartitionSpec" else value
+        for value, rank in found
+        if rank is not None
+    )
     return DrawnSharding(
         boxes=boxes,
         sharding=sharding,
         spec=None if sharding is None or mesh is None else _spec(sharding, mesh),
         mesh=mesh,
-        agrees_with=() if tiles is None else tuple(v for v in named if _agrees(v, tiles, boxes)),
+        agrees_with=tuple(agrees_with),
     )
 
 
-def drawn_sharding(boxes: ShardingBoxes) -> HloSharding | None:
-    """Return the sharding of a drawing; None if its boxes hold different numbers of devices."""
+def drawn_sharding(boxes: ShardingBoxes, rank: int = 2) -> HloSharding | None:
+    """Return the sharding of a drawing; None if its boxes hold different numbers of devices.
+
+    Args:
+        boxes: The drawing.
+        rank: Dimensions of the value: 1 for one row of boxes, or 2.
+    """
     groups = [cell.devices or () for cell in boxes.cells]
     shares = {len(group) for group in groups}
     if len(shares) != 1 or 0 in shares or len(groups) != boxes.rows * boxes.columns:
@@ -119,7 +142,7 @@ def drawn_sharding(boxes: ShardingBoxes) -> HloSharding | None:
     share = shares.pop()
     if len(groups) == 1 and share > 1:
         return HloSharding(kind=ShardingKind.REPLICATED)
-    dims = (boxes.rows, boxes.columns, *((share,) if share > 1 else ()))
+    dims = (*(boxes.rows, boxes.columns)[2 - rank :], *((share,) if share > 1 else ()))
     ids = tuple(device for group in groups for device in group)
     if ids == tuple(range(len(ids))):
         tiles = TileAssignment(dimensions=dims, reshape_dims=(len(ids),))
@@ -140,19 +163,3 @@ def _spec(sharding: HloSharding, mesh: JaxMesh) -> str | None:
     except HloLensError:
         return None
     return None if spec is None else partition_spec_text(spec)
-
-
-def _agrees(value: JaxValue, drawn: Mapping[int, tuple[int, int]], boxes: ShardingBoxes) -> bool:
-    """Whether a sharding gives every device the tile in the drawing."""
-    sharding = value.sharding(2)
-    if sharding is None or len(sharding.tile_counts) > 2:
-        return False
-    if (boxes.rows, boxes.columns) != (1, 1, *sharding.tile_counts)[-2:]:
-        return False  # a value of one dimension is one row of boxes
-    devices = set(sharding.devices())
-    if devices and devices != set(drawn):
-        return False
-    try:
-        return all((0, 0, *sharding.tile_of(device))[-2:] == tile for device, tile in drawn.items())
-    except HloLensError:
-        return False
