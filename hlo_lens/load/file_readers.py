@@ -27,6 +27,7 @@ from hlo_lens.text.dump_kinds import BUFFER_HEADERS, BUFFER_PARTS, PROTO, ROW_OF
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.line_leads import without_leads
 from hlo_lens.text.log_words import has_log_words
+from hlo_lens.text.notebook import notebook_outputs
 from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
@@ -130,7 +131,11 @@ def modules_of(
 
 
 def _texts(source: Source) -> list[Source]:
-    """Return the texts of a source: without what loggers put before lines, one for each process."""
+    """Return the texts of a source: without what loggers put before lines, one for each process.
+
+    Of a notebook these are the texts of its outputs.
+    """
+    source = notebook_outputs(source) or source
     if sniff(source.text) is DumpKind.OTHER:  # a log whose first lines have no prefix
         source = cut_log_prefixes(source) or source
     return without_leads(source)
