@@ -88,7 +88,7 @@ def finish(checked: Checked | None, diff: Diff | None = None) -> None:
         checked: Verdicts on rules, if there are any.
         diff: Differences, each of which is a failure; None if none is.
     """
-    is_changed = diff is not None and not diff.identical
+    is_changed = diff is not None and not diff.identical and not diff.is_undecided
     code = exit_codes.DONE
     if is_changed or (checked is not None and checked.judgement.is_failed):
         code = exit_codes.RULE_FAILED

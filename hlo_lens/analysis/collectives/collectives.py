@@ -123,6 +123,7 @@ def collectives(
         meshes=meshes,
         trips=calls.trips,
         movement=data_movement(table, calls, origins),
+        is_complete=table.module.has_whole_entry,
         is_scheduled=table.module.is_scheduled,
     )
 

@@ -158,7 +158,7 @@ class _Levels:
     def all(self) -> Iterator[LoopLevel]:
         """Yield the entry and all levels inside it."""
         entry = self._module.entry
-        if self._module.computations:
+        if self._module.has_entry:
             yield self._level(entry, 0, "entry", None, None)
             yield from self._within(entry, 1)
 

@@ -153,6 +153,7 @@ class Collectives(Result):
         trips: Trip counts of the loops.
         movement: Copies between the memories of device and host.
         is_scheduled: Whether overlap is known.
+        is_complete: Whether the text has the whole entry; else figures of one run are not known.
     """
 
     KIND: ClassVar[str] = "collectives"
@@ -213,6 +214,7 @@ class Collectives(Result):
     trips: TripCounts = field(default_factory=lambda: TripCounts(loops=()))
     movement: DataMovement = field(default_factory=lambda: DataMovement(copies=()))
     is_scheduled: bool = False
+    is_complete: bool = True
 
     def static_counts(self) -> dict[str, int]:
         """Return the number of collectives of every kind, in the order of `COLLECTIVE_KINDS`."""
@@ -223,6 +225,8 @@ class Collectives(Result):
         """Return the bounds of the runs of every kind per program run; None if any is unknown."""
         return {
             kind: run_sum((c for c in self.collectives if c.kind == kind), COUNT)
+            if self.is_complete
+            else None
             for kind in (*COLLECTIVE_KINDS, *self._custom())
         }
 
@@ -237,7 +241,7 @@ class Collectives(Result):
     @property
     def wire_bounds(self) -> SumBounds | None:
         """Bounds of the bytes that leave each device in one run; None if any is unknown."""
-        return run_sum(self.collectives, WIRE)
+        return run_sum(self.collectives, WIRE) if self.is_complete else None
 
     @property
     def known_runs(self) -> SumBounds:

@@ -33,7 +33,7 @@ from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
 from hlo_lens.model.snapshot.rows import CollectiveFact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping
 
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
@@ -185,8 +185,8 @@ def collective_diff(base: ModuleSnapshot, head: ModuleSnapshot) -> CollectiveDif
     kinds = dict.fromkeys((*COLLECTIVE_KINDS, *sorted({*counts[0], *counts[1]})))
     return CollectiveDiff(
         counts={kind: Delta(counts[0][kind], counts[1][kind]) for kind in kinds},
-        dynamic_counts={kind: _run_delta(mine, yours, COUNT, kind) for kind in kinds},
-        wire_bytes=_run_delta(mine, yours, WIRE),
+        dynamic_counts={kind: _run_delta(base, head, COUNT, kind) for kind in kinds},
+        wire_bytes=_run_delta(base, head, WIRE),
         changed=tuple(sorted(changed, key=_row_order)),
         unchanged=len(paired) - rows.total(),
     )
@@ -199,14 +199,13 @@ def _row_order(row: CollectiveRow) -> tuple[object, ...]:
 
 
 def _run_delta(
-    base: Sequence[CollectiveFact],
-    head: Sequence[CollectiveFact],
-    figure: str,
-    kind: str | None = None,
+    base: ModuleSnapshot, head: ModuleSnapshot, figure: str, kind: str | None = None
 ) -> Delta:
-    """Return a figure of one run of both sides, of all kinds or of one."""
+    """Return a figure of one run of both sides, of all kinds or of one; none of a cut text."""
     sides = [
-        run_sum((fact for fact in side if kind in (None, fact.kind)), figure)
+        None
+        if side.is_truncated
+        else run_sum((fact for fact in side.collectives or () if kind in (None, fact.kind)), figure)
         for side in (base, head)
     ]
     one, other = (None if bounds is None else bounds.most for bounds in sides)

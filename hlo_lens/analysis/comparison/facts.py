@@ -46,7 +46,7 @@ def module_facts(analysis: ModuleAnalysis) -> ModuleFacts:
         opcodes={row[0]: row[1] for row in analysis.opcodes.counts},
         unknown_opcodes=analysis.opcodes.unknown_opcodes,
         unknown_attributes=module.unknown_attributes,
-        parameters=analysis.signature.parameter_count if module.computations else None,
+        parameters=analysis.signature.parameter_count,
         flops=flops.total,
         flops_at_least=flops.at_least,
         flops_is_at_most=flops.is_at_most if is_known else None,

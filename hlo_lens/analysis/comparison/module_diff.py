@@ -82,6 +82,11 @@ class ModuleDiff:
         return not self.differences and not any(r is not None and r.row_count for r in results)
 
     @property
+    def is_undecided(self) -> bool:
+        """Whether the HLO text of one side ends too early, so that what it lacks seems removed."""
+        return not self.identical and self.base.is_truncated != self.head.is_truncated
+
+    @property
     def unknown(self) -> tuple[str, ...]:
         """Subjects that were asked for and could not be compared, and ``gaps`` for gaps in a text.
 
@@ -125,6 +130,13 @@ class DumpDiff:
     def identical(self) -> bool:
         """Whether nothing changed."""
         return not self.added and not self.removed and all(m.identical for m in self.modules)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether all that changed is in modules whose text ends too early on one side."""
+        changed = [module for module in self.modules if not module.identical]
+        is_one_sided = self.added or self.removed
+        return not is_one_sided and bool(changed) and all(m.is_undecided for m in changed)
 
     @property
     def unknown(self) -> Mapping[str, tuple[str, ...]]:

@@ -39,7 +39,7 @@ def module_snapshot(
         rows = _collective_rows(analysis.collectives, analysis.module)
         loops = _loops(analysis.collectives, analysis.module)
         facts = replace(facts, collectives=replace(facts.collectives, rows=rows, loops=loops))
-    if shardings is not None:
+    if shardings is not None and shardings.is_complete:
         facts = replace(facts, sharding=ShardingFacts(rows=_entry_rows(shardings)))
     return ModuleSnapshot(
         name=name,
@@ -54,8 +54,10 @@ def module_snapshot(
     )
 
 
-def _signature(analysis: ModuleAnalysis) -> str:
-    """Return a digest of the shapes of parameters and results, without layouts."""
+def _signature(analysis: ModuleAnalysis) -> str | None:
+    """Return a digest of the shapes of parameters and results, without layouts; None if unknown."""
+    if not analysis.signature.is_complete:
+        return None
     shapes = [value.shape or "?" for value in analysis.signature.parameters]
     given = [value.shape or "?" for value in analysis.signature.outputs]
     return _digest(f"{', '.join(shapes)} -> {', '.join(given)}")

@@ -129,8 +129,13 @@ def _read(facts: ListingFacts, known: ModuleAnalysis, *, with_fingerprint: bool)
     return replace(facts, gaps=len(gaps), coverage=coverage_of(module, gaps))
 
 
-def _signature(module: HloModule) -> tuple[str, ...]:
-    """Return the shapes of the entry's parameters without layouts, by parameter number."""
+def _signature(module: HloModule) -> tuple[str, ...] | None:
+    """Return the shapes of the entry's parameters without layouts, by parameter number.
+
+    None for a text that is cut off before the end of the entry.
+    """
+    if not module.has_whole_entry:
+        return None
     parameters = sorted(module.entry.parameters, key=lambda one: one.parameter_number or 0)
     shapes = [parameter.shape for parameter in parameters]
     return tuple("?" if shape is None else shape.to_text(layout=False) for shape in shapes)

@@ -50,9 +50,10 @@ class EntrySignature(Result):
     """Parameters by number, then outputs by index.
 
     Attributes:
-        parameter_count: Number of HLO parameters, a tuple as one; 0 without entry.
-        parameters: Leaves of all parameters.
-        outputs: Leaves of the result.
+        parameter_count: Number of HLO parameters, a tuple as one; None if not known.
+        parameters: Leaves of all parameters; of an entry that is cut off those before the cut.
+        outputs: Leaves of the result; none for an entry that is cut off.
+        has_outputs: Whether the outputs are known: the entry is complete.
     """
 
     KIND: ClassVar[str] = "entry-signature"
@@ -69,9 +70,15 @@ class EntrySignature(Result):
         Column("donation", Unit.NONE, "may-alias, must-alias or donor"),
         Column("aliased_with", Unit.NONE, "what shares its buffer"),
     )
-    parameter_count: int
+    parameter_count: int | None
     parameters: Sequence[EntryValue]
     outputs: Sequence[EntryValue]
+    has_outputs: bool = True
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all parameters and outputs are known."""
+        return self.has_outputs and self.parameter_count is not None
 
     @property
     def values(self) -> Sequence[EntryValue]:
@@ -96,15 +103,18 @@ class EntrySignature(Result):
 def entry_signature(table: InstructionTable) -> EntrySignature:
     """Return parameters and outputs of a module's entry computation."""
     module = table.module
-    if not module.computations:
-        return EntrySignature(parameter_count=0, parameters=(), outputs=())
+    if not module.has_entry:
+        return EntrySignature(parameter_count=None, parameters=(), outputs=(), has_outputs=False)
     numbered = _numbered_parameters(table)
     shapes = _layout_shapes(module)
     sizes = _Leaves()
+    is_whole = module.has_whole_entry
+    has_all = is_whole or (shapes is not None and len(shapes[0]) == len(numbered))
     return EntrySignature(
-        parameter_count=len(numbered),
+        parameter_count=len(numbered) if has_all else None,
         parameters=_parameters(module, numbered, None if shapes is None else shapes[0], sizes),
-        outputs=_outputs(module, None if shapes is None else shapes[1], sizes),
+        outputs=_outputs(module, None if shapes is None else shapes[1], sizes) if is_whole else (),
+        has_outputs=is_whole,
     )
 
 

@@ -109,6 +109,7 @@ class Flops(Result):
 
     Attributes:
         products: Unknown ones first, then by FLOP, largest first.
+        is_complete: Whether the text has the whole entry; else their sum is not known.
     """
 
     KIND: ClassVar[str] = "flops"
@@ -124,6 +125,7 @@ class Flops(Result):
     )
     RECORDS: ClassVar[str] = "products"
     products: tuple[Product, ...]
+    is_complete: bool = True
 
     @property
     def total(self) -> int | None:
@@ -138,8 +140,13 @@ class Flops(Result):
         return bounds is not None and bounds.is_at_most
 
     @property
-    def at_least(self) -> int:
-        """Known FLOP of one run; a loop without known trip count counts once."""
+    def at_least(self) -> int | None:
+        """Known FLOP of one run; a loop without known trip count counts once.
+
+        None if the text does not show which products run.
+        """
+        if not self.is_complete:
+            return None
         parts = (SumPart(p.branches, (p.flops or 0) * p.known_times) for p in self.products)
         return bounded_sum(parts).least
 
@@ -157,7 +164,7 @@ class Flops(Result):
     def _bounds(self) -> SumBounds | None:
         amounts = [product.run_flops for product in self.products]
         known = [amount for amount in amounts if amount is not None]
-        if len(known) < len(amounts):
+        if len(known) < len(amounts) or not self.is_complete:
             return None
         branches = (product.branches for product in self.products)
         return bounded_sum(map(SumPart, branches, known))
@@ -172,14 +179,14 @@ def flops(table: InstructionTable, calls: CallCounts | None = None) -> Flops:
     """
     rows = table.rows_where(lambda traits: traits.is_product)
     if not rows:
-        return Flops(products=())
+        return Flops(products=(), is_complete=table.module.has_whole_entry)
     calls = CallCounts(table) if calls is None else calls
     made = (_product_of(table.instruction(row), calls) for row in rows)
     products = [product for product in made if product is not None]
     products.sort(
         key=lambda p: (p.run_flops is not None, -(p.run_flops or 0), p.computation, p.name)
     )
-    return Flops(products=tuple(products))
+    return Flops(products=tuple(products), is_complete=table.module.has_whole_entry)
 
 
 def _product_of(instruction: HloInstruction, calls: CallCounts) -> Product | None:

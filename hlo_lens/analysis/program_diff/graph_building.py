@@ -82,7 +82,7 @@ class _Builder:
             self._find_controls()
         self._describe_computations()
         self._number_bodies()
-        if module.computations:
+        if module.has_entry:
             self.graph.entry = module.entry.place
 
     # ---- labels --------------------------------------------------------------------------------

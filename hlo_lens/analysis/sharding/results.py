@@ -35,6 +35,11 @@ class ShardingResults:
     replicated: ReplicatedBytes
     mesh: Mesh | None
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the table has all parameters and outputs: the text has the whole entry."""
+        return self.found.own.signature.is_complete
+
     @functools.cached_property
     def donations(self) -> Donations:
         """Donation of arguments to results."""

@@ -119,14 +119,19 @@ class HloComputation:
 
     @property
     def root_row(self) -> int:
-        """Row of the result: the one marked ROOT, else the last; -1 for an empty computation."""
+        """Row of the result: the one marked ROOT, else the last; -1 where there is none.
+
+        Without a mark, a computation that is cut off has lost its result.
+        """
         rows = self.rows
-        return self.module.columns.root_among(rows, rows[-1]) if rows else -1
+        last = rows[-1] if rows and self.is_complete else -1
+        return self.module.columns.root_among(rows, last) if rows else -1
 
     @property
     def root(self) -> HloInstruction | None:
-        """The result; None only where no instruction could be read."""
-        return HloInstruction(self, self.root_row) if self.rows else None
+        """The result; None for an empty computation, and for one that was cut off before it."""
+        row = self.root_row
+        return None if row < 0 else HloInstruction(self, row)
 
     @property
     def parameters(self) -> tuple[HloInstruction, ...]:

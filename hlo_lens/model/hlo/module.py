@@ -142,25 +142,33 @@ class HloModule:
     def entry(self) -> HloComputation:
         """The entry computation.
 
-        The one marked ENTRY; else the last, as in XLA's parser; in a truncated text, which has lost
-        its entry, the largest that nothing calls. A module without computations has an empty one.
+        The one marked ENTRY; else the last, as in XLA's parser. One without instructions where the
+        text has lost its entry (`has_entry`), or has no computations.
         """
         if self._entry is None:
             self._entry = self._find_entry()
         return self._entry
 
+    @functools.cached_property
+    def has_entry(self) -> bool:
+        """Whether the text has an entry: a truncated one without ENTRY has lost it."""
+        return bool(self.computations) and (
+            not self.is_truncated or any(one.is_entry for one in self.computations)
+        )
+
+    @property
+    def has_whole_entry(self) -> bool:
+        """Whether the text has the entry up to its closing brace."""
+        return self.has_entry and self.entry.is_complete
+
     def _find_entry(self) -> HloComputation:
-        if not self.computations:
+        if not self.has_entry:
             nothing = ComputationColumns()
             nothing.add(ComputationParts(is_entry=True, rows=range(0)))
             return HloComputation(self, 0, nothing)
         for computation in self.computations:
             if computation.is_entry:
                 return computation
-        if self.is_truncated:
-            called = set(self.links.calls.places)
-            free = [c for c in self.computations if c.place not in called]
-            return max(free or self.computations, key=lambda c: len(c.rows))
         return self.computations[-1]
 
     @property

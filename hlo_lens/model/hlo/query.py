@@ -96,7 +96,7 @@ def tabulate(module: HloModule) -> InstructionTable:
     opcodes = module.opcodes
     sizes = _Sizes(module.reader)
     places: Sequence[int] = ()
-    if module.computations:
+    if module.has_entry:
         places = module.links.reached(module.entry.place, lambda traits: traits.is_control_flow)
     reached = [module.computations[place] for place in places]
     producers, produced = _producers(module, reached, sizes)
@@ -189,7 +189,7 @@ def evident_partitions(table: InstructionTable) -> int | None:
     if "num_partitions" in module.header:
         return module.num_partitions
     most = 0
-    for row in module.entry.rows if module.computations else ():
+    for row in module.entry.rows:
         if table.opcodes[row] == "parameter":
             most = max(most, _sharding_devices(table.instruction(row)))
     return most // module.replica_count or None

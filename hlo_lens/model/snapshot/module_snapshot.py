@@ -69,6 +69,11 @@ class ModuleSnapshot:
         return 0 if self.facts.coverage is None else self.facts.coverage.gaps
 
     @property
+    def is_truncated(self) -> bool:
+        """Whether its HLO text ends too early."""
+        return self.facts.coverage is not None and self.facts.coverage.is_truncated
+
+    @property
     def undefined_count(self) -> int:
         """Number of names that its HLO text uses and does not define."""
         return 0 if self.facts.coverage is None else self.facts.coverage.undefined

@@ -53,6 +53,8 @@ def _section(known: ModuleAnalysis) -> Section:
 
 
 def _notes(levels: Loops) -> Iterator[str]:
+    if not levels.levels:
+        yield "loops not known: the text has no entry"
     if len(levels.levels) == 1:
         yield "no loops and no conditionals"
     for level in levels.levels:

@@ -126,13 +126,20 @@ def _facts(known: ModuleAnalysis) -> Iterator[tuple[str, str]]:
         yield "loops", f"{len(loops):,}, trip count of {counted:,} known"
 
 
+_CUT = "ends before the end of the entry"
+
+
 def collectives_text(known: ModuleAnalysis) -> str:
     """Return the number of collectives in the text and in one run, their bytes, and exposure."""
     found = known.collectives
     if not found.collectives:
-        return "none"
+        return "none" if found.is_complete else f"none before the end of the text, which {_CUT}"
     one = len(found.collectives)
-    parts = [f"{one:,} in the text", f"{_times_text(found)} in one run", _wire_text(found)]
+    parts = [f"{one:,} in the text"]
+    if found.is_complete:
+        parts += [f"{_times_text(found)} in one run", _wire_text(found)]
+    else:
+        parts.append(f"not known how many in one run: the text {_CUT}")
     judged = [c for c in found.collectives if c.is_exposed is not None and not c.moves_nothing]
     if judged:
         exposed = sum(c.is_exposed is True for c in judged)

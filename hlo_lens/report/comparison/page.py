@@ -44,6 +44,7 @@ MOST_CHARACTERS = 65_000
 NO_MEMORY = "not known: no side has a buffer assignment, or a schedule to estimate by"
 NO_KNOWN_CHANGE = f"{NO_CHANGE} in what is known"
 NO_TEXT = "not known: one side has no HLO text"
+CUT_TEXT = "not known: the HLO text of one side ends too early"
 NO_NAMES = "not known: a snapshot does not keep noise; compare with the dump itself"
 ONLY_FINGERPRINT = "changed; a snapshot has no instructions: compare with the dump itself"
 
@@ -86,7 +87,8 @@ def _head(diff: DumpDiff, names: tuple[str, str]) -> Section:
             facts.append((label, listed_names(modules)))
     unknown = any(module.unknown for module in diff.modules)
     verdict = NO_KNOWN_CHANGE if unknown else NO_CHANGE
-    verdict = verdict if diff.identical else "changed"
+    if not diff.identical:
+        verdict = "undecided: a text ends too early" if diff.is_undecided else "changed"
     tables = (modules_table(diff),) if changed > 1 else ()
     return Section(title=f"hlo-lens diff: {verdict}", facts=tuple(facts), tables=tables)
 
@@ -133,7 +135,8 @@ def _facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
         found = diff.collectives
         yield "collectives", NO_TEXT if found is None else collectives_text(found)
     if "sharding" in diff.subjects:
-        yield "sharding", NO_TEXT if diff.shardings is None else sharding_text(diff.shardings)
+        found_text = CUT_TEXT if diff.base.is_truncated or diff.head.is_truncated else NO_TEXT
+        yield "sharding", found_text if diff.shardings is None else sharding_text(diff.shardings)
     if "program" in diff.subjects:
         yield from program_facts(diff)
 
@@ -156,7 +159,7 @@ def collectives_text(found: CollectiveDiff) -> str:
         runs = found.dynamic_counts[kind]
         if delta.base != delta.head:
             parts.append(f"{kind} {delta.base:,} -> {delta.head:,} in the text")
-        if runs.base != runs.head:
+        if runs.base != runs.head and (delta.base or delta.head):
             one, other = ("x?" if n is None else f"{n:,}" for n in (runs.base, runs.head))
             bound = "at most " if runs.is_at_most else ""
             parts.append(f"{kind} {bound}{one} -> {other} in one run")

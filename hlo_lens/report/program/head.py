@@ -14,7 +14,13 @@ from hlo_lens.analysis.module_analysis import no_hlo_text, not_estimated_text
 from hlo_lens.analysis.sharding.donation import DonationStatus
 from hlo_lens.report.collectives.page import collectives_text
 from hlo_lens.report.memory.facts import memory_facts, memory_notes
-from hlo_lens.report.sharding.page import donation_text, mesh_text, replicated_text, sum_text
+from hlo_lens.report.sharding.page import (
+    NOT_KNOWN,
+    donation_text,
+    mesh_text,
+    replicated_text,
+    sum_text,
+)
 from hlo_lens.text.dump_kinds import TEXT_FLAGS
 from hlo_lens.text.units import flops_text, format_bytes, format_ratio, listed, plural
 
@@ -65,13 +71,14 @@ def _computation_facts(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:
     signature, shardings = analysis.signature, analysis.shardings
     if analysis.memory is None:
         yield "parameters", _interface_text(signature.parameter_count, signature.parameters)
-        yield "outputs", _interface_text(len(signature.outputs), signature.outputs)
+        outputs = len(signature.outputs) if signature.has_outputs else None
+        yield "outputs", _interface_text(outputs, signature.outputs)
     if shardings is not None:
         yield "donation", _donations(shardings)
     yield "collectives", _collectives_text(analysis)
     if shardings is not None and shardings.table.num_devices > 1:
         yield "replicated", replicated_text(shardings)
-    is_partial = bool(analysis.summary.gaps or analysis.summary.is_truncated)
+    is_partial = analysis.summary.gaps > 0
     yield "work", work_text(analysis.flops, is_partial=is_partial)
 
 
@@ -117,7 +124,8 @@ def other_spaces(memory: MemoryResults) -> str:
 def _donations(shardings: ShardingResults) -> str:
     """Return the outcomes of donation, and the largest arguments that could be donated."""
     text = donation_text(shardings)
-    possible = shardings.donations.of(DonationStatus.DONATABLE)
+    is_whole = shardings.is_complete
+    possible = shardings.donations.of(DonationStatus.DONATABLE) if is_whole else ()
     if not possible:
         return text
     names = [f"{d.value.value.name} {sum_text([d.value.device_bytes])}" for d in possible]
@@ -131,13 +139,15 @@ def work_text(flops: Flops, *, is_partial: bool = False) -> str:
         flops: The products of the program.
         is_partial: Whether parts of the text were not understood.
     """
+    least = flops.at_least
+    if least is None:
+        return NOT_KNOWN
     if is_partial:
-        return f"at least {flops_text(flops.at_least)} of products, in the parts understood"
+        return f"at least {flops_text(least)} of products, in the parts understood"
     unknown = ""
     if flops.opaque:
         unknown = f"; {plural(flops.opaque, 'custom call')} of unknown arithmetic"
     if flops.total is None:
-        least = flops.at_least
         known = f"at least {flops_text(least)} of products in one run" if least else "not known"
         return f"{known}{unknown or '; a trip count or a shape is not known'}"
     bound = "at most " * flops.is_at_most
@@ -169,8 +179,10 @@ def _coverage_text(facts: Summary) -> str:
     return ", ".join(parts)
 
 
-def _interface_text(count: int, values: Sequence[EntryValue]) -> str:
+def _interface_text(count: int | None, values: Sequence[EntryValue]) -> str:
     """Return the number of values, their bytes, and those donated or aliased."""
+    if count is None:
+        return NOT_KNOWN
     arrays = f" ({plural(len(values), 'array')})" if len(values) != count else ""
     size = sum_text([value.size_bytes for value in values])
     padded = sum_text([value.padded_size_bytes for value in values])
@@ -192,7 +204,8 @@ def _collectives_text(analysis: ModuleAnalysis) -> str:
     found = analysis.collectives
     counts = {k: n for k, n in found.static_counts().items() if n}
     if not counts:
-        return "none in the parts that were understood" if analysis.summary.gaps else "none"
+        is_whole = found.is_complete and not analysis.summary.gaps
+        return "none" if is_whole else "none in the parts that were understood"
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
     return f"{collectives_text(analysis)}: {kinds}"
 

@@ -93,18 +93,24 @@ def module_object(analysis: ModuleAnalysis) -> Mapping[str, object]:
         "collectives": collectives_object(analysis.collectives),
         "memory": memory_object(analysis.memory),
         "is_estimate_left_out": analysis.is_estimate_left_out,
-        "sharding": {
-            "rows": [
-                *({"kind": "form", **row} for row in analysis.sharding_forms.objects()),
-                *sharding_rows(analysis.shardings),
-            ]
-        },
-        "parameter_rows": _values(signature.parameters),
-        "output_rows": _values(signature.outputs),
+        "sharding": {"rows": _sharding_rows(analysis)},
+        "parameter_rows": None
+        if signature.parameter_count is None
+        else _values(signature.parameters),
+        "output_rows": _values(signature.outputs) if signature.has_outputs else None,
         "opcode_rows": analysis.opcodes.objects(),
-        "largest_instructions": analysis.largest.ranking(RANKING),
-        "source_bytes": analysis.sources.ranking(RANKING),
+        "largest_instructions": analysis.largest.ranking(RANKING) if module.has_entry else None,
+        "source_bytes": analysis.sources.ranking(RANKING) if module.has_entry else None,
     }
+
+
+def _sharding_rows(analysis: ModuleAnalysis) -> list[Mapping[str, object]] | None:
+    """Return forms of shardings, then parameters and outputs; None if not all are known."""
+    shardings = analysis.shardings
+    if shardings is None or not shardings.is_complete:
+        return None
+    forms = ({"kind": "form", **row} for row in analysis.sharding_forms.objects())
+    return [*forms, *sharding_rows(shardings)]
 
 
 def object_without_hlo(analysis: ModuleAnalysis) -> dict[str, object]:

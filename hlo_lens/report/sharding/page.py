@@ -64,12 +64,16 @@ def _section(dump: ModuleDump, results: ShardingResults, view: ShardingView) -> 
     )
 
 
+NOT_KNOWN = "not known: the text ends before the end of the entry"
+
+
 def _facts(dump: ModuleDump, results: ShardingResults) -> Iterator[tuple[str, str]]:
-    table = results.table
+    table, signature = results.table, results.found.own.signature
     yield "module", dump.stage or "stage unknown"
     yield "devices", f"{plural(table.num_devices, 'device')}{mesh_text(table.meshes)}"
-    yield "parameters", total_text(table.parameters)
-    yield "outputs", total_text(table.outputs)
+    has_all = signature.parameter_count is not None
+    yield "parameters", total_text(table.parameters) if has_all else NOT_KNOWN
+    yield "outputs", total_text(table.outputs) if signature.has_outputs else NOT_KNOWN
     yield "replicated", replicated_text(results)
     yield "donation", donation_text(results)
     counts = results.annotations.counts()
@@ -221,10 +225,8 @@ _KEYS = """
 """
 
 
-def sharding_rows(results: ShardingResults | None) -> list[Mapping[str, object]]:
+def sharding_rows(results: ShardingResults) -> list[Mapping[str, object]]:
     """Return the objects of parameters and outputs, which ``kind`` distinguishes."""
-    if results is None:
-        return []
     names = [column.name for column in ShardingTable.COLUMNS]
     found: list[Mapping[str, object]] = []
     for value in results.table.values:  # each made here, and once
@@ -238,6 +240,7 @@ def sharding_object(dump: ModuleDump, results: ShardingResults | None) -> Mappin
     """Return the object of a module; all keys, on which scripts rely, null without HLO text."""
     if results is None:
         return {**module_head(dump), **dict.fromkeys(_KEYS.split())}
+    is_whole = results.is_complete
     return {
         **module_head(dump),
         "num_devices": results.table.num_devices,
@@ -248,11 +251,11 @@ def sharding_object(dump: ModuleDump, results: ShardingResults | None) -> Mappin
             }
             for mesh in results.table.meshes
         ],
-        "values": sharding_rows(results),
-        "unknown": _unknown_object(results.table.unknown),
-        "replicated": results.replicated.objects(),
-        "replicated_by_axis": results.replicated.by_axis.objects(),
-        "donation": results.donations.objects(),
+        "values": sharding_rows(results) if is_whole else None,
+        "unknown": _unknown_object(results.table.unknown) if is_whole else None,
+        "replicated": results.replicated.objects() if is_whole else None,
+        "replicated_by_axis": results.replicated.by_axis.objects() if is_whole else None,
+        "donation": results.donations.objects() if is_whole else None,
         "annotations": results.annotations.objects(),
     }
 
@@ -312,6 +315,8 @@ def sum_text(sizes: Iterable[int | None]) -> str:
 
 def replicated_text(results: ShardingResults) -> str:
     """Return the bytes held by several devices, and the savings of each axis."""
+    if not results.is_complete:
+        return NOT_KNOWN
     found = results.replicated
     unknown = [v for v in results.table.values if v.replication_factor is None]
     rest = [f"not known for {_unknown_text(unknown)}"] if unknown else []
@@ -337,6 +342,8 @@ _OUTCOMES = {
 
 def donation_text(results: ShardingResults) -> str:
     """Return the number and bytes of arguments by outcome of donation."""
+    if not results.is_complete:
+        return NOT_KNOWN
     from hlo_lens.analysis.sharding.donation import DonationStatus  # not for the first page
 
     parts = []

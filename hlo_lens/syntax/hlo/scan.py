@@ -26,21 +26,41 @@ from hlo_lens.syntax.hlo.reader import HloTextReader
 from hlo_lens.syntax.hlo.rows import HloRows, first_values, new_module
 from hlo_lens.syntax.hlo.text import parse_attributes, read_tables
 from hlo_lens.syntax.hlo.units import LONG_LINE, HloUnits
-from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.errors import DumpSyntaxError, Gap
+from hlo_lens.text.source import Span
+from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable
 
+    from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.shapes.shape import ProgramShape
     from hlo_lens.text.source import Source
 
 
 _FIRST_LETTERS = "HFS"
 """First letters of headers and of stack tables."""
 
+_PRINTED = frozenset({"is_scheduled", "input_output_alias", "buffer_donor", "num_partitions"})
+"""Header attributes of texts that XLA printed."""
+
 _LONG = 300
 """Characters of a line; the next one is expected to be as long."""
+
+
+def _has_interface(computation: HloComputation, wanted: ProgramShape) -> bool:
+    """Return whether a computation has the parameters and the result of a program, but layouts."""
+    found = [*computation.parameters, *([computation.root] if computation.root else [])]
+    shapes = (*wanted.parameters, wanted.result)
+    try:
+        return len(found) == len(shapes) and all(
+            one.shape is not None and one.shape.to_text(layout=False) == shape.to_text(layout=False)
+            for one, shape in zip(found, shapes, strict=True)
+        )
+    except DumpSyntaxError:  # a shape that is a gap
+        return False
 
 
 class HloScan:
@@ -81,7 +101,7 @@ class HloScan:
             if self._progress is not None:
                 self._progress(position)
             position = self._unit(position)
-        self._end_module()
+        self._end_module(size)
 
     def _unit(self, position: int) -> int:
         """Read one item between computations and return its end."""
@@ -127,6 +147,7 @@ class HloScan:
         after = self._units.blank(end)
         if after < line_end and not patterns.LOOSE_COMPUTATION.match(text, after):
             self.gaps.add_header(position, end, line_end, "expected ',' and a header attribute")
+            module.is_truncated = line_end >= len(text)
             return line_end
         bad = self._check.header(module.header)
         if bad is not None:
@@ -136,33 +157,42 @@ class HloScan:
 
     def _begin_module(self, name: str, start: int) -> HloRows:
         """End the module before and begin a new one."""
-        self._end_module()
+        self._end_module(start)
         self._has_entry = False
         self._rows = HloRows(new_module(self.source, self._reader, name, start))
         return self._rows
 
-    def _check_entry(self, module: HloModule) -> None:
-        """Note that the entry is missing: no computation has the parameters of the header."""
-        layout = module.header.get("entry_computation_layout")
-        if layout is None or self._has_entry or module.is_truncated or not module.computations:
-            return
-        if patterns.LOOSE_PROGRAM_SHAPE.fullmatch(layout) is None:
-            return
-        wanted = len(self._reader.program_shape(layout).parameters)
-        found = len(module.computations[-1].parameters)
-        if wanted != found:
-            end = len(self.text)
-            module.is_truncated = True
-            message = f"expected an ENTRY computation of {wanted} parameters, found the end"
-            self.gaps.add(max(0, end - 1), end, message)
+    def _check_entry(self, module: HloModule, end: int) -> None:
+        """Note that the entry is missing: no computation has the interface of the header.
 
-    def _end_module(self) -> None:
+        XLA marks the entry in all that it prints; text without header attributes is hand-written,
+        and its last computation is the entry.
+        """
+        if self._has_entry or module.is_truncated:
+            return
+        layout, what = module.header.get("entry_computation_layout"), "an ENTRY computation"
+        if layout is not None and patterns.LOOSE_PROGRAM_SHAPE.fullmatch(layout) is not None:
+            wanted = self._reader.program_shape(layout)
+            if module.computations and _has_interface(module.computations[-1], wanted):
+                return
+            what = f"{what} of {plural(len(wanted.parameters), 'parameter')}"
+        elif module.computations and not module.header.keys() & _PRINTED:
+            return
+        module.is_truncated = True
+        while end > 1 and self.text[end - 1].isspace():
+            end -= 1
+        place = Span(max(0, end - 1), end)
+        gap, gaps = Gap.at(self.source, place, f"expected {what}, found the end"), module.gaps
+        if not gaps or gaps[-1].line + gaps[-1].lines <= gap.line:
+            module.gaps = (*gaps, gap)
+
+    def _end_module(self, end: int) -> None:
         rows, self._rows = self._rows, None
         if rows is None:
             return
         module = rows.module
-        self._check_entry(module)
         module.gaps, module.passed_lines = self.gaps.take(has_read=bool(module.computations))
+        self._check_entry(module, end)
         module.strange_spans = self.gaps.take_strange()
         self.is_strange |= bool(module.strange_spans)
         module.unknown_attributes = self._check.take_unknown()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from hlo_lens.analysis.program.entry_signature import MOST_LEAVES, EntrySignature, entry_signature
+from hlo_lens.model.hlo.query import tabulate
+from hlo_lens.syntax.hlo.module import parse_hlo
 from tests.analysis.texts import LOOP, entry_of, table_of
 
 
@@ -84,5 +86,6 @@ def test_unknown_size_is_none() -> None:
 
 
 def test_module_without_computations_has_no_signature() -> None:
-    result = entry_signature(table_of("HloModule nothing\n"))
-    assert (result.parameter_count, list(result.rows())) == (0, [])
+    result = entry_signature(tabulate(parse_hlo("HloModule nothing\n")))
+    assert (result.parameter_count, list(result.rows())) == (None, [])
+    assert not result.is_complete

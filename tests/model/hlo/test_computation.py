@@ -171,7 +171,7 @@ def test_conditional_that_names_a_computation_twice_is_one_caller_of_it() -> Non
     assert [i.name for i in called.callers] == ["r"]
 
 
-def test_entry_of_a_truncated_text_is_the_largest_that_nothing_calls() -> None:
+def test_truncated_text_without_entry_takes_no_other_computation_for_it() -> None:
     module = parse_hlo(
         "HloModule m\n\nsmall {\n  ROOT a = f32[] parameter(0)\n}\n\n"
         "big {\n  a = f32[] parameter(0)\n  b = f32[] negate(a)\n"
@@ -181,7 +181,9 @@ def test_entry_of_a_truncated_text_is_the_largest_that_nothing_calls() -> None:
         "cut {\n  a = f32[] parameter(0)\n"
     )
     assert module.is_truncated
-    assert module.entry.name == "big"
+    assert not module.has_entry
+    assert (list(module.entry.rows), module.entry.root) == ([], None)
+    assert module.computations[-1].root is None
     assert [c.is_complete for c in module.computations] == [True, True, True, False]
     assert [gap.message for gap in module.gaps] == ["expected '}', found the end: cut is cut off"]
 

@@ -165,8 +165,11 @@ def test_single_instruction_is_an_entry_of_its_own() -> None:
     assert [i.name for i in module.entry.instructions] == ["sum"]
 
 
-def test_header_alone_is_a_module_without_computations() -> None:
-    module = read("HloModule empty, replica_count=2\n")
+def test_header_alone_is_a_module_without_computations_and_cut_off() -> None:
+    module = parse_hlo("HloModule empty, replica_count=2\n")
+    assert [g.message for g in module.gaps] == ["expected an ENTRY computation, found the end"]
+    assert module.is_truncated
+    assert not module.has_entry
     assert (module.name, module.replica_count, module.computations) == ("empty", 2, [])
     assert module.instruction_count == 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_lens.model.hlo import query as hlo_query
+from hlo_lens.syntax.hlo.module import parse_hlo
 from tests.analysis.texts import LOOP, entry_of, table_of
 
 
@@ -50,5 +51,5 @@ def test_unprinted_partitions_are_those_of_shardings() -> None:
 
 
 def test_module_without_computations_has_an_empty_table() -> None:
-    table = table_of("HloModule nothing\n")
+    table = hlo_query.tabulate(parse_hlo("HloModule nothing\n"))
     assert (len(table.opcodes), table.left_out_views, table.left_out_embedded) == (0, 0, 0)

@@ -98,7 +98,7 @@ INSTRUCTIONS = [
     (
         "q = f32[8] add(p, \0p)",
         21,
-        "expected an opcode, a shape, 'constant' or 'parameter', found '\N{REPLACEMENT CHARACTER}'",
+        "expected an opcode, a shape, 'constant' or 'parameter', found '\\x00'",
     ),
     ('q = f32[8] add(p, p), new="\0"', 29, "expected a value or '{', found '\"'"),
     # no instruction at all
