@@ -5,10 +5,9 @@ A fact that is not known makes the assertion fail.
 
 from __future__ import annotations
 
-import re
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
+from hlo_lens.text.argument_pattern import matches
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.units import format_bytes, listed, parse_size, plural
 
@@ -224,43 +223,7 @@ def memory_lines(known: ModuleAnalysis, space: SpaceFacts) -> list[str]:
 # ---- argument patterns --------------------------------------------------------------------------
 
 
-_STEP = re.compile(
-    r"""\[(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\]]*))\]|\.([^.\[]+)|([^.\[]+)"""
-)
 _SHOWN = 8
-
-
-def steps_of(name: str) -> tuple[str, ...]:
-    """Return the steps of an argument's path as jax writes it.
-
-    >>> steps_of("params['layer_0']['kernel']"), steps_of("state.opt[0].mu")
-    (('params', 'layer_0', 'kernel'), ('state', 'opt', '0', 'mu'))
-    """
-    return tuple(
-        next(part for part in match.groups() if part is not None) for match in _STEP.finditer(name)
-    )
-
-
-def matches(pattern: str, name: str) -> bool:
-    """Return whether a pattern matches an argument's path or a prefix of it.
-
-    ``*`` matches one step or a part of it, ``**`` any number of steps.
-
-    >>> matches("params", "params['a']['b']"), matches("params/*/b", "params['a']['b']")
-    (True, True)
-    >>> matches("param", "params['a']"), matches("**/b", "params['a']['b']")
-    (False, True)
-    """
-    wanted = tuple(pattern.split("/")) if "[" not in pattern else steps_of(pattern)
-    return _fits(wanted, steps_of(name)) or pattern == name
-
-
-def _fits(wanted: Sequence[str], steps: Sequence[str]) -> bool:
-    if not wanted:
-        return True  # the pattern matches a prefix of the path
-    if wanted[0] == "**":
-        return len(wanted) == 1 or any(_fits(wanted[1:], steps[k:]) for k in range(len(steps)))
-    return bool(steps) and fnmatchcase(steps[0], wanted[0]) and _fits(wanted[1:], steps[1:])
 
 
 def find_arguments(known: ModuleAnalysis, pattern: str) -> tuple[list[ShardedValue], list[str]]:

@@ -16,7 +16,6 @@ from hlo_lens.testing import (
     assert_same_program,
     assert_sharded,
 )
-from hlo_lens.testing.evidence import matches
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.units import parse_size
 from tests.corpus import SAMPLES
@@ -214,27 +213,6 @@ def test_a_pattern_that_matches_nothing_fails() -> None:
     ):
         (line,) = said_by(check)
         assert line.startswith("no argument of jit_train_step is called 'state'; there is params[")
-
-
-@pytest.mark.parametrize(
-    ("pattern", "name", "is_match"),
-    [
-        ("state", "state", True),
-        ("state", "state['a']", True),
-        ("state", "state.opt[0].mu", True),
-        ("state", "statement['a']", False),
-        ("params/*/kernel", "params['layer_0']['kernel']", True),
-        ("params/*/kernel", "params['a']['b']['kernel']", False),
-        ("params/**/kernel", "params['a']['b']['kernel']", True),
-        ("params/**", "params['a']['b']", True),
-        ("**/kernel", "kernel", True),
-        ("params/layer_[0-3]/w", "params['layer_2']['w']", False),
-        ("params['a/b']", "params['a/b']", True),
-        ("args[0]", "args[0]['w']", True),
-    ],
-)
-def test_patterns_go_step_by_step(pattern: str, name: str, is_match: bool) -> None:
-    assert matches(pattern, name) is is_match
 
 
 def test_sizes_are_powers_of_1024() -> None:

@@ -1,0 +1,1 @@
+"""Changes of a program's text before optimizations, as XLA would compile it with the change."""

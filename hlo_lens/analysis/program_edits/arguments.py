@@ -1,0 +1,96 @@
+"""Arguments and results of a program's text, found by pattern."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.sharding.sources import module_shardings
+from hlo_lens.analysis.sharding.table import ShardedValue, ShardingTable, sharding_table
+from hlo_lens.text.argument_pattern import matches
+from hlo_lens.text.units import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.shapes.shape import Shape, ShapeIndex
+
+_SHOWN = 8
+_PARAMETERS = "allow_spmd_sharding_propagation_to_parameters"
+_OUTPUT = "allow_spmd_sharding_propagation_to_output"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EntryArrays:
+    """Arguments and results of a module before optimizations.
+
+    Attributes:
+        module: The module.
+        table: Their shapes and shardings.
+    """
+
+    module: HloModule
+    table: ShardingTable
+
+    @classmethod
+    def of(cls, module: HloModule) -> EntryArrays:
+        """Return arguments and results of a module."""
+        return cls(module=module, table=sharding_table(module_shardings(module, None)))
+
+    @functools.cached_property
+    def arguments(self) -> tuple[ShardedValue, ...]:
+        """The arguments."""
+        return self.table.parameters
+
+    @functools.cached_property
+    def results(self) -> tuple[ShardedValue, ...]:
+        """The results."""
+        return self.table.outputs
+
+    def matching(self, pattern: str) -> list[ShardedValue]:
+        """Return the arguments whose name matches a pattern."""
+        return [value for value in self.arguments if matches(pattern, str(value.value.name))]
+
+    def nothing_matches(self, pattern: str) -> str:
+        """Return the reason why a change of no argument does not apply."""
+        there = listed([str(value.value.name) for value in self.arguments], _SHOWN) or "none"
+        return f"no argument is called {pattern!r}; there is {there}"
+
+    @functools.cached_property
+    def open_arguments(self) -> frozenset[int]:
+        """Positions of the arguments whose sharding XLA chooses."""
+        return self._open(_PARAMETERS, len(self.arguments))
+
+    @functools.cached_property
+    def open_results(self) -> frozenset[int]:
+        """Positions of the results whose sharding XLA chooses."""
+        return self._open(_OUTPUT, len(self.results))
+
+    def _open(self, name: str, count: int) -> frozenset[int]:
+        flags = self.flags(name)
+        if len(flags) == 1:
+            flags *= count
+        return frozenset(place for place, is_open in enumerate(flags) if is_open)
+
+    def flags(self, name: str) -> tuple[bool, ...]:
+        """Return the values of an attribute of the header that is a list of booleans."""
+        words = self.module.header.get(name, "").strip("{}").split(",")
+        return tuple(word.strip() == "true" for word in words if word.strip())
+
+
+def index_of(value: ShardedValue) -> ShapeIndex:
+    """Return the shape index of an argument or result."""
+    words = value.value.index.strip("{}").split(",")
+    return tuple(int(word) for word in words if word)
+
+
+def shape_of(value: ShardedValue, *, is_global: bool) -> Shape | None:
+    """Return the whole shape of a value, or the shape of one device's part."""
+    return value.global_shape if is_global else value.device_shape or value.global_shape
+
+
+def positions(values: Sequence[ShardedValue]) -> dict[tuple[int | None, ShapeIndex], int]:
+    """Return the position of each argument by parameter number and shape index."""
+    return {(one.value.number, index_of(one)): place for place, one in enumerate(values)}

@@ -1,0 +1,77 @@
+"""Patterns for arguments: paths as jax writes them, matched step by step.
+
+``params['w3']`` and ``state.opt[0].mu`` are paths; a pattern is a path, or a prefix of one, whose
+steps may have ``*`` and ``?``. Brackets are literal: they enclose a key. ``/`` separates steps too.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_KEY = r"""\[(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\]]*))\]"""
+_STEP = re.compile(rf"{_KEY}|([^.\[]+)")
+_PATTERN_STEP = re.compile(rf"{_KEY}|([^./\[]+)")
+_PATTERN_STEP_WITH_DOTS = re.compile(rf"{_KEY}|([^/\[]+)")
+
+
+def steps_of(name: str) -> tuple[str, ...]:
+    """Return the steps of an argument's path as jax writes it.
+
+    >>> steps_of("params['layer_0']['kernel']"), steps_of("state.opt[0].mu")
+    (('params', 'layer_0', 'kernel'), ('state', 'opt', '0', 'mu'))
+    """
+    return _steps(_STEP, name)
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Return whether a pattern matches an argument's path or a prefix of it.
+
+    ``*`` matches one step or a part of it, ``**`` any number of steps. A dot separates steps, or is
+    part of a key.
+
+    >>> matches("params", "params['a']['b']"), matches("params/*/b", "params['a']['b']")
+    (True, True)
+    >>> matches("state.*", "state['a']"), matches("state/**", "state.opt[0].mu")
+    (True, True)
+    >>> matches("param", "params['a']"), matches("**/b", "params['a']['b']")
+    (False, True)
+    """
+    if pattern == name:
+        return True
+    steps = steps_of(name)
+    return any(wanted and _fits(wanted, steps) for wanted in _readings(pattern))
+
+
+@functools.cache
+def _readings(pattern: str) -> tuple[tuple[str, ...], ...]:
+    """Return the steps of a pattern in both ways to read dots, if they differ."""
+    found = (_steps(how, pattern) for how in (_PATTERN_STEP, _PATTERN_STEP_WITH_DOTS))
+    return tuple(dict.fromkeys(found))
+
+
+def _steps(how: re.Pattern[str], text: str) -> tuple[str, ...]:
+    return tuple(
+        next(part for part in match.groups() if part is not None) for match in how.finditer(text)
+    )
+
+
+def _fits(wanted: Sequence[str], steps: Sequence[str]) -> bool:
+    if not wanted:
+        return True  # the pattern matches a prefix of the path
+    if wanted[0] == "**":
+        return len(wanted) == 1 or any(_fits(wanted[1:], steps[k:]) for k in range(len(steps)))
+    return (
+        bool(steps) and bool(_glob(wanted[0]).fullmatch(steps[0])) and _fits(wanted[1:], steps[1:])
+    )
+
+
+@functools.cache
+def _glob(step: str) -> re.Pattern[str]:
+    """Return the expression of a step: ``*`` for any characters, ``?`` for one."""
+    words = {"*": ".*", "?": "."}
+    return re.compile("".join(words.get(c) or re.escape(c) for c in step), re.DOTALL)

@@ -1,0 +1,1 @@
+"""Tests of changes of a program's text."""
