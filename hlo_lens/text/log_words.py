@@ -18,10 +18,26 @@ FAILED_ALLOCATION = (
     "ailed to allocate ",
     "Attempting to allocate ",
     "Attempting to reserve ",
-    "ran out of memory trying to allocate ",
+    "an out of memory trying to allocate ",
     "OOM when allocating tensor with shape",
 )
-ALLOCATOR_STATE = ("BFCAllocator dump for ", "Bin (256):", "Summary of in-use Chunks by size")
+_STATE_HEADS = (
+    "BFCAllocator dump for ",
+    "Bin (256):",
+    "Next region of size ",
+    "Summary of in-use Chunks by size",
+    "Sum Total of in-use chunks: ",
+)
+ALLOCATOR_STATE = (
+    *_STATE_HEADS,
+    " Chunks of size ",
+    "in use in bin.",
+    "Total size in pool: ",
+    "MaxInUse: ",
+    "MaxInUse | ",
+)
+"""Words of a state of an allocator that was pasted whole, or from some line on."""
+
 REMATERIALIZATION_LIMIT = ("Can't reduce memory use below ",)
 BUFFERS = ("BufferAssignment OOM Debugging", "BufferAssignment stats:", "Peak buffers:")
 
@@ -57,18 +73,42 @@ _BOX_WALLS = ("│ GPU ", "│ CPU ", "│ TPU ", "│GPU ", "│CPU ", "│TPU 
 _COLORED_BOXES = ("  GPU 0 ", "  CPU 0 ", "  TPU 0 ")
 """Labels of drawings whose boxes are colours, which are removed from the text before."""
 
+_FIRST_WORDS = (
+    "Ran out of memory ",
+    "Allocation (size=",
+    "TPU TensorCore Hbm usage: ",
+    "Out of memory while trying to allocate ",
+    "out of memory while trying to allocate ",
+    "Failed to allocate ",
+    "failed to allocate ",
+    "Allocator (",
+    "Attempting to allocate ",
+    "Attempting to reserve ",
+    "OOM when allocating tensor with shape",
+)
+"""First words of memory messages whose sign is further on; what precedes them is no message."""
+
 FIRST_LINES = (
+    *_FIRST_WORDS,
+    *_STATE_HEADS,
+    *REMATERIALIZATION_LIMIT,
+    *BUFFERS,
+    *WARNINGS,
+    BOXES[0],
+)
+"""Words that a message of several lines, or a drawing, begins with."""
+
+ALL = (
     *OUT_OF_MEMORY,
     *FAILED_ALLOCATION,
     *ALLOCATOR_STATE,
     *REMATERIALIZATION_LIMIT,
     *BUFFERS,
     *WARNINGS,
-    BOXES[0],
+    *_SHARDING_SIGNS,
+    *_BOX_WALLS,
+    *_COLORED_BOXES,
 )
-"""Words of the first line of a message or drawing that has several lines."""
-
-ALL = (*FIRST_LINES[:-1], *_SHARDING_SIGNS, *_BOX_WALLS, *_COLORED_BOXES)
 """All words that make a text a log."""
 
 

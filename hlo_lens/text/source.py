@@ -23,7 +23,7 @@ _LOG_PREFIX = re.compile(
       (?:\[\d+(?:,\d+)?\](?:<std(?:out|err)>)?:[ ]?|\d+:[ ](?=[IWEF]\d{4}[ ]))?+
       (?:
         [IWEF]\d{4}[ ][\d:.]+[ ]+\d+[ ][\w./+-]+:\d+\][ ]?
-      | \d{4}-\d\d-\d\d[ ]\d\d:\d\d:\d\d[.,]\d+:[ ][IWEF][ ]\S+:\d+\][ ]?
+      | (?:\d{4}-\d\d-\d\d[ ]\d\d:\d\d:\d\d[.,]\d+:[ ])?[IWEF][ ]\S+:\d+\][ ]?
       )
     | \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)[ ](?:std(?:out|err)[ ][FP][ ])?
     | \[\d+(?:,\d+)?\]<std(?:out|err)>:[ ]?
@@ -34,7 +34,7 @@ _LOG_PREFIX = re.compile(
 
 _LOG_PREFIX_HINT = re.compile(
     r"^(?:[IWEF]\d{4} [\d:.]+ |\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|\[\d+(?:,\d+)?\]<std"
-    r"|(?:\d+|\[\d+(?:,\d+)?\]): ?[IWEF]\d{4} )",
+    r"|[IWEF] [\w./+-]+:\d+\] |(?:\d+|\[\d+(?:,\d+)?\]): ?[IWEF]\d{4} )",
     re.MULTILINE,
 )
 _HINT_LENGTH = 1 << 16

@@ -10,8 +10,9 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hlo_lens.model.buffers.human_size import HumanSize
+
 if TYPE_CHECKING:
-    from hlo_lens.model.buffers.human_size import HumanSize
     from hlo_lens.model.hlo.metadata import OpMetadata
 
 _LABEL = re.compile(r"%?([\w.-]+) = (?:.*?[\])}] |\(.*?\) )?([a-z][a-z0-9-]*)\(")
@@ -182,8 +183,10 @@ class AllocatorState:
         used_chunks: Size in bytes and number of chunks in use, as in the summary.
         free_chunks: The same of free chunks, counted from the list of all chunks; None without one.
         chunks_in_use: Sum of the chunks in use, as printed.
-        pool_bytes: Bytes that the allocator has taken from the device.
-        stats: Names and numbers: ``Limit``, ``InUse``, ``MaxInUse``, ``NumAllocs``, ...
+        pool: Bytes that the allocator has taken from the device.
+        largest_free: Largest free chunk that the allocation could use; None if not printed.
+        stats: Names and numbers, or sizes as printed since 2026: ``Limit``, ``InUse``,
+            ``MaxInUse``, ``NumAllocs``, ...
         line: 1-based line of the file where it begins.
         lines: Number of its lines.
         is_complete: Whether it is complete, as far as is known.
@@ -194,15 +197,17 @@ class AllocatorState:
     used_chunks: tuple[tuple[int, int], ...] = ()
     free_chunks: tuple[tuple[int, int], ...] | None = None
     chunks_in_use: HumanSize | None = None
-    pool_bytes: int | None = None
-    stats: tuple[tuple[str, int], ...] = ()
+    pool: HumanSize | None = None
+    largest_free: HumanSize | None = None
+    stats: tuple[tuple[str, int | HumanSize], ...] = ()
     line: int = field(default=1, compare=False)
     lines: int = field(default=1, compare=False)
     is_complete: bool = field(default=True, compare=False)
 
-    def stat(self, name: str) -> int | None:
-        """Return a number of the statistics; None if it is not printed."""
-        return dict(self.stats).get(name)
+    def size(self, name: str) -> HumanSize | None:
+        """Return the bytes of the statistics by name; None if they are not printed."""
+        value = dict(self.stats).get(name)
+        return HumanSize(f"{value}B") if isinstance(value, int) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,7 +52,8 @@ def memory_sections(known: LogAnalysis) -> Iterator[Section]:
         yield runtime_section(name, log, has_dump=bool(known.modules))
     for number, state in enumerate(log.allocators, 1):
         place = f", {number} of {len(log.allocators)}" if len(log.allocators) > 1 else ""
-        yield allocator_section(f"{name}: allocator {state.name}{place}", state, log.failures)
+        title = f"{name}: allocator {state.name}".rstrip() + place
+        yield allocator_section(title, state, log.failures)
 
 
 def _dump_section(title: str, said: DumpShortage) -> Section:

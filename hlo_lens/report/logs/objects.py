@@ -37,7 +37,9 @@ def log_object(known: LogAnalysis) -> Mapping[str, object]:
             )
         ],
         "failed_allocations": [as_json(failure) for failure in log.failures],
-        "allocators": [as_json(state) for state in log.allocators],
+        "allocators": [
+            {**_fields(state), "pool_bytes": _exact(state.pool)} for state in log.allocators
+        ],
         "rematerialization_limits": [as_json(limit) for limit in log.limits],
         "buffer_statistics": [
             {**_fields(entry), "groups": groups.objects()}
@@ -129,6 +131,11 @@ def _shardings_object(known: ShardingLogResults) -> Mapping[str, object]:
         "python_objects": {"count": log.dumps, "lines": log.dump_lines},
         "code_calls": log.code_calls,
     }
+
+
+def _exact(size: HumanSize | None) -> int | None:
+    """Return the bytes of a size that was printed exactly; None if it is rounded."""
+    return None if size is None or size.at_least != size.at_most else size.at_least
 
 
 def _range(bounds: tuple[int | None, int | None]) -> Mapping[str, int | None]:

@@ -132,7 +132,7 @@ def allocator_section(
         failures: All failures of the log, among them the cause of this state.
     """
     asked = _request_of(state, failures)
-    notes = [] if state.is_complete else ["the text is incomplete"]
+    notes = [] if state.is_complete else [_incomplete_note(state)]
     return Section(
         title=title,
         facts=tuple(_allocator_facts(state, asked)),
@@ -141,47 +141,80 @@ def allocator_section(
     )
 
 
+def _incomplete_note(state: AllocatorState) -> str:
+    listed = sum(size * count for size, count in state.used_chunks)
+    if listed and state.chunks_in_use is not None and not state.chunks_in_use.matches(listed):
+        whole = size_text(state.chunks_in_use)
+        return f"the text is incomplete: its chunks sum to {format_bytes(listed)} of {whole} in use"
+    return "the text is incomplete"
+
+
 def _request_of(
     state: AllocatorState, failures: Sequence[FailedAllocation]
 ) -> FailedAllocation | None:
-    """Return the last failure before the state of the same allocator, if it has a name."""
-    before = [f for f in failures if f.line <= state.line and f.is_fatal]
-    named = [f for f in before if f.allocator and f.allocator == state.name]
-    return named[-1] if named else before[-1] if before else None
+    """Return the failure of a state: the last before it, else the first after it.
+
+    Failures of an allocator of the same name come first. TensorFlow prints them after the state.
+    """
+    fatal = [f for f in failures if f.is_fatal]
+    named = [f for f in fatal if f.allocator and f.allocator == state.name] or fatal
+    before = [f for f in named if f.line <= state.line]
+    return before[-1] if before else next(iter(named), None)
 
 
 def _allocator_facts(
     state: AllocatorState, asked: FailedAllocation | None
 ) -> Iterator[tuple[str, str]]:
     yield "line", str(state.line)
-    limit, in_use, most = (state.stat(name) for name in ("Limit", "InUse", "MaxInUse"))
+    limit, in_use, most = map(state.size, ("Limit", "InUse", "MaxInUse"))
+    used = in_use or state.chunks_in_use
     if limit is not None:
-        yield "limit", format_bytes(limit)
-    if in_use is not None:
-        peak = "" if most is None else f", at most {format_bytes(most)} so far"
-        yield "in use", f"{format_bytes(in_use)}{peak}"
-    if limit is None or in_use is None:
+        yield "limit", str(size_text(limit))
+    if used is not None:
+        peak = "" if most is None else f", at most {size_text(most)} so far"
+        yield "in use", f"{size_text(used)}{peak}"
+    if limit is None or used is None:
         return
-    free = max(0, limit - in_use)
-    pieces = state.free_chunks
-    largest = max((size for size, _ in pieces), default=0) if pieces is not None else None
-    unclaimed = None if state.pool_bytes is None else max(0, limit - state.pool_bytes)
-    details = [] if largest is None else [f"largest free chunk {format_bytes(largest)}"]
-    if unclaimed:
-        details.append(f"{format_bytes(unclaimed)} not yet taken from the device")
-    yield "free", " ".join((format_bytes(free), *([f"({'; '.join(details)})"] if details else [])))
+    free = _difference(limit, used)
+    largest = _largest_free(state)
+    unclaimed = None if state.pool is None else _difference(limit, state.pool)
+    details = [] if largest is None else [f"largest free chunk {bounds_text(largest)}"]
+    if unclaimed is not None and unclaimed[0] > 0:
+        details.append(f"{bounds_text(unclaimed)} not yet taken from the device")
+    yield "free", " ".join((bounds_text(free), *([f"({'; '.join(details)})"] if details else [])))
     if asked is not None:
         yield "verdict", _verdict(size_bounds(asked.requested), free, largest, unclaimed)
 
 
-def _verdict(requested: Bounds, free: int, largest: int | None, unclaimed: int | None) -> str:
+def _largest_free(state: AllocatorState) -> Bounds | None:
+    """Return the bytes of the largest free chunk; None if they are not known."""
+    if state.largest_free is not None:
+        return size_bounds(state.largest_free)
+    if state.free_chunks is None or not state.is_complete:
+        return None
+    largest = max((size for size, _ in state.free_chunks), default=0)
+    return largest, largest
+
+
+def _difference(whole: HumanSize, part: HumanSize) -> Bounds:
+    """Return the range of one size less another, at least 0."""
+    (least, most), (smallest, largest) = size_bounds(whole), size_bounds(part)
+    return max(0, least - largest), max(0, most - smallest)
+
+
+def _verdict(
+    requested: Bounds, free: Bounds, largest: Bounds | None, unclaimed: Bounds | None
+) -> str:
     """Return whether free memory is too small, or too fragmented."""
     least, most = requested
     wanted = bounds_text(requested)
-    if least > free:
-        return f"{wanted} requested, {bounds_text((least - free, most - free))} more than is free"
-    if largest is not None and least > max(largest, unclaimed or 0):
+    if least > free[1]:
+        missing = bounds_text((least - free[1], most - free[0]))
+        return f"{wanted} requested, {missing} more than is free"
+    if largest is not None and least > max(largest[1], 0 if unclaimed is None else unclaimed[1]):
         return f"{wanted} requested, less than is free, but in smaller pieces (fragmentation)"
+    if most > free[0]:
+        return f"{wanted} requested, about as much as is free"
     return f"{wanted} requested, less than is free; the text does not show the cause"
 
 

@@ -1,32 +1,23 @@
-"""Reader of memory messages of running programs: failed allocations, allocator states, limits.
+"""Reader of memory messages of running programs: failed allocations, limits of rematerialization.
 
-Sentences are found by regular expressions and parsed by the grammar. An allocator state may have
-hundreds of thousands of lines, so regular expressions alone read it; a test compares both.
+Sentences are found by regular expressions and parsed by the grammar.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from lark import Token
 
 from hlo_lens.model.buffers.human_size import HumanSize
-from hlo_lens.model.logs.out_of_memory import (
-    AllocatorBin,
-    AllocatorState,
-    FailedAllocation,
-    RematerializationLimit,
-)
+from hlo_lens.model.logs.out_of_memory import FailedAllocation, RematerializationLimit
 from hlo_lens.model.text_reader import reader
-from hlo_lens.syntax.buffers.lines import Node, find_all, grammar_tree, optional_token, tokens
-from hlo_lens.syntax.logs.log_text import LEAD, MOST_INTERRUPTED, Found, line_end, span_gap
+from hlo_lens.syntax.buffers.lines import Node, grammar_tree, optional_token, tokens
+from hlo_lens.syntax.logs.log_text import Found
 from hlo_lens.syntax.logs.oom_values import exact_size, sizes_of
 from hlo_lens.syntax.logs.out_of_memory import NAMES, SIZE, parser
 from hlo_lens.syntax.shapes.dtypes import element_type
-from hlo_lens.text.errors import DumpSyntaxError, Gap
+from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source
 
 _FAILURE = re.compile(
@@ -45,6 +36,7 @@ _FAILURE = re.compile(
       (?:[ ]The[ ]largest[ ]contiguous[ ]region[ ]of[ ]free[ ]memory[ ]is[ ]{SIZE}
         [ ]due[ ]to[ ]fragmentation\.)?
       (?:;?[ ]*\(\d+x\d+x\d+_[A-Za-z]+\d*\))?
+    | Ran[ ]out[ ]of[ ]memory[ ]trying[ ]to[ ]allocate[ ]{SIZE}\.?
     | Allocator[ ]\([\w./:-]+\)[ ]ran[ ]out[ ]of[ ]memory[ ]trying[ ]to[ ]allocate[ ]{SIZE}
       (?:[ ]\(rounded[ ]to[ ]\d{{1,18}}\))?(?:[ ]?(?:requested|with)[ ][^\n]*)?""",
     re.VERBOSE,
@@ -67,8 +59,10 @@ def read_failure(source: Source, place: int) -> Found[FailedAllocation] | None:
     start = place
     if text.startswith(("ut ", "ailed "), place):
         start = place - 1
-    elif text.startswith("ran out", place):
-        start = text.rfind("Allocator (", max(0, place - _BEFORE), place)
+    elif text.startswith("an out", place):
+        start = place - 1
+        if text.startswith("ran", start):
+            start = text.rfind("Allocator (", max(0, place - _BEFORE), place)
     match = None if start < 0 else _FAILURE.match(text, start)
     if match is None:
         return None
@@ -145,172 +139,3 @@ def _tree(rule: str, text: str) -> Node | None:
         return grammar_tree(parser(), NAMES, Source(text), rule, 0, len(text))
     except DumpSyntaxError:
         return None
-
-
-# ---- the state of a BFC allocator --------------------------------------------------------------
-
-_STATE_LINE = re.compile(
-    rf"""[ \t]*+(?:
-      BFCAllocator[ ]dump[ ]for[ ](?P<name>[\w./:-]+)
-    | Bin[ ]\((?P<least>\d{{1,18}})\):\s*Total[ ]Chunks:[ ](?P<chunks>\d{{1,18}}),
-      [ ]Chunks[ ]in[ ]use:[ ](?P<used>\d{{1,18}})\.?
-      [ ](?P<allocated>{SIZE})[ ]allocated[ ]for[ ]chunks\.
-      (?:[ ]{SIZE}[ ]client-requested[ ]for[ ]chunks\.)?
-      [ ](?P<in_use>{SIZE})[ ]in[ ]use[ ]in[ ]bin\.
-      (?:[ ](?P<asked>{SIZE})[ ]client-requested[ ]in[ ]use[ ]in[ ]bin\.)?
-    | (?:InUse|(?P<free>Free)|Chunk)[ ]+at[ ][0-9a-fA-Fx]+
-      [ ]of[ ]size[ ](?P<chunk>\d{{1,18}})(?:[ ].*)?
-    | (?P<count>\d{{1,18}})[ ]Chunks[ ]of[ ]size[ ](?P<size>\d{{1,18}})[ ]totalling[ ]{SIZE}
-    | Sum[ ]Total[ ]of[ ]in-use[ ]chunks:[ ](?P<sum>{SIZE})
-    | (?:Total[ ]bytes[ ]in[ ]pool|total_region_allocated_bytes_):[ ](?P<pool>\d{{1,18}})(?:[ ].*)?
-    | (?P<stat>[A-Z][A-Za-z]+):[ ]+(?P<value>\d{{1,18}})
-    | (?P<other>Bin[ ]for[ ].*Chunk[ ]State:|Next[ ]region[ ]of[ ]size[ ]\d+|Size:[ ].*in_use:.*
-      |Summary[ ]of[ ]in-use[ ]Chunks[ ]by[ ]size:|Stats:)
-    )[ \t]*+(?:\n|\Z)""",
-    re.VERBOSE,
-)
-_ALMOST = re.compile(
-    r"[ \t]*+(?:BFCAllocator dump|Bin \(|Bin for |InUse at|Free +at|Chunk at|\d+ Chunks of size"
-    r"|Sum Total of|Total bytes in pool|total_region_alloc|Next region|(?:Limit|InUse|MaxInUse):)"
-)
-"""A line that resembles one of an allocator state."""
-
-_LAST_STATS = ("LargestFreeBlock", "MaxAllocSize")
-
-
-@dataclass(slots=True)
-class _State:
-    """An allocator state that is being read."""
-
-    name: str = ""
-    bins: list[AllocatorBin] = field(default_factory=list)
-    used: list[tuple[int, int]] = field(default_factory=list)
-    free: Counter[int] | None = None
-    total: HumanSize | None = None
-    pool: int | None = None
-    stats: list[tuple[str, int]] = field(default_factory=list)
-
-    def add(self, found: Mapping[str, str | None]) -> bool:
-        """Add a line; return False if it begins another state."""
-        if self._begins_another(found):
-            return False
-        if (chunk := found["chunk"]) is not None:
-            self.free = Counter() if self.free is None else self.free
-            if found["free"] is not None:
-                self.free[int(chunk)] += 1
-        elif found["least"] is not None:
-            self.bins.append(_bin(found))
-        elif (count := found["count"]) is not None:
-            self.used.append((int(found["size"] or 0), int(count)))
-        elif (total := found["sum"]) is not None:
-            self.total = HumanSize(total)
-        elif (stat := found["stat"]) is not None:
-            self.stats.append((stat, int(found["value"] or 0)))
-        self.name = found["name"] or self.name
-        self.pool = self.pool if found["pool"] is None else int(found["pool"])
-        return True
-
-    def _begins_another(self, found: Mapping[str, str | None]) -> bool:
-        """Whether a line repeats a field that the state has already."""
-        least, stat = found["least"], found["stat"]
-        if found["name"] is not None:
-            return bool(self.bins or self.stats or self.name)
-        if least is not None:
-            return any(b.least_bytes == int(least) for b in self.bins)
-        return stat is not None and (self.total is None or stat in dict(self.stats))
-
-
-def _bin(found: Mapping[str, str | None]) -> AllocatorBin:
-    asked = found["asked"]
-    return AllocatorBin(
-        least_bytes=int(found["least"] or 0),
-        chunks=int(found["chunks"] or 0),
-        chunks_in_use=int(found["used"] or 0),
-        allocated=HumanSize(found["allocated"] or ""),
-        in_use=HumanSize(found["in_use"] or ""),
-        requested=None if asked is None else HumanSize(asked),
-    )
-
-
-def read_allocator(source: Source, place: int) -> Found[AllocatorState] | None:
-    """Return the allocator state that begins on the line of an offset; None if there is none."""
-    text, state, gaps = source.text, _State(), list[Gap]()
-    start = text.rfind("\n", 0, place) + 1
-    position = end = place
-    passed = 0
-    while position < len(text) and passed <= MOST_INTERRUPTED:
-        lead = None if position == place else LEAD.match(text, position)
-        begin = position if lead is None else lead.end()
-        match = _STATE_LINE.match(text, begin)
-        following = min(len(text), line_end(text, position) + 1)
-        if match is not None:
-            if not state.add(match.groupdict()):
-                break
-            end, passed = following, 0
-        elif _ALMOST.match(text, begin) is not None:
-            gaps.append(span_gap(source, begin, following, "not a line of an allocator's state"))
-            end, passed = following, 0
-        elif text[begin:following].strip() or state.stats:
-            passed += 1
-            if state.stats and not text[begin:following].strip():
-                break
-        position = following
-    if not (state.bins or state.used or state.stats):
-        return None
-    return Found(_done(state, is_complete=not gaps), start, end, gaps)
-
-
-def _done(state: _State, *, is_complete: bool) -> AllocatorState:
-    names = {name for name, _ in state.stats}
-    return AllocatorState(
-        name=state.name,
-        bins=tuple(state.bins),
-        used_chunks=tuple(state.used),
-        free_chunks=None if state.free is None else tuple(sorted(state.free.items())),
-        chunks_in_use=state.total,
-        pool_bytes=state.pool,
-        stats=tuple(state.stats),
-        is_complete=is_complete and state.total is not None and bool(names & set(_LAST_STATS)),
-    )
-
-
-def parse_state_with_grammar(source: Source) -> AllocatorState:
-    """Return the allocator state in a source, read by the grammar alone.
-
-    Raises:
-        DumpSyntaxError: At the first place that the grammar does not allow.
-    """
-    tree = grammar_tree(parser(), NAMES, source, "allocator_state", 0, len(source.text))
-    state = _State(name=str(optional_token(tree, "ALLOCATOR_NAME") or ""))
-    for node in find_all(tree, "bin"):
-        least, chunks, used = _numbers(node)
-        sizes = sizes_of(node)
-        in_use = sizes[-2] if len(sizes) > 2 else sizes[1]
-        state.bins.append(
-            AllocatorBin(
-                least_bytes=least,
-                chunks=chunks,
-                chunks_in_use=used,
-                allocated=sizes[0],
-                in_use=in_use,
-                requested=sizes[-1] if len(sizes) > 2 else None,
-            )
-        )
-    for node in find_all(tree, "chunk_line"):
-        kind = optional_token(node, "CHUNK_STATE")
-        if kind is not None:
-            state.free = Counter() if state.free is None else state.free
-            if str(kind).startswith("Free"):
-                state.free[_numbers(node)[0]] += 1
-    state.used = [(size, count) for count, size in map(_numbers, find_all(tree, "chunk_sum"))]
-    state.total = next((sizes_of(node)[0] for node in find_all(tree, "sum_of_chunks")), None)
-    pool = optional_token(tree, "POOL")
-    state.pool = None if pool is None else int(str(pool).partition(":")[2].split()[0])
-    for stats in find_all(tree, "stats"):
-        for node in find_all(stats, "stat"):
-            state.stats.append((str(optional_token(node, "STAT_NAME")), _numbers(node)[0]))
-    return _done(state, is_complete=True)
-
-
-def _numbers(node: Node) -> list[int]:
-    return [int(text) for text in tokens(node, "NATURAL")]

@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hlo_lens.model.logs.log import BufferLog, LogText
 from hlo_lens.syntax.grammar.reader_choice import ReaderName, uses_grammar
-from hlo_lens.syntax.logs.allocation_failures import (
-    parse_state_with_grammar,
-    read_allocator,
-    read_failure,
-    read_limit,
-)
+from hlo_lens.syntax.logs.allocation_failures import read_failure, read_limit
+from hlo_lens.syntax.logs.allocator_state import parse_state_with_grammar, read_allocator
 from hlo_lens.syntax.logs.buffer_log import parse_buffer_log
 from hlo_lens.syntax.logs.compiler_warnings import read_warning
 from hlo_lens.syntax.logs.log_text import Found, find_anchors, line_range

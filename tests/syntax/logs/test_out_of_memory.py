@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 import hlo_lens
@@ -10,6 +12,9 @@ from hlo_lens.model.logs.out_of_memory import CompileOutOfMemory, FailedAllocati
 from hlo_lens.syntax.logs.log import parse_log
 from hlo_lens.text.errors import DumpSyntaxError
 from tests import corpus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LOGS = corpus.SAMPLES / "logs"
 OLD = (LOGS / "tpu_oom_libtpu_0_0_17.txt").read_text("utf-8")
@@ -294,6 +299,10 @@ FAILURES = {
         "78702055168)requested by op <unknown>",
         FailedAllocation(requested=size("78702055168B"), allocator="GPU_0_bfc"),
     ),
+    "allocator of 2017": (
+        "Ran out of memory trying to allocate 29.91MiB.  See logs for memory state.",
+        FailedAllocation(requested=size("29.91MiB")),
+    ),
     "constant": (
         "INTERNAL: Failed to allocate 1073741824 bytes for new constant",
         FailedAllocation(requested=size("1073741824B")),
@@ -375,13 +384,91 @@ def test_state_of_an_allocator_is_read_as_the_grammar_reads_it() -> None:
     assert (state.name, state.line, state.is_complete) == ("GPU_0_bfc", 2, True)
     assert state.used_chunks == ((256, 2),)
     assert state.free_chunks == ((512, 1), (3072, 1))
-    assert (state.stat("Limit"), state.stat("InUse"), state.pool_bytes) == (8192, 512, 4096)
+    assert (state.size("Limit"), state.size("InUse")) == (size("8192B"), size("512B"))
+    assert state.pool == size("4096B")
     assert [(b.least_bytes, b.chunks, b.chunks_in_use) for b in state.bins] == [
         (256, 3, 2),
         (512, 1, 0),
     ]
     assert parse_log(STATE, reader="grammar").allocators == (state,)
     assert log.gaps == ()
+
+
+STATE_2026 = """\
+3 Chunks of size 1073741824 totalling 3.00GiB
+Sum Total of in-use chunks: 3.00GiB
+Total size in pool: 3.50GiB memory_limit_: 4.00GiB available size: 512.00MiB \
+curr_region_allocation_bytes_: 8.00GiB
+Stats: \n\
+Limit:                         4.00GiB
+InUse:                         3.00GiB
+MaxInUse:                      3.25GiB
+NumAllocs:                           3
+MaxAllocSize:                  1.00GiB
+LargestFreeBlock:                   0B
+"""
+
+
+def test_sizes_of_a_state_of_2026_are_ranges() -> None:
+    (state,) = parse_log(STATE_2026).allocators
+    assert parse_log(STATE_2026, reader="grammar").allocators == (state,)
+    assert (state.size("Limit"), state.size("InUse")) == (size("4.00GiB"), size("3.00GiB"))
+    assert (state.pool, dict(state.stats)["NumAllocs"]) == (size("3.50GiB"), 3)
+    assert state.is_complete
+
+
+SUMMARY = """\
+Sum Total of in-use chunks: 0B
+Allocator memory summary: rounded request 2.00GiB, total free in pool 3.00GiB, largest free chunk \
+usable by lower end 1.00GiB, unallocated bytes 0B, pool size 4.00GiB, pool limit 4.00GiB
+Spatial partitioning summary for lower end: central gap 1.00GiB, largest same-end 0B.
+Allocator region growth hint: next region allocation target 4.00GiB (growth enabled).
+Stats: \n\
+Limit:                         4.00GiB
+InUse:                         1.00GiB
+LargestFreeBlock:              1.00GiB
+"""
+
+
+def test_summary_of_a_state_has_the_pool_and_the_largest_free_chunk() -> None:
+    (state,) = parse_log(SUMMARY).allocators
+    assert parse_log(SUMMARY, reader="grammar").allocators == (state,)
+    assert (state.largest_free, state.pool) == (size("1.00GiB"), size("4.00GiB"))
+
+
+@pytest.mark.parametrize("first", range(1, 17))
+def test_state_is_read_from_any_line_on(first: int) -> None:
+    lines = STATE.splitlines(keepends=True)
+    (state,) = parse_log("".join(lines[first:])).allocators
+    stats = parse_log(STATE).allocators[0].stats
+    assert state.stats == stats[max(0, first - 15) :]
+    assert state.free_chunks is None or first < 3
+
+
+TABLES = {
+    "lines": lambda line: f"| {line} |",
+    "names and numbers": lambda line: f"| {line.replace(':', ' |', 1)} |",
+    "old prefixes": lambda line: f"I tensorflow/core/common_runtime/bfc_allocator.cc:6] {line}",
+}
+
+
+@pytest.mark.parametrize("row", TABLES.values(), ids=TABLES)
+def test_statistics_in_tables_are_read(row: Callable[[str], str]) -> None:
+    stats = STATE[STATE.index("Limit:") :].splitlines()
+    (state,) = parse_log("".join(f"{row(line)}\n" for line in stats)).allocators
+    assert state.stats == parse_log(STATE).allocators[0].stats
+
+
+def test_state_with_a_part_of_its_chunks_is_incomplete() -> None:
+    (state,) = parse_log(STATE.replace("2 Chunks of size 256", "1 Chunks of size 256")).allocators
+    assert not state.is_complete
+
+
+def test_repeated_messages_keep_their_first_words() -> None:
+    line = "Allocator (GPU_0_bfc) ran out of memory trying to allocate 3.46GiB (rounded to 9)\n"
+    assert len(parse_log(4 * line).failures) == 4
+    line = "RuntimeError: Out of memory while trying to allocate 512 bytes.\n"
+    assert len(parse_log(4 * line).failures) == 4
 
 
 def test_states_of_two_allocators_are_two() -> None:
