@@ -31,6 +31,10 @@ class HloReader(Protocol):
         """Return the sharding that a text prints, outer braces included."""
         ...
 
+    def printed_sharding(self, text: str) -> HloSharding:
+        """Return the sharding of an instruction; for a text of unknown form one not known."""
+        ...
+
     def device_list(self, text: str) -> CollectiveDeviceList:
         """Return the device groups that a ``replica_groups`` value prints."""
         ...

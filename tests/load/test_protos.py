@@ -46,6 +46,7 @@ def test_the_report_is_that_of_the_text_of_the_same_compile(proto: Path, tmp_pat
     ours, theirs = report_of(alone(proto, tmp_path)), report_of(text_beside(proto))
     for one in (ours, theirs):
         del one["files"], one["memory"]["missing"]
+        del one["memory"]["other_peaks"]  # the text beside has XLA's own statement of a peak
     assert ours == theirs
 
 

@@ -256,7 +256,7 @@ def _leaf_shardings(instruction: HloInstruction, indices: Sequence[ShapeIndex]) 
     if text is None or (len(indices) == 1 and not indices[0]):
         return [text and sys.intern(text)] * len(indices)  # few of thousands are distinct
     try:
-        elements = instruction.computation.module.reader.sharding(text).elements
+        elements = instruction.computation.module.reader.printed_sharding(text).elements
     except DumpSyntaxError:
         elements = ()
     if len(elements) == len(indices):

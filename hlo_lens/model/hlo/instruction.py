@@ -269,7 +269,7 @@ class HloInstruction:
     def sharding(self) -> HloSharding | None:
         """Sharding of its result; None if not printed."""
         value = self.attribute("sharding")
-        return self.computation.module.reader.sharding(value) if value else None
+        return self.computation.module.reader.printed_sharding(value) if value else None
 
     @property
     def device_list(self) -> CollectiveDeviceList | None:

@@ -315,7 +315,7 @@ class AttributeCheck:
         if name not in KNOWN:
             self.unknown.add(name)
         if name == "sharding":
-            return _problem(self._reader.checked_sharding, value)
+            return _problem(self._reader.sharding, value)
         return _problem(self._reader.device_list, value) if name == "replica_groups" else None
 
     def signature(self, text: str) -> bool:

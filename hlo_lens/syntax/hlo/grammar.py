@@ -355,6 +355,5 @@ class HloGrammarReader(HloTextReader):
     """Reads shapes, shardings and device lists by the grammar alone."""
 
     shape = staticmethod(functools.lru_cache(_REMEMBERED)(parse_shape_with_grammar))
-    checked_sharding = staticmethod(functools.lru_cache(_REMEMBERED)(parse_sharding_with_grammar))
-    sharding = checked_sharding
+    sharding = staticmethod(functools.lru_cache(_REMEMBERED)(parse_sharding_with_grammar))
     device_list = staticmethod(functools.lru_cache(_REMEMBERED)(parse_device_list_with_grammar))

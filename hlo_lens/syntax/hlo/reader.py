@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from hlo_lens.model.shapes.named_sharding import ShardingKind
 from hlo_lens.model.shapes.shape import ProgramShape, Shape
+from hlo_lens.model.shapes.sharding import HloSharding
 from hlo_lens.syntax.hlo import text as hlo_text
 from hlo_lens.syntax.hlo.patterns import LOOSE_PROGRAM_SHAPE, SHAPE_ITEM
 from hlo_lens.syntax.shapes.replica_groups import parse_device_list
 from hlo_lens.syntax.shapes.shape import REMEMBERED_LENGTH, parse_shape, remembered_shape
-from hlo_lens.syntax.shapes.sharding import lenient_sharding, parse_sharding
+from hlo_lens.syntax.shapes.sharding import parse_sharding
 from hlo_lens.text.errors import DumpSyntaxError
 
 
@@ -18,8 +20,7 @@ class HloTextReader:
     very long shapes are cached here, as long as the module lives.
     """
 
-    sharding = staticmethod(lenient_sharding)
-    checked_sharding = staticmethod(parse_sharding)
+    sharding = staticmethod(parse_sharding)
     device_list = staticmethod(parse_device_list)
     metadata = staticmethod(hlo_text.parse_metadata)
     metadata_string = staticmethod(hlo_text.parse_metadata_string)
@@ -34,6 +35,13 @@ class HloTextReader:
 
     def __init__(self) -> None:
         self._long_shapes: dict[str, Shape] = {}
+
+    def printed_sharding(self, text: str) -> HloSharding:
+        """Return the sharding of an instruction; for a text of unknown form one not known."""
+        try:
+            return self.sharding(text)
+        except DumpSyntaxError:
+            return HloSharding(kind=ShardingKind.UNKNOWN, text=text)
 
     def shape(self, text: str) -> Shape:
         """Return the shape that a text prints."""

@@ -27,7 +27,7 @@ from hlo_lens.syntax.shapes.mesh import (
     printed_mesh,
     printed_sizes,
 )
-from hlo_lens.text.errors import DumpSyntaxError, UsageError
+from hlo_lens.text.errors import UsageError
 
 _WHOLE = re.compile(r"\{(?:(replicated|manual|unknown|unreduced)|maximal device=(\d{1,9}))\}")
 _KIND = r"(?:replicated|manual|unreduced)"
@@ -67,14 +67,6 @@ def parse_sharding(text: str) -> HloSharding:
 
         return parse_sharding_with_grammar(text)
     return dataclasses.replace(found, text=text)
-
-
-def lenient_sharding(text: str) -> HloSharding:
-    """Return the result of `parse_sharding`; for a text of unknown form a sharding not known."""
-    try:
-        return parse_sharding(text)
-    except DumpSyntaxError:
-        return HloSharding(kind=ShardingKind.UNKNOWN, text=text)
 
 
 def _printed(text: str) -> HloSharding | None:

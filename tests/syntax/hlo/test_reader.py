@@ -32,6 +32,6 @@ def test_both_readers_give_equal_parts() -> None:
 
 @pytest.mark.parametrize("reader", [HloTextReader(), HloGrammarReader()])
 def test_malformed_parts_are_errors(reader: HloTextReader) -> None:
-    for parse in (reader.shape, reader.checked_sharding, reader.device_list, reader.program_shape):
+    for parse in (reader.shape, reader.sharding, reader.device_list, reader.program_shape):
         with pytest.raises(DumpSyntaxError):
             parse("}{")
