@@ -16,6 +16,7 @@ from hlo_lens.text.units import (
     format_delta,
     format_flops,
     format_ratio,
+    format_seconds,
 )
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Unit(Enum):
     COUNT = "count"
     RATIO = "ratio"
     FLOPS = "flops"
+    SECONDS = "seconds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ class Result:
         """Return the bracketed rows that make the others add up to the totals."""
         return ()
 
-    def totals(self) -> Mapping[str, int]:
+    def totals(self) -> Mapping[str, float]:
         """Return column name to sum over all rows and residuals, for columns that have one."""
         return {}
 
@@ -199,6 +201,8 @@ def _format_number(number: float, unit: Unit) -> str:
         return format_bytes(round(number))
     if unit is Unit.FLOPS:
         return format_flops(round(number))
+    if unit is Unit.SECONDS:
+        return format_seconds(number)
     if unit is Unit.BYTES_DELTA:
         return format_delta(round(number))
     if unit is Unit.COUNT and isinstance(number, int):

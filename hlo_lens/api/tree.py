@@ -14,6 +14,7 @@ from hlo_lens.analysis.call_trees.module_stacks import (
 from hlo_lens.analysis.call_trees.tree_analysis import CallTreeAnalysis
 from hlo_lens.analysis.memory.results import ESTIMATE
 from hlo_lens.analysis.module_analysis import ModuleAnalysis, no_hlo_text
+from hlo_lens.model.call_tree import CALLS
 from hlo_lens.report.call_trees.page import tree_diff_page
 from hlo_lens.text.errors import MissingDumpError, UsageError
 from hlo_lens.text.units import plural
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from hlo_lens.report.call_trees.section import TreeView
     from hlo_lens.report.render.table import Report
 
-CALLS = "calls"
-
+_OF_TRACES = ("communication", "repeats")
+"""Tables that only traces of calls have."""
 
 _AT_MOST = "bytes are at most: every branch of a conditional counts here, though one of them runs"
 
@@ -62,6 +63,11 @@ def call_trees(
             refused.append(error)
     if refused and not found:
         raise refused[0]
+    if found and view.by in _OF_TRACES and not any(known.is_trace for known in found):
+        raise UsageError(
+            f"{found[0].name}: --by {view.by} is for traces of calls; this tree counts "
+            f"{found[0].tree.measure}"
+        )
     if refused:
         first = found[0]
         more = f", and {len(refused) - 1} others" if len(refused) > 1 else ""
@@ -97,9 +103,11 @@ def _trees_of(
     dump: ModuleDump, measure: str | None
 ) -> Iterator[tuple[CallTree, str, tuple[str, ...]]]:
     if dump.call_trees is not None:
-        if measure not in (None, CALLS):
+        counted = sorted({tree.measure for tree in dump.call_trees.trees})
+        if measure is not None and counted != [measure]:
             raise UsageError(
-                f"{dump.name}: a trace counts calls; --measure {measure} is for HLO modules"
+                f"{dump.name}: a trace counts {' and '.join(counted)}; --measure {measure} is for "
+                "HLO modules"
             )
         yield from drawn_trees(dump.name, dump.call_trees)
     elif dump.hlo is not None:

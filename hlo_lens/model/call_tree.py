@@ -1,8 +1,8 @@
 """CallTree: calls with their callers, numbers and amounts.
 
 A tree is flat columns in preorder, one entry per node, so that its depth has no limit and a million
-nodes take little memory. Trees come from printed traces of Python programs, and from the call
-stacks in the tables of an HLO module.
+nodes take little memory. Trees come from printed traces and profiles of Python programs, and from
+the call stacks in the tables of an HLO module.
 """
 
 from __future__ import annotations
@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     from hlo_lens.text.errors import Gap
 
 NO_PARENT = -1
+
+CALLS, SECONDS, SAMPLES = "calls", "seconds", "samples"
+PROFILES = (SECONDS, SAMPLES)
+"""Measures of trees that texts hold; those of profiles."""
+
+_NANOSECONDS = 10**9
+
+
+def in_unit(amount: int, measure: str) -> float:
+    """Return an amount of a tree in the unit of its measure: nanoseconds as seconds."""
+    return amount / _NANOSECONDS if measure == SECONDS else amount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +64,10 @@ class CallTree:
         parents: Node that called each node, `NO_PARENT` for outermost ones; always smaller than the
             node itself.
         own: Amount of each node itself, without its calls: 1 for a call drawn once, more for a
-            repeated one; or bytes.
+            repeated one; or bytes, nanoseconds, samples, instructions.
         lines: 1-based line of the text for each node; empty if no text draws the tree.
-        measure: Measure of `own`: ``calls``, ``memory``, ``wire-bytes`` or ``count``.
+        measure: Measure of `own`: ``calls``, ``seconds`` (counted in nanoseconds), ``samples``,
+            ``memory``, ``wire-bytes`` or ``count``.
         unknown: Number of items with an unknown amount, of each node; empty for none.
         residuals: Bracketed label and amount of items without a node.
         residual_unknown: Number of items without a node and with an unknown amount.
@@ -69,7 +81,7 @@ class CallTree:
     parents: Sequence[int]
     own: Sequence[int]
     lines: Sequence[int] = ()
-    measure: str = "calls"
+    measure: str = CALLS
     unknown: Sequence[int] = ()
     residuals: tuple[tuple[str, int], ...] = ()
     residual_unknown: int = 0

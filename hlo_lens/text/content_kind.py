@@ -6,6 +6,7 @@ import re
 
 from hlo_lens.text.dump_kinds import ROWS, DumpKind
 from hlo_lens.text.log_words import has_log_words
+from hlo_lens.text.stack_texts import has_threads, is_folded, is_plain_tree, is_profile_table
 
 _BOX_LINE = (
     r"[ \t\xa0\u2502\u2503\u2551]*+[\u251c\u2523\u2560\u2514\u2517\u255a\u2570]"
@@ -98,7 +99,16 @@ def sniff(text: str) -> DumpKind:
         return DumpKind.HLO
     if has_log_words(text):
         return DumpKind.LOG
-    return DumpKind.OTHER if call_tree_start(text) is None else DumpKind.CALL_TREE
+    return _kind_of_stacks(text)
+
+
+def _kind_of_stacks(text: str) -> DumpKind:
+    """Return the kind of a text that is neither a dump nor a log."""
+    if call_tree_start(text) is not None or is_folded(text) or has_threads(text):
+        return DumpKind.CALL_TREE
+    if is_profile_table(text):
+        return DumpKind.PROFILE_TABLE
+    return DumpKind.CALL_TREE if is_plain_tree(text) else DumpKind.OTHER
 
 
 _STARTS = tuple((word.encode(), row.kind) for row in ROWS for word in row.headers)

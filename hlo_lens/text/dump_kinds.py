@@ -23,6 +23,7 @@ class DumpKind(enum.Enum):
     MEMORY_USAGE_REPORT = "memory-usage report"
     LOG = "log of a compiler or of a program"
     CALL_TREE = "call tree"
+    PROFILE_TABLE = "table of a profiler"
     MLIR = "MLIR"
     TEXTPROTO = "text proto"
     LLVM_IR = "LLVM IR"
@@ -71,6 +72,13 @@ class KindRow:
 AS_TEXT = "--xla_dump_hlo_as_text"
 TEXT_FLAGS = f"--xla_dump_to=DIR {AS_TEXT}"
 """Flags that write the texts of all modules into a folder."""
+
+TREE_FORMS = (
+    "a drawn call tree ('├── function, file:line', '|-- function', pyinstrument's text), stacks of "
+    "threads ('py-spy dump', faulthandler), folded stacks ('main;step;f 12', of 'py-spy record -f "
+    "raw' or torch.profiler's export_stacks) or a table of CommDebugMode"
+)
+"""Texts that `hlo-lens tree` reads."""
 
 _SHAPE = r"(?:\(|b\(|[a-z][a-z0-9]*\[)"
 
@@ -138,6 +146,11 @@ ROWS = (
     KindRow(
         kind=DumpKind.CALL_TREE,
         parser="hlo_lens.syntax.call_trees.drawn_trees:parse_call_trees",
+    ),
+    KindRow(
+        kind=DumpKind.PROFILE_TABLE,
+        refusal="this is a profiler's table of functions, without their callers; expected "
+        f"{TREE_FORMS}",
     ),
     KindRow(
         kind=DumpKind.MLIR,

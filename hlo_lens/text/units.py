@@ -97,6 +97,17 @@ def flops_text(flops: int) -> str:
     return f"{text.rstrip(_PREFIXES)} {text.lstrip('0123456789.')}FLOP"
 
 
+def format_seconds(seconds: float) -> str:
+    """Return a time in seconds with milliseconds; a shorter one in microseconds.
+
+    >>> format_seconds(1.5335), format_seconds(0.846), format_seconds(0.0000712), format_seconds(0)
+    ('1.534s', '0.846s', '71.2us', '0s')
+    """
+    if seconds and abs(seconds) < 0.001:
+        return f"{seconds * 10**6:.3g}us"
+    return f"{seconds:.3f}s" if seconds else "0s"
+
+
 def format_ratio(ratio: float) -> str:
     """Return a share as percent with at most two decimals, never rounded up to 100%.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hlo_lens.model.call_tree import CallFrame
+    from hlo_lens.text.name_pattern import NamePattern
 
 COLLECTIVE, REDISTRIBUTION, FOUND = "collective", "redistribution", "asked for"
 
@@ -65,3 +66,11 @@ def communication_kind(frame: CallFrame) -> str | None:
         return COLLECTIVE
     is_step = name in _STEPS and (_REDISTRIBUTE_FILE.search(file) or "Redistribute" in parts)
     return REDISTRIBUTION if is_step or _REDISTRIBUTION.match(name) else None
+
+
+def kind_or_found(frame: CallFrame, find: NamePattern | None) -> str | None:
+    """Return the kind of a function; one that is none but matches a pattern is `FOUND`."""
+    kind = communication_kind(frame)
+    if kind is None and find is not None and find.found_in(str(frame)):
+        return FOUND
+    return kind

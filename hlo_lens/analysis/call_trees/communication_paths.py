@@ -21,7 +21,7 @@ from hlo_lens.analysis.call_trees.communication_kind import (
     COLLECTIVE,
     FOUND,
     REDISTRIBUTION,
-    communication_kind,
+    kind_or_found,
 )
 from hlo_lens.analysis.call_trees.source_files import Places, path_text
 from hlo_lens.analysis.result import Column, Result, Unit
@@ -142,7 +142,7 @@ def communication_paths(
         program: Files of the program; None to recognize them by their folders.
     """
     places = Places(tree.frames)
-    kinds = [_kind(frame, find) for frame in tree.frames]
+    kinds = [kind_or_found(frame, find) for frame in tree.frames]
     outermost = _outermost_nodes(tree, kinds)
     functions = _functions(tree, kinds, outermost, places)
     if not outermost:
@@ -248,13 +248,6 @@ def _collectives_below(
         else:
             node += 1
     return found
-
-
-def _kind(frame: CallFrame, find: NamePattern | None) -> str | None:
-    kind = communication_kind(frame)
-    if kind is None and find is not None and find.found_in(str(frame)):
-        return FOUND
-    return kind
 
 
 def _program_frames(

@@ -20,7 +20,7 @@ from typing import ClassVar, Literal
 from hlo_lens.analysis.call_trees.grouping import BYTE_MEASURES
 from hlo_lens.analysis.call_trees.source_files import Places, path_text
 from hlo_lens.analysis.result import Column, Result, Row, Unit
-from hlo_lens.model.call_tree import NO_PARENT, CallFrame, CallTree, with_below
+from hlo_lens.model.call_tree import NO_PARENT, SECONDS, CallFrame, CallTree, in_unit, with_below
 from hlo_lens.text.errors import UsageError
 
 Status = Literal["added", "removed", "changed"]
@@ -35,8 +35,8 @@ class CallChange:
     """
 
     status: Status
-    base: int
-    head: int
+    base: float
+    head: float
     function: str
     place: str | None
     path: str
@@ -44,9 +44,9 @@ class CallChange:
     head_line: int | None
 
     @property
-    def delta(self) -> int:
+    def delta(self) -> float:
         """Head minus base."""
-        return self.head - self.base
+        return _difference(self.base, self.head)
 
 
 def _change_columns(unit: Unit) -> tuple[Column, ...]:
@@ -79,8 +79,8 @@ class CallTreeDiff(Result):
     COLUMNS: ClassVar[tuple[Column, ...]] = _change_columns(Unit.COUNT)
     RECORDS: ClassVar[str] = "changes"
     changes: tuple[CallChange, ...]
-    base_total: int
-    head_total: int
+    base_total: float
+    head_total: float
     base_residuals: int = 0
     head_residuals: int = 0
 
@@ -91,9 +91,9 @@ class CallTreeDiff(Result):
             return ()
         return (("changed", base, head, head - base, "[without a stack]", None, None, None, None),)
 
-    def totals(self) -> Mapping[str, int]:
+    def totals(self) -> Mapping[str, float]:
         """Return the difference of the totals."""
-        return {"delta": self.head_total - self.base_total}
+        return {"delta": _difference(self.base_total, self.head_total)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +101,21 @@ class CallTreeBytesDiff(CallTreeDiff):
     """The same for amounts that are bytes."""
 
     COLUMNS: ClassVar[tuple[Column, ...]] = _change_columns(Unit.BYTES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallTreeSecondsDiff(CallTreeDiff):
+    """The same for amounts that are seconds."""
+
+    COLUMNS: ClassVar[tuple[Column, ...]] = _change_columns(Unit.SECONDS)
+
+
+_DECIMALS = 9
+
+
+def _difference(base: float, head: float) -> float:
+    """Return head minus base; seconds without the noise of binary fractions."""
+    return round(head - base, _DECIMALS)
 
 
 def call_tree_diff(base: CallTree, head: CallTree) -> CallTreeDiff:
@@ -116,14 +131,15 @@ def call_tree_diff(base: CallTree, head: CallTree) -> CallTreeDiff:
     merged.add(0, base, base_frames)
     merged.add(1, head, head_frames)
     make = CallTreeBytesDiff if base.measure in BYTE_MEASURES else CallTreeDiff
+    make = CallTreeSecondsDiff if base.measure == SECONDS else make
     changes = sorted(
         merged.changes((base, head)),
         key=lambda c: (-abs(c.delta), c.path, c.place or "", c.status),
     )
     return make(
         changes=tuple(changes),
-        base_total=base.total,
-        head_total=head.total,
+        base_total=in_unit(base.total, base.measure),
+        head_total=in_unit(head.total, base.measure),
         base_residuals=sum(amount for _, amount in base.residuals),
         head_residuals=sum(amount for _, amount in head.residuals),
     )
@@ -216,8 +232,8 @@ def _change(
     lines = [t.lines[n] if n >= 0 and t.lines else None for t, n in zip(trees, nodes, strict=True)]
     return CallChange(
         status=status,
-        base=base,
-        head=head,
+        base=in_unit(base, tree.measure),
+        head=in_unit(head, tree.measure),
         function=frame.function,
         place=frame.place,
         path=path_text(tree, node),

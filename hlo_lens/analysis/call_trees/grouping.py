@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.call_trees.source_files import Places
 from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.model.call_tree import SECONDS, in_unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,8 +32,8 @@ class CallGroup:
     A group of files has no function and line, one of packages no file either.
     """
 
-    own: int
-    total: int
+    own: float
+    total: float
     share: float | None
     nodes: int
     callers: int
@@ -74,7 +75,7 @@ class CallTreeBy(Result):
     RECORDS: ClassVar[str] = "groups"
     by: str
     groups: tuple[CallGroup, ...]
-    total: int
+    total: float
     residuals: tuple[tuple[str, int], ...] = ()
 
     def residual_rows(self) -> tuple[Row, ...]:
@@ -84,7 +85,7 @@ class CallTreeBy(Result):
             for label, amount in self.residuals
         )
 
-    def totals(self) -> Mapping[str, int]:
+    def totals(self) -> Mapping[str, float]:
         """Return the sum of the tree, and the number of nodes."""
         return {"own": self.total, "nodes": sum(group.nodes for group in self.groups)}
 
@@ -96,7 +97,14 @@ class CallTreeBytesBy(CallTreeBy):
     COLUMNS: ClassVar[tuple[Column, ...]] = _columns(Unit.BYTES)
 
 
-def _share(amount: int, whole: int) -> float | None:
+@dataclass(frozen=True, kw_only=True)
+class CallTreeSecondsBy(CallTreeBy):
+    """The same for amounts that are seconds."""
+
+    COLUMNS: ClassVar[tuple[Column, ...]] = _columns(Unit.SECONDS)
+
+
+def _share(amount: float, whole: float) -> float | None:
     return amount / whole if whole else None
 
 
@@ -113,7 +121,16 @@ def call_tree_by(tree: CallTree, by: str = "function", *, sort: str = "own") -> 
     sums = _sums(tree, group_of, len(keys))
     groups = [
         CallGroup(
-            own, total, _share(total, whole), nodes, callers, function, file, line, package, unknown
+            in_unit(own, tree.measure),
+            in_unit(total, tree.measure),
+            _share(total, whole),
+            nodes,
+            callers,
+            function,
+            file,
+            line,
+            package,
+            unknown,
         )
         for (function, file, line, package), own, total, nodes, callers, unknown in zip(
             keys, *sums, strict=True
@@ -123,7 +140,13 @@ def call_tree_by(tree: CallTree, by: str = "function", *, sort: str = "own") -> 
     groups.sort(key=lambda g: (g.package, g.file or "", g.line or 0, g.function or ""))
     groups.sort(key=lambda g: [-getattr(g, name) for name in names])
     make = CallTreeBytesBy if tree.measure in BYTE_MEASURES else CallTreeBy
-    return make(by=by, groups=tuple(groups), total=whole, residuals=tree.residuals)
+    make = CallTreeSecondsBy if tree.measure == SECONDS else make
+    return make(
+        by=by,
+        groups=tuple(groups),
+        total=in_unit(whole, tree.measure),
+        residuals=tree.residuals,
+    )
 
 
 Key = tuple[str | None, str | None, int | None, str]

@@ -5,10 +5,15 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.call_trees.communication_amounts import (
+    CommunicationAmounts,
+    communication_amounts,
+)
 from hlo_lens.analysis.call_trees.communication_paths import CommunicationPaths, communication_paths
 from hlo_lens.analysis.call_trees.grouping import CallTreeBy, call_tree_by
 from hlo_lens.analysis.call_trees.outline import CallTreeOutline, call_tree_outline
 from hlo_lens.analysis.call_trees.repeats import CallTreeRepeats, call_tree_repeats, subtree_shapes
+from hlo_lens.model.call_tree import CALLS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,8 +51,8 @@ class CallTreeAnalysis:
 
     @property
     def is_trace(self) -> bool:
-        """Whether nodes count calls, which the stacks of a module have not."""
-        return self.tree.measure == "calls"
+        """Whether nodes count calls, which profiles and the stacks of a module have not."""
+        return self.tree.measure == CALLS
 
     @cached_property
     def shapes(self) -> Sequence[int]:
@@ -58,6 +63,11 @@ class CallTreeAnalysis:
     def paths(self) -> CommunicationPaths:
         """Calls that trigger communication, by caller and model line."""
         return communication_paths(self.tree, find=self._find, program=self._program)
+
+    @cached_property
+    def communication(self) -> CommunicationAmounts:
+        """Amounts of the functions that communicate, with all below them."""
+        return communication_amounts(self.tree, find=self._find)
 
     @cached_property
     def repeats(self) -> CallTreeRepeats:

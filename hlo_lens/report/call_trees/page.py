@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from hlo_lens.model.call_tree import PROFILES, in_unit
 from hlo_lens.report.call_trees.section import PAGE, TreeView, amount_text, tree_section
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table
@@ -89,7 +90,7 @@ def tree_object(known: CallTreeAnalysis, view: TreeView, *, with_nodes: bool) ->
     found: dict[str, object] = {
         "title": tree.title,
         "measure": tree.measure,
-        "total": tree.total,
+        "total": in_unit(tree.total, tree.measure),
         "unknown": tree.unknown_total,
         "nodes": len(tree),
         "functions": len(tree.frames),
@@ -106,13 +107,18 @@ def tree_object(known: CallTreeAnalysis, view: TreeView, *, with_nodes: bool) ->
             "triggers": known.paths.objects(),
         }
         found["repeats"] = known.repeats.objects()
+    if tree.measure in PROFILES:
+        amounts = known.communication.of_function
+        found["communication_totals"] = {
+            name: in_unit(amount, tree.measure) for name, amount in amounts.items()
+        }
     if with_nodes:
         found["frames"] = [[f.function, f.file, f.line] for f in tree.frames]
         found["node_columns"] = {
             "frame": list(tree.frame_ids),
             "parent": list(tree.parents),
-            "own": list(tree.own),
-            "total": list(tree.totals),
+            "own": [in_unit(amount, tree.measure) for amount in tree.own],
+            "total": [in_unit(amount, tree.measure) for amount in tree.totals],
             "text_line": list(tree.lines),
         }
     return found

@@ -13,8 +13,9 @@ from hlo_lens.analysis.call_trees.communication_kind import (
 from hlo_lens.analysis.call_trees.grouping import BYTE_MEASURES
 from hlo_lens.analysis.call_trees.outline import OTHERS, CallTreeOutline, OutlineLine
 from hlo_lens.analysis.call_trees.source_files import Places
+from hlo_lens.model.call_tree import PROFILES, SECONDS, in_unit
 from hlo_lens.report.render.table import Section, Table, shorten
-from hlo_lens.text.units import format_bytes, format_count, format_ratio, plural
+from hlo_lens.text.units import format_bytes, format_count, format_ratio, format_seconds, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,6 +79,8 @@ def _facts(known: CallTreeAnalysis) -> Iterator[tuple[str, str]]:
     if not known.is_trace:
         yield tree.measure, amount_text(tree.total, tree.unknown_total, tree.measure)
         yield "stacks", f"{plural(len(tree), 'node')} of {size}"
+        if tree.measure in PROFILES:
+            yield "communication", _share_text(known)
         return
     repeated = "" if tree.total == len(tree) else f", drawn in {plural(len(tree), 'line')}"
     yield "calls", f"{format_count(tree.total)} of {size}{repeated}"
@@ -109,6 +112,19 @@ def _communication_text(paths: CommunicationPaths) -> str:
             f"{plural(calls, 'redistribution')}, {format_count(idle)} of them without a collective"
         )
     return "; ".join(parts) or "none with a known name; --find REGEX adds names"
+
+
+def _share_text(known: CallTreeAnalysis) -> str:
+    """Return the amounts of the communicating functions of a profile."""
+    amounts, tree = known.communication, known.tree
+    if not amounts.total:
+        return "none with a known name; --find REGEX adds names"
+    share = format_ratio(amounts.total / tree.total)
+    names = ", ".join(
+        f"{name} {amount_text(amount, 0, tree.measure)}"
+        for name, amount in amounts.of_function.items()
+    )
+    return f"{amount_text(amounts.total, 0, tree.measure)}, {share}: {names}"
 
 
 def _tables(known: CallTreeAnalysis, view: TreeView) -> Iterator[Table]:
@@ -200,6 +216,8 @@ _LEVELS = 16
 
 def amount_text(amount: int, unknown: int, measure: str) -> str:
     """Return an amount in its unit, with ``x?`` for unknown parts."""
+    if measure == SECONDS:
+        return format_seconds(in_unit(amount, measure))
     text = format_bytes(amount) if measure in BYTE_MEASURES else format_count(amount)
     return f"{text} + {unknown} x?" if unknown else text
 

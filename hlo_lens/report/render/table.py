@@ -60,7 +60,7 @@ class Table:
     read_rows: Callable[[], Iterable[Row]]
     row_count: int
     residual_rows: tuple[Row, ...] = ()
-    totals: Mapping[str, int] = field(default_factory=dict)
+    totals: Mapping[str, float] = field(default_factory=dict)
     shown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     is_data_only: bool = False
@@ -124,7 +124,7 @@ def table_of(
     *,
     shown: Sequence[str] = (),
     if_filled: Sequence[str] = (),
-    totals: Mapping[str, int] | None = None,
+    totals: Mapping[str, float] | None = None,
     is_data_only: bool = False,
 ) -> Table:
     """Return a table of rows.
@@ -343,7 +343,7 @@ def _rest_row(table: Table, shown: Sequence[Row], rest: int) -> Row:
     return _labelled(table, f"[{rest} other{'' if rest == 1 else 's'}]", sums)
 
 
-def _labelled(table: Table, label: str, sums: Mapping[str, int]) -> Row:
+def _labelled(table: Table, label: str, sums: Mapping[str, float]) -> Row:
     """Return a row of sums, with its label in the column that names the rows."""
     home = (main_text(table.shown_columns) or table.shown_columns[0]).name
     return tuple(label if c.name == home else sums.get(c.name) for c in table.columns)

@@ -6,7 +6,8 @@ from array import array
 from collections.abc import Callable
 from dataclasses import replace
 
-from hlo_lens.model.call_tree import NO_PARENT, CallFrame, CallTree
+from hlo_lens.model.call_tree import CALLS, NO_PARENT, CallFrame, CallTree
+from hlo_lens.syntax.call_trees.seconds import seconds_tree
 from hlo_lens.syntax.call_trees.tree_lines import CORNER, FORKS, Label
 
 
@@ -33,30 +34,35 @@ class TreeDraft:
         self.is_cut = False
         self.begins_inside = False
         self.missing = 0
+        self.measure = CALLS
+        self.nanoseconds: dict[int, int] = {}
+        """Seconds printed in the labels of nodes, times 10**9."""
+        self.excess: list[tuple[int, int]] = []
+        """Line and nanoseconds of calls whose callees have more than they have."""
         self._numbers: dict[CallFrame, int] = {}
-        self._repeated: dict[str, tuple[int, int]] = {}
+        self._repeated: dict[str, tuple[int, int, int | None]] = {}
         self._files: dict[str, str] = {}
 
-    def label(self, text: str, read: Callable[[str], Label]) -> tuple[int, int]:
-        """Return the number of the function that a label names, and its repeats."""
+    def label(self, text: str, read: Callable[[str], Label]) -> tuple[int, int, int | None]:
+        """Return the number of the function that a label names, its repeats and nanoseconds."""
         known = self.labels.get(text)
         if known is not None:
-            return known, 1
+            return known, 1, None
         repeated = self._repeated.get(text)
         if repeated is not None:
             return repeated
-        frame, times = read(text)
+        frame, times, nanoseconds = read(text)
         number = self._numbers.get(frame)
         if number is None:
             if frame.file is not None:  # one text object for each file
                 frame = replace(frame, file=self._files.setdefault(frame.file, frame.file))
             number = self._numbers[frame] = len(self.frames)
             self.frames.append(frame)
-        if times == 1:
+        if times == 1 and nanoseconds is None:
             self.labels[text] = number
         else:
-            self._repeated[text] = (number, times)
-        return number, times
+            self._repeated[text] = (number, times, nanoseconds)
+        return number, times, nanoseconds
 
     def continues_at(self, key: int) -> bool:
         """Return whether a line with this key may belong to the tree, by its branches.
@@ -104,6 +110,14 @@ class TreeDraft:
         self.own.append(product)
         self.lines.append(line)
 
+    def add_below(self, parent: int, line: int, number: int, own: int) -> int:
+        """Add a node of a tree that is not drawn below its caller; return the node."""
+        self.parents.append(parent)
+        self.frame_ids.append(number)
+        self.own.append(own)
+        self.lines.append(line)
+        return len(self.parents) - 1
+
     def times_above(self, key: int) -> int:
         """Return the product of the repeats above a node with this key."""
         at = self._at(key - 1)
@@ -112,13 +126,19 @@ class TreeDraft:
     def done(self) -> CallTree:
         """Return the tree; it is cut off if an open branch announces a sibling."""
         is_unfinished = any(branch in FORKS for branch in self.branches if branch)
-        return CallTree(
+        tree = CallTree(
             frames=tuple(self.frames),
             frame_ids=self.frame_ids,
             parents=self.parents,
             own=self.own,
             lines=self.lines,
+            measure=self.measure,
             title=self.title,
             missing_calls=self.missing,
             is_cut=self.is_cut or self.begins_inside or is_unfinished,
         )
+        weighted = seconds_tree(tree, self.nanoseconds) if self.nanoseconds else None
+        if weighted is None:
+            return tree
+        tree, self.excess = weighted
+        return tree

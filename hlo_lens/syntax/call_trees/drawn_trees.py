@@ -14,6 +14,7 @@ from hlo_lens.syntax.buffers.lines import LineScan
 from hlo_lens.syntax.call_trees.comm_debug_table import Table, find_tables
 from hlo_lens.syntax.call_trees.draft import TreeDraft
 from hlo_lens.syntax.call_trees.drawn_trees_grammar import label_by_grammar, lines_by_grammar
+from hlo_lens.syntax.call_trees.stack_texts import stack_trees
 from hlo_lens.syntax.call_trees.tree_lines import (
     NOT_BLANK,
     TREE_LINE,
@@ -23,7 +24,8 @@ from hlo_lens.syntax.call_trees.tree_lines import (
     tree_line,
 )
 from hlo_lens.syntax.grammar.reader_choice import ReaderName, uses_grammar
-from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.dump_kinds import TREE_FORMS
+from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source, Span, clean, decode
 
 if TYPE_CHECKING:
@@ -68,13 +70,14 @@ def parse_call_trees(
     else:
         scan = TreeScan(source)
         scan.run()
-    return _found(scan, strict=strict)
+    listed = None if scan.found else stack_trees(source)
+    return listed or _found(scan, strict=strict)
 
 
 def _found(scan: TreeScan, *, strict: bool) -> CallTrees:
     if not scan.found:
         raise DumpSyntaxError(
-            "expected a line such as '├── function, file:line', found nothing",
+            f"expected {TREE_FORMS}; found nothing",
             path=scan.source.path,
         )
     if strict and scan.gaps:
@@ -172,13 +175,15 @@ class TreeScan(LineScan):
         if not self._draft.continues_at(key):
             self._begin(line)
         draft = self._draft
-        number, times = draft.label(line.label, self._read_label)
+        number, times, nanoseconds = draft.label(line.label, self._read_label)
         if times != 1 and draft.times_above(key) * times > _MOST_TIMES:
             message = f"repeats inside repeats are more than {_MOST_TIMES} calls"
             self.add_gap(line.end - len(line.label), line.end, message)
             times = 1
         if not line.label:
             self.add_gap(line.end, line.end + 1, "expected a function after the branch")
+        if nanoseconds is not None:
+            draft.nanoseconds[len(draft.frame_ids)] = nanoseconds
         draft.add(key, self._line_of(line.start), number, times, line.branch)
 
     def _begin(self, line: TreeLine) -> None:
@@ -192,8 +197,12 @@ class TreeScan(LineScan):
 
     def _close(self) -> None:
         """End the tree."""
-        if self._draft.frame_ids:
-            self.found.append(self._draft.done())
+        draft = self._draft
+        if draft.frame_ids:
+            self.found.append(draft.done())
+            for line, amount in draft.excess:
+                message = f"the calls below have {amount / 10**9:.9g} seconds more than this one"
+                self.gaps.append(Gap(path=self.source.path, line=line, column=1, message=message))
         self._draft = TreeDraft()
 
     def _gap(self, span: Span, message: str) -> None:
@@ -221,8 +230,10 @@ class TreeScan(LineScan):
             self._pass_over(start, end)
             return
         self._pass_over(start, root.start)
-        number, times = self._draft.label(root.label, self._read_label)
+        number, times, nanoseconds = self._draft.label(root.label, self._read_label)
         key = 2 * root.column - 1
+        if nanoseconds is not None:
+            self._draft.nanoseconds[0] = nanoseconds
         self._draft.add(key, self._line_of(root.start), number, times, root.branch)
 
     def _root(self, start: int, line: TreeLine) -> TreeLine | None:

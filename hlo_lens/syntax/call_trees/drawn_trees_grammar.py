@@ -9,7 +9,14 @@ from lark import Lark, Token
 
 from hlo_lens.model.call_tree import CallFrame
 from hlo_lens.syntax.buffers.lines import find_all, grammar_tree
-from hlo_lens.syntax.call_trees.tree_lines import TREE_LINE, Label, TreeLine, tree_line
+from hlo_lens.syntax.call_trees.tree_lines import (
+    SECONDS,
+    TREE_LINE,
+    Label,
+    TreeLine,
+    nanoseconds_of,
+    tree_line,
+)
 from hlo_lens.syntax.grammar.parsers import build_parser
 
 if TYPE_CHECKING:
@@ -49,7 +56,7 @@ def lines_by_grammar(source: Source) -> Iterator[TreeLine]:
 
 
 def label_by_grammar(text: str) -> Label:
-    """Return function, place and repeats of a label."""
+    """Return function, place, repeats and seconds of a label."""
     text = text.strip()
     if not text:
         return Label(CallFrame(function=""))
@@ -64,4 +71,6 @@ def label_by_grammar(text: str) -> Label:
         file=tokens.get("FILE"),
         line=None if line is None else int(line.lstrip(":")),
     )
-    return Label(frame, 1 if times is None else int("".join(filter(str.isdecimal, times))))
+    repeats = 1 if times is None else int("".join(filter(str.isdecimal, times)))
+    seconds = SECONDS.match(tokens["SECONDS"] + "?") if "SECONDS" in tokens else None
+    return Label(frame, repeats, None if seconds is None else nanoseconds_of(seconds))

@@ -53,7 +53,9 @@ _TIMES = (
     r"(?:\s+(?:[x\u00d7] ?(\d{1,9})|\([x\u00d7] ?(\d{1,9})\)|\((\d{1,9}) calls?\)"
     r"|\[[x\u00d7] ?(\d{1,9})\]))?\s*$"
 )
-SECONDS = re.compile(r"\d+\.\d+(?:[num]?s)?\s+(?=\S)")
+SECONDS = re.compile(r"(\d{1,9})\.(\d{1,9})\d*(?:([num]?)s)?\s+(?=\S)")
+_PARTS = {"": 1, "m": 10**3, "u": 10**6, "n": 10**9}
+"""Number of each unit in a second."""
 
 LABELS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (order, re.compile(pattern + _TIMES))
@@ -67,6 +69,7 @@ LABELS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("place first", rf"({_PATH_FILE}){_LINE}(?::|\s)\s*(\S.*?)"),
         ("function first", rf"(.*\S)\s+({_PATH_FILE}){_LINE}"),
         ("place only", rf"({_PATH_FILE}){_LINE}"),
+        ("no line", r"(.*\S)\s{2,}(<[^<>\s]+>)"),
     )
 )
 """Forms of a label with a place, in the order in which they are tried.
@@ -105,10 +108,11 @@ class TreeLine(NamedTuple):
 
 
 class Label(NamedTuple):
-    """Label of a line: a function and its number of repeats."""
+    """Label of a line: a function, its number of repeats, and the nanoseconds before it."""
 
     frame: CallFrame
     times: int = 1
+    nanoseconds: int | None = None
 
 
 def tree_line(match: re.Match[str], start: int, end: int, label: str) -> TreeLine:
@@ -119,24 +123,41 @@ def tree_line(match: re.Match[str], start: int, end: int, label: str) -> TreeLin
 
 
 def label_of(text: str) -> Label:
-    """Return function, place and repeats of a label, in any of its written forms."""
+    """Return function, place, repeats and seconds of a label, in any of its written forms."""
     text = text.strip()
     seconds = SECONDS.match(text)
-    if seconds is not None:
-        text = text[seconds.end() :]
+    if seconds is None:
+        return _call_of(text)
+    frame, times, _ = _call_of(text[seconds.end() :])
+    return Label(frame, times, nanoseconds_of(seconds))
+
+
+def nanoseconds_of(match: re.Match[str]) -> int:
+    """Return the nanoseconds of a match of `SECONDS`."""
+    whole, digits, unit = match.groups()
+    return int(f"{whole}{digits:0<9}") // _PARTS[unit or ""]
+
+
+def _call_of(text: str) -> Label:
     for order, pattern in LABELS:
         match = pattern.match(text)
         if match is not None:
-            groups = match.groups()
-            times = next((int(g) for g in groups[-4:] if g), 1)
-            if order == "function first":
-                function, file, line = groups[:3]
-            elif order == "place first":
-                file, line, function = groups[:3]
-            else:
-                function, (file, line) = "", groups[:2]
-            return Label(CallFrame(function=function, file=file, line=int(line)), times)
+            return _placed(order, match.groups())
     match = NAME_ONLY.match(text)
     if match is None:
         return Label(CallFrame(function=text))
     return Label(CallFrame(function=match[1]), next((int(g) for g in match.groups()[1:] if g), 1))
+
+
+def _placed(order: str, groups: tuple[str, ...]) -> Label:
+    """Return the label of a match of one of `LABELS`."""
+    times = next((int(g) for g in groups[-4:] if g), 1)
+    if order == "no line":
+        return Label(CallFrame(function=groups[0], file=groups[1]), times)
+    if order == "function first":
+        function, file, line = groups[:3]
+    elif order == "place first":
+        file, line, function = groups[:3]
+    else:
+        function, (file, line) = "", groups[:2]
+    return Label(CallFrame(function=function, file=file, line=int(line)), times)

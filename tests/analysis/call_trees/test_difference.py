@@ -30,7 +30,7 @@ main, /a/m.py:1
 """)
 
 
-def rows(changes: tuple[CallChange, ...]) -> list[tuple[str, str, int, int]]:
+def rows(changes: tuple[CallChange, ...]) -> list[tuple[str, str, float, float]]:
     return [(c.status, c.path, c.base, c.head) for c in changes]
 
 

@@ -123,7 +123,7 @@ def test_branches_of_all_styles_give_one_tree(fork: str, last: str, bar: str) ->
     ],
 )
 def test_labels(label: str, function: str, file: str | None, line: int | None, times: int) -> None:
-    frame, repeats = label_of(label)
+    frame, repeats, _ = label_of(label)
     if function == "<lambda>":
         file, line = "<frozen importlib._bootstrap>", 24
     assert (frame.function, frame.file, frame.line, repeats) == (function, file, line, times)
@@ -230,7 +230,7 @@ def test_colours_carriage_returns_and_marks() -> None:
     "text", ["", "no tree\n", "├──────┤\n└──────┘\n", "| a | b |\n|---|---|\n", "+----+\n| x  |\n"]
 )
 def test_text_without_a_tree(text: str) -> None:
-    with pytest.raises(DumpSyntaxError, match="expected a line such as"):
+    with pytest.raises(DumpSyntaxError, match="expected a drawn call tree"):
         parse_call_trees(text)
 
 
