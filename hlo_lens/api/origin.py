@@ -40,9 +40,9 @@ def target_of(dump: ModuleDump) -> str | None:
     match = _GPU_STAGE.match(dump.stage or "")
     if match is not None:
         return match["target"]
-    if dump.target_text is not None:
-        text = dump.target_text.get()
-        return None if text is None else _tpu_target(text)
+    text = dump.setting("target_arguments.txt")
+    if text is not None:
+        return _tpu_target(text)
     first = next(iter(dump.files), STDIN)
     if first == STDIN or _CHANGE_LIST.search(Path(first).name) is None:
         return None

@@ -47,14 +47,14 @@ class SiblingFiles:
         before: HLO text from before optimizations; None for a file of that stage.
         stages: All stages of the module; None for a file of no stage.
         mlir: The program as lowered to MLIR; None if there is none.
-        target: libtpu's description of the target; None if there is none.
+        settings: Texts on target and options, by the end of their file names.
     """
 
     parts: Mapping[str, StoredFile] = field(default_factory=dict)
     before: StoredFile | None = None
     stages: Lazy[tuple[Stage, ...]] | None = None
     mlir: Lazy[str | None] | None = None
-    target: Lazy[str | None] | None = None
+    settings: Mapping[str, Lazy[str | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,7 +266,7 @@ def _hlo_modules(content: Content) -> Iterator[ModuleDump]:
             number=name.number,
             stage_list=others.stages,
             mlir_text=others.mlir,
-            target_text=others.target,
+            settings=others.settings,
         )
     yield from _around(content, around_modules(modules))
 
@@ -294,7 +294,7 @@ def _buffer_modules(content: Content) -> Iterator[ModuleDump]:
         number=name.number,
         stage_list=content.siblings.stages,
         mlir_text=content.siblings.mlir,
-        target_text=content.siblings.target,
+        settings=content.siblings.settings,
     )
 
 

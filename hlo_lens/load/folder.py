@@ -76,7 +76,7 @@ class ModuleFiles:
         folder: Folder below what was loaded.
         number: Its number; None for a text of no stage.
         stages: Files by stage (empty for none) and part (empty for the HLO text).
-        target: File of libtpu on the target TPU, if there is one.
+        settings: Files on target and options, by the end of their names.
         mlir: The program as lowered to MLIR, if there is one.
     """
 
@@ -84,7 +84,7 @@ class ModuleFiles:
     folder: str
     number: int | None
     stages: dict[str, dict[str, StoredFile]] = field(default_factory=dict)
-    target: StoredFile | None = None
+    settings: dict[str, StoredFile] = field(default_factory=dict)
     mlir: StoredFile | None = None
 
     def has(self, name: DumpFileName) -> bool:
@@ -151,15 +151,19 @@ def sort_files(
     """
     groups: dict[tuple[str, str], list[ModuleFiles]] = {}
     later: list[tuple[StoredFile, DumpFileName]] = []
-    targets: dict[tuple[str, str], StoredFile] = {}
+    settings: dict[tuple[str, str], dict[str, StoredFile]] = {}
     lowered: dict[tuple[str, str], StoredFile] = {}
     kinds = ((file, head_kind(file)) for file in files)
     for file, kind in _with_archives_open(kinds, left) if opens_archives else kinds:
         name = split_file_name(name_of(file))
         if part_of(kind) != name.part:
             left.add(UNREADABLE if kind is None else kind.value, file.path)
-            if target := _TARGET.fullmatch(name_of(file)):
-                targets[_place(file), target[1]] = file
+            if setting := _SETTING.fullmatch(name_of(file)):
+                settings.setdefault((_place(file), setting[1]), {})[setting[2]] = file
+            elif _INNER_SETTING.fullmatch(name_of(file)):
+                folder = PurePath(_place(file))
+                own = settings.setdefault((str(folder.parent), folder.name), {})
+                own[name_of(file)] = file
             elif kind is DumpKind.MLIR and _LOWERED.fullmatch(name_of(file)):
                 folder = PurePath(_place(file))
                 lowered[str(folder.parent), folder.name] = file
@@ -172,7 +176,7 @@ def sort_files(
         _put_late(groups, file, name, left)
     for key, runs in groups.items():
         for group in runs:
-            group.target = targets.get(key)
+            group.settings = settings.get(key, {})
             group.mlir = lowered.get(key)
     found = [group for runs in groups.values() for group in runs]
     found.sort(key=lambda g: (g.folder, -1 if g.number is None else g.number, g.key))
@@ -240,6 +244,7 @@ def _join_split(groups: list[ModuleFiles]) -> list[ModuleFiles]:
             first = waiting.pop(place)
             group.stages[BEFORE] = first.stages[BEFORE]
             group.mlir = group.mlir or first.mlir
+            group.settings = {**first.settings, **group.settings}
             joined.append(id(first))
         else:
             waiting.pop(place, None)
@@ -262,7 +267,13 @@ def _place(file: StoredFile) -> str:
     return str(PurePath(file.path).parent)
 
 
-_TARGET = re.compile(rf"(.+)\.target_arguments\.txt{PACKED}")
+_SETTING = re.compile(
+    r"(.+)\.(target_arguments\.txt|execution_options\.txt|hlo_module_config\.txt|config\.pbtxt"
+    rf"|gpu_target_config\.pbtxt|debug_options|tpu_comp_env\.txt){PACKED}"
+)
+_INNER_SETTING = re.compile(r"(?:topology|compile_options)\.textproto")
+"""Files on target and options; the second kind is in a folder with the name of the module's."""
+
 _LOWERED = re.compile(rf"module\.mlir{PACKED}")
 """The program as lowered, in a folder that has the name of the module's files."""
 
@@ -352,9 +363,13 @@ def module_at(group: ModuleFiles, stage: str | None, *, strict: bool = False) ->
         number=group.number,
         folder=group.folder,
         stage_list=Lazy(partial(_stages, group)),
-        target_text=_lazy_text(group.target),
+        settings=_lazy_settings(group),
         mlir_text=_lazy_text(group.mlir),
     )
+
+
+def _lazy_settings(group: ModuleFiles) -> dict[str, Lazy[str | None]]:
+    return {name: Lazy(partial(_text_of, file)) for name, file in group.settings.items()}
 
 
 def _lazy_text(file: StoredFile | None) -> Lazy[str | None] | None:
@@ -394,6 +409,7 @@ def siblings_of(file: DiskFile) -> SiblingFiles:
     pattern = f"{'*.' * (name.is_stamped)}{escape(name.key)}.*"
     files = sorted(path for path in own.parent.glob(pattern) if path.is_file())
     files += sorted(own.parent.glob(f"{escape(name.key)}/module.mlir*"))
+    files += sorted(own.parent.glob(f"{escape(name.key)}/*.textproto"))
     if not name.is_stamped:  # of equal texts, the first one counts
         files.insert(0, own)
     for group in sort_files((DiskFile(str(path)) for path in files), SkippedCounter()):
@@ -404,7 +420,7 @@ def siblings_of(file: DiskFile) -> SiblingFiles:
                 before=None if name.stage == BEFORE else _hlo(group.stages.get(BEFORE, {})),
                 stages=Lazy(partial(_stages, group)),
                 mlir=_lazy_text(group.mlir),
-                target=_lazy_text(group.target),
+                settings=_lazy_settings(group),
             )
     return SiblingFiles()
 

@@ -126,7 +126,8 @@ class ModuleDump:
         number: Number in the file names; None if they have none.
         folder: Folder of its files, relative to the loaded path; empty for the top.
         stage_list: Its stages; None for a text of no stage.
-        target_text: libtpu's description of the target TPU; None if there is none.
+        settings: Texts on target and options, by the end of their file names
+            (``target_arguments.txt``).
         mlir_text: The program as the framework lowered it (``module.mlir``); None if there is none.
         lowered_text: The same, parsed, where it is the text that was loaded.
         path: File, folder or archive that was loaded, as the user named it; empty if unknown.
@@ -146,7 +147,7 @@ class ModuleDump:
     number: int | None = None
     folder: str = ""
     stage_list: Lazy[tuple[Stage, ...]] | None = field(default=None, repr=False)
-    target_text: Lazy[str | None] | None = field(default=None, repr=False)
+    settings: Mapping[str, Lazy[str | None]] = field(default_factory=dict, repr=False)
     mlir_text: Lazy[str | None] | None = field(default=None, repr=False)
     lowered_text: Lazy[LoweredModule] | None = field(default=None, repr=False)
     path: str = field(default="", compare=False)
@@ -192,6 +193,11 @@ class ModuleDump:
         None if there is no such text, or if it is that of `hlo`.
         """
         return None if self.before_text is None else self.before_text.get()
+
+    def setting(self, name: str) -> str | None:
+        """Return the text on target or options with this end of its file name; None without it."""
+        found = self.settings.get(name)
+        return None if found is None else found.get()
 
     @property
     def lowered_meshes(self) -> tuple[Mesh, ...]:

@@ -208,7 +208,7 @@ def _estimated(
     """Return the estimate from HLO text; None without a schedule."""
     from hlo_lens.analysis.memory.estimate import memory_estimate  # imported if needed
 
-    target = None if dump.target_text is None else dump.target_text.get()
+    target = dump.setting("target_arguments.txt")
     estimate = memory_estimate(
         table() if table else tabulate(module), backend=backend, target=target
     )
