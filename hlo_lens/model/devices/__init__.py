@@ -1,0 +1,1 @@
+"""Devices that programs are compiled for: names, topologies, memory, with sources."""
