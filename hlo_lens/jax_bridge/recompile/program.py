@@ -1,0 +1,232 @@
+"""The program of a dump as a request to compile it: its text, options and devices.
+
+The text is that from before optimizations. Two things in it are repaired: the sharding of the
+entry's ROOT tuple is left out where ``xla.sdy.FuncResultSharding`` is on some results only, since
+Shardy's import refuses the two together; attributes that a parser does not know are left out by
+the worker.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.jax_bridge.recompile.request import CompileRequest
+from hlo_lens.model.devices.targets import CPU, Target, gpu_target, gpu_topology, tpu_target
+from hlo_lens.text.dump_files import BEFORE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.hlo.module import HloModule
+
+_RESULT_SHARDING = "xla.sdy.FuncResultSharding"
+_TARGET_NAME = re.compile(r'custom_call_target="([^"]*)"')
+
+_PYTHON = re.compile(r"CustomSPMDPartitioning|.*python.*callback.*|.*_callback$", re.IGNORECASE)
+_BACKENDS = (
+    ("tpu", re.compile(r"tpu_custom_call|Mosaic.*|.*tpu.*", re.IGNORECASE)),
+    ("gpu", re.compile(r"__?(?:gpu|cu|hip|triton|cub).*|cu(?:blas|dnn|solver|fft|_).*|hip.*")),
+    ("cpu", re.compile(r"lapack_.*|blas_.*|__onednn.*|dynamic_ducc_fft|ducc_fft|.*eigen.*")),
+)
+"""Backends with the custom calls that only they know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceProgram:
+    """A program from before optimizations, ready for changes.
+
+    Attributes:
+        module: Its HLO text.
+        target: The target that the dump names; None where it names none.
+        assignment: Device ids by replica and partition; None where the dump has none.
+        backend: Backend of the dump; None if unknown.
+        obstacle: Why it cannot be compiled again; empty if nothing is known to prevent it.
+        has_elided_constants: Whether large constants are left out of its text.
+    """
+
+    module: HloModule
+    target: Target | None
+    assignment: tuple[tuple[int, ...], ...] | None
+    backend: str | None
+    obstacle: str
+    has_elided_constants: bool
+
+
+def source_program(dump: ModuleDump, backend: str | None) -> SourceProgram | None:
+    """Return the program of a module; None if the dump has no text from before optimizations."""
+    module = dump.hlo if dump.stage == BEFORE else dump.before
+    if module is None:
+        return None
+    text = text_of(module)
+    return SourceProgram(
+        module=module,
+        target=own_target(dump, backend),
+        assignment=device_assignment(dump),
+        backend=backend,
+        obstacle=next((_obstacle(name) for name in call_targets(text) if _PYTHON.match(name)), ""),
+        has_elided_constants="constant({...})" in text,
+    )
+
+
+def text_of(module: HloModule) -> str:
+    """Return the text of a module, from its header on."""
+    text = module.columns.source.text
+    start = text.find("HloModule")
+    return text[max(start, 0) :]
+
+
+def call_targets(text: str) -> tuple[str, ...]:
+    """Return the targets of custom calls, each once, in the order of the text."""
+    return tuple(dict.fromkeys(_TARGET_NAME.findall(text)))
+
+
+def _obstacle(name: str) -> str:
+    if name == "CustomSPMDPartitioning":
+        return "it uses custom_partitioning, a Python object of the process that compiled it"
+    return f"it calls back into Python ({name}), into the process that compiled it"
+
+
+def foreign_calls(text: str, backend: str) -> tuple[str, ...]:
+    """Return the custom calls of a text that only another backend knows."""
+    return tuple(
+        name
+        for name in call_targets(text)
+        for known, pattern in _BACKENDS
+        if known != backend and pattern.fullmatch(name)
+    )
+
+
+def own_target(dump: ModuleDump, backend: str | None) -> Target | None:
+    """Return the target that a dump names; None if it names none, or one that is not known."""
+    if backend == "cpu":
+        return CPU
+    if backend == "tpu":
+        text = dump.setting("target_arguments.txt")
+        return None if text is None else tpu_target(text)
+    config = dump.setting("gpu_target_config.pbtxt")
+    return None if not config else gpu_target(config)
+
+
+_DEVICES = re.compile(r"computation_devices \{([^{}]*)\}")
+_ID = re.compile(r"replica_device_ids: (\d+)")
+_SETTINGS = (
+    ("execution_options.txt", "device_assignment"),
+    ("hlo_module_config.txt", "static_device_assignment"),
+    ("config.pbtxt", "static_device_assignment"),
+    ("compile_options.textproto", "device_assignment"),
+)
+
+
+def device_assignment(dump: ModuleDump) -> tuple[tuple[int, ...], ...] | None:
+    """Return the device ids by replica and partition that a dump has; None if it has none."""
+    for name, field in _SETTINGS:
+        text = dump.setting(name) or ""
+        start = text.find(f"{field} {{")
+        if start < 0:
+            continue
+        columns = [tuple(map(int, _ID.findall(inside))) for inside in _devices(text, start)]
+        if columns and columns[0] and len({len(column) for column in columns}) == 1:
+            return tuple(zip(*columns, strict=True))
+    return None
+
+
+def _devices(text: str, start: int) -> Iterator[str]:
+    """Yield the devices of each computation of the assignment that begins at a place."""
+    depth, end = 0, start
+    for match in re.compile(r"[{}]").finditer(text, start):
+        depth += 1 if match[0] == "{" else -1
+        end = match.end()
+        if depth == 0:
+            break
+    yield from _DEVICES.findall(text[start:end])
+
+
+def request_of(
+    program: SourceProgram,
+    target: Target,
+    *,
+    text: str | None = None,
+    flags: Mapping[str, str] | None = None,
+    is_own: bool = True,
+) -> CompileRequest:
+    """Return the request to compile a program.
+
+    Args:
+        program: The program.
+        target: Its target.
+        text: Its edited text; None for its own.
+        flags: Flags of this compile.
+        is_own: Whether the target and mesh are those of the dump, so that its devices are.
+    """
+    made = text_of(program.module) if text is None else text
+    made = without_root_sharding(made, program.module)
+    header = made[: made.find("\n")]
+    partitions = _number(header, "num_partitions")
+    replicas = _number(header, "replica_count")
+    fits = program.assignment is not None and (
+        len(program.assignment),
+        len(program.assignment[0]),
+    ) == (replicas, partitions)
+    topology = target.topology
+    if target.backend == "gpu":
+        topology = gpu_topology(target, replicas * partitions)
+    return CompileRequest(
+        text=made,
+        backend=target.backend,
+        topology=topology,
+        topology_options=target.options,
+        gpu_config=target.gpu_config,
+        replicas=replicas,
+        partitions=partitions,
+        assignment=program.assignment if is_own and fits else None,
+        uses_spmd=partitions > 1,
+        uses_shardy="xla.sdy" in made,
+        propagates_to_parameters=_booleans(header, "parameters"),
+        propagates_to_output=_booleans(header, "output"),
+        flags=flags or {},
+    )
+
+
+def _number(header: str, name: str) -> int:
+    found = re.search(rf", {name}=(\d+)", header)
+    return 1 if found is None else int(found[1])
+
+
+def _booleans(header: str, name: str) -> tuple[bool, ...] | None:
+    found = re.search(rf"allow_spmd_sharding_propagation_to_{name}=\{{([^}}]*)\}}", header)
+    return None if found is None else tuple(word == "true" for word in found[1].split(","))
+
+
+def without_root_sharding(text: str, module: HloModule) -> str:
+    """Return a text without its ROOT tuple's sharding where only some results have their own."""
+    root = module.entry.root
+    if root is None or root.opcode != "tuple":
+        return text
+    own = {
+        one.name
+        for one in module.entry.instructions
+        if _RESULT_SHARDING in (one.attributes.get("custom_call_target") or "")
+    }
+    marked = sum(name.split("#")[0] in own for name in root.operand_names)
+    if not 0 < marked < len(root.operand_names):
+        return text
+    start = text.find("\n  ROOT ", text.find("\nENTRY "))
+    end = text.find("\n", start + 1)
+    line = text[start:end]
+    place = line.find(", sharding={")
+    if start < 0 or place < 0:
+        return text
+    return text[: start + place] + line[_closed(line, place) :] + text[end:]
+
+
+def _closed(line: str, start: int) -> int:
+    """Return the place after the brace that closes the first one at or after a place."""
+    depth = 0
+    for match in re.compile(r"[{}]").finditer(line, start):
+        depth += 1 if match[0] == "{" else -1
+        if depth == 0:
+            return match.end()
+    return len(line)

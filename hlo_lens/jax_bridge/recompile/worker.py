@@ -1,0 +1,292 @@
+"""Worker: compiles one HLO text for a target, without hardware; a script run by any Python.
+
+Usage: ``python worker.py REQUEST.json RESULT.json``. The keys of both are those of `CompileRequest`
+and `Compilation` in `process.py`. Nothing of the program runs. Uses names of jaxlib that are not
+public and move between versions: each is searched in the places that it has had since 0.4.30.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import json
+import os
+import re
+import sys
+import time
+from typing import Any
+
+sys.path[:] = [p for p in sys.path if os.path.abspath(p) != os.path.dirname(__file__)]  # noqa: PTH100, PTH120 # before pathlib is imported
+
+_PACKAGES = (
+    "jax",
+    "jaxlib",
+    "libtpu",
+    "jax-cuda12-pjrt",
+    "jax-cuda13-pjrt",
+    "nvidia-cuda-nvcc-cu12",
+)
+_HOMES = ("jaxlib._hlo", "jaxlib._jax", "jaxlib.xla_extension", "jaxlib.xla_client")
+_UNKNOWN_ATTRIBUTE = re.compile(r"unexpected attribute \"?([\w.]+)\"?")
+_MOST_ATTRIBUTES = 16
+_NEWER_FIELDS = (
+    ("mem_clock_ghz", "reserved_shared_memory_per_block", "max_blocks_per_multiprocessor"),
+    ("collective_memory_granularity", "device_interconnect_info", "feature_extension"),
+    ("scalar_unit_description", "matrix_unit_description", "l1_cache_size_per_sm"),
+)
+"""Fields of a GPU target configuration that older plugins lack, the newest first."""
+
+
+class WorkerError(Exception):
+    """A step that failed.
+
+    Attributes:
+        step: ``import``, ``parse``, ``target``, ``options`` or ``compile``.
+    """
+
+    def __init__(self, step: str, error: object) -> None:
+        super().__init__(str(error))
+        self.step = step
+
+
+def _find(name: str) -> Any:
+    """Return a name of jaxlib from the first module that has it."""
+    for home in _HOMES:
+        try:
+            module = importlib.import_module(home)
+        except ImportError:
+            continue
+        if hasattr(module, name):
+            return getattr(module, name)
+    raise WorkerError("import", f"this jaxlib has no {name}")
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": sys.version.split()[0]}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _without_attribute(text: str, name: str) -> str:
+    """Return a text without an attribute of instructions; values may have nested braces."""
+    pattern = re.compile(rf", {re.escape(name)}=")
+    parts, last = [], 0
+    for match in pattern.finditer(text):
+        if match.start() < last:
+            continue
+        end, depth = match.end(), 0
+        while end < len(text) and text[end] != "\n":
+            depth += {"{": 1, "}": -1}.get(text[end], 0)
+            if depth < 0 or (depth == 0 and text[end] == ","):
+                break
+            end += 1
+        parts.append(text[last : match.start()])
+        last = end
+    return "".join([*parts, text[last:]])
+
+
+def _parsed(text: str) -> tuple[Any, list[str]]:
+    """Return the module of a text, and the attributes left out that this parser does not know."""
+    parse = _find("hlo_module_from_text")
+    dropped: list[str] = []
+    while True:
+        try:
+            return parse(text), dropped
+        except Exception as error:
+            found = _UNKNOWN_ATTRIBUTE.search(str(error))
+            if found is None or found[1] in dropped or len(dropped) >= _MOST_ATTRIBUTES:
+                raise WorkerError("parse", error) from error
+            dropped.append(found[1])
+            text = _without_attribute(text, found[1])
+
+
+def _mlir_module(request: dict[str, Any]) -> tuple[Any, list[str]]:
+    """Return the program as an MLIR module of jax, and the attributes left out."""
+    if request["proto"] is not None:
+        dropped: list[str] = []
+        with open(request["proto"], "rb") as opened:  # noqa: PTH123 # see above
+            serialized = opened.read()
+    else:
+        with open(request["text"], encoding="utf-8") as opened:  # noqa: PTH123 # see above
+            module, dropped = _parsed(opened.read())
+        serialized = module.as_serialized_hlo_module_proto()
+    try:
+        made = _find("mlir").xla_computation_to_mlir_module(_find("XlaComputation")(serialized))
+        if not isinstance(made, (str, bytes)):
+            return made, dropped
+        from jax._src.interpreters import mlir
+        from jaxlib.mlir import ir
+
+        with mlir.make_ir_context():
+            return ir.Module.parse(made), dropped
+    except WorkerError:
+        raise
+    except Exception as error:
+        raise WorkerError("parse", error) from error
+
+
+def _devices(request: dict[str, Any]) -> list[Any]:
+    """Return the devices of the target; none of them need exist."""
+    import jax
+
+    if request["backend"] == "cpu":
+        return list(jax.devices("cpu"))
+    from jax.experimental import topologies
+
+    options = dict(request["topology_options"])
+    if request["backend"] == "tpu":
+        options = {key: tuple(v) if isinstance(v, list) else v for key, v in options.items()}
+        found = topologies.get_topology_desc(
+            platform="tpu", topology_name=request["topology"], **options
+        )
+        return list(found.devices)
+    config = request["gpu_config"]
+    for fields in ((), *_NEWER_FIELDS):
+        for field in fields:
+            config = _without_field(config, field)
+        try:
+            found = topologies.get_topology_desc(
+                platform="cuda",
+                topology_name="",
+                target_config=config,
+                topology=request["topology"],
+            )
+        except Exception as error:
+            if "GpuTargetConfig" not in str(error) or fields is _NEWER_FIELDS[-1]:
+                raise
+        else:
+            return list(found.devices)
+    return []
+
+
+def _without_field(text: str, name: str) -> str:
+    """Return a text proto without a field, whether a value or a message of up to three levels."""
+    inner = r"\{[^{}]*\}"
+    for _ in range(3):
+        inner = rf"\{{(?:[^{{}}]|{inner})*\}}"
+    return re.sub(rf"(?m)^\s*{name}(?::[^\n]*|\s*{inner})\n?", "", text)
+
+
+def _flag(value: str) -> bool | int | str:
+    if value in ("true", "false"):
+        return value == "true"
+    return int(value) if re.fullmatch(r"-?\d+", value) else value
+
+
+def _options(request: dict[str, Any], ids: list[list[int]]) -> Any:
+    """Return jax's compile options for a request."""
+    import numpy
+
+    options = _find("CompileOptions")()
+    assignment = _find("DeviceAssignment").create(numpy.array(ids))
+    options.num_replicas, options.num_partitions = len(ids), len(ids[0])
+    options.device_assignment = assignment
+    options.env_option_overrides = [(name, _flag(v)) for name, v in request["flags"].items()]
+    build = options.executable_build_options
+    build.num_replicas, build.num_partitions = len(ids), len(ids[0])
+    build.device_assignment = assignment
+    build.use_spmd_partitioning = request["uses_spmd"]
+    if hasattr(build, "use_shardy_partitioner"):
+        build.use_shardy_partitioner = request["uses_shardy"]
+    for key in ("parameters", "output"):
+        values = request[f"propagates_to_{key}"]
+        if values is not None:
+            setattr(build, f"allow_spmd_sharding_propagation_to_{key}", values)
+    return options
+
+
+def _assigned(request: dict[str, Any], devices: list[Any]) -> list[list[int]]:
+    """Return the device ids by replica and partition."""
+    replicas, partitions = request["replicas"], request["partitions"]
+    known = sorted(device.id for device in devices)
+    given: list[list[int]] | None = request["assignment"]
+    if given is not None and {i for row in given for i in row} <= set(known):
+        return given
+    if replicas * partitions > len(known):
+        raise WorkerError(
+            "target",
+            f"it has {len(known)} devices, the program needs {replicas * partitions}",
+        )
+    return [known[k * partitions : (k + 1) * partitions] for k in range(replicas)]
+
+
+def _compile(client: Any, module: Any, devices: list[Any], options: Any) -> Any:
+    """Return the executable, by whichever method this version has."""
+    compile_ = getattr(client, "compile_and_load", None)
+    if type(client).__name__ == "CompileOnlyPyClient" or compile_ is None:
+        compile_ = client.compile
+    try:
+        listed = _find("DeviceList")(tuple(devices))
+        return compile_(module, listed, options)
+    except (TypeError, WorkerError):
+        pass
+    try:
+        return compile_(module, options)
+    except TypeError:
+        from jax._src.interpreters import mlir
+
+        return compile_(mlir.module_to_bytecode(module), options)
+
+
+def _memory(executable: Any) -> dict[str, int]:
+    try:
+        stats = executable.get_compiled_memory_stats()
+    except Exception:  # a version or backend that has none
+        return {}
+    names = (name for name in dir(stats) if name.endswith("_in_bytes"))
+    return {name: value for name in names if isinstance(value := getattr(stats, name), int)}
+
+
+def run(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of a request."""
+    began = time.monotonic()
+    try:
+        importlib.import_module("jax")
+    except Exception as error:
+        raise WorkerError("import", error) from error
+    module, dropped = _mlir_module(request)
+    try:
+        devices = _devices(request)
+        ids = _assigned(request, devices)
+    except WorkerError:
+        raise
+    except Exception as error:
+        raise WorkerError("target", error) from error
+    by_id = {device.id: device for device in devices}
+    used = [by_id[i] for row in ids for i in row]
+    try:
+        options = _options(request, ids)
+    except Exception as error:
+        raise WorkerError("options", error) from error
+    try:
+        executable = _compile(used[0].client, module, used, options)
+    except Exception as error:
+        raise WorkerError("compile", error) from error
+    return {
+        "device_kind": used[0].device_kind,
+        "devices": len(devices),
+        "memory_analysis": _memory(executable),
+        "dropped_attributes": dropped,
+        "compile_seconds": time.monotonic() - began,
+    }
+
+
+def main() -> None:
+    """Compile what the request names and write the result."""
+    with open(sys.argv[1], encoding="utf-8") as opened:  # noqa: PTH123 # see above
+        request = json.load(opened)
+    result: dict[str, Any] = {"versions": _versions()}
+    try:
+        result.update(run(request))
+    except WorkerError as error:
+        result.update(step=error.step, error=str(error))
+    with open(sys.argv[2], "w", encoding="utf-8") as opened:  # noqa: PTH123 # see above
+        json.dump(result, opened)
+
+
+if __name__ == "__main__":
+    main()
