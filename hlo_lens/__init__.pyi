@@ -12,6 +12,7 @@ from hlo_lens.api.modules import modules_of as modules_of
 from hlo_lens.api.report import report_on as report_on
 from hlo_lens.api.sharding import shardings as shardings, signature as signature
 from hlo_lens.api.sides import snapshot as snapshot
+from hlo_lens.api.what_if import WhatIf as WhatIf, what_if as what_if
 from hlo_lens.jax_bridge import from_compiled as from_compiled, from_lowered as from_lowered
 from hlo_lens.load import load as load
 from hlo_lens.model.buffers.assignment import (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,10 +18,12 @@ from hlo_lens.analysis.dumps.xla_flags import (
     unchecked_flags,
     unknown_flags,
 )
+from hlo_lens.jax_bridge.recompile.cache import cache_state
 from hlo_lens.load import EmptyDumpError, load
 from hlo_lens.load.environment import debug_options, installed_versions, jaxlib_flags
 from hlo_lens.report.dumps.page import Examination
 from hlo_lens.text.errors import HloLensError, UsageError
+from hlo_lens.text.units import format_bytes, plural
 from hlo_lens.text.version import __version__
 
 if TYPE_CHECKING:
@@ -43,28 +46,35 @@ def examine(
     if reference and path is None:
         raise UsageError("--reference compares the texts of a dump; name its PATH")
     versions, variables = installed_versions(__version__), _variables()
+    machine = Examination(versions=versions, variables=variables, cache=_cache())
     if path is None:
-        return Examination(versions=versions, variables=variables)
+        return machine
     options = check_debug_options(debug_options(path) or "")
     try:
         dump = load(path)
     except HloLensError as error:
         found = [*_reasons(path, error), *options]
-        return Examination(versions=versions, variables=variables, path=path, findings=found)
+        return replace(machine, path=path, findings=found)
     readers = None
     if reference:
         from hlo_lens.api.readers import compare_readers  # imports Lark
 
         readers = compare_readers(path, progress=progress)
-    return Examination(
-        versions=versions,
-        variables=variables,
+    return replace(
+        machine,
         path=path,
         dump=dump,
         health=dump_health(dump),
         findings=options,
         readers=readers,
     )
+
+
+def _cache() -> str:
+    """Return the place and content of the cache of compiles."""
+    state = cache_state()
+    parts = [plural(state.compiles, "compile"), *state.environments]
+    return f"{state.path}: {', '.join(parts)}, {format_bytes(state.size_bytes)}"
 
 
 def _variables() -> list[Finding]:

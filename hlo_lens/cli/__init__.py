@@ -30,13 +30,14 @@ COMMANDS: Mapping[str, str] = {
     "sharding": "Show the sharding of parameters and outputs, and replicated bytes.",
     "tree": "Show a call tree: of a trace, or of a module's Python stacks, with bytes.",
     "diff": "Show the differences between two compiles.",
+    "what-if": "Compile a dump's program again: other hardware, other flags, without either.",
     "check": "Judge a compile by a budget, for continuous integration.",
     "save": "Save the figures of a compile, to compare later compiles with.",
     "shard": "Draw which device holds which slice, and print all spellings.",
     "doctor": "Check flags and versions, and what a dump or an empty folder lacks.",
     "help": "Print the handbook: a topic for each command, the glossary, the limits.",
 }
-"""Purpose of each command; its name is that of its module in this package."""
+"""Purpose of each command; its name, with _ for -, is that of its module in this package."""
 
 _HINT = "this is a bug in hlo-lens: please report it with the lines above and, if you can, the dump"
 
@@ -50,7 +51,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(importlib.import_module(f"hlo_lens.cli.{cmd_name}"), cmd_name)
+        name = cmd_name.replace("-", "_")
+        command = getattr(importlib.import_module(f"hlo_lens.cli.{name}"), name)
         return _with_topic(command) if isinstance(command, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

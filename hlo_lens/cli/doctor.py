@@ -12,7 +12,7 @@ _EXAMPLE = """\b
 Example:
   hlo-lens doctor DIR
   hlo-lens doctor DIR --reference
-  hlo-lens doctor
+  hlo-lens doctor --clear-cache
   XLA_FLAGS="--xla_dump_to=DIR" hlo-lens doctor -f json | jq '.variables'
 """
 
@@ -24,8 +24,13 @@ Example:
     is_flag=True,
     help="Read each text also by the grammar alone, and compare (slow: seconds per MB).",
 )
+@click.option(
+    "--clear-cache",
+    is_flag=True,
+    help="First delete the compiles and virtual environments that what-if keeps.",
+)
 @output_options
-def doctor(path: str | None, reference: bool, output: Output) -> None:
+def doctor(path: str | None, reference: bool, clear_cache: bool, output: Output) -> None:
     """Check versions, XLA_FLAGS and similar variables, and, with PATH, the texts of a dump.
 
     Prints the flags to set, the texts that a dump lacks, and why a folder has nothing to read. jax
@@ -35,6 +40,11 @@ def doctor(path: str | None, reference: bool, output: Output) -> None:
     from hlo_lens.api.doctor import examine
     from hlo_lens.report.dumps.page import doctor_page
 
+    if clear_cache:
+        from hlo_lens.jax_bridge.recompile.cache import clear_cache as clear
+
+        freed = clear()
+        click.echo(f"deleted {freed.compiles} compiles, {freed.size_bytes:,} bytes", err=True)
     with progress_bar("reading by the grammar") as progress:
         examination = examine(path, reference=reference, progress=progress)
     output.write(doctor_page(examination))

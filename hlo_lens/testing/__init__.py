@@ -13,6 +13,7 @@ from __future__ import annotations
 from hlo_lens.testing.assertions import (
     assert_collectives,
     assert_donated,
+    assert_fits,
     assert_memory_below,
     assert_no_collectives,
     assert_same_program,
@@ -22,6 +23,7 @@ from hlo_lens.testing.assertions import (
 __all__ = [
     "assert_collectives",
     "assert_donated",
+    "assert_fits",
     "assert_memory_below",
     "assert_no_collectives",
     "assert_same_program",

@@ -157,6 +157,33 @@ def assert_memory_below(
         fail(head, memory_lines(known, found))
 
 
+def assert_fits(program: Program, *, target: str, module: str | None = None) -> None:
+    """Assert that a program, compiled for a target, fits in the memory of its devices.
+
+    Args:
+        program: A dump with texts from before optimizations, or a compiled program of jax.
+        target: Device and topology, such as ``v5e:4x4``.
+        module: Regular expression to find in the names of the modules wanted.
+
+    Raises:
+        AssertionError: If a module does not fit, or if it is not known whether it does.
+    """
+    __tracebackhide__ = True
+    from hlo_lens.api.what_if import what_if  # few tests compile again
+
+    for row in what_if(program, module=module, target=target).modules:
+        refused = [f"{one.target}: {one.why_not}" for one in row.changes if not one.applies]
+        size = None if row.predicted is None else row.predicted.total_bytes
+        limit = "?" if row.memory_limit is None else format_bytes(row.memory_limit)
+        if row.fits is None or refused:
+            why = "; ".join(filter(None, (row.refusal, *refused))) or "its memory is not known"
+            fail_unknown(f"whether {row.name} fits on {target}: {why}")
+        if not row.fits:
+            used = "does not fit" if size is None else f"takes {format_bytes(size)}"
+            lines = [f"{label}: {text}" for label, text in row.shortage]
+            fail(f"{row.name} {used} on {target}, which has {limit} a device", lines)
+
+
 def assert_donated(program: Program, arguments: Iterable[str]) -> None:
     """Assert that the memory of arguments is reused for results.
 

@@ -46,6 +46,7 @@ class Examination:
         health: Texts that the dump has and lacks.
         findings: Other findings on the dump.
         readers: Its texts, read by the scanner and by the grammar; None if not requested.
+        cache: Place and content of the cache of compiles.
     """
 
     versions: Mapping[str, str | None]
@@ -55,6 +56,7 @@ class Examination:
     health: DumpHealth | None = None
     findings: Sequence[Finding] = ()
     readers: ReaderComparison | None = None
+    cache: str = ""
 
 
 def doctor_page(examination: Examination) -> Report:
@@ -64,6 +66,7 @@ def doctor_page(examination: Examination) -> Report:
     data = envelope(
         "doctor",
         versions=dict(examination.versions),
+        cache=examination.cache,
         variables=[asdict(finding) for finding in examination.variables],
         recipes=[{"for": name, "how": how} for name, how in RECIPES],
         path=examination.path,
@@ -85,7 +88,7 @@ def _sections(examination: Examination, findings: Sequence[Finding]) -> Iterator
     versions = tuple((name, v or "not installed") for name, v in examination.versions.items())
     yield Section(
         title="this machine",
-        facts=(*versions, *_told(examination.variables)),
+        facts=(*versions, ("cache", examination.cache), *_told(examination.variables)),
         tables=(_findings_table("variables", examination.variables),),
     )
     if examination.dump is None:

@@ -1,0 +1,205 @@
+"""Figures of a program compiled again: equal to the dump's own or not, and after changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.text.errors import HloLensError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+
+RECOMPILED = "recompiled"
+"""Basis of figures that XLA's compiler gave."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """Figures of one compile, of one device; None where not known.
+
+    Attributes:
+        argument_bytes: As in the memory statement, like the next five.
+        wire_bytes_per_device: Bytes that leave each device in one run, at most.
+        host_bytes: Arguments, outputs, aliased and temporaries in host memory.
+        flops: Arithmetic of matrix products and convolutions in one run.
+        wire_by_axis: Bytes that leave each device in one run, by mesh axes.
+        peak_source: Source line of the instruction at the peak.
+        is_exact: Whether the memory is XLA's buffer assignment and exact.
+    """
+
+    argument_bytes: int | None = None
+    output_bytes: int | None = None
+    alias_bytes: int | None = None
+    temp_bytes: int | None = None
+    total_bytes: int | None = None
+    peak_bytes: int | None = None
+    wire_bytes_per_device: int | None = None
+    host_bytes: tuple[int, ...] = ()
+    flops: int | None = None
+    wire_by_axis: Mapping[str, int | None] = field(default_factory=dict)
+    peak_source: str | None = None
+    is_exact: bool = False
+
+    def to_dict(self) -> dict[str, int | None]:
+        """Return the figures that JSON has."""
+        return {name: getattr(self, name) for name in FIGURES}
+
+
+FIGURES = tuple(one.name for one in fields(Figures))[:7]
+"""Names of the figures that are compared."""
+
+
+def figures(known: ModuleAnalysis) -> Figures:
+    """Return the figures of a compiled module; all None for one whose texts cannot be read."""
+    try:
+        memory = known.memory
+    except HloLensError:
+        memory = None
+    found: dict[str, object] = {}
+    if memory is not None:
+        statement, peak = memory.statement, memory.peak
+        found = {name: getattr(statement, name) for name in FIGURES[:5]}
+        found["host_bytes"] = statement.host_bytes
+        found["is_exact"] = statement.source != "estimate"
+        if peak is not None:
+            found["peak_bytes"] = peak.total_bytes
+            found["peak_source"] = peak.instruction_origin.source
+    if known.has_hlo:
+        found["wire_bytes_per_device"] = known.collectives.wire_bytes_per_device
+        found["flops"] = known.flops.total
+        groups = known.collectives_by("axis").groups
+        found["wire_by_axis"] = {one.axis: one.wire_bytes_per_run for one in groups}
+    return Figures(**found)  # type: ignore[arg-type] # the names are those of its fields
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A figure that is not reproduced; its fields are columns of `Reproduction`."""
+
+    figure: str
+    dump: int | None
+    recompiled: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduction(Result):
+    """Figures of a dump that its program, compiled again, does not have.
+
+    Attributes:
+        is_equal: Whether all figures are equal; None if the dump has none to compare with.
+        compared: Number of figures compared.
+        differences: The others.
+        reasons: Known reasons of a difference: versions, options, constants.
+    """
+
+    KIND: ClassVar[str] = "reproduction"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("figure", Unit.NONE, "name of the figure"),
+        Column("dump", Unit.BYTES, "in the dump"),
+        Column("recompiled", Unit.BYTES, "compiled again"),
+    )
+    RECORDS: ClassVar[str] = "differences"
+    is_equal: bool | None
+    compared: int = 0
+    differences: tuple[Difference, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the figures that differ."""
+        for one in self.differences:
+            yield one.figure, one.dump, one.recompiled
+
+
+def reproduction(own: Figures, again: Figures, reasons: tuple[str, ...] = ()) -> Reproduction:
+    """Compare the figures of a dump with those of its program compiled again.
+
+    Memory that is an estimate is not compared.
+    """
+    names = FIGURES if own.is_exact and again.is_exact else FIGURES[6:]
+    pairs = [(name, getattr(own, name), getattr(again, name)) for name in names]
+    if own.is_exact and again.is_exact:
+        words = ("host_argument", "host_output", "host_alias", "host_temp")
+        pairs += [
+            (f"{word}_bytes", a, b)
+            for word, a, b in zip(words, own.host_bytes, again.host_bytes, strict=False)
+        ]
+    known = [pair for pair in pairs if pair[1] is not None]
+    found = tuple(Difference(figure=n, dump=a, recompiled=b) for n, a, b in known if a != b)
+    if not own.is_exact:
+        return Reproduction(is_equal=None)
+    return Reproduction(
+        is_equal=not found,
+        compared=len(known),
+        differences=found,
+        reasons=reasons if found else (),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A change that is asked for.
+
+    Attributes:
+        kind: ``target``, ``flag``, ``with``, ``donate``, ``shard``, ...
+        target: The option's value, or the value of the program that it changes.
+        applies: Whether it can be made.
+        why_not: Why it cannot; None if it can.
+        note: What it does where it applies: ``result {2}``.
+        alone: Figures with this change only; None if not compiled alone.
+    """
+
+    kind: str
+    target: str
+    applies: bool = True
+    why_not: str | None = None
+    note: str = ""
+    alone: Figures | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recompiled:
+    """One module compiled again, without and with changes.
+
+    Attributes:
+        name: Name of the module.
+        reproduction: Comparison of the dump with `base`.
+        base_target: Target of `base`.
+        target: Target of `predicted`.
+        versions: Versions of the packages that compiled.
+        changes: The changes.
+        own: Figures of the dump.
+        base: Figures of the program compiled again without changes; those of the dump if that was
+            not possible.
+        predicted: Figures with the changes; None where there are none, or XLA refused.
+        dump: Folder of the new dump; None if there is none.
+        memory_limit: Memory of one device of the target; None if not known.
+        memory_source: Source of that number.
+        fits: Whether the program fits in it; None if not known.
+        refusal: Why there are no figures: XLA's message, or a reason; empty where there are.
+        shortage: Figures of XLA's out-of-memory message: label and text.
+        seconds: Seconds that compiling took.
+        notes: Sentences on limits of the answer.
+    """
+
+    name: str
+    reproduction: Reproduction
+    base_target: str
+    target: str
+    versions: Mapping[str, str]
+    changes: tuple[Change, ...]
+    own: Figures
+    base: Figures
+    predicted: Figures | None
+    dump: str | None = None
+    memory_limit: int | None = None
+    memory_source: str = ""
+    fits: bool | None = None
+    refusal: str = ""
+    shortage: tuple[tuple[str, str], ...] = ()
+    seconds: float = 0.0
+    notes: tuple[str, ...] = ()

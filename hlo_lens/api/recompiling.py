@@ -1,0 +1,155 @@
+"""Modules of dumps compiled again as they are, the base of every change."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.comparison.recompiled import (
+    Figures,
+    Reproduction,
+    figures,
+    reproduction,
+)
+from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.jax_bridge.recompile.dumped import Again, dumped_flags, new_module, reasons
+from hlo_lens.jax_bridge.recompile.process import Compilation, Limits, compiled
+from hlo_lens.jax_bridge.recompile.program import SourceProgram, request_of, source_program
+from hlo_lens.model.devices.targets import Target, parse_target
+from hlo_lens.text.dump_kinds import TEXT_FLAGS
+
+if TYPE_CHECKING:
+    from hlo_lens.api.modules import Progress
+    from hlo_lens.jax_bridge.recompile.request import CompileRequest
+    from hlo_lens.model.dump import ModuleDump
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """Means of compiling.
+
+    Attributes:
+        python: Interpreter whose jax compiles.
+        minutes: Longest time of one compile.
+    """
+
+    python: str = sys.executable
+    minutes: float = 30.0
+
+
+class Compiler:
+    """Runs compiles and counts them."""
+
+    def __init__(self, means: Means, progress: Progress | None) -> None:
+        self._means = means
+        self._progress = progress
+        self._done = self._total = 0
+
+    def expect(self, count: int) -> None:
+        """Add to the number of compiles that progress counts up to."""
+        self._total += count
+
+    def compiled(self, request: CompileRequest) -> Compilation:
+        """Return the outcome of a compile."""
+        found = compiled(
+            request, python=self._means.python, limits=Limits(minutes=self._means.minutes)
+        )
+        self._done += 1
+        self._total = max(self._total, self._done)
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """A module compiled again without changes.
+
+    Attributes:
+        dump: The module.
+        program: Its program; None if the dump lacks it.
+        target: Target without changes; None if it is not known.
+        flags: Flags of the dump that are not the compiler's own.
+        own: Figures of the dump.
+        again: The compile; None if it was not possible.
+        figures: Its figures.
+        reproduction: Comparison of both.
+        refusal: Why it was not possible.
+        notes: Limits of the answer.
+    """
+
+    dump: ModuleDump
+    program: SourceProgram | None
+    target: Target | None
+    own: Figures
+    flags: Mapping[str, str] = field(default_factory=dict)
+    again: Again | None = None
+    figures: Figures | None = None
+    reproduction: Reproduction = field(default_factory=lambda: Reproduction(is_equal=None))
+    refusal: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def compiled_base(dump: ModuleDump, targets: Sequence[str], pool: Compiler) -> Base:
+    """Compile a module again as it is, with the flags that its dump has.
+
+    Args:
+        dump: The module.
+        targets: Targets asked for; the first counts where the dump names none.
+        pool: Compiles.
+    """
+    known = ModuleAnalysis(dump)
+    program = source_program(dump, known.backend)
+    own = figures(known) if known.memory is not None or known.has_hlo else Figures()
+    base = Base(dump=dump, program=program, target=None, own=own)
+    if program is None:
+        text = f"no text from before optimizations; XLA writes it with {TEXT_FLAGS}"
+        return replace(base, refusal=text)
+    if program.obstacle:
+        return replace(base, refusal=program.obstacle)
+    target = program.target
+    notes: tuple[str, ...] = ()
+    if target is None and targets:
+        named = parse_target(targets[0])
+        if named.backend == (known.backend or named.backend):
+            target = named
+            notes = (f"the dump does not name its device; compiled for {named.name} as asked",)
+    if target is None:
+        what = known.backend or "backend and device"
+        text = f"the dump does not name its device ({what}): name one with --target"
+        return replace(base, refusal=text)
+    return _with_flags(replace(base, target=target, notes=notes), program, target, pool)
+
+
+def _with_flags(base: Base, program: SourceProgram, target: Target, pool: Compiler) -> Base:
+    """Compile a program again; once more where its dump has flags that the first compile lacked."""
+    again = compiled_again(program, target, {}, pool)
+    result = _compared(base, again)
+    flags = {} if again.module is None else dumped_flags(base.dump, again.module)
+    if flags and (again.is_same_compiler(base.dump) or result.reproduction.is_equal is False):
+        other = compiled_again(program, target, flags, pool)
+        if other.compilation.is_done:
+            names = ", ".join(f"{name}={value}" for name, value in flags.items())
+            notes = (*base.notes, f"with flags of the dump: {names}")
+            result = _compared(replace(base, flags=flags, notes=notes), other)
+    return result
+
+
+def compiled_again(
+    program: SourceProgram, target: Target, flags: Mapping[str, str], pool: Compiler
+) -> Again:
+    """Compile a program for a target, on the devices of its dump if that is its own target."""
+    made = pool.compiled(request_of(program, target, flags=flags, is_own=program.target == target))
+    return Again(compilation=made, module=new_module(made, program.module.name))
+
+
+def _compared(base: Base, again: Again) -> Base:
+    if not again.compilation.is_done:
+        return replace(base, again=again, refusal=again.refusal)
+    found = Figures() if again.module is None else figures(ModuleAnalysis(again.module))
+    why = reasons(base.dump, again, base.program)
+    return replace(
+        base, again=again, figures=found, reproduction=reproduction(base.own, found, why)
+    )

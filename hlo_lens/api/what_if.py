@@ -1,0 +1,279 @@
+"""Programs of dumps compiled again: as they are, and with changes.
+
+Each compile is a process of its own (`jax_bridge.recompile`); nothing of the dump runs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.comparison.recompiled import Change, Figures, Recompiled, figures
+from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.api.modules import Program, Progress, modules_of
+from hlo_lens.api.recompiling import Base, Compiler, Means, compiled_again, compiled_base
+from hlo_lens.jax_bridge.recompile.dumped import Again, shortage
+from hlo_lens.jax_bridge.recompile.process import side_by_side
+from hlo_lens.jax_bridge.recompile.program import SourceProgram, foreign_calls, text_of
+from hlo_lens.model.devices.targets import Target, parse_target
+from hlo_lens.report.comparison.recompiled import what_if_report
+from hlo_lens.text.errors import OutputError, UsageError
+
+if TYPE_CHECKING:
+    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.report.render.table import Report
+
+_MOST_MODULES = 10
+_MOST_COMPILES = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Changes that are asked for; several values of one change are alternatives.
+
+    Attributes:
+        targets: Targets; none for that of the dump.
+        flags: Flags, name to values.
+    """
+
+    targets: tuple[str, ...] = ()
+    flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def combinations(self) -> list[tuple[Change, ...]]:
+        """Return the changes of each combination of values; one of no changes for none.
+
+        Raises:
+            UsageError: If there are too many.
+        """
+        choices = [[Change(kind="flag", target=f"{n}={v}") for v in vs] for n, vs in _each(self)]
+        if self.targets:
+            choices.insert(0, [Change(kind="target", target=one) for one in self.targets])
+        found = list(itertools.islice(itertools.product(*choices), _MOST_COMPILES + 1))
+        if len(found) > _MOST_COMPILES:
+            raise UsageError(f"more than {_MOST_COMPILES} combinations of values")
+        return found
+
+
+def _each(asked: Asked) -> Sequence[tuple[str, tuple[str, ...]]]:
+    return list(asked.flags.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """Modules compiled again.
+
+    Attributes:
+        path: The dump.
+        modules: A row for each module and combination of changes.
+    """
+
+    path: str
+    modules: tuple[Recompiled, ...]
+
+    @property
+    def report(self) -> Report:
+        """The output of ``hlo-lens what-if``."""
+        return what_if_report(self.modules, self.path)
+
+    def __str__(self) -> str:
+        return str(self.report)
+
+
+def what_if(
+    program: Program,
+    *,
+    module: str | None = None,
+    target: str | Sequence[str] = (),
+    flags: Mapping[str, object] | None = None,
+    output: str | Path | None = None,
+    python: str = sys.executable,
+    minutes: float = 30.0,
+) -> WhatIf:
+    """Compile the program of a dump again, with changes, without the hardware.
+
+    Args:
+        program: A dump with texts from before optimizations, or a compiled program of jax.
+        module: Regular expression to find in the names of the modules wanted; None for all.
+        target: Device and topology: ``"v5p:2x2x2"``, ``"h100_sxm"``, ``"cpu"``; a sequence for
+            alternatives.
+        flags: Flags of XLA for this compile, name to value; a list for alternatives.
+        output: Folder for the new dump; None to leave it in the cache.
+        python: Interpreter whose jax compiles.
+        minutes: Longest time of one compile.
+
+    Raises:
+        MissingPackageError: If that interpreter has no jax.
+        UnknownNameError: If there is no such module or target.
+    """
+    given = {name: _values(value) for name, value in (flags or {}).items()}
+    asked = Asked(targets=(target,) if isinstance(target, str) else tuple(target), flags=given)
+    means = Means(python=python, minutes=minutes)
+    found = modules_of(program, module=module)
+    path = str(program) if isinstance(program, str | Path) else found[0].path
+    return what_if_modules(found, asked, means=means, output=output, path=path)
+
+
+def _values(value: object) -> tuple[str, ...]:
+    several = value if isinstance(value, list | tuple) else (value,)
+    return tuple(str(one).lower() if isinstance(one, bool) else str(one) for one in several)
+
+
+def what_if_modules(
+    modules: Sequence[ModuleDump],
+    asked: Asked,
+    *,
+    means: Means,
+    output: str | Path | None = None,
+    path: str = "",
+    progress: Progress | None = None,
+) -> WhatIf:
+    """Return some modules compiled again.
+
+    Args:
+        modules: The modules.
+        asked: Changes.
+        means: Interpreter and limits.
+        output: Folder for the new dumps.
+        path: The dump, for messages.
+        progress: Called with compiles done and compiles in all.
+
+    Raises:
+        UsageError: If there are too many modules.
+        OutputError: If the folder is not empty or cannot be written.
+    """
+    if len(modules) > _MOST_MODULES:
+        raise UsageError(f"there are {len(modules)} modules; choose some with --module")
+    _refuse_full(output)
+    for one in asked.targets:
+        parse_target(one)  # an error before the first compile
+    combinations = asked.combinations()
+    pool = Compiler(means, progress)
+    with ThreadPoolExecutor(side_by_side()) as workers:
+        bases = list(workers.map(lambda one: compiled_base(one, asked.targets, pool), modules))
+        rows = [(base, changes) for base in bases for changes in combinations]
+        pool.expect(len(rows))
+        found = tuple(workers.map(lambda row: _changed(row[0], row[1], pool), rows))
+    if len(combinations) == 1 and len(combinations[0]) > 1:
+        found = tuple(_with_parts(one, base, pool) for one, base in zip(found, bases, strict=True))
+    if output is not None:
+        found = _kept(found, Path(output))
+    return WhatIf(path=path, modules=found)
+
+
+def _changed(base: Base, changes: tuple[Change, ...], pool: Compiler) -> Recompiled:
+    """Return a module with changes; without any, the module as compiled again."""
+    if base.program is None or base.program.obstacle:
+        return _row(base, changes, base.target)
+    target, flags = base.target, dict(base.flags)
+    checked = tuple(_checked(base.program, one) for one in changes)
+    for one in checked:
+        if one.applies and one.kind == "target":
+            target = parse_target(one.target)
+        elif one.applies and one.kind == "flag":
+            name, _, value = one.target.partition("=")
+            flags[name] = value
+    if target is None or not any(one.applies for one in checked):
+        return _row(base, checked, target)
+    if target.backend != base.program.backend:  # flags of the dump are those of its backend
+        flags = {k: v for k, v in flags.items() if k not in base.flags}
+    again = compiled_again(base.program, target, flags, pool)
+    return _row(base, checked, target, again)
+
+
+def _checked(program: SourceProgram, change: Change) -> Change:
+    """Return a change with the reason why it cannot be made, if there is one."""
+    if change.kind != "target":
+        return change
+    foreign = foreign_calls(text_of(program.module), parse_target(change.target).backend)
+    if not foreign:
+        return change
+    why = f"custom calls that only another backend knows: {', '.join(foreign[:4])}"
+    return replace(change, applies=False, why_not=why)
+
+
+def _row(
+    base: Base,
+    changes: tuple[Change, ...],
+    target: Target | None,
+    again: Again | None = None,
+) -> Recompiled:
+    """Return the row of a module and its changes; `again` is the compile with them."""
+    shown = again or base.again
+    found = None
+    if again is not None and again.module is not None and again.compilation.is_done:
+        found = figures(ModuleAnalysis(again.module))
+    refusal = base.refusal if again is None else again.refusal
+    known = found or (base.figures if again is None else None)
+    limit = None if target is None else target.memory_bytes
+    message = () if shown is None else shortage(shown.compilation)
+    fits = None if known is None or limit is None else _fits(known, limit)
+    return Recompiled(
+        name=base.dump.title,
+        reproduction=base.reproduction,
+        base_target="" if base.target is None else base.target.name,
+        target="" if target is None else target.name,
+        versions={} if shown is None else shown.versions(target),
+        changes=changes,
+        own=base.own,
+        base=base.figures or base.own,
+        predicted=found,
+        dump=None if shown is None or shown.module is None else str(shown.compilation.dump),
+        memory_limit=limit,
+        memory_source="" if target is None else target.memory_source,
+        fits=False if message else fits,
+        refusal=refusal,
+        shortage=message,
+        seconds=0.0 if shown is None else shown.compilation.seconds,
+        notes=(*base.notes, *(() if shown is None else shown.notes(base.program))),
+    )
+
+
+def _fits(known: Figures, limit: int) -> bool | None:
+    return None if known.total_bytes is None else known.total_bytes <= limit
+
+
+def _with_parts(row: Recompiled, base: Base, pool: Compiler) -> Recompiled:
+    """Return a row with the figures of each of its changes alone."""
+    if sum(one.applies for one in row.changes) < 2:
+        return row
+    made = []
+    for one in row.changes:
+        alone = _changed(base, (one,), pool).predicted if one.applies else None
+        made.append(replace(one, alone=alone))
+    return replace(row, changes=tuple(made))
+
+
+def _refuse_full(output: str | Path | None) -> None:
+    if output is None:
+        return
+    folder = Path(output)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise OutputError(f"{folder}: exists and is not an empty folder")
+
+
+def _kept(found: tuple[Recompiled, ...], folder: Path) -> tuple[Recompiled, ...]:
+    """Copy the new dumps into a folder, each into its own if there are several."""
+    rows = []
+    for place, one in enumerate(found):
+        if one.dump is None:
+            rows.append(one)
+            continue
+        home = folder if len(found) == 1 else folder / _label(place, one)
+        try:
+            shutil.copytree(one.dump, home, dirs_exist_ok=True)
+        except (OSError, shutil.Error) as error:
+            raise OutputError(f"{home}: cannot be written: {error}") from error
+        rows.append(replace(one, dump=str(home)))
+    return tuple(rows)
+
+
+def _label(place: int, one: Recompiled) -> str:
+    words = [one.name, *(change.target for change in one.changes)]
+    plain = "_".join("".join(c if c.isalnum() or c in ".-" else "-" for c in w) for w in words)
+    return f"{place:02}_{plain[:80]}"

@@ -1,0 +1,116 @@
+"""``hlo-lens what-if``: the program of a dump compiled again, as it is and with changes."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from hlo_lens.cli.options import module_option
+from hlo_lens.cli.output import Output
+from hlo_lens.cli.progress import progress_bar
+from hlo_lens.report import RENDERERS
+from hlo_lens.text.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.text.name_pattern import NamePattern
+
+_EXAMPLE = """\b
+Example:
+  hlo-lens what-if DIR
+  hlo-lens what-if DIR --target v5p:2x2x2
+  hlo-lens what-if DIR --target v5e:4x4,v5e:4x8 -f json
+  hlo-lens what-if DIR --flag xla_cpu_copy_insertion_use_region_analysis=true -o NEW
+"""
+
+
+@click.command("what-if", epilog=_EXAMPLE)
+@click.argument("path", type=click.Path(allow_dash=True, readable=False))
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="NAME",
+    help="Device and topology: v5p:2x2x2, h100_sxm, h100_sxm:1x2x8, cpu; several with commas.",
+)
+@click.option(
+    "--flag",
+    "flags",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Flag of XLA for this compile; several values with commas.",
+)
+@click.option(
+    "--python",
+    default=sys.executable,
+    metavar="FILE",
+    help="Python interpreter whose jax compiles.  [default: that of hlo-lens]",
+)
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    default=30.0,
+    show_default=True,
+    help="Longest time of one compile.",
+)
+@module_option
+@click.option("-o", "--output", "folder", metavar="DIR", help="Keep the new dump here.")
+@click.option(
+    "-f",
+    "--format",
+    "format_",
+    type=click.Choice(list(RENDERERS)),
+    default="text",
+    show_default=True,
+    help="Output format.",
+)
+def what_if(
+    path: str,
+    targets: Sequence[str],
+    flags: Sequence[str],
+    python: str,
+    minutes: float,
+    pattern: NamePattern | None,
+    folder: str | None,
+    format_: str,
+) -> None:
+    """Compile a dump's program again, with changes, without the program and the hardware.
+
+    PATH is a dump with the texts from before optimizations. Without options the program is compiled
+    for its own target, and every figure is compared with the dump. Needs jax; libtpu for TPU, the
+    CUDA plugin and nvidia-cuda-nvcc for GPU. Nothing of the dump runs.
+    """
+    from hlo_lens.api.modules import read_dump, select_modules
+    from hlo_lens.api.recompiling import Means
+    from hlo_lens.api.what_if import Asked, what_if_modules
+
+    asked = Asked(targets=tuple(_words(targets)), flags=_flags(flags))
+    modules = select_modules(read_dump(path).modules, pattern)
+    means = Means(python=python, minutes=minutes)
+    with progress_bar("compiling") as progress:
+        found = what_if_modules(
+            modules, asked, means=means, output=folder, path=path, progress=progress
+        )
+    Output(format=format_, path_out=None, rows=0, color="auto").write(found.report)
+
+
+def _words(values: Sequence[str]) -> list[str]:
+    return [word.strip() for value in values for word in value.split(",") if word.strip()]
+
+
+def _flags(values: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the values of each flag.
+
+    Raises:
+        UsageError: If a flag has no value.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for value in values:
+        name, equals, text = value.removeprefix("--").partition("=")
+        if not equals or not name:
+            raise UsageError(f"--flag {value!r}: write NAME=VALUE, such as xla_x=true")
+        found[name] = (*found.get(name, ()), *text.split(","))
+    return found

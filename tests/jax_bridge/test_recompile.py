@@ -1,0 +1,191 @@
+"""Programs of dumps compiled again, by the jax that is installed, on CPU."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import hlo_lens
+from hlo_lens.cli import main
+from hlo_lens.jax_bridge.recompile.cache import cache_folder, cache_state, clear_cache
+from hlo_lens.jax_bridge.recompile.process import Limits, compiled
+from hlo_lens.jax_bridge.recompile.program import (
+    device_assignment,
+    foreign_calls,
+    request_of,
+    source_program,
+    without_root_sharding,
+)
+from hlo_lens.jax_bridge.recompile.request import CompileRequest
+from hlo_lens.jax_bridge.recompile.worker import _without_attribute, _without_field
+from hlo_lens.model.devices.targets import CPU, gpu_config
+from hlo_lens.model.dump import given
+
+needs_jax = pytest.mark.skipif(
+    importlib.util.find_spec("jaxlib") is None, reason="jax is not installed"
+)
+
+PROGRAM = """\
+HloModule jit_f, entry_computation_layout={(f32[64,64]{1,0})->f32[64,64]{1,0}}
+
+ENTRY main {
+  x = f32[64,64]{1,0} parameter(0)
+  y = f32[64,64]{1,0} dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT z = f32[64,64]{1,0} sine(y)
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HLO_LENS_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@needs_jax
+def test_sample_is_reproduced_and_kept(tmp_path: Path) -> None:
+    path, new = "sample_dumps/cpu/wasteful", tmp_path / "new"
+    run = CliRunner().invoke(main, ["what-if", path, "-f", "json", "-o", str(new)])
+    assert run.exit_code == 0, run.output
+    (module,) = json.loads(run.stdout)["modules"]
+    assert module["name"] == "jit_wasteful_step"
+    assert module["versions"]["jaxlib"]
+    if module["versions"]["jaxlib"] == "0.10.2":  # that of the sample
+        assert module["reproduced"] is True
+        assert module["base"] == module["own"]
+    assert hlo_lens.memory(str(new)).statement.argument_bytes == module["base"]["argument_bytes"]
+    assert cache_state().compiles == 1
+
+
+@needs_jax
+def test_flag_reaches_the_compiler_and_an_unknown_one_is_an_answer() -> None:
+    (dump,) = hlo_lens.modules_of(PROGRAM)
+    flags = {"xla_cpu_enable_fast_math": True, "xla_no_such_flag": 1}
+    with_flag, unknown = (
+        hlo_lens.what_if(_before(dump), target="cpu", flags={name: value}).modules[0]
+        for name, value in flags.items()
+    )
+    assert with_flag.predicted is not None
+    assert with_flag.predicted.argument_bytes == 64 * 64 * 4
+    assert with_flag.reproduction.is_equal is None  # the text has no buffer assignment
+    options = next(Path(str(with_flag.dump)).glob("*debug_options")).read_text("utf-8")
+    assert "xla_cpu_enable_fast_math: true" in options
+    assert unknown.predicted is None
+    assert "xla_no_such_flag" in unknown.refusal
+
+
+@needs_jax
+def test_second_compile_is_read_from_the_cache() -> None:
+    request = CompileRequest(text=PROGRAM, backend="cpu")
+    assert [compiled(request).is_cached for _ in range(2)] == [False, True]
+    assert clear_cache().compiles == 1
+    assert cache_state().compiles == 0
+
+
+@needs_jax
+def test_compile_that_takes_too_long_is_stopped_and_not_cached() -> None:
+    found = compiled(CompileRequest(text=PROGRAM, backend="cpu"), limits=Limits(minutes=1e-4))
+    assert found.step == "stopped"
+    assert "minutes" in found.error
+    assert cache_state().compiles == 0
+
+
+@needs_jax
+def test_text_that_xla_refuses_is_an_answer() -> None:
+    found = compiled(CompileRequest(text="HloModule x\n\nENTRY e {\n", backend="cpu"))
+    assert (found.step, found.is_done) == ("parse", False)
+
+
+def test_callbacks_and_custom_partitioning_are_refused() -> None:
+    text = PROGRAM.replace(
+        "sine(y)", 'custom-call(y), custom_call_target="xla_ffi_python_cpu_callback"'
+    )
+    (dump,) = hlo_lens.modules_of(text)
+    program = source_program(_before(dump), "cpu")
+    assert program is not None
+    assert "calls back into Python" in program.obstacle
+
+
+def _before(dump: hlo_lens.ModuleDump) -> hlo_lens.ModuleDump:
+    return replace(dump, stage="before_optimizations")
+
+
+def test_custom_calls_of_another_backend_are_named() -> None:
+    text = 'a = f32[] custom-call(), custom_call_target="tpu_custom_call"\n'
+    text += 'b = f32[] custom-call(), custom_call_target="Sharding"\n'
+    text += 'c = f32[] custom-call(), custom_call_target="lapack_sgesdd_ffi"\n'
+    assert foreign_calls(text, "tpu") == ("lapack_sgesdd_ffi",)
+    assert foreign_calls(text, "cpu") == ("tpu_custom_call",)
+    assert foreign_calls(text, "gpu") == ("tpu_custom_call", "lapack_sgesdd_ffi")
+
+
+def test_devices_are_read_by_replica_and_partition() -> None:
+    columns = "".join(
+        f"  computation_devices {{\n    replica_device_ids: {i}\n    replica_device_ids: {i + 4}\n"
+        "  }\n"
+        for i in (0, 1, 3, 2)
+    )
+    text = f"num_replicas: 2\ndevice_assignment {{\n  replica_count: 2\n{columns}}}\nx: 1\n"
+    dump = hlo_lens.ModuleDump(name="m", kind=_before(hlo_lens.modules_of(PROGRAM)[0]).kind)
+    dump.settings = {"execution_options.txt": given(text)}
+    assert device_assignment(dump) == ((0, 1, 3, 2), (4, 5, 7, 6))
+
+
+def test_root_sharding_is_left_out_where_some_results_have_their_own() -> None:
+    call = 'custom-call(x), custom_call_target="xla.sdy.FuncResultSharding"'
+    text = (
+        "HloModule m\n\nENTRY main {\n  x = f32[8]{0} parameter(0)\n"
+        f"  y = f32[8]{{0}} {call}\n"
+        "  ROOT t = (f32[8]{0}, f32[8]{0}) tuple(x, y), "
+        "sharding={{devices=[2]<=[2]}, {replicated}}\n}\n"
+    )
+    module = hlo_lens.parse_hlo(text)
+    assert "tuple(x, y)\n}" in without_root_sharding(text, module)
+    every = text.replace("tuple(x, y)", "tuple(y, y)")
+    assert without_root_sharding(every, hlo_lens.parse_hlo(every)) == every
+
+
+def test_header_becomes_options_of_the_compile() -> None:
+    text = PROGRAM.replace(
+        "}}\n",
+        "}}, allow_spmd_sharding_propagation_to_output={true,false}, num_partitions=4\n",
+        1,
+    ).replace("->f32[64,64]{1,0}}", "->f32[64,64]{1,0}}")
+    (dump,) = hlo_lens.modules_of(text)
+    program = source_program(_before(dump), "cpu")
+    assert program is not None
+    request = request_of(program, CPU)
+    assert (request.partitions, request.uses_spmd, request.uses_shardy) == (4, True, False)
+    assert request.propagates_to_output == (True, False)
+    assert request.propagates_to_parameters is None
+
+
+def test_worker_leaves_out_attributes_and_fields() -> None:
+    text = "a = s32[] sort(b), is_stable=true, to_apply=c\nd = s32[] e(f), x={{1},{2,3}}, y=1\n"
+    assert ", is_stable" not in _without_attribute(text, "is_stable")
+    assert "e(f), y=1" in _without_attribute(text, "x")
+    config = gpu_config("h100_sxm")
+    without = _without_field(_without_field(config, "scalar_unit_description"), "clock_rate_ghz")
+    assert "scalar_unit_description" in config
+    assert "scalar_unit_description" not in without
+    assert without.count("{") == without.count("}")
+
+
+def test_cache_is_where_the_variables_say(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    assert cache_folder("compiles") == cache / "compiles"
+    monkeypatch.delenv("HLO_LENS_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
+    assert cache_folder() == Path("/x/hlo-lens")
+
+
+def test_interpreter_without_jax_is_an_error(tmp_path: Path) -> None:
+    run = CliRunner().invoke(
+        main, ["what-if", "sample_dumps/cpu/wasteful", "--python", str(tmp_path / "none")]
+    )
+    assert run.exit_code == 3
+    assert "cannot be run" in run.stderr
