@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from hlo_lens.model.hlo.metadata import SourceLocation
@@ -45,8 +44,7 @@ def marked(source: str | None, basis: str | None) -> str | None:
     return f"{source} {INFERRED}" if source is not None and is_inferred(basis) else source
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Origin(NamedTuple):
     """Origin of a value in the user's program.
 
     Attributes:
@@ -84,7 +82,7 @@ class Origin:
 
     def inferred(self, basis: Basis) -> Origin:
         """Return the origin as that of another value, found in another way."""
-        return replace(self, basis=basis, has_own_path=False)
+        return Origin(self.place, self.op_name, basis, self.row, self.argument)
 
 
 NO_ORIGIN = Origin()

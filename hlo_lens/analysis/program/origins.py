@@ -19,7 +19,6 @@ made of an opcode and a number are none. In texts without any source line, opera
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
@@ -65,7 +64,7 @@ class Origins:
         self.places = InstructionPlaces(module)
         self.steps = ValueSteps(module)
         self._module = module
-        self._opcodes = module.opcodes
+        self._opcodes = self.steps.opcodes
         self._found: dict[Value, Origin] = {}
         self._sources: dict[Value, list[Value]] = {}
         self._wasted = 0
@@ -83,9 +82,10 @@ class Origins:
     def of_value(self, value: Value) -> Origin:
         """Return the origin of the instruction that defines a value."""
         value = self.steps.definition(value)
-        if value not in self._found:
-            self._found[value] = self._search(value)
-        return self._found[value]
+        found = self._found.get(value)
+        if found is None:
+            found = self._found[value] = self._search(value)
+        return found
 
     def maker(self, value: Value) -> int:
         """Return the row of the instruction that computes a value, in loops that of the body."""
@@ -113,10 +113,12 @@ class Origins:
             return near
         found, argument = self._around(value, self._nearest)
         if near.basis is None and found.basis is None:
-            return replace(argument, place=None)
+            return argument._replace(place=None)
         if near.basis is not None and found.place is None:
-            return replace(near, argument=argument.argument)
-        return replace(_with_path(found, near), argument=argument.argument)
+            return near._replace(argument=argument.argument)
+        found = _with_path(found, near)
+        name = argument.argument
+        return found if found.argument == name else found._replace(argument=name)
 
     def _around(self, value: Value, look: _Look) -> tuple[Origin, Origin]:
         """Return the origin of what a value is computed from or used by, and its argument.
@@ -125,12 +127,15 @@ class Origins:
             value: The value.
             look: Returns the origin of a value that is met.
         """
-        found, weak, argument = self._from_operands(value, look)
+        found = weak = argument = NO_ORIGIN
+        if self._opcodes[value.row] not in _SOURCELESS:
+            found, weak, argument = self._from_operands(value, look)
         if self.is_enough(found):
             return found, argument
         used, weak_user = self._from_users(value, look)
-        choices = (used, weak, weak_user, found)
-        best = next((one for one in choices if self.is_enough(one)), found)
+        if self.is_enough(used):
+            return used, argument
+        best = next((one for one in (weak, weak_user) if self.is_enough(one)), found)
         return (used if best.basis is None else best), argument
 
     def _from_operands(self, value: Value, look: _Look) -> tuple[Origin, Origin, Origin]:
@@ -228,22 +233,23 @@ class Origins:
 
     def own(self, row: int) -> Origin | None:
         """Return the origin of a row's metadata, or None."""
-        if row not in self._owned:
-            self._owned[row] = self._read(row)
-        return self._owned[row]
+        if row in self._owned:
+            return self._owned[row]
+        found = self._owned[row] = self._read(row)
+        return found
 
     def _read(self, row: int) -> Origin | None:
         place, op_name = self.places.innermost(row), self.places.op_name(row)
         if place is None and op_name is None:
             return None
-        has_path = op_name is not None
-        return Origin(place=place, op_name=op_name, basis=Basis.OWN, row=row, has_own_path=has_path)
+        return Origin(place, op_name, Basis.OWN, row, has_own_path=op_name is not None)
 
     def _nearest(self, value: Value) -> Origin:
         """Return the origin of a value without what it is computed from and used by."""
-        if value not in self._near:
-            self._near[value] = self._with_loops(value, self._inner)
-        return self._near[value]
+        found = self._near.get(value)
+        if found is None:
+            found = self._near[value] = self._with_loops(value, self._inner)
+        return found
 
     def _inner(self, value: Value) -> Origin:
         """Return the same for a value that another one written by a loop is computed from."""
@@ -397,7 +403,7 @@ def _with_path(found: Origin, own: Origin) -> Origin:
     """Return an inferred origin, with the own operation path of the instruction if it has one."""
     if own.op_name is None:
         return found
-    return replace(found, op_name=own.op_name, has_own_path=own.has_own_path)
+    return found._replace(op_name=own.op_name, has_own_path=own.has_own_path)
 
 
 def _is_same_line(one: SourceLocation | None, other: SourceLocation | None) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.model.hlo.columns import NOTHING
+from hlo_lens.model.hlo.columns import NOTHING, SHAPE, SHAPE_END
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 _STEPS = 64
 """Instructions by which a value is followed to its definition, at most."""
+
+_STRUCTURE = frozenset({"tuple", "get-tuple-element", "parameter", "while", "conditional", "call"})
+"""Opcodes that pass values on in their own ways."""
+
+_STORING = frozenset({"dynamic-update-slice", "fusion"})
+"""Opcodes that may store a slice in a larger value."""
 
 
 class Value(NamedTuple):
@@ -39,9 +45,16 @@ class ValueSteps:
 
     def __init__(self, module: HloModule) -> None:
         self._module = module
-        self._opcodes = module.opcodes
+        self.opcodes = module.opcodes[:]
         self._links = module.links
+        traits = [(opcode, opcode_traits(opcode)) for opcode in module.opcodes.different]
+        views = {opcode for opcode, one in traits if one.is_view and one.is_forwarding}
+        self._views = views - _STRUCTURE
+        self._passing = self._views | _STRUCTURE
+        self._storing = {opcode for opcode, one in traits if one.is_formatting} | _STORING
         self._parameters: dict[int, dict[int, int]] = {}
+        self._callers: dict[int, Call | None] = {}
+        self._sizes: dict[str, int] = {}
 
     # ---- backwards -----------------------------------------------------------------------------
 
@@ -70,7 +83,8 @@ class ValueSteps:
             is_local: Whether parameters of computations are definitions.
         """
         for _ in range(_STEPS):
-            before = self._before(value, is_local)
+            is_passed = self.opcodes[value.row] in self._passing
+            before = self._before(value, is_local) if is_passed else None
             if before is None:
                 break
             value = before
@@ -78,7 +92,7 @@ class ValueSteps:
 
     def _before(self, value: Value, is_local: bool) -> Value | None:
         row, index = value
-        opcode = self._opcodes[row]
+        opcode = self.opcodes[row]
         if opcode == "tuple":
             return self.operand(row, index[0], index[1:]) if index else None
         if opcode == "get-tuple-element":
@@ -92,15 +106,14 @@ class ValueSteps:
         if opcode == "call" and not is_local:
             root = self.root(row)
             return None if root is None else Value(root, index)
-        traits = opcode_traits(opcode)
-        return self.operand(row, 0, index) if traits.is_view and traits.is_forwarding else None
+        return self.operand(row, 0, index) if opcode in self._views else None
 
     def _outside(self, value: Value) -> Value | None:
         """Return the value of a parameter at the caller; None for an argument of the program."""
         call = self.caller(value.row)
         if call is None:
             return None
-        opcode = self._opcodes[call.row]
+        opcode = self.opcodes[call.row]
         if opcode == "while":
             return Value(call.row, value.element)
         number = self._module.instruction(value.row).parameter_number or 0
@@ -116,7 +129,7 @@ class ValueSteps:
         if root is None or not index:
             return None
         result = self.definition(Value(root, index), is_local=True)
-        if self._opcodes[result.row] == "parameter":
+        if self.opcodes[result.row] == "parameter":
             return None if result.element == index else self.operand(row, 0, result.element)
         return result
 
@@ -131,15 +144,19 @@ class ValueSteps:
     def caller(self, row: int) -> Call | None:
         """Return the first call of an instruction's computation; None in the entry."""
         place = self._links.owners[row]
-        if self._module.computations[place].is_entry:
-            return None
-        return next(iter(self._links.calls.of_computation(place)), None)
+        if place not in self._callers:
+            is_entry = self._module.computations[place].is_entry
+            calls = [] if is_entry else self._links.calls.of_computation(place)
+            self._callers[place] = calls[0] if calls else None
+        return self._callers[place]
 
     def update(self, value: Value) -> Value | None:
         """Return what a dynamic-update-slice writes, also if it is the result of a fusion."""
         for _ in range(_STEPS):
             row = value.row
-            opcode = self._opcodes[row]
+            opcode = self.opcodes[row]
+            if opcode not in self._storing:
+                return None
             if opcode == "dynamic-update-slice":
                 operand = self.operand(row, 1)
                 return None if operand is None else self.definition(operand)
@@ -148,17 +165,25 @@ class ValueSteps:
                 if root is None:
                     return None
                 value = self.definition(Value(root, value.element), is_local=True)
-            elif opcode_traits(opcode).is_formatting:
+            else:
                 before = self.operand(row, 0)
                 if before is None or before.element:
                     return None
                 value = before
-            else:
-                return None
         return None
 
     def size(self, value: Value) -> int:
         """Return the bytes of a value; 0 if not known."""
+        if value.element:
+            return self._size(value)
+        text = self._module.columns.text(value.row, SHAPE, SHAPE_END)
+        if text.startswith("("):  # of send and recv more than is printed
+            return self._size(value)
+        if text not in self._sizes:
+            self._sizes[text] = self._size(value)
+        return self._sizes[text]
+
+    def _size(self, value: Value) -> int:
         shape = self._module.instruction(value.row).shape
         for position in value.element:
             parts = () if shape is None else shape.tuple_shapes
@@ -173,16 +198,19 @@ class ValueSteps:
         A user that computes is the value of its whole result.
         """
         for user, position in self._links.users_of(value.row):
-            yield from self._into(value, user, position)
+            if self.opcodes[user] not in self._passing and self._links.elements_of(user) is None:
+                yield Value(user)
+            else:
+                yield from self._into(value, user, position)
         if self._module.computations[self._links.owners[value.row]].root_row == value.row:
             call = self.caller(value.row)
-            if call is not None and opcode_traits(self._opcodes[call.row]).is_runner:
+            if call is not None and opcode_traits(self.opcodes[call.row]).is_runner:
                 yield Value(call.row, value.element)
             if call is not None and call.role == "body":  # the next iteration
                 yield from (Value(row, value.element) for row in self._parameter(call.row, 0))
 
     def _into(self, value: Value, user: int, position: int) -> Iterator[Value]:
-        opcode, index = self._opcodes[user], value.element
+        opcode, index = self.opcodes[user], value.element
         taken = self._links.elements_of(user)
         if taken is not None:
             part = taken[position]
@@ -202,8 +230,7 @@ class ValueSteps:
         elif opcode == "call":
             yield from (Value(row, index) for row in self._parameter(user, position))
         else:
-            traits = opcode_traits(opcode)
-            yield Value(user, index if traits.is_view and traits.is_forwarding else ())
+            yield Value(user, index if opcode in self._views else ())
 
     def _parameter(self, row: int, number: int, branch: int | None = None) -> Iterator[int]:
         """Yield the parameter of a number of the computations that an instruction runs.

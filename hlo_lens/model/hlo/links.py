@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 _Mark = TypeVar("_Mark")
 
+_ROWS_PER_READ = 256
+"""Where one computation for each so many rows was read on its own, all are read at once."""
+
 _CALLED = re.compile(rf",\s*({'|'.join(CALLING_ATTRIBUTES)})=\s*(\{{[^{{}}]*\}}|%?[\w.-]+)")
 _COMMENT = re.compile(r"/[/*]")
 _NAME = re.compile(r"[\w.-]+")
@@ -139,26 +142,33 @@ class Links:
     def __init__(self, module: HloModule) -> None:
         self._module = module
         self._of_computations: dict[int, OperandColumns] = {}
+        self._whole: OperandColumns | None = None
 
     # ---- operands and users --------------------------------------------------------------------
 
-    @functools.cached_property
-    def _operands(self) -> OperandColumns:
-        module = self._module
-        return OperandColumns(module, module.computations, range(len(module.columns)))
-
     def _operands_with(self, row: int) -> OperandColumns:
         """Return all operands if they are known, else those of the computation of a row."""
-        if "_operands" in vars(self):
-            return self._operands
+        if self._whole is not None:
+            return self._whole
         place = self.owners[row]
         found = self._of_computations.get(place)
         if found is None:
+            if len(self._of_computations) > len(self.owners) // _ROWS_PER_READ:
+                return self._operands
             computation = self._module.computations[place]
             extent = range(computation.rows[0], computation.rows[-1] + 1)
             found = OperandColumns(self._module, [computation], extent)
             self._of_computations[place] = found
         return found
+
+    @property
+    def _operands(self) -> OperandColumns:
+        if self._whole is None:
+            module = self._module
+            rows = range(len(module.columns))
+            self._whole = OperandColumns(module, module.computations, rows)
+            self._of_computations.clear()
+        return self._whole
 
     @property
     def operand_offsets(self) -> Sequence[int]:
@@ -218,7 +228,7 @@ class Links:
         HloComputation::MakeInstructionPostOrder.
         """
         controls = self.control_predecessors
-        offsets, targets = self._operands.offsets, self._operands.rows
+        offsets, targets = self.operand_offsets, self.operand_rows
         if isinstance(rows, range) and rows:
             used = set(targets[offsets[rows[0]] : offsets[rows[-1] + 1]])
         else:
