@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.model.hlo.query import InstructionTable, tabulate
-from hlo_lens.text.dump_kinds import TEXT_FLAGS
+from hlo_lens.text.dump_kinds import BUFFER_PARTS, TEXT_FLAGS
 from hlo_lens.text.errors import MissingDumpError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hlo_lens.analysis.collectives.collective_groups import CollectivesBy
     from hlo_lens.analysis.collectives.collectives import Collectives
     from hlo_lens.analysis.collectives.explanation import Why
@@ -45,8 +47,26 @@ NOT_COMPILED = (
 
 
 def no_hlo_text(dump: ModuleDump) -> str:
-    """Return why a module has no HLO text, and what writes one."""
-    return NO_HLO if dump.lowered is None else f"this is StableHLO, {NOT_COMPILED}"
+    """Return why a module has no HLO text, and what writes one or reads what there is."""
+    if dump.lowered is not None:
+        return f"this is StableHLO, {NOT_COMPILED}"
+    found = ", ".join(f"{what} (hlo-lens {command})" for what, command in _contents(dump))
+    return f"no HLO text; this text has {found}" if found else NO_HLO
+
+
+def _contents(dump: ModuleDump) -> Iterator[tuple[str, str]]:
+    """Yield the contents of a text without HLO, with the command that shows each."""
+    if dump.call_trees is not None:
+        yield "a call tree", "tree"
+    log = dump.log
+    if log is not None and log.has_memory:
+        yield "messages about memory", "memory"
+    if log is not None and log.shardings is not None:
+        yield "shardings", "sharding"
+    if log is not None and log.warnings:
+        yield "warnings of the compiler", "report"
+    if BUFFER_PARTS.keys() & {dump.kind}:
+        yield "buffers", "memory"
 
 
 KIND_AND_AXIS = "kind and axis"

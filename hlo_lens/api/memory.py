@@ -92,7 +92,8 @@ def _timelines(
 def _page(known: ModuleAnalysis, view: MemoryView) -> ModulePage:
     if known.memory is not None:
         return memory_page(known.dump, _viewed(known.memory, view))
-    return memory_page(known.dump, None, tuple(SingleTexts(known.dump).sections()))
+    texts = SingleTexts(known.dump)
+    return memory_page(known.dump, None, tuple(texts.memory_sections()), texts.known_objects)
 
 
 def _viewed(results: MemoryResults, view: MemoryView) -> ViewedMemory:

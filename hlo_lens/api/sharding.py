@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.module_analysis import no_hlo_text
 from hlo_lens.api.modules import Program, Progress, analyses_of, analysis_of, with_progress
-from hlo_lens.report.render.envelope import report_of_pages
+from hlo_lens.api.single_texts import SingleTexts
+from hlo_lens.report.render.envelope import ModulePage, report_of_pages
+from hlo_lens.report.sharding.page import sharding_page, sharding_page_of_texts
 from hlo_lens.text.errors import DumpMismatchError, MissingDumpError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.entry_signature import EntrySignature
     from hlo_lens.analysis.sharding.table import ShardingTable
     from hlo_lens.model.dump import ModuleDump
@@ -61,11 +64,18 @@ def sharding_report(
     progress: Progress | None = None,
 ) -> Report:
     """Return the report on the sharding of some modules."""
-    from hlo_lens.report.sharding.page import sharding_page
-
     known = analyses_of(modules, mesh)
-    pages = (sharding_page(one, view) for one in with_progress(known, progress))
+    pages = (_page(one, view) for one in with_progress(known, progress))
     return report_of_pages("sharding", pages)
+
+
+def _page(known: ModuleAnalysis, view: ShardingView) -> ModulePage:
+    if not known.has_hlo:
+        texts = SingleTexts(known.dump)
+        sections = tuple(texts.sharding_sections())
+        if sections:
+            return sharding_page_of_texts(known.dump, sections, texts.known_objects)
+    return sharding_page(known, view)
 
 
 def shard_report(view: ShardView) -> Report:

@@ -55,14 +55,38 @@ class SingleTexts:
             from hlo_lens.report.logs.page import log_sections
 
             yield from log_sections(self.log)
-        if self.dump.lowered is not None:
-            from hlo_lens.report.program.lowered import lowered_section
-
-            yield lowered_section(self.dump, self.dump.lowered)
+        yield from self._lowered_sections()
         if self.trees:
             from hlo_lens.report.call_trees.section import tree_section
 
             yield from map(tree_section, self.trees)
+
+    def memory_sections(self) -> Iterator[Section]:
+        """Yield the sections about memory, with those of a program that is not compiled."""
+        yield from buffer_text_sections(self.dump)
+        if self.log is not None and self.log.log.has_memory:
+            from hlo_lens.report.logs.page import MEMORY, log_sections
+
+            yield from log_sections(self.log, (MEMORY,))
+        yield from self._lowered_sections()
+
+    def sharding_sections(self) -> Iterator[Section]:
+        """Yield the sections about shardings, with those of a program that is not compiled."""
+        if self.log is not None and self.log.log.shardings is not None:
+            from hlo_lens.report.logs.page import SHARDINGS, log_sections
+
+            yield from log_sections(self.log, (SHARDINGS,))
+        yield from self._lowered_sections()
+
+    def _lowered_sections(self) -> Iterator[Section]:
+        if self.dump.lowered is not None:
+            from hlo_lens.report.program.lowered import lowered_section
+
+            yield lowered_section(self.dump, self.dump.lowered)
+
+    def known_objects(self) -> dict[str, object]:
+        """Return the JSON objects of the texts that there are."""
+        return {key: found for key, found in self.objects().items() if found is not None}
 
     def objects(self) -> dict[str, object]:
         """Return the JSON objects of log and call trees."""

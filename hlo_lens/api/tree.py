@@ -74,9 +74,8 @@ def call_trees(
         first.notes = (*first.notes, f"left out: {refused[0]}{more}")
     if not found:
         names = ", ".join(dump.name for dump in modules) or "the input"
-        if any(dump.lowered is not None for dump in modules):
-            raise MissingDumpError(f"{names}: {no_hlo_text(modules[0])}")
-        raise UsageError(f"{names}: no call tree, and no HLO text whose stacks could be one")
+        why = dict.fromkeys(no_hlo_text(dump) for dump in modules)
+        raise MissingDumpError(f"{names}: no call tree, and {'; '.join(why) or 'no HLO text'}")
     return found
 
 

@@ -218,6 +218,12 @@ class LogText:
         return not any(messages) and self.buffers is None and self.shardings is None
 
     @property
+    def has_memory(self) -> bool:
+        """Whether there is a message about memory."""
+        messages = (self.compile_ooms, self.failures, self.allocators, self.limits)
+        return any(messages) or self.buffers is not None
+
+    @property
     def passed_lines(self) -> int:
         """Lines that belong to no message, gap or dump."""
         dumps = 0 if self.shardings is None else self.shardings.dump_lines

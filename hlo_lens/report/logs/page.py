@@ -13,7 +13,7 @@ from hlo_lens.report.render.table import Section, Table, filled, table_of
 from hlo_lens.text.units import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from hlo_lens.analysis.logs.log_analysis import LogAnalysis
     from hlo_lens.analysis.logs.oom_message import MemoryShortage
@@ -21,15 +21,22 @@ if TYPE_CHECKING:
     from hlo_lens.model.logs.log import BufferLogEntry, BufferStats, LogText
 
 
-def log_sections(known: LogAnalysis) -> Iterator[Section]:
-    """Yield the sections of a log, an overview first."""
+MEMORY, WARNINGS, SHARDINGS = "memory", "warnings", "shardings"
+"""Parts of the report on a log."""
+
+
+def log_sections(
+    known: LogAnalysis, parts: Collection[str] = (MEMORY, WARNINGS, SHARDINGS)
+) -> Iterator[Section]:
+    """Yield the sections of some parts of a log, an overview first."""
     name, log = known.name, known.log
     yield _head(name, log)
-    yield from memory_sections(known)
-    yield from _buffer_log_sections(known)
-    if log.warnings:
+    if MEMORY in parts:
+        yield from memory_sections(known)
+        yield from _buffer_log_sections(known)
+    if WARNINGS in parts and log.warnings:
         yield warnings_section(name, known.warnings)
-    if known.shardings is not None:
+    if SHARDINGS in parts and known.shardings is not None:
         yield sharding_log_section(name, known.shardings)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison import facts
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.analysis.memory.statement import FEW_BYTES, MemoryStatement, space_name
+from hlo_lens.analysis.module_analysis import no_hlo_text
 from hlo_lens.analysis.result import Column, Row, Unit, row_objects
 from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.memory.facts import memory_facts, memory_notes, where_text
@@ -19,7 +19,7 @@ from hlo_lens.text.dump_kinds import TEXT_FLAGS
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.memory.grouping import MemoryBy, MemoryTree
     from hlo_lens.analysis.memory.peak import PeakMemory
@@ -65,21 +65,27 @@ class ViewedMemory:
 
 
 def memory_page(
-    dump: ModuleDump, viewed: ViewedMemory | None, single_texts: Sequence[Section] = ()
+    dump: ModuleDump,
+    viewed: ViewedMemory | None,
+    single_texts: Sequence[Section] = (),
+    text_objects: Callable[[], Mapping[str, object]] = dict,
 ) -> ModulePage:
     """Return the page on the memory of a module.
 
     Args:
         dump: The module.
         viewed: Its memory; None if unknown.
-        single_texts: Sections on the buffer-side texts of a module of unknown memory.
+        single_texts: Sections on other texts about the memory of a module of unknown memory.
+        text_objects: Returns the JSON objects of these texts.
     """
     if viewed is None:
         missing = (Section(title=dump.title, notes=_no_memory(dump)),)
         sections = tuple(single_texts) or missing
     else:
         sections = (_section(dump, viewed),)
-    return ModulePage(sections=sections, make_object=partial(_object, dump, viewed))
+    return ModulePage(
+        sections=sections, make_object=lambda: {**_object(dump, viewed), **text_objects()}
+    )
 
 
 # ---- JSON --------------------------------------------------------------------------------------
@@ -144,6 +150,8 @@ def _no_memory(dump: ModuleDump) -> tuple[str, ...]:
             "memory not known: there is no buffer assignment with this text, and the module is "
             f"not scheduled, so that nothing can be estimated; XLA writes both with {TEXT_FLAGS}",
         )
+    if module is None:
+        return (f"memory not known: {no_hlo_text(dump)}",)
     return ("memory not known: there is no buffer assignment with this text",)
 
 

@@ -15,7 +15,7 @@ from hlo_lens.report.render.table import Section, Table
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.result import Result, Row
@@ -44,6 +44,24 @@ def sharding_page(known: ModuleAnalysis, view: ShardingView) -> ModulePage:
     if results is not None:
         section = _section(dump, results, view)
     return ModulePage(sections=(section,), make_object=partial(sharding_object, dump, results))
+
+
+def sharding_page_of_texts(
+    dump: ModuleDump,
+    sections: Sequence[Section],
+    text_objects: Callable[[], Mapping[str, object]],
+) -> ModulePage:
+    """Return the page on the shardings in texts without HLO: a log, or StableHLO.
+
+    Args:
+        dump: The module.
+        sections: Sections on its texts.
+        text_objects: Returns their JSON objects.
+    """
+    return ModulePage(
+        sections=tuple(sections),
+        make_object=lambda: {**sharding_object(dump, None), **text_objects()},
+    )
 
 
 # ---- text --------------------------------------------------------------------------------------
