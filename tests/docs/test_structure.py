@@ -102,7 +102,7 @@ def _command_lines(document: Path) -> Iterator[tuple[int, str]]:
     """Yield each command line of a document, in blocks and between backticks, with its line."""
     for block in blocks(document):
         if block.info in _WITH_COMMANDS:
-            text = re.sub(r"(?<=>)\n", " ", block.text)
+            text = re.sub(r"(?<=>)\n|\\\n", " ", block.text)
             for command in _WITH_COMMANDS[block.info].findall(text):
                 yield block.line, _END_OF_COMMAND.sub("", command)
     text = prose(document)
