@@ -49,9 +49,17 @@ class EntryArrays:
         """The results."""
         return self.table.outputs
 
-    def matching(self, pattern: str) -> list[ShardedValue]:
-        """Return the arguments whose name matches a pattern."""
-        return [value for value in self.arguments if matches(pattern, str(value.value.name))]
+    def arguments_of(self, pattern: str) -> list[int]:
+        """Return the positions of the arguments whose name matches a pattern."""
+        names = (str(value.value.name) for value in self.arguments)
+        return [place for place, name in enumerate(names) if matches(pattern, name)]
+
+    def results_of(self, pattern: str) -> list[int]:
+        """Return the position of the result of a name: ``result{3}``, ``result[3]``, ``{3}``."""
+        index = pattern.removeprefix("result").replace("[", "{").replace("]", "}")
+        if not pattern.startswith(("result", "{")) or self.arguments_of(pattern):
+            return []
+        return [place for place, one in enumerate(self.results) if one.value.index == index]
 
     def nothing_matches(self, pattern: str) -> str:
         """Return the reason why a change of no argument does not apply."""

@@ -6,6 +6,9 @@ on one device, element type and memory space. ``input_output_alias`` names both 
 equal and the program states the sharding of the result; otherwise, or if there is a result with as
 many elements only, ``buffer_donor`` names the argument and XLA looks for a result.
 
+A module of MLIR has no place for ``buffer_donor``: who translates the text must set
+``jax.buffer_donor`` on these arguments, or XLA does not know of them.
+
 If the header has the pairs that JAX makes of its donated arguments, all pairs are made again with
 the change; else the others stay as they are.
 """
@@ -61,8 +64,8 @@ def edit_donation(
     arrays = EntryArrays.of(module)
     before = _pairs_of_text(arrays)
     wanted, unwanted = list(donate), list(undonate)
-    chosen = [(pattern, _places(arrays, pattern)) for pattern in wanted]
-    left = [(pattern, _places(arrays, pattern)) for pattern in unwanted]
+    chosen = [(pattern, arrays.arguments_of(pattern)) for pattern in wanted]
+    left = [(pattern, arrays.arguments_of(pattern)) for pattern in unwanted]
     added = {place for _, places in chosen for place in places} - before.arguments
     removed = {place for _, places in left for place in places}
     after = _paired(arrays, before, added - removed, removed)
@@ -95,11 +98,6 @@ def becomes(arrays: EntryArrays) -> dict[int, int]:
     rest = [place for place in range(len(arrays.arguments)) if place not in aliased]
     free = [place for place in range(len(arrays.results)) if place not in aliased.values()]
     return {**aliased, **_same(arrays, rest, free, is_global=True)}
-
-
-def _places(arrays: EntryArrays, pattern: str) -> list[int]:
-    found = {id(value) for value in arrays.matching(pattern)}
-    return [place for place, value in enumerate(arrays.arguments) if id(value) in found]
 
 
 # ---- pairs -------------------------------------------------------------------------------------

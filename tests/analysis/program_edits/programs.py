@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from hlo_lens import parse_hlo
@@ -10,8 +11,34 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.program_edits.edit import ProgramEdit
     from hlo_lens.model.hlo.module import HloModule
 
-MESH = 'frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["data"=2, "model"=4]>}}'
-"""Header attribute of a program over 8 devices."""
+SHARDY = r"""HloModule jit_f, entry_computation_layout={LAYOUT}, OPEN, num_partitions=8, MESH
+
+ENTRY %main.1 {
+  %w.1 = f32[8,64]{1,0} parameter(0), sharding={devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}, frontend_attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{}, {\"model\"}]>"}, metadata={op_name="p[\'w\']"}
+  %x.1 = f32[16,8]{1,0} parameter(1), sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}, frontend_attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{\"data\"}, {}]>"}, metadata={op_name="x"}
+  %neg.1 = f32[8,64]{1,0} negate(%w.1), metadata={op_name="neg" source_file="/u/f.py" source_line=5}
+  %res.1 = f32[8,64]{1,0} custom-call(%neg.1), custom_call_target="xla.sdy.FuncResultSharding", custom_call_has_side_effect=true, frontend_attributes={xla.sdy.sharding="#sdy.sharding_per_value<[<@mesh, [{}, {\"model\"}]>]>"}
+  %reshape.1 = f32[8,64]{1,0} reshape(%res.1), sharding={devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}
+  %dot.1 = f32[16,64]{1,0} dot(%x.1, %w.1), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="dot" source_file="/u/f.py" source_line=6}
+  %con.1 = f32[16,64]{1,0} custom-call(%dot.1), custom_call_target="Sharding", sharding={devices=[2,4]<=[8]}, frontend_attributes={xla.sdy.sharding="#sdy.sharding_per_value<[<@mesh, [{\"data\"}, {\"model\"}]>]>"}, metadata={op_name="sharding_constraint" source_file="/u/f.py" source_line=7}
+  ROOT %tuple.1 = (RESULTS) tuple(%res.1, %con.1), sharding={{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}, {replicated}}
+}
+"""  # noqa: E501
+"""A program over 8 devices for Shardy: the sharding of its second result is left to XLA."""
+
+SHARDY = (
+    SHARDY.replace("LAYOUT", "(f32[8,64]{1,0}, f32[16,8]{1,0})->(RESULTS)")
+    .replace("RESULTS", "f32[8,64]{1,0}, f32[16,64]{1,0}")
+    .replace("OPEN", "allow_spmd_sharding_propagation_to_output={false,true}")
+    .replace(
+        "MESH", 'frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["data"=2, "model"=4]>}}'
+    )
+)
+
+GSPMD = re.sub(r", frontend_attributes=\{xla.sdy.meshes=\{.*?\}\}", "", SHARDY)
+GSPMD = re.sub(r', frontend_attributes=\{xla.sdy.sharding=".*?>"\}', "", GSPMD)
+GSPMD = re.sub(r"  %res.1.*\n", "", GSPMD).replace("%res.1", "%neg.1")
+"""The same program for GSPMD."""
 
 ONE_DEVICE = r"""HloModule jit_step, entry_computation_layout={LAYOUT}
 

@@ -1,0 +1,362 @@
+"""Shardings of arguments and results, edited in both spellings of the text.
+
+With Shardy an argument has ``xla.sdy.sharding`` in its frontend attributes, and a result of stated
+sharding is a custom call ``xla.sdy.FuncResultSharding``; with GSPMD an argument has ``sharding=``,
+and so has the ROOT. Texts for Shardy have both. What the program leaves to XLA is named by
+``allow_spmd_sharding_propagation_to_output`` in the header.
+
+JAX divides arguments and results evenly or refuses to (pjit_check_aval_sharding in
+jax/_src/pjit.py of jax 0.10.2).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.program_edits.arguments import EntryArrays, index_of
+from hlo_lens.analysis.program_edits.donation import donated_results
+from hlo_lens.analysis.program_edits.edit import Change, ProgramEdit
+from hlo_lens.analysis.program_edits.text_edits import TextEdits
+from hlo_lens.analysis.sharding.sources import custom_call_target
+from hlo_lens.model.shapes import shardy
+from hlo_lens.model.shapes.named_sharding import ShardingKind
+from hlo_lens.model.shapes.partition_spec import (
+    PartitionSpec,
+    partition_spec_text,
+    read_partition_spec,
+)
+from hlo_lens.model.shapes.sharding import HloSharding
+from hlo_lens.text.errors import HloLensError, UsageError
+from hlo_lens.text.units import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from hlo_lens.analysis.sharding.table import ShardedValue
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.shapes.mesh import Mesh
+
+FUNC_RESULT = "xla.sdy.FuncResultSharding"
+_TO = "allow_spmd_sharding_propagation_to_"
+_ATTRIBUTE = re.compile(r'(xla\.sdy\.sharding=)"(?:[^"\\]|\\.)*"')
+_MESH_NAME = re.compile(r"<@([\w.$-]+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshSharding:
+    """A partition spec over one of the program's meshes.
+
+    Attributes:
+        spec: The spec.
+        mesh: The mesh.
+        name: Its name in the text; None for a text without Shardy's meshes.
+    """
+
+    spec: PartitionSpec
+    mesh: Mesh
+    name: str | None
+
+    def hlo(self, rank: int) -> str:
+        """Return the sharding as ``sharding=`` has it."""
+        return HloSharding.from_partition_spec(self.mesh, self.spec, rank=rank).text
+
+    def shardy(self, rank: int) -> str:
+        """Return the sharding as Shardy prints it: ``<@mesh, [{"x"}, {}]>``, quotes escaped."""
+        entries = [*self.spec, *(None,) * (rank - len(self.spec))]
+        dims = ", ".join(f"{{{', '.join(_quoted(axis) for axis in _axes(e))}}}" for e in entries)
+        return f"<@{self.name}, [{dims}]>"
+
+
+def edit_sharding(
+    module: HloModule, requests: Iterable[str], *, meshes: Sequence[Mesh] = ()
+) -> ProgramEdit:
+    """Return the text's change for shardings of arguments and results.
+
+    A result that an argument is donated to gets the argument's sharding, unless a request names it.
+
+    Args:
+        module: The program before optimizations.
+        requests: ``PATTERN=P(..)``: arguments by pattern, a result as ``result{3}``.
+        meshes: Meshes of a program whose text names none.
+
+    Raises:
+        UsageError: If a request is malformed.
+    """
+    return _Sharder(module, meshes).edit([_request(text) for text in requests])
+
+
+def _request(text: str) -> tuple[str, PartitionSpec]:
+    pattern, sign, spec = text.rpartition("=")
+    if not sign or not pattern:
+        raise UsageError(f"not a sharding: {text!r}; write it like \"params['w']=P(None, 'x')\"")
+    return pattern, read_partition_spec(spec)
+
+
+class _Sharder:
+    """Edits of the shardings of one module."""
+
+    def __init__(self, module: HloModule, given: Sequence[Mesh]) -> None:
+        self.arrays = EntryArrays.of(module)
+        self.edits = TextEdits(module)
+        self.module = module
+        named = shardy.shardy_meshes(module.frontend_attributes.get(shardy.MESHES, ""))
+        self.meshes: dict[str | None, Mesh] = dict(named.items())
+        self.is_shardy = bool(named)
+        self.given = tuple(given) or self.arrays.table.meshes
+        self.parameters = {one.parameter_number: one for one in module.entry.parameters}
+
+    def edit(self, requests: Sequence[tuple[str, PartitionSpec]]) -> ProgramEdit:
+        changes: list[Change] = []
+        followers = donated_results(self.arrays)
+        named = {place for pattern, _ in requests for place in self.arrays.results_of(pattern)}
+        for pattern, spec in requests:
+            arguments, outputs = self._targets(pattern)
+            if not arguments and not outputs:
+                changes.append(
+                    Change.refused("shard", pattern, self.arrays.nothing_matches(pattern))
+                )
+            for place in arguments:
+                follower = followers.get(place)
+                if follower in named or follower in self.arrays.open_results:
+                    follower = None
+                changes.append(self._argument(place, spec, follower))
+            changes += [self._output(place, spec) for place in outputs]
+        return ProgramEdit(changes=tuple(changes), replacements=self.edits.replacements())
+
+    def _targets(self, pattern: str) -> tuple[list[int], list[int]]:
+        return self.arrays.arguments_of(pattern), self.arrays.results_of(pattern)
+
+    # ---- applicability -------------------------------------------------------------------------
+
+    def _chosen(self, value: ShardedValue, spec: PartitionSpec) -> MeshSharding | str:
+        """Return the sharding over a mesh of the program, or why there is none."""
+        if self.arrays.table.num_devices == 1:
+            return "the program runs on one device"
+        if value.global_shape is None or value.global_shape.is_token:
+            return "its shape is not known"
+        if index_of(value) and value.value.kind == "parameter":
+            return "the arguments are passed as one tuple"
+        if value.sharding is not None and value.sharding.kind is ShardingKind.MANUAL:
+            return "it is manual: its shape is that of one device"
+        found = self._mesh_for(value, spec)
+        if isinstance(found, str):
+            return found
+        return _why_not(value, spec, found.mesh) or found
+
+    def _mesh_for(self, value: ShardedValue, spec: PartitionSpec) -> MeshSharding | str:
+        """Return the spec over the mesh of the value, or the first one that has its axes."""
+        wanted = {axis for entry in spec for axis in _axes(entry)}
+        tried: dict[str | None, Mesh] = {}
+        if self.is_shardy:
+            own = self._mesh_name(value)
+            tried = {own: self.meshes[own]} if own in self.meshes else {}
+            tried |= self.meshes
+        else:
+            fitting = [mesh for mesh in self.given if wanted <= set(mesh.axis_names)]
+            tried = dict.fromkeys([None], (fitting or self.given)[0]) if self.given else {}
+        for name, mesh in tried.items():
+            if wanted <= set(mesh.axis_names) and mesh.size == self.arrays.table.num_devices:
+                return MeshSharding(spec=spec, mesh=mesh, name=name)
+        if not tried:
+            return "the text names no mesh axes; give them with --mesh-axes"
+        axes = listed([str(mesh) for mesh in dict.fromkeys(tried.values())], 4)
+        unknown = sorted(wanted - {a for mesh in tried.values() for a in mesh.axis_names})
+        return f"no axis {', '.join(unknown) or 'set'} in {axes}"
+
+    def _mesh_name(self, value: ShardedValue) -> str | None:
+        source = self.parameters.get(value.value.number)
+        text = "" if source is None else source.frontend_attributes.get(shardy.SHARDING, "")
+        match = _MESH_NAME.search(text)
+        return match[1] if match else None
+
+    # ---- arguments -----------------------------------------------------------------------------
+
+    def _argument(self, place: int, spec: PartitionSpec, follower: int | None) -> Change:
+        value = self.arrays.arguments[place]
+        name = str(value.value.name)
+        chosen = self._chosen(value, spec)
+        if isinstance(chosen, str):
+            return Change.refused("shard", name, chosen)
+        parameter = self.parameters[value.value.number]
+        rank = len(value.global_shape.dimensions) if value.global_shape else 0
+        self._set(parameter, chosen, rank)
+        self._close("parameters", place, len(self.arrays.arguments))
+        effect = f"{partition_spec_text(spec)} over {chosen.mesh}"
+        if follower is not None:
+            self._set_result(follower, chosen, rank)
+            name_of_it = result_name(self.arrays.results[follower])
+            effect += f"; {name_of_it}, which has its memory, follows"
+        return Change(kind="shard", target=name, effect=effect)
+
+    def _set(self, instruction: HloInstruction, chosen: MeshSharding, rank: int) -> None:
+        self.edits.set_attribute(instruction, "sharding", chosen.hlo(rank))
+        if self.is_shardy:
+            self._set_shardy(instruction, f"#sdy.sharding{chosen.shardy(rank)}")
+
+    def _set_shardy(self, instruction: HloInstruction, text: str) -> None:
+        known = self.edits.attribute(instruction, "frontend_attributes")
+        entry = f'{shardy.SHARDING}="{text}"'
+        if known is None or known == "{}":
+            new = f"{{{entry}}}"
+        elif _ATTRIBUTE.search(known):
+            new = _ATTRIBUTE.sub(lambda _: entry, known)
+        else:
+            new = f"{{{entry},{known[1:]}"
+        self.edits.set_attribute(instruction, "frontend_attributes", new)
+
+    def _close(self, which: str, place: int, count: int) -> None:
+        """Say that XLA does not choose the sharding of one argument or result."""
+        flags = _flags(self.edits.header(_TO + which))
+        flags = flags * count if len(flags) == 1 else flags
+        if place < len(flags) and flags[place]:
+            flags[place] = False
+            shown = len(flags) > 1 or any(flags)  # XLA does not print {false}
+            words = ",".join("true" if flag else "false" for flag in flags)
+            self.edits.set_header(_TO + which, f"{{{words}}}" if shown else "")
+
+    # ---- results -------------------------------------------------------------------------------
+
+    def _output(self, place: int, spec: PartitionSpec) -> Change:
+        value = self.arrays.results[place]
+        chosen = self._chosen(value, spec)
+        if isinstance(chosen, str):
+            return Change.refused("shard", result_name(value), chosen)
+        rank = len(value.global_shape.dimensions) if value.global_shape else 0
+        self._set_result(place, chosen, rank)
+        effect = f"{partition_spec_text(spec)} over {chosen.mesh}"
+        return Change(kind="shard", target=result_name(value), effect=effect)
+
+    def _set_result(self, place: int, chosen: MeshSharding, rank: int) -> None:
+        root = self.module.entry.root
+        if root is None:
+            return
+        if root.opcode == "tuple" and index_of(self.arrays.results[place]):
+            self._set_element(root, place, chosen, rank)
+        else:
+            self._set_single(root, chosen, rank)
+        self._close("output", place, len(self.arrays.results))
+
+    def _set_element(
+        self, root: HloInstruction, place: int, chosen: MeshSharding, rank: int
+    ) -> None:
+        """Edit the sharding of one element of the result."""
+        if self.is_shardy:
+            made = self._result_call(root, place, chosen, rank)
+            if made is not None:
+                self.edits.set_operand(root, place, made)
+        known = self.edits.attribute(root, "sharding")
+        if known is None and self.is_shardy:
+            return
+        shapes = root.shape.tuple_shapes if root.shape is not None else ()
+        words = ["{replicated}"] * len(shapes)
+        if known is not None:
+            read = self.module.reader.sharding(known)
+            if read.elements:
+                words = [element.text for element in read.elements]
+        words[place] = chosen.hlo(rank)
+        self.edits.set_attribute(root, "sharding", f"{{{', '.join(words)}}}")
+
+    def _set_single(self, root: HloInstruction, chosen: MeshSharding, rank: int) -> None:
+        """Edit the sharding of a result that is no tuple, as JAX writes it: taken from a tuple."""
+        edits = self.edits
+        if root.opcode == "get-tuple-element" and root.attribute("sharding") is not None:
+            made = root.producer(0)
+            edits.set_attribute(root, "sharding", chosen.hlo(rank))
+            if self.is_shardy and made is not None and made[0].opcode == "tuple":
+                name = self._result_call(made[0], 0, chosen, rank)
+                if name is not None:
+                    edits.set_operand(made[0], 0, name)
+            return
+        shape, name = root.shape_text, root.name
+        edits.remove_root(root)
+        last = self.module.instruction(self.module.entry.rows[-1])
+        if self.is_shardy:
+            name = self._new_call(root, name, chosen, rank, last)
+        pair, result = edits.new_name(root), edits.new_name(root)
+        write = edits.reference
+        edits.insert_after(last, f"{write(pair)} = ({shape}) tuple({write(name)})")
+        edits.insert_after(
+            last,
+            f"ROOT {write(result)} = {shape} get-tuple-element({write(pair)}), index=0, "
+            f"sharding={chosen.hlo(rank)}",
+        )
+
+    def _result_call(
+        self, root: HloInstruction, place: int, chosen: MeshSharding, rank: int
+    ) -> str | None:
+        """Edit the custom call behind a result; return the name of a new one, else None."""
+        found = root.producer(place)
+        if found is not None and not found[1] and _is_result_call(found[0]):
+            call = found[0]
+            self._set_shardy(call, f"#sdy.sharding_per_value<[{chosen.shardy(rank)}]>")
+            for user in self.module.entry.instructions:
+                is_copy = user.opcode == "reshape" and user.operand_names == (call.name,)
+                if is_copy and user.attribute("sharding") is not None:
+                    self.edits.set_attribute(user, "sharding", chosen.hlo(rank))
+            return None
+        return self._new_call(root, self.edits.operand(root, place), chosen, rank, None)
+
+    def _new_call(
+        self,
+        root: HloInstruction,
+        operand: str,
+        chosen: MeshSharding,
+        rank: int,
+        last: HloInstruction | None,
+    ) -> str:
+        """Add a custom call that states the sharding of a result; return its name."""
+        edits, made = self.edits, self.module.entry.instruction(operand)
+        shape = root.shape_text if made is None else made.shape_text
+        name = edits.new_name(made or root)
+        line = (
+            f"{edits.reference(name)} = {shape} custom-call({edits.reference(operand)}), "
+            f'custom_call_target="{FUNC_RESULT}", custom_call_has_side_effect=true, '
+            f"frontend_attributes={{{shardy.SHARDING}="
+            f'"#sdy.sharding_per_value<[{chosen.shardy(rank)}]>"}}'
+        )
+        if last is None:
+            edits.insert_before(root, line)
+        else:
+            edits.insert_after(last, line)
+        return name
+
+
+def _why_not(value: ShardedValue, spec: PartitionSpec, mesh: Mesh) -> str:
+    """Return why a spec over a mesh does not divide a value, or does not change it."""
+    sizes = () if value.global_shape is None else value.global_shape.dimensions
+    if len(spec) > len(sizes):
+        return f"{partition_spec_text(spec)} is for {len(spec)} dimensions, it has {len(sizes)}"
+    try:
+        sharding = HloSharding.from_partition_spec(mesh, spec, rank=len(sizes))
+    except HloLensError as error:
+        return str(error)
+    for place, (size, count) in enumerate(zip(sizes, sharding.tile_counts, strict=False)):
+        if size is None or size % count:
+            return f"dimension {place} of {size} does not divide by {count}"
+    if value.sharding is not None and value.sharding.equivalent(sharding):
+        return f"it is sharded so: {partition_spec_text(spec)}"
+    return ""
+
+
+def result_name(value: ShardedValue) -> str:
+    """Return the name of a result in requests: ``result{3}``; ``result`` for the only one."""
+    return f"result{value.value.index}"
+
+
+def _is_result_call(instruction: HloInstruction) -> bool:
+    return instruction.opcode == "custom-call" and custom_call_target(instruction) == FUNC_RESULT
+
+
+def _flags(text: str) -> list[bool]:
+    return [word.strip() == "true" for word in text.strip("{}").split(",") if word.strip()]
+
+
+def _axes(entry: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    return (entry,) if isinstance(entry, str) else tuple(entry or ())
+
+
+def _quoted(axis: str) -> str:
+    return f'\\"{axis}\\"'
