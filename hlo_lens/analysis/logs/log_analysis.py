@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.logs.repeated_messages import without_repeats
 from hlo_lens.text.dump_files import title_of
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class LogAnalysis:
 
     def __init__(self, name: str, log: LogText, modules: Sequence[ModuleDump] = ()) -> None:
         self.name = name
-        self.log = log
+        self.log = without_repeats(log)
         self.modules = modules
 
     @cached_property

@@ -83,6 +83,7 @@ class BufferLogEntry:
         stats: The statistics; None if they are missing.
         peak_buffers: Largest values at the peak, largest first (at most 15).
         line: 1-based line of the file where it begins.
+        repeats: Lines at which it is printed again.
         is_complete: Whether it is complete, as far as is known.
     """
 
@@ -91,6 +92,7 @@ class BufferLogEntry:
     stats: BufferStats | None = None
     peak_buffers: tuple[PeakBuffer, ...] = ()
     line: int = field(default=1, compare=False)
+    repeats: tuple[int, ...] = field(default=(), compare=False)
     is_complete: bool = field(default=True, compare=False)
 
 

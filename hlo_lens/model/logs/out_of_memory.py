@@ -101,6 +101,7 @@ class CompileOutOfMemory:
         allocations: Largest allocations, largest first.
         line: 1-based line of the file where it begins.
         lines: Number of its lines.
+        repeats: Lines at which it is printed again.
         is_complete: Whether it is complete, as far as is known.
     """
 
@@ -120,6 +121,7 @@ class CompileOutOfMemory:
     allocations: tuple[ProgramAllocation, ...] = ()
     line: int = field(default=1, compare=False)
     lines: int = field(default=1, compare=False)
+    repeats: tuple[int, ...] = field(default=(), compare=False)
     is_complete: bool = field(default=True, compare=False)
 
 
@@ -136,8 +138,10 @@ class FailedAllocation:
         program: Executable that was loaded or run; None if not printed.
         purpose: Purpose of the memory: ``device buffer``, ``program``, or empty.
         is_fatal: Whether the program failed; False for attempts that are allowed to fail.
+        printed_by: ``driver``, ``allocator``, ``runtime`` or ``exception``.
         line: 1-based line of the file.
         lines: Number of its lines.
+        repeats: Lines of further messages about the same failure.
     """
 
     requested: HumanSize
@@ -148,8 +152,10 @@ class FailedAllocation:
     program: str | None = None
     purpose: str = ""
     is_fatal: bool = True
+    printed_by: str = field(default="runtime", compare=False)
     line: int = field(default=1, compare=False)
     lines: int = field(default=1, compare=False)
+    repeats: tuple[int, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

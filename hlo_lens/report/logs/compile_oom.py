@@ -17,6 +17,7 @@ from hlo_lens.report.logs.tables import (
     OPERATOR,
     bounds_of,
     bounds_text,
+    line_text,
     operator_cells,
     size_text,
 )
@@ -96,7 +97,7 @@ def _compile_section(
 
 
 def _compile_facts(message: CompileOutOfMemory) -> Iterator[tuple[str, str]]:
-    yield "line", str(message.line)
+    yield "line", line_text(message.line, message.repeats)
     if message.module is not None:
         yield "module", message.module
     if message.instruction is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.result import Column, Row, Unit
 from hlo_lens.report.logs.compile_oom import memory_sections
 from hlo_lens.report.logs.shardings import sharding_log_section
-from hlo_lens.report.logs.tables import OPERATOR, operator_cells
+from hlo_lens.report.logs.tables import OPERATOR, line_text, operator_cells
 from hlo_lens.report.render.table import Section, Table, filled, table_of
 from hlo_lens.text.units import format_bytes, format_count, plural
 
@@ -62,7 +62,8 @@ def _head(name: str, log: LogText) -> Section:
 def _found(log: LogText) -> Iterator[str]:
     for things, one, many in (
         (log.compile_ooms, "program too large for its memory", _TOO_LARGE),
-        (log.failures, "failed allocation", "failed allocations"),
+        ([one for one in log.failures if one.is_fatal], "failed allocation", "failed allocations"),
+        ([one for one in log.failures if not one.is_fatal], _ATTEMPT, "attempts that may fail"),
         (log.allocators, "allocator state", "allocator states"),
         (log.limits, "limit of rematerialization", "limits of rematerialization"),
         (log.warnings, "compiler warning", "compiler warnings"),
@@ -76,6 +77,7 @@ def _found(log: LogText) -> Iterator[str]:
         yield plural(len(log.shardings.boxes), "drawing")
 
 
+_ATTEMPT = "attempt that may fail"
 _TOO_LARGE = "programs too large for their memory"
 
 
@@ -101,7 +103,7 @@ def _buffer_log_sections(known: LogAnalysis) -> Iterator[Section]:
     entries = _entries(known.log)
     for number, (entry, groups) in enumerate(zip(entries, known.peak_buffers, strict=True), 1):
         what = "out of memory" if entry.is_oom else "buffer statistics"
-        facts = [("line", str(entry.line))]
+        facts = [("line", line_text(entry.line, entry.repeats))]
         if entry.requested_bytes is not None:
             facts.append(("requested", format_bytes(entry.requested_bytes)))
         yield Section(

@@ -37,7 +37,9 @@ def runtime_section(name: str, log: LogText, *, has_dump: bool) -> Section:
         tables.append(_failures_table(log.failures))
         tries = len(log.failures) - fatal
         rest = f"; {plural(tries, 'attempt')} that may fail" if tries else ""
-        facts.append(("failed", f"{plural(fatal, 'allocation')}{rest}"))
+        printed = sum(1 + len(failure.repeats) for failure in log.failures if failure.is_fatal)
+        again = f", printed {format_count(printed)} times" if printed > fatal else ""
+        facts.append(("failed", f"{plural(fatal, 'allocation')}{again}{rest}"))
     if log.limits:
         tables.append(_limits_table(log.limits))
         facts.append(("too large", f"{plural(len(log.limits), 'program')} after rematerialization"))
@@ -53,6 +55,7 @@ def _failures_table(failures: Sequence[FailedAllocation]) -> Table:
     rows: list[Row] = [
         (
             failure.line,
+            ", ".join(map(str, failure.repeats)) or None,
             times,
             size_text(failure.requested),
             *size_bounds(failure.requested),
@@ -71,7 +74,8 @@ def _failures_table(failures: Sequence[FailedAllocation]) -> Table:
         "Failed allocations",
         (
             Column("line", Unit.NONE, "1-based line of the file, of the first"),
-            Column("times", Unit.COUNT, "number of equal messages"),
+            Column("again", Unit.NONE, "lines of further messages about the same failure"),
+            Column("times", Unit.COUNT, "number of equal failures"),
             Column("requested", Unit.NONE, "bytes as printed"),
             *BOUNDS,
             Column("free", Unit.NONE, "free bytes"),
@@ -84,7 +88,7 @@ def _failures_table(failures: Sequence[FailedAllocation]) -> Table:
         ),
         rows,
         shown=("line", "times", "requested"),
-        if_filled=("free", "largest_free", "missing_bytes", "for", "program", "where"),
+        if_filled=("again", "free", "largest_free", "missing_bytes", "for", "program", "where"),
     )
 
 

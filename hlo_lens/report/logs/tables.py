@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.logs.oom_message import Bounds, size_bounds
 from hlo_lens.analysis.result import Column, Unit
-from hlo_lens.text.units import format_bytes
+from hlo_lens.text.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hlo_lens.model.buffers.human_size import HumanSize
     from hlo_lens.model.hlo.metadata import OpMetadata
 
@@ -21,6 +23,12 @@ OPERATOR = (
     Column("source_file", Unit.NONE, "file of the program"),
     Column("source_line", Unit.NONE, "line in it"),
 )
+
+
+def line_text(line: int, repeats: Sequence[int]) -> str:
+    """Return the line of a message, and those at which it is printed again."""
+    again = f", again {plural(len(repeats), 'time')}: " if repeats else ""
+    return f"{line}{again}{listed([str(one) for one in repeats], 4) if repeats else ''}"
 
 
 def operator_cells(operator: OpMetadata | None) -> tuple[str | int | None, ...]:

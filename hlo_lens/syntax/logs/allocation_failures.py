@@ -49,6 +49,14 @@ _LIMIT = re.compile(
 _PURPOSE = re.compile(
     r"Error (?:allocating (device buffer)|loading (program)(?: '([^'\n]*)')?): *\Z"
 )
+_EXCEPTION = re.compile(r"[\w.]*(?:Error|Exception|exception)\b[^\n]*\Z")
+_PRINTERS = {
+    "failed_request": "driver",
+    "failed_bytes": "driver",
+    "allocator_failed": "allocator",
+}
+"""Rules of the grammar to the part of the system that prints them, exceptions apart."""
+
 _BEFORE = 200
 """Characters before a failure in which the purpose of the memory is looked for."""
 
@@ -70,10 +78,12 @@ def read_failure(source: Source, place: int) -> Found[FailedAllocation] | None:
     if tree is None or (tree.data == "tensor_failed" and _tensor_size(tree) is None):
         return None
     purpose = _PURPOSE.search(text, max(0, start - _BEFORE), start)
-    return Found(_failure(tree, purpose), start, match.end())
+    raised = _EXCEPTION.search(text, max(0, start - _BEFORE), start)
+    printer = _PRINTERS.get(tree.data, "runtime") if raised is None else "exception"
+    return Found(_failure(tree, purpose, printer), start, match.end())
 
 
-def _failure(tree: Node, purpose: re.Match[str] | None) -> FailedAllocation:
+def _failure(tree: Node, purpose: re.Match[str] | None, printer: str) -> FailedAllocation:
     sizes = sizes_of(tree)
     numbers = tokens(tree, "NATURAL")
     kind = tree.data
@@ -101,6 +111,7 @@ def _failure(tree: Node, purpose: re.Match[str] | None) -> FailedAllocation:
         program=program or None,
         purpose="" if purpose is None else purpose[1] or purpose[2],
         is_fatal="is not a failure" not in rest,
+        printed_by=printer,
     )
 
 
