@@ -46,7 +46,13 @@ WARNINGS = (
     "Some donated buffers were not usable:",
     "Very slow compile?",
     "Constant folding an instruction is taking > ",
+    "byte size of input/output arguments (",
+    "Slow kernel for ",
+    "Trying algorithm ",
+    "Results do not match the reference",
+    "Results mismatch between different convolution algorithms",
 )
+STATS = ("CompiledMemoryStats(", "'argument_size_in_bytes'", "'bytes accessed", '"bytes accessed')
 _SHARDING_CALLS = (
     "NamedSharding(",
     "PartitionSpec(",
@@ -105,6 +111,7 @@ ALL = (
     *REMATERIALIZATION_LIMIT,
     *BUFFERS,
     *WARNINGS,
+    *STATS,
     *_SHARDING_SIGNS,
     *_BOX_WALLS,
     *_COLORED_BOXES,

@@ -5,6 +5,9 @@ and once more with the exception, in this order; an exception is printed again b
 message of the same size is of the same event if its printer comes later in this order, or if both
 are exceptions. Allocators round sizes up to 256 bytes.
 
+XLA's alarms for slow operations are printed when the time limit is reached, and again with the
+duration at the end: both are one warning, the first has no instruction if its text is cut.
+
 Programs that the compiler refused and buffer statistics are printed by the compiler and with the
 exception: equal ones are one.
 """
@@ -15,12 +18,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from hlo_lens.analysis.logs.oom_message import size_bounds
+from hlo_lens.model.logs.log import WarningKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.model.buffers.human_size import HumanSize
-    from hlo_lens.model.logs.log import BufferLog, BufferLogEntry, LogText
+    from hlo_lens.model.logs.log import BufferLog, BufferLogEntry, CompilerWarning, LogText
     from hlo_lens.model.logs.out_of_memory import CompileOutOfMemory, FailedAllocation
 
 _ROUNDING = 255
@@ -39,6 +43,7 @@ def without_repeats(log: LogText) -> LogText:
         log,
         compile_ooms=_refused_programs(log.compile_ooms),
         failures=_failed_allocations(log.failures),
+        warnings=_alarms(log.warnings),
         buffers=None if log.buffers is None else _buffer_statistics(log.buffers),
     )
 
@@ -107,6 +112,35 @@ def _agree(one: HumanSize, other: HumanSize) -> bool:
 def _is_exact(size: HumanSize) -> bool:
     least, most = size_bounds(size)
     return least == most
+
+
+# ---- alarms --------------------------------------------------------------------------------------
+
+
+def _alarms(warnings: Sequence[CompilerWarning]) -> tuple[CompilerWarning, ...]:
+    """Return the warnings, alarms with the duration that a later one of the same alarm has."""
+    kept: list[CompilerWarning] = []
+    begun: list[int] = []
+    for warning in warnings:
+        if warning.duration_seconds is not None:
+            of = next((k for k in begun if _is_alarm_of(kept[k], warning)), None)
+            if of is not None:
+                begun.remove(of)
+                kept[of] = replace(kept[of], duration_seconds=warning.duration_seconds)
+                continue
+        elif warning.kind in _ALARMS:
+            begun = [*begun[-_EVENTS_SEARCHED:], len(kept)]
+        kept.append(warning)
+    return tuple(kept)
+
+
+_ALARMS = (WarningKind.SLOW_COMPILE, WarningKind.CONSTANT_FOLDING, WarningKind.SLOW_KERNEL)
+
+
+def _is_alarm_of(first: CompilerWarning, last: CompilerWarning) -> bool:
+    """Whether a warning with a duration is the end of an alarm."""
+    whole = replace(first, duration_seconds=last.duration_seconds)
+    return last in (whole, replace(whole, instruction=None))
 
 
 # ---- messages with tables ------------------------------------------------------------------------

@@ -63,7 +63,11 @@ class WarningJoins(Result):
         Column("op_name", Unit.NONE, "operation path that it prints"),
         Column("from_sharding", Unit.NONE, "present sharding of the value"),
         Column("to_sharding", Unit.NONE, "required sharding of the value"),
-        Column("seconds", Unit.NONE, "duration, or the time limit after which XLA warned"),
+        Column("seconds", Unit.NONE, "duration; empty while it is not known"),
+        Column("limit_seconds", Unit.NONE, "time limit after which XLA warned"),
+        Column("size_bytes", Unit.BYTES, "bytes of the donated or of all arguments"),
+        Column("limit_bytes", Unit.BYTES, "limit of the arguments"),
+        Column("differences", Unit.COUNT, "wrong elements that the log lists"),
         Column("module", Unit.NONE, "module of the dump"),
         Column("stage", Unit.NONE, "before or after optimizations"),
         Column("instruction", Unit.NONE, "instruction of the dump"),
@@ -92,6 +96,10 @@ class WarningJoins(Result):
                 None if warning.from_sharding is None else warning.from_sharding.text,
                 None if warning.to_sharding is None else warning.to_sharding.text,
                 warning.duration_seconds,
+                warning.limit_seconds,
+                warning.size_bytes,
+                warning.limit_bytes,
+                warning.differences,
                 join.module,
                 join.stage,
                 ", ".join(join.instructions) or None,
@@ -106,8 +114,9 @@ def about(warning: CompilerWarning) -> str | None:
     printed = warning.instruction
     if printed is not None:
         shape = "" if printed.shape is None else f" {printed.shape.to_text(layout=False)}"
-        return f"{printed.name}{shape} {printed.opcode}"
-    return ", ".join(warning.donated) or warning.module
+        subject = f", {warning.subject}" if warning.subject else ""
+        return f"{printed.name}{shape} {printed.opcode}{subject}"
+    return ", ".join(warning.donated) or warning.subject or warning.module
 
 
 def warning_joins(

@@ -125,6 +125,9 @@ class WarningKind(enum.Enum):
     UNUSED_DONATION = "unused donation"
     SLOW_COMPILE = "slow compile"
     CONSTANT_FOLDING = "constant folding"
+    LARGE_ARGUMENTS = "arguments exceed the limit"
+    SLOW_KERNEL = "slow kernel in autotuning"
+    WRONG_RESULT = "wrong result in autotuning"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,9 +162,14 @@ class CompilerWarning:
         donated_shapes: Their shapes; None for a type that cannot be read.
         module: Name of the module that compiles slowly; None if it is not printed.
         platform: Its platform, as printed; empty if it is not.
-        duration_seconds: Duration of the operation, or the time limit after which XLA warned.
-        is_finished: Whether the duration is that of the whole operation.
+        subject: Kernel, algorithm or first wrong element, as printed; empty if it is not.
+        duration_seconds: Duration of the operation; None while it goes on.
+        limit_seconds: Time limit after which XLA warned; None if it is not printed.
+        size_bytes: Bytes of the arguments; None for other kinds, or if not known.
+        limit_bytes: Their limit.
+        differences: Number of printed wrong elements.
         reason: Reason as printed; empty if it is not.
+        explanation: Address of JAX's explanation; empty if it is not printed.
         line: 1-based line of the file.
         lines: Number of its lines.
     """
@@ -174,11 +182,49 @@ class CompilerWarning:
     donated_shapes: tuple[Shape | None, ...] = ()
     module: str | None = None
     platform: str = ""
+    subject: str = ""
     duration_seconds: float | None = None
-    is_finished: bool = False
+    limit_seconds: float | None = None
+    size_bytes: int | None = None
+    limit_bytes: int | None = None
+    differences: int | None = None
     reason: str = ""
+    explanation: str = ""
     line: int = field(default=1, compare=False)
     lines: int = field(default=1, compare=False)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the operation has ended."""
+        return self.duration_seconds is not None
+
+
+class PrintKind(enum.Enum):
+    """Methods of a compiled program whose results are printed."""
+
+    MEMORY = "memory_analysis()"
+    COST = "cost_analysis()"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrintedStats:
+    """Printed result of a method of a compiled program.
+
+    Attributes:
+        kind: The method.
+        values: Names and numbers, in the order of the text.
+        line: 1-based line of the file.
+        lines: Number of its lines.
+    """
+
+    kind: PrintKind
+    values: tuple[tuple[str, int | float], ...]
+    line: int = field(default=1, compare=False)
+    lines: int = field(default=1, compare=False)
+
+    def value(self, name: str) -> int | float | None:
+        """Return a number by its name; None if it is not printed."""
+        return dict(self.values).get(name)
 
 
 @dataclass(kw_only=True)
@@ -193,6 +239,7 @@ class LogText:
         allocators: Allocator states.
         limits: Programs that rematerialization did not make small enough.
         warnings: Compiler warnings.
+        stats: Printed results of ``memory_analysis()`` and ``cost_analysis()``.
         shardings: Meshes, shardings, types and drawings; None if there are none.
         buffers: Buffer statistics and peak buffers; None if there are none.
         understood_lines: Number of lines in these messages.
@@ -207,6 +254,7 @@ class LogText:
     allocators: tuple[AllocatorState, ...] = ()
     limits: tuple[RematerializationLimit, ...] = ()
     warnings: tuple[CompilerWarning, ...] = ()
+    stats: tuple[PrintedStats, ...] = ()
     shardings: ShardingLog | None = None
     buffers: BufferLog | None = None
     understood_lines: int = 0
@@ -216,8 +264,12 @@ class LogText:
     @property
     def is_empty(self) -> bool:
         """Whether there is no message."""
-        messages = (self.compile_ooms, self.failures, self.allocators, self.limits, self.warnings)
-        return not any(messages) and self.buffers is None and self.shardings is None
+        memory = (self.compile_ooms, self.failures, self.allocators, self.limits)
+        return (
+            not any((*memory, self.warnings, self.stats))
+            and self.buffers is None
+            and self.shardings is None
+        )
 
     @property
     def has_memory(self) -> bool:

@@ -15,6 +15,8 @@ from hlo_lens.analysis.logs.sharding_trail import (
 )
 from hlo_lens.analysis.result import row_objects
 from hlo_lens.model.buffers.human_size import HumanSize
+from hlo_lens.model.logs.log import PrintedStats, PrintKind
+from hlo_lens.report.logs.compiled_stats import needed_bytes
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -46,6 +48,7 @@ def log_object(known: LogAnalysis) -> Mapping[str, object]:
             for entry, groups in zip(entries, known.peak_buffers, strict=True)
         ],
         "warnings": known.warnings.objects(),
+        "compiled_stats": [_stats_object(stats) for stats in log.stats],
         "shardings": None if known.shardings is None else _shardings_object(known.shardings),
         "coverage": {
             "lines": log.lines,
@@ -56,6 +59,16 @@ def log_object(known: LogAnalysis) -> Mapping[str, object]:
             "gap_lines": sum(gap.lines for gap in log.gaps),
             "rows": [{key: getattr(gap, key) for key in _GAP_KEYS} for gap in log.gaps],
         },
+    }
+
+
+def _stats_object(stats: PrintedStats) -> Mapping[str, object]:
+    is_memory = stats.kind is PrintKind.MEMORY
+    return {
+        "line": stats.line,
+        "of": stats.kind.value,
+        "needed_bytes": needed_bytes(stats) if is_memory else None,
+        "values": dict(stats.values),
     }
 
 

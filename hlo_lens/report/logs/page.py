@@ -6,11 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.result import Column, Row, Unit
+from hlo_lens.model.logs.log import WarningKind
 from hlo_lens.report.logs.compile_oom import memory_sections
+from hlo_lens.report.logs.compiled_stats import stats_section
 from hlo_lens.report.logs.shardings import sharding_log_section
 from hlo_lens.report.logs.tables import OPERATOR, line_text, operator_cells
 from hlo_lens.report.render.table import Section, Table, filled, table_of
-from hlo_lens.text.units import format_bytes, format_count, plural
+from hlo_lens.text.units import format_bytes, format_count, listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -34,10 +36,18 @@ def log_sections(
     if MEMORY in parts:
         yield from memory_sections(known)
         yield from _buffer_log_sections(known)
+        yield from _stats_sections(known)
     if WARNINGS in parts and log.warnings:
         yield warnings_section(name, known.warnings)
     if SHARDINGS in parts and known.shardings is not None:
         yield sharding_log_section(name, known.shardings)
+
+
+def _stats_sections(known: LogAnalysis) -> Iterator[Section]:
+    stats = known.log.stats
+    for number, one in enumerate(stats, 1):
+        place = f", {number} of {len(stats)}" if len(stats) > 1 else ""
+        yield stats_section(f"{known.name}: {one.kind.value}{place}", one)
 
 
 def _head(name: str, log: LogText) -> Section:
@@ -67,6 +77,7 @@ def _found(log: LogText) -> Iterator[str]:
         (log.allocators, "allocator state", "allocator states"),
         (log.limits, "limit of rematerialization", "limits of rematerialization"),
         (log.warnings, "compiler warning", "compiler warnings"),
+        (log.stats, "print of a compiled program", "prints of compiled programs"),
         (_entries(log), "block of buffer statistics", "blocks of buffer statistics"),
     ):
         if things:
@@ -191,22 +202,42 @@ def warnings_section(name: str, result: WarningJoins) -> Section:
 
 def _warning_facts(result: WarningJoins) -> Iterator[tuple[str, str]]:
     counts: Counter[str] = Counter()
+    sizes: dict[str, list[int | None]] = {}
     for join in result.joins:
-        counts[join.warning.kind.value] += join.times
+        kind, size = join.warning.kind.value, join.warning.size_bytes
+        counts[kind] += join.times
+        sizes.setdefault(kind, []).append(size)
     for kind, count in counts.items():
-        yield kind, plural(count, "warning")
+        known = [size for size in sizes[kind] if size is not None]
+        is_sum = kind == WarningKind.UNUSED_DONATION.value and len(known) == len(sizes[kind])
+        yield kind, plural(count, "warning") + (f", {format_bytes(sum(known))}" if is_sum else "")
     if result.is_joined:
         sure = sum(join.module is not None for join in result.joins)
         yield "joined", f"{sure} of {len(result.joins)} with the dump"
 
 
+_FIGURES = ("size_bytes", "limit_bytes", "seconds", "limit_seconds", "differences")
+
+
 def _warning_columns(result: WarningJoins) -> tuple[str, ...]:
-    wanted = ["about", "op_name", "source", "from_sharding", "to_sharding", "seconds"]
+    wanted = ["about", "op_name", "source", "from_sharding", "to_sharding", *_FIGURES]
     if result.is_joined:
         is_all_found = all(join.instructions for join in result.joins)
         wanted = ["instruction", "source", "full_bytes", "how", "from_sharding", "to_sharding"]
-        wanted = [*([] if is_all_found else ["about"]), *wanted, "seconds"]
+        wanted = [*([] if is_all_found else ["about"]), *wanted, *_FIGURES]
     return ("line", "times", "warning", *filled(result.COLUMNS, list(result.rows()), wanted))
+
+
+def _donation_notes(result: WarningJoins) -> Iterator[str]:
+    """Yield what the log prints on the cause of unused donations."""
+    warnings = [j.warning for j in result.joins if j.warning.kind.name == "UNUSED_DONATION"]
+    for reason in dict.fromkeys(one.reason for one in warnings if one.reason):
+        yield f"unused donation: {reason}"
+    unexplained = [one for one in warnings if not one.reason]
+    if unexplained:
+        links = dict.fromkeys(one.explanation for one in unexplained if one.explanation)
+        see = f"; JAX refers to {listed(list(links), 2)}" if links else ""
+        yield f"unused donation: the memory is not reused; the log has no reason{see}"
 
 
 def _warning_notes(result: WarningJoins) -> Iterator[str]:
@@ -216,7 +247,16 @@ def _warning_notes(result: WarningJoins) -> Iterator[str]:
             "full rematerialization: every device gathers the whole value, then keeps its part; a "
             "sharding constraint in between, one axis at a time, may avoid it"
         )
-    if "UNUSED_DONATION" in kinds:
-        yield "unused donation: no output has the shape and type, so the memory is not reused"
+    yield from _donation_notes(result)
+    if "LARGE_ARGUMENTS" in kinds:
+        yield (
+            "arguments exceed the limit: arguments and outputs alone need more than the memory "
+            "that XLA's scheduler may use, so it cannot keep the program below it"
+        )
+    if "WRONG_RESULT" in kinds:
+        yield (
+            "wrong result in autotuning: a candidate kernel differs from the reference; XLA does "
+            "not use it, a loss of precision or a bug in the kernel are likely"
+        )
     if not result.is_joined and result.joins:
         yield "hlo-lens report DUMP --log LOG finds the instructions in a dump of the same program"

@@ -21,7 +21,7 @@ from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from lark import Lark
 
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 GRAMMARS = ("hlo_tokens", "compiler_warnings")
-STARTS = ("full_rematerialization", "unused_donation", "slow_compile", "constant_folding")
+STARTS = (
+    *("full_rematerialization", "unused_donation", "slow_compile", "constant_folding"),
+    *("large_arguments", "slow_kernel", "wrong_result"),
+)
 
 NAMES: Mapping[str, str] = {
     "INABILITY": "'was not able to go from sharding' or 'cannot go from sharding'",
@@ -48,13 +51,31 @@ _REMATERIALIZATION = re.compile(
 )
 _DONATION = re.compile(
     r"Some donated buffers were not usable:[ \t]*(?P<types>[^\n]*?)\.?[ \t]*(?:\n|\Z)"
-    r"(?P<reason>[ \t]*Donation is not implemented for [^\n]*)?"
+    r"(?P<reason>[ \t]*Donation is not implemented for [^\n]*(?:\n|\Z))?"
+    r"(?:[ \t]*See an explanation at (?P<see>[^\s]+?)\.?[ \t]*(?:\n|\Z))?"
 )
 _SOURCE_LINE = re.compile(r"Some donated buffers were not usable:[\"']")
 _TOOK = re.compile(r"The operation took (?P<took>[\d.hmsun]+)[ \t]*\n?\s*(?:\*{8,}\s*)?\Z")
+_ARGUMENTS = re.compile(
+    r"byte size of input/output arguments \((?P<size>\d{1,18})\)\s+exceeds the base limit "
+    r"\((?P<limit>\d{1,18})\)"
+)
+_KERNEL = re.compile(
+    r"Slow kernel for (?P<kernel>[\w.<>-]+) took: (?P<took>[\d.hmsun]+?)(?:\.? |\.?$)"
+)
+_ALGORITHM = re.compile(
+    r"Trying algorithm (?P<algorithm>[^\n]*?) for conv:? (?P<hlo>[^\n]*?)(?: is taking a while)?"
+    r"(?:\.\.\.)?[ \t]*$",
+    re.MULTILINE,
+)
+_MISMATCH = re.compile(
+    r"Results (?:do not match|mismatch)[^\n]*(?:\n\s*(?P<hlo>%[\w.-]+ = [^\n]*))?"
+)
+_DIFFERENCE = re.compile(r"Difference at (\d{1,18}): ([^\s,]+), expected ([^\s,]+)")
+_LONGEST_DIFFERENCE = 400
 _SLOW = re.compile(r"(?:\[Compiling module [^\]\n]*\]\s*)?Very slow compile\?[^\n]*")
 _FOLDING = re.compile(
-    r"Constant folding an instruction is taking > [\d.hmsun]+:\s*(?:\n\s*)?%?[\w.-]+ = [^\n]*"
+    r"Constant folding an instruction is taking > [\d.hmsun]+:(?:\s*%?[\w.-]+ = [^\n]*)?"
 )
 _MODULE_BEFORE = re.compile(r"\[Compiling module [^\]\n]*\]\s*\Z")
 _BEFORE = 400
@@ -109,13 +130,23 @@ def _donation(source: Source, place: int) -> Found[CompilerWarning] | None:
         return None
     tree = _tree("unused_donation", match[0].rstrip())
     types = tuple(_inner(text) for text in tokens(tree, "TYPE"))
+    shapes = tuple(_type_shape(text) for text in types)
     warning = CompilerWarning(
         kind=WarningKind.UNUSED_DONATION,
         donated=types,
-        donated_shapes=tuple(_type_shape(text) for text in types),
+        donated_shapes=shapes,
+        size_bytes=_sum(shapes),
         reason=(match["reason"] or "").strip(),
+        explanation=match["see"] or "",
     )
     return Found(warning, place, match.end())
+
+
+def _sum(shapes: Sequence[Shape | None]) -> int | None:
+    """Return the bytes of all shapes; None if those of any are not known."""
+    sizes = [None if shape is None else shape.size_bytes for shape in shapes]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if sizes and len(known) == len(sizes) else None
 
 
 def _inner(text: str) -> str:
@@ -136,7 +167,6 @@ def _slow_compile(source: Source, place: int) -> Found[CompilerWarning] | None:
         module=None if module is None else str(module),
         platform=str(optional_token(tree, "PLATFORM") or "").strip(),
         duration_seconds=None if took is None else seconds(took["took"]),
-        is_finished=took is not None,
     )
     return Found(warning, start, match.end())
 
@@ -150,11 +180,74 @@ def _constant_folding(source: Source, place: int) -> Found[CompilerWarning] | No
     (limit,) = tokens(tree, "DURATION")
     warning = CompilerWarning(
         kind=WarningKind.CONSTANT_FOLDING,
-        instruction=printed_instruction(str(optional_token(tree, "HLO"))),
-        duration_seconds=seconds(limit if took is None else took["took"]),
-        is_finished=took is not None,
+        instruction=printed_instruction(str(optional_token(tree, "HLO") or "")),
+        duration_seconds=None if took is None else seconds(took["took"]),
+        limit_seconds=seconds(limit),
+    )
+    return Found(warning, place if took is None else took.start(), match.end())
+
+
+def _large_arguments(source: Source, place: int) -> Found[CompilerWarning] | None:
+    match = _ARGUMENTS.match(source.text, place)
+    if match is None:
+        return None
+    warning = CompilerWarning(
+        kind=WarningKind.LARGE_ARGUMENTS,
+        size_bytes=int(match["size"]),
+        limit_bytes=int(match["limit"]),
     )
     return Found(warning, place, match.end())
+
+
+def _slow_kernel(source: Source, place: int) -> Found[CompilerWarning] | None:
+    match = _KERNEL.match(source.text, place)
+    if match is None:
+        return None
+    warning = CompilerWarning(
+        kind=WarningKind.SLOW_KERNEL,
+        subject=match["kernel"],
+        duration_seconds=seconds(match["took"]),
+    )
+    return Found(warning, place, match.end())
+
+
+def _slow_algorithm(source: Source, place: int) -> Found[CompilerWarning] | None:
+    match = _ALGORITHM.match(source.text, place)
+    if match is None:
+        return None
+    took = _TOOK.search(source.text, max(0, place - _BEFORE), place)
+    warning = CompilerWarning(
+        kind=WarningKind.SLOW_KERNEL,
+        instruction=printed_instruction(match["hlo"]),
+        subject=match["algorithm"],
+        duration_seconds=None if took is None else seconds(took["took"]),
+    )
+    return Found(warning, place if took is None else took.start(), match.end())
+
+
+def _wrong_result(source: Source, place: int) -> Found[CompilerWarning] | None:
+    """Return the warning with the wrong elements that the lines before it list."""
+    match = _MISMATCH.match(source.text, place)
+    if match is None:
+        return None
+    text = source.text
+    start = text.rfind("\n", 0, place) + 1
+    differences: list[re.Match[str]] = []
+    while start:
+        before = text.rfind("\n", 0, start - 1) + 1
+        line = _DIFFERENCE.search(text, before, min(start, before + _LONGEST_DIFFERENCE))
+        if line is None:
+            break
+        differences.append(line)
+        start = before
+    first = differences[-1] if differences else None
+    warning = CompilerWarning(
+        kind=WarningKind.WRONG_RESULT,
+        instruction=printed_instruction(match["hlo"] or ""),
+        subject="" if first is None else f"element {first[1]} is {first[2]}, expected {first[3]}",
+        differences=len(differences) or None,
+    )
+    return Found(warning, place if first is None else start, match.end())
 
 
 _READERS: Mapping[str, Callable[[Source, int], Found[CompilerWarning] | None]] = {
@@ -162,6 +255,11 @@ _READERS: Mapping[str, Callable[[Source, int], Found[CompilerWarning] | None]] =
     "Some donated buffers were not usable:": _donation,
     "Very slow compile?": _slow_compile,
     "Constant folding an instruction is taking > ": _constant_folding,
+    "byte size of input/output arguments (": _large_arguments,
+    "Slow kernel for ": _slow_kernel,
+    "Trying algorithm ": _slow_algorithm,
+    "Results do not match": _wrong_result,
+    "Results mismatch": _wrong_result,
 }
 
 

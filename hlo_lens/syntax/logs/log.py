@@ -10,6 +10,7 @@ from hlo_lens.syntax.grammar.reader_choice import ReaderName, uses_grammar
 from hlo_lens.syntax.logs.allocation_failures import read_failure, read_limit
 from hlo_lens.syntax.logs.allocator_state import parse_state_with_grammar, read_allocator
 from hlo_lens.syntax.logs.buffer_log import parse_buffer_log
+from hlo_lens.syntax.logs.compiled_stats import read_stats
 from hlo_lens.syntax.logs.compiler_warnings import read_warning
 from hlo_lens.syntax.logs.log_text import Found, find_anchors, line_range
 from hlo_lens.syntax.logs.out_of_memory import parse_oom_with_grammar, read_compile_oom
@@ -98,6 +99,7 @@ class _Scan:
         states = self._all(log_words.ALLOCATOR_STATE, read_allocator)
         limits = self._all(log_words.REMATERIALIZATION_LIMIT, read_limit)
         warnings = self._all(log_words.WARNINGS, read_warning)
+        stats = self._all(log_words.STATS, read_stats)
         buffers = self._buffers()
         shardings = self._shardings()
         text = self.source.text
@@ -110,6 +112,7 @@ class _Scan:
             allocators=states,
             limits=limits,
             warnings=warnings,
+            stats=stats,
             shardings=shardings,
             buffers=buffers,
             understood_lines=max(0, self._covered() - sum(gap.lines for gap in self.gaps)),
@@ -131,7 +134,7 @@ class _Scan:
             if found.value is not None:
                 line, lines = line_range(self.source, found.start, end)
                 messages.append(replace(found.value, line=line, lines=lines))
-                self.spans.append((place, end))
+                self.spans.append((min(place, found.start), end))
         return tuple(messages)
 
     def _buffers(self) -> BufferLog | None:

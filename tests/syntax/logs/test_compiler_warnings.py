@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hlo_lens
+from hlo_lens.analysis.logs.repeated_messages import without_repeats
 from hlo_lens.analysis.logs.warnings_in_dump import warning_joins
 from hlo_lens.model.logs.log import CompilerWarning, WarningKind
 from hlo_lens.syntax.logs.compiler_warnings import parser, printed_instruction, seconds
@@ -107,19 +108,81 @@ def test_slow_compiles_are_read(text: str, expected: tuple[object, ...]) -> None
     assert found == expected
 
 
-@pytest.mark.parametrize(
-    ("before", "took", "is_finished"),
-    [("", 1.0, False), ("The operation took 17.5s\n", 17.5, True)],
-)
-def test_constant_folding_names_its_instruction(
-    before: str, took: float, *, is_finished: bool
-) -> None:
+@pytest.mark.parametrize(("before", "took"), [("", None), ("The operation took 17.5s\n", 17.5)])
+def test_constant_folding_names_its_instruction(before: str, took: float | None) -> None:
     warning = one(
         f"{before}Constant folding an instruction is taking > 1s:\n\n  {OP}\n\nThis isn't\n"
     )
     assert warning.kind is WarningKind.CONSTANT_FOLDING
     assert warning.instruction == printed_instruction(OP)
-    assert (warning.duration_seconds, warning.is_finished) == (took, is_finished)
+    assert (warning.duration_seconds, warning.limit_seconds) == (took, 1.0)
+
+
+FOLDING = f"Constant folding an instruction is taking > 1s:\n\n  {OP}\n\nThis isn't a bug\n"
+
+
+@pytest.mark.parametrize("end", [FOLDING, "Constant folding an instruction is taking > 1s:\n"])
+def test_end_of_an_alarm_has_the_duration_of_the_first(end: str) -> None:
+    log = without_repeats(parse_log(f"{FOLDING}x\nThe operation took 2.5s\n{end}"))
+    (warning,) = log.warnings
+    assert (warning.duration_seconds, warning.limit_seconds, warning.line) == (2.5, 1.0, 1)
+
+
+def test_alarms_of_two_instructions_are_two() -> None:
+    log = without_repeats(parse_log(FOLDING + FOLDING.replace("copy.1", "copy.2")))
+    assert len(log.warnings) == 2
+
+
+FIGURES = {
+    "arguments": (
+        "The byte size of input/output arguments (300) exceeds the base limit (200). This "
+        "indicates an error in the calculation!",
+        WarningKind.LARGE_ARGUMENTS,
+        {"size_bytes": 300, "limit_bytes": 200},
+    ),
+    "kernel": (
+        "Slow kernel for gemm_fusion_dot.3 took: 1.5s. {block_m:16,block_n:32}",
+        WarningKind.SLOW_KERNEL,
+        {"subject": "gemm_fusion_dot.3", "duration_seconds": 1.5},
+    ),
+    "algorithm": (
+        "The operation took 2.5s\nTrying algorithm eng4{k11=2} for conv %conv.8 = (f32[8]{0}, "
+        "u8[0]{0}) custom-call(%a, %b) is taking a while...",
+        WarningKind.SLOW_KERNEL,
+        {"subject": "eng4{k11=2}", "duration_seconds": 2.5},
+    ),
+    "wrong result": (
+        "E1 cmp.cc:1] Difference at 16: 0, expected 9.6\nE2 cmp.cc:1] Difference at 17: nan, "
+        "expected 9\nResults do not match the reference. This is likely a bug/unexpected loss of "
+        "precision.",
+        WarningKind.WRONG_RESULT,
+        {"subject": "element 16 is 0, expected 9.6", "differences": 2},
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "kind", "expected"), FIGURES.values(), ids=FIGURES)
+def test_alarms_of_gpus_have_their_figures(
+    text: str, kind: WarningKind, expected: dict[str, object]
+) -> None:
+    warning = one(f"before\n{text}\nafter\n")
+    assert warning.kind is kind
+    assert {name: getattr(warning, name) for name in expected} == expected
+
+
+def test_bytes_of_donated_arguments_are_their_sum_if_all_are_known() -> None:
+    known = one("Some donated buffers were not usable: float32[8], bfloat16[3].\n")
+    assert known.size_bytes == 38
+    unknown = one("Some donated buffers were not usable: float32[8], key<fry>[3].\n")
+    assert unknown.size_bytes is None
+
+
+def test_donation_has_the_address_that_jax_prints() -> None:
+    warning = one(
+        "Some donated buffers were not usable: float32[8].\n"
+        "See an explanation at https://x.y/faq.html#buffer-donation.\n"
+    )
+    assert warning.explanation == "https://x.y/faq.html#buffer-donation"
 
 
 def test_durations_are_those_of_absl() -> None:
