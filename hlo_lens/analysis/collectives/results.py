@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 UNKNOWN_TIMES = "x?"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Collective:
     """One collective operation; its fields are columns of `Collectives`.
 

@@ -6,7 +6,7 @@ import functools
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import Counter, deque
+from collections import deque
 from itertools import accumulate, chain, count, islice, repeat
 from operator import sub
 from typing import TYPE_CHECKING
@@ -174,10 +174,16 @@ def inverted(targets: Sequence[int], size: int) -> tuple[Sequence[int], Sequence
 
     Edges are positions among the targets, ascending for each target. `NOTHING` is left out.
     """
-    counts = Counter(targets)
-    offsets = array("I", accumulate((counts[target] for target in range(size)), initial=0))
-    edges = array("I", sorted(range(len(targets)), key=targets.__getitem__))
-    return offsets, edges[counts[NOTHING] :]
+    counts = array("I", bytes(4 * (size + 1)))  # the last is that of NOTHING, which is -1
+    for target in targets:
+        counts[target] += 1
+    offsets = array("I", accumulate(counts, initial=0))
+    free = offsets[:-1]
+    edges = array("I", bytes(4 * len(targets)))
+    for edge, target in enumerate(targets):
+        edges[free[target]] = edge
+        free[target] += 1
+    return offsets[:-1], edges[: offsets[size]]
 
 
 def rows_by_name(computation: HloComputation) -> dict[str, int]:
