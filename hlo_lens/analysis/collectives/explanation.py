@@ -136,7 +136,7 @@ def _origin(collective: Collective) -> Iterator[str]:
     path = collective.own_op_name
     if path is None:
         yield "the text does not show which operation it belongs to"
-        if collective.op_name:
+        if collective.op_name and collective.op_name != collective.argument:
             yield f"its {collective.origin_basis} is of {collective.op_name}"
         if collective.argument:
             yield f"it moves the argument {collective.argument}"

@@ -242,7 +242,15 @@ class Origins:
         place, op_name = self.places.innermost(row), self.places.op_name(row)
         if place is None and op_name is None:
             return None
-        return Origin(place, op_name, Basis.OWN, row, has_own_path=op_name is not None)
+        argument = op_name if op_name in self._argument_names else None
+        has_path = op_name is not None and argument is None
+        return Origin(place, op_name, Basis.OWN, row, argument, has_path)
+
+    @cached_property
+    def _argument_names(self) -> frozenset[str]:
+        """Names of the arguments; XLA gives them to gathers of weights as operation paths too."""
+        names = (self.places.op_name(one.row) for one in self._module.entry.parameters)
+        return frozenset(name for name in names if name is not None)
 
     def _nearest(self, value: Value) -> Origin:
         """Return the origin of a value without what it is computed from and used by."""

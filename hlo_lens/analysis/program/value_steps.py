@@ -28,6 +28,9 @@ _STRUCTURE = frozenset({"tuple", "get-tuple-element", "parameter", "while", "con
 _STORING = frozenset({"dynamic-update-slice", "fusion"})
 """Opcodes that may store a slice in a larger value."""
 
+_ASYNC_START = '"AsyncCollectiveStart"'
+"""Custom call in texts whose fusions may carry an asynchronous TPU collective."""
+
 
 class Value(NamedTuple):
     """The result of an instruction, or an element of it."""
@@ -51,10 +54,13 @@ class ValueSteps:
         views = {opcode for opcode, one in traits if one.is_view and one.is_forwarding}
         self._views = views - _STRUCTURE
         self._passing = self._views | _STRUCTURE
+        if _ASYNC_START in module.columns.source.text:
+            self._passing |= {"fusion"}
         self._storing = {opcode for opcode, one in traits if one.is_formatting} | _STORING
         self._parameters: dict[int, dict[int, int]] = {}
         self._callers: dict[int, Call | None] = {}
         self._sizes: dict[str, int] = {}
+        self._kept: dict[int, dict[int, int]] = {}
 
     # ---- backwards -----------------------------------------------------------------------------
 
@@ -106,6 +112,9 @@ class ValueSteps:
         if opcode == "call" and not is_local:
             root = self.root(row)
             return None if root is None else Value(root, index)
+        if opcode == "fusion":
+            position = self._kept_elements(row).get(index[0]) if index else None
+            return None if position is None else self.operand(row, position, index[1:])
         return self.operand(row, 0, index) if opcode in self._views else None
 
     def _outside(self, value: Value) -> Value | None:
@@ -229,8 +238,47 @@ class ValueSteps:
             yield from (Value(row, index) for row in self._parameter(user, 0, position - 1))
         elif opcode == "call":
             yield from (Value(row, index) for row in self._parameter(user, position))
+        elif opcode == "fusion":
+            yield from self._through(user, position, index)
         else:
             yield Value(user, index if opcode in self._views else ())
+
+    # ---- fusions that carry values on ----------------------------------------------------------
+
+    def _kept_elements(self, row: int) -> dict[int, int]:
+        """Return the elements of a fusion's result that are operands as they are, by position.
+
+        TPU compilers so carry an asynchronous collective through the fusions that run beside it.
+        """
+        if row not in self._kept:
+            root = self.root(row)
+            kept: dict[int, int] = {}
+            if root is not None and self.opcodes[root] == "tuple":
+                for element in range(len(self._links.operands_of(root))):
+                    value = self.definition(Value(root, (element,)), is_local=True)
+                    if self.opcodes[value.row] == "parameter" and not value.element:
+                        kept[element] = self._module.instruction(value.row).parameter_number or 0
+            self._kept[row] = kept
+        return self._kept[row]
+
+    def _through(self, row: int, position: int, index: ShapeIndex) -> Iterator[Value]:
+        """Yield the users of an operand behind a fusion that only carries it, else the fusion."""
+        if not self._is_only_carried(row, position):
+            yield Value(row)
+            return
+        for element, kept in self._kept_elements(row).items():
+            if kept == position:
+                yield from self.users(Value(row, (element, *index)))
+
+    def _is_only_carried(self, row: int, position: int) -> bool:
+        """Return whether a fusion passes an operand on, and only collectives in it use it."""
+        if position not in self._kept_elements(row).values():
+            return False
+        return all(
+            self.opcodes[user] == "tuple" or opcode_traits(self.opcodes[user]).collective_kind
+            for parameter in self._parameter(row, position)
+            for user, _ in self._links.users_of(parameter)
+        )
 
     def _parameter(self, row: int, number: int, branch: int | None = None) -> Iterator[int]:
         """Yield the parameter of a number of the computations that an instruction runs.

@@ -140,6 +140,25 @@ def test_operands_that_cannot_all_stay_divided_are_the_cause() -> None:
     )
 
 
+def test_gather_with_the_name_of_an_argument_is_explained_by_its_consumer() -> None:
+    text = GATHERED.replace("PATH", "w").replace(
+        "parameter(0)", 'parameter(0), metadata={op_name="w"}'
+    )
+    text = text.replace(', metadata={op_name="jit(f)/sin"}', "").replace("ROOT g", "g")
+    after = text.replace(
+        "\n}", '\n  ROOT n = f32[8,16] negate(g), metadata={op_name="jit(f)/sin"}\n}'
+    )
+    table = table_of(after)
+    found = collectives(table, mesh=Mesh.of({"model": 4}))
+    before = hlo_lens.parse_hlo(CONSTRAINED.replace("DIMENSIONS", "{}, {}"))
+    sentences = why(table.module, found.collectives[0], found, before).sentences
+    assert sentences[:2] == (
+        "the text does not show which operation it belongs to",
+        "it moves the argument w",
+    )
+    assert sentences[2].startswith("a sharding constraint at /f.py:9 (c of n) wants dimension 1")
+
+
 def test_collective_that_the_program_calls_is_named_so() -> None:
     found = _why("p")
     assert found.sentences[0] == "the program asks for it: ppermute"

@@ -115,6 +115,61 @@ def test_view_has_the_origin_of_its_value() -> None:
     assert origins.of_row(row).source == "a.py:9"
 
 
+CARRIED = f"""%start (p: f32[8]) -> (f32[8], f32[16], u32[]) {{
+  %p = f32[8] parameter(0)
+  %g = f32[16] all-gather(%p), channel_id=1, dimensions={{0}}, metadata={{op_name="w"}}
+  ROOT %s = (f32[8], f32[16], u32[]) custom-call(%g), custom_call_target="AsyncCollectiveStart"
+}}
+
+%beside (a: f32[8], b: f32[16], c: u32[], d: f32[8]) -> (f32[8], f32[8], f32[16], u32[]) {{
+  %a = f32[8] parameter(0)
+  %b = f32[16] parameter(1)
+  %c = u32[] parameter(2)
+  %d = f32[8] parameter(3)
+  %work = f32[8] negate(%d), {_at(3)}
+  %step = f32[16] all-gather(%a), channel_id=1, dimensions={{0}}, metadata={{op_name="w"}}
+  ROOT %t = (f32[8], f32[8], f32[16], u32[]) tuple(%work, %a, %b, %c)
+}}
+
+%done (i: f32[8], j: f32[16], k: u32[]) -> f32[16] {{
+  %i = f32[8] parameter(0)
+  %j = f32[16] parameter(1)
+  %k = u32[] parameter(2)
+  ROOT %e = f32[16] custom-call(%i, %j, %k), custom_call_target="AsyncCollectiveDone"
+}}
+
+ENTRY %main (w: f32[8], x: f32[8]) -> (f32[8], f32[16]) {{
+  %w = f32[8] parameter(0), metadata={{op_name="w"}}
+  %x = f32[8] parameter(1), metadata={{op_name="x"}}
+  %fusion.1 = (f32[8], f32[16], u32[]) fusion(%w), kind=kCustom, calls=%start
+  %w.1 = f32[8] get-tuple-element(%fusion.1), index=0
+  %g.1 = f32[16] get-tuple-element(%fusion.1), index=1
+  %c.1 = u32[] get-tuple-element(%fusion.1), index=2
+  %fusion.2 = (f32[8], f32[8], f32[16], u32[]) fusion(%w.1, %g.1, %c.1, %x), kind=kCustom, \
+calls=%beside, {_at(3)}
+  %work.1 = f32[8] get-tuple-element(%fusion.2), index=0
+  %w.2 = f32[8] get-tuple-element(%fusion.2), index=1
+  %g.2 = f32[16] get-tuple-element(%fusion.2), index=2
+  %c.2 = u32[] get-tuple-element(%fusion.2), index=3
+  %fusion.3 = f32[16] fusion(%w.2, %g.2, %c.2), kind=kCustom, calls=%done
+  %used = f32[16] negate(%fusion.3), {_at(7)}
+  ROOT %out = (f32[8], f32[16]) tuple(%work.1, %used)
+}}
+"""
+
+
+def test_fusion_beside_a_collective_that_it_carries_is_no_user_of_it() -> None:
+    assert _found(CARRIED, "g") == ("a.py:7", Basis.USER)
+    assert _found(CARRIED, "fusion.1", 1) == ("a.py:7", Basis.USER)
+    assert _found(CARRIED, "fusion.3") == ("a.py:7", Basis.USER)
+    assert _found(CARRIED, "fusion.2", 0) == ("a.py:3", Basis.OWN)
+
+
+def test_name_of_an_argument_is_no_operation_path() -> None:
+    origin = _origin(CARRIED, "g")
+    assert (origin.op_name, origin.argument, origin.has_own_path) == ("w", "w", False)
+
+
 def test_operation_path_decides_where_nothing_has_a_source_line() -> None:
     text = """ENTRY %main (x: f32[8]) -> f32[8] {
   %x = f32[8] parameter(0)
