@@ -45,41 +45,44 @@ def shard(
 ) -> None:
     """Draw which device holds which slice of a value, and print all spellings of the sharding.
 
-    SHARDING is a sharding as XLA prints it: {devices=[4,1]<=[4]}, {replicated},
-    {mesh['x'=4], [{'x'}, {}]}. A mesh and a PartitionSpec can be given instead.
+    SHARDING is a sharding as XLA, JAX or Shardy prints it: {devices=[4,1]<=[4]}, {replicated},
+    {mesh['x'=4], [{'x'}, {}]}, NamedSharding(mesh=Mesh('x': 4), spec=P('x', None)),
+    #sdy.sharding<...>; with --mesh also P('x', None) or ('x', None). A mesh and a PartitionSpec can
+    be given instead.
     """
     from hlo_lens.api.sharding import shard_report
     from hlo_lens.report.sharding.one_value import ShardView
 
     value = _shape(shape, dtype)
+    found, axes = _sharding(sharding, mesh, spec, value.rank)
     view = ShardView(
-        sharding=_sharding(sharding, mesh, spec, value.rank),
+        sharding=found,
         shape=value,
-        mesh=mesh,
+        mesh=axes,
         label=platform,
         width=shutil.get_terminal_size((_WIDTH, 24)).columns,
     )
     output.write(shard_report(view))
 
 
-def _sharding(text: str | None, mesh: Mesh | None, spec: str | None, rank: int) -> HloSharding:
-    """Return the sharding given by its text, or by a mesh and a PartitionSpec."""
+def _sharding(
+    text: str | None, mesh: Mesh | None, spec: str | None, rank: int
+) -> tuple[HloSharding, Mesh | None]:
+    """Return the sharding given by its text, or by a mesh and a PartitionSpec, and its mesh."""
+    from hlo_lens.api.sharding_texts import read_sharding
     from hlo_lens.model.shapes.partition_spec import read_partition_spec
     from hlo_lens.model.shapes.sharding import HloSharding
 
     if (text is None) == (spec is None):
         raise UsageError("give either SHARDING or --spec")
     if text is not None:
-        try:
-            return HloSharding.parse(text if text.lstrip().startswith("{") else f"{{{text}}}")
-        except DumpSyntaxError as error:
-            raise UsageError(f"not a sharding: {text}: {error.message}") from error
+        return read_sharding(text, mesh, rank)
     if mesh is None:
         raise UsageError("--spec needs --mesh")
     entries = read_partition_spec(spec or "")
     if len(entries) > rank:
         raise UsageError(f"--spec has {len(entries)} entries, the shape {rank} dimensions")
-    return HloSharding.from_partition_spec(mesh, entries, rank=rank)
+    return HloSharding.from_partition_spec(mesh, entries, rank=rank), mesh
 
 
 def _shape(text: str, dtype: str | None) -> Shape:

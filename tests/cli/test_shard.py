@@ -109,3 +109,75 @@ def test_wrong_use_is_an_error_of_one_line(arguments: list[str], message: str) -
     assert result.exit_code == 2
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+SPELLINGS = [
+    "{devices=[4,1,2]<=[8] last_tile_dim_replicate}",
+    "devices=[4,1,2]<=[8] last_tile_dim_replicate",
+    'sharding="{devices=[4,1,2]<=[8] last_tile_dim_replicate}"',
+    "GSPMDSharding({devices=[4,1,2]<=[8] last_tile_dim_replicate})",
+    "{mesh['x'=4,'y'=2], [{'x'}, {}]}",
+    "NamedSharding(mesh=Mesh('x': 4, 'y': 2), spec=P('x', None))",
+    "NamedSharding(mesh=Mesh('x': 4, 'y': 2, axis_types=(Auto, Auto)), "
+    "spec=PartitionSpec('x',), memory_kind=device)",
+    '#sdy.sharding<mesh<["x"=4,"y"=2]>, [{"x"}, {}]>',
+    'sdy.sharding = #sdy.sharding<mesh<["x"=4,"y"=2]>, [{"x"}, {}]>',
+]
+OVER_A_MESH = [
+    "P('x', None)",
+    "PartitionSpec('x')",
+    "('x', None)",
+    "('x',)",
+    "(('x',), None)",
+    '#sdy.sharding<@mesh, [{"x"}, {}]>',
+    '<@mesh, [{"x"}, {?}]>',
+]
+
+
+@pytest.mark.parametrize("text", SPELLINGS)
+def test_sharding_is_taken_in_the_spellings_of_reports(text: str) -> None:
+    found = data_of(text, "--shape", "32,16")
+    assert found["spellings"]["v2"] == "{devices=[4,1,2]<=[8] last_tile_dim_replicate}"
+
+
+@pytest.mark.parametrize("text", OVER_A_MESH)
+def test_spelling_of_axes_alone_takes_the_given_mesh(text: str) -> None:
+    found = data_of(text, "--shape", "32,16", "--mesh", "x=4,y=2")
+    assert found["spellings"]["v2"] == "{devices=[4,1,2]<=[8] last_tile_dim_replicate}"
+    assert found["spellings"]["spec"] == ["x", None]
+    result = run(text, "--shape", "32,16")
+    assert result.exit_code == 2
+    assert "--mesh x=4,y=2" in result.stderr
+
+
+def test_tuple_of_axes_is_a_whole_spec() -> None:
+    by_tuple = data_of("('x', 'y')", "--mesh", "x=4,y=2", "--shape", "32,16")
+    by_spec = data_of("--spec", "P('x', 'y')", "--mesh", "x=4,y=2", "--shape", "32,16")
+    assert by_tuple == by_spec
+    printed = data_of("--spec", "(('x', 'y'), None)", "--mesh", "x=4,y=2", "--shape", "32,16")
+    assert printed["device_shape"] == "f32[4,16]"
+
+
+def test_single_device_is_a_maximal_sharding() -> None:
+    found = data_of("SingleDeviceSharding(device=CpuDevice(id=3))", "--shape", "8")
+    assert found["spellings"]["v1"] == "{maximal device=3}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("NamedSharding(mesh, P('x'))", "is source code: names of variables have no value here"),
+        ("P('q')", "no axis 'q' in mesh['x'=4,'y'=2]"),
+        ("P('x', None, None)", "has 3 entries, the shape 2 dimensions"),
+        ("P(UNCONSTRAINED)", "leaves a dimension to XLA"),
+        ("Mesh('x': 4)", "not a sharding"),
+        ("NamedSharding(mesh=Mesh('x': 8), spec=P('x'))", "has a mesh of its own"),
+        ("#sdy.sharding<@mesh, [{", "not a sharding"),
+        ("nonsense", "not a sharding"),
+        ("NamedSharding(", "not a sharding"),
+    ],
+)
+def test_other_texts_are_refused(text: str, message: str) -> None:
+    result = run(text, "--shape", "32,16", "--mesh", "x=4,y=2")
+    assert result.exit_code == 2
+    assert message in result.stderr

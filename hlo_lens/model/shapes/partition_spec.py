@@ -71,7 +71,8 @@ _SPEC_NAME = re.compile(r"""(?<![\w.'"])([A-Za-z_][\w.]*)(?![\w.'"])""")
 def read_partition_spec(text: str) -> PartitionSpec:
     """Return the partition spec of a text: ``x,None``, ``('x','y'),None``, ``P('x')``.
 
-    Quotes are optional, and so are ``P`` and its parentheses.
+    Quotes are optional, and so are ``P`` and its parentheses. A tuple that is no group of axes is
+    the whole spec, as ``str(tuple(spec))`` prints it: ``('x', None)``.
 
     Raises:
         UsageError: If it is malformed.
@@ -87,6 +88,8 @@ def read_partition_spec(text: str) -> PartitionSpec:
         found: object = ast.literal_eval(f"({words},)" if words else "()")
     except (SyntaxError, ValueError) as error:
         raise UsageError(message) from error
+    if isinstance(found, tuple) and len(found) == 1 and _is_spec(found[0]):
+        found = found[0]
     entries: list[str | tuple[str, ...] | None] = []
     for entry in found if isinstance(found, tuple) else ():
         if isinstance(entry, (tuple, list)) and all(isinstance(axis, str) for axis in entry):
@@ -96,6 +99,11 @@ def read_partition_spec(text: str) -> PartitionSpec:
         else:
             raise UsageError(message)
     return tuple(entries)
+
+
+def _is_spec(entry: object) -> bool:
+    """Whether a tuple has an entry that no group of axes has: None, or a group."""
+    return isinstance(entry, tuple) and any(e is None or isinstance(e, tuple) for e in entry)
 
 
 def _without_call(text: str) -> str:
