@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 from hlo_lens.api.modules import Program, Progress, analyses_of, analysis_of, with_progress
 from hlo_lens.report.render.envelope import report_of_pages
 from hlo_lens.text.errors import UnknownNameError
+from hlo_lens.text.nearest_names import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.analysis.collectives.loops import Loops
     from hlo_lens.analysis.collectives.results import Collectives
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.shapes.mesh import Mesh, MeshLike
     from hlo_lens.report.collectives.page import CollectivesView
@@ -66,12 +68,18 @@ def collectives_report(
     known = analyses_of(modules, mesh)
     reasons = [() if view.why is None else one.explain_collectives(view.why) for one in known]
     if view.why is not None and not any(reasons):
+        names = [name for one in known for name in _names(one)]
+        hint = did_you_mean(view.why.removeprefix("%"), names)
         raise UnknownNameError(
-            f"no collective is named {view.why!r}; see hlo-lens collectives PATH -n 0"
+            f"no collective is named {view.why!r}{hint or '; see hlo-lens collectives PATH -n 0'}"
         )
     pairs = list(zip(known, reasons, strict=True))
     pages = (collectives_page(one, view, why) for one, why in with_progress(pairs, progress))
     return report_of_pages("collectives", pages)
+
+
+def _names(known: ModuleAnalysis) -> list[str]:
+    return [one.name for one in known.collectives.collectives] if known.has_hlo else []
 
 
 def loops_report(

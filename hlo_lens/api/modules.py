@@ -14,6 +14,7 @@ from hlo_lens.model.shapes.mesh import Mesh, MeshLike
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import UnknownNameError, UsageError
 from hlo_lens.text.name_pattern import NamePattern
+from hlo_lens.text.nearest_names import did_you_mean
 from hlo_lens.text.units import listed, plural
 
 
@@ -87,6 +88,7 @@ def no_module_matches(pattern: NamePattern, names: Sequence[str]) -> UnknownName
     """Return the error for a pattern that is found in none of some names."""
     return UnknownNameError(
         f"no module matches {pattern.text!r}; there is {listed(names, _NAMES_SHOWN)}"
+        f"{did_you_mean(pattern.text, names) if len(names) > _NAMES_SHOWN else ''}"
     )
 
 

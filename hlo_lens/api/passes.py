@@ -20,6 +20,7 @@ from hlo_lens.report.program.passes import passes_page
 from hlo_lens.report.render.envelope import report_of_pages
 from hlo_lens.text.dump_kinds import TEXT_FLAGS
 from hlo_lens.text.errors import MissingDumpError, UnknownNameError
+from hlo_lens.text.nearest_names import did_you_mean
 from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:
@@ -96,16 +97,13 @@ def track(
 
 
 def _unknown(subject: Subject, module: ModuleDump, dumps: Sequence[ModuleDump]) -> UnknownNameError:
-    import difflib
-
     names = {
         instruction.name
         for dump in (dumps[0], dumps[-1])
         if dump.hlo is not None
         for instruction in dump.hlo.instructions
     }
-    near: Sequence[str] = difflib.get_close_matches(subject.text, sorted(names), n=4)
-    hint = f"; near: {', '.join(near)}" if near else ""
+    hint = did_you_mean(subject.text, sorted(names))
     return UnknownNameError(
         f"{module.name}: {subject.text} is in no text: it is neither temp, alias, a collective or "
         f"other opcode, nor the name of an instruction{hint}"

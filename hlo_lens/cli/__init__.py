@@ -8,10 +8,12 @@ import gc
 import importlib
 import io
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import click
 
@@ -54,6 +56,18 @@ class _Commands(click.Group):
         name = cmd_name.replace("-", "_")
         command = getattr(importlib.import_module(f"hlo_lens.cli.{name}"), name)
         return _with_topic(command) if isinstance(command, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            from hlo_lens.text.nearest_names import did_you_mean
+
+            hint = did_you_mean(args[0], COMMANDS) or f"; commands: {', '.join(COMMANDS)}"
+            if Path(args[0]).exists():
+                hint = f"; did you mean hlo-lens report {printable(shlex.quote(args[0]))}?"
+            ctx.fail(f"No such command {args[0]!r}{hint}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from difflib import get_close_matches
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import click
 
 from hlo_lens.text.errors import UnknownNameError
+from hlo_lens.text.nearest_names import did_you_mean
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -22,6 +22,7 @@ Example:
 """
 
 _WIDEST = 100
+_TOPICS_SHOWN = 4
 _LINK = re.compile(r"\[([^\]\n]+)\]\([\w./-]+\.md(?:#[\w-]*)?\)")
 
 
@@ -53,9 +54,11 @@ def _text_of(topic: str, topics: dict[str, Traversable]) -> str:
     """Return the text of a topic; raises UnknownNameError with the nearest topics."""
     if topic in topics:
         return topics[topic].read_text("utf-8")
-    near = get_close_matches(topic, topics) or _topics_with(topic, topics)
-    hint = f"nearest topics: {', '.join(near[:4])}" if near else "hlo-lens help lists the topics"
-    raise UnknownNameError(f"no topic {topic!r} in the handbook; {hint}")
+    near = did_you_mean(topic, topics)
+    if not near:
+        found = ", ".join(_topics_with(topic, topics)[:_TOPICS_SHOWN])
+        near = f"; topics with this word: {found}" if found else "; hlo-lens help lists the topics"
+    raise UnknownNameError(f"no topic {topic!r} in the handbook{near}")
 
 
 def _topics_with(word: str, topics: dict[str, Traversable]) -> list[str]:

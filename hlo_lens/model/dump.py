@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from hlo_lens.text.dump_files import AFTER, BEFORE
 from hlo_lens.text.errors import Gap, UnknownNameError
+from hlo_lens.text.nearest_names import did_you_mean
 from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:
@@ -174,7 +175,8 @@ class ModuleDump:
         names = listed([stage.name for stage in (found or stages)], _STAGES_SHOWN)
         what = "more than one stage matches" if found else "no stage"
         there = f"there is {names}" if names else "the file names have none"
-        raise UnknownNameError(f"{self.name}: {what} {wanted!r}; {there}")
+        hint = "" if found else did_you_mean(wanted, [stage.name for stage in stages])
+        raise UnknownNameError(f"{self.name}: {what} {wanted!r}; {there}{hint}")
 
     @property
     def title(self) -> str:

@@ -46,8 +46,8 @@ def test_topic_is_rendered_whole_in_a_terminal_of_80_columns(
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("memroy", "nearest topics: memory"),
-        ("fragmentation", "nearest topics: glossary, "),
+        ("memroy", "did you mean memory?"),
+        ("fragmentation", "topics with this word: glossary, "),
         ("xyzzy", "hlo-lens help lists the topics"),
     ],
 )

@@ -8,6 +8,7 @@ from hlo_lens.analysis.collectives.sums import COUNT, PAYLOAD, WIRE, run_sum
 from hlo_lens.analysis.gate.steps import ALL, NoValueError, Rows, Step, step_into
 from hlo_lens.analysis.program.branch_sums import SumBounds
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
+from hlo_lens.text.nearest_names import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -116,7 +117,8 @@ def wrong_axis(wanted: Sequence[str], found: CollectivesFacts, *, has_rows: bool
     if known.issuperset(wanted) or not (has_rows or known):
         return ""
     there = ", ".join(sorted(known)) or "none"
-    return f"no mesh axis is called {','.join(wanted)!r}; there is {there}"
+    hints = {did_you_mean(name, sorted(known)): None for name in wanted if name not in known}
+    return f"no mesh axis is called {','.join(wanted)!r}; there is {there}{''.join(hints)}"
 
 
 def _sum(rows: Sequence[CollectiveFact], figure: str) -> SumBounds:

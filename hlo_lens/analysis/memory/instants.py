@@ -8,6 +8,7 @@ from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.analysis.memory.peak import peak_memory
 from hlo_lens.model.hlo.printed_names import names_printed_as
 from hlo_lens.text.errors import UnknownNameError
+from hlo_lens.text.nearest_names import did_you_mean
 from hlo_lens.text.units import listed, plural
 
 if TYPE_CHECKING:
@@ -57,8 +58,5 @@ def _unknown(at: str, found: Sequence[str], schedule: Sequence[str]) -> UnknownN
     if found:
         names = f"{plural(len(found), 'name')}: {listed(found, 4)}"
         return UnknownNameError(f"{at} is the end of {names}")
-    import difflib
-
-    near = difflib.get_close_matches(at.removeprefix("%"), schedule, n=4)
-    hint = f"; near: {', '.join(near)}" if near else ""
+    hint = did_you_mean(at.removeprefix("%"), schedule)
     return UnknownNameError(f"no instruction {at} in the schedule{hint}")

@@ -15,6 +15,7 @@ from functools import cache
 from importlib import resources
 
 from hlo_lens.text.errors import UnknownNameError, UsageError
+from hlo_lens.text.nearest_names import did_you_mean
 from hlo_lens.text.units import listed
 
 _GIB = 1 << 30
@@ -128,7 +129,8 @@ def parse_target(text: str) -> Target:
         shape = "x".join("2241"[: kind.dimensions] if kind.dimensions == 2 else "221")
         raise UsageError(f"{text}: name the chips of each dimension: {kind.name}:{shape}")
     names = ", ".join((*(f"{name}:..." for name in kinds), *gpu_names(), "cpu"))
-    raise UnknownNameError(f"no target {text!r}; there is {names}")
+    hint = did_you_mean(text, (*kinds, *gpu_names()))
+    raise UnknownNameError(f"no target {text!r}; there is {names}{hint}")
 
 
 def _tpu(kind: TpuKind, text: str, shape: str, slices: str | None) -> Target:

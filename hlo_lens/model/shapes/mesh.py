@@ -12,6 +12,7 @@ from typing import Protocol, TypeAlias
 
 from hlo_lens.model.shapes.tile_assignment import TileAssignment
 from hlo_lens.text.errors import UnknownNameError, UsageError
+from hlo_lens.text.nearest_names import did_you_mean
 
 MOST_DEVICES = 1 << 20
 """Most devices of a mesh or of a sharding."""
@@ -124,7 +125,8 @@ class Mesh:
     def axis_size(self, axis: AxisRef) -> int:
         """Return the size of an axis or of a part of one; raises UnknownNameError."""
         if axis.axis not in self.axis_names:
-            raise UnknownNameError(f"no axis '{axis.axis}' in {self}")
+            hint = did_you_mean(axis.axis, self.axis_names)
+            raise UnknownNameError(f"no axis '{axis.axis}' in {self}{hint}")
         whole = self.axis_sizes[self.axis_names.index(axis.axis)]
         if axis.size is None:
             return whole

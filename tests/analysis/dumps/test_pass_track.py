@@ -117,7 +117,7 @@ def test_pipeline_and_pass_of_a_text(stage: str, expected: tuple[str | None, str
 
 
 def test_name_in_no_text_is_an_error_with_near_names(tmp_path: Path) -> None:
-    with pytest.raises(HloLensError, match=r"rr is in no text: .*; near: r"):
+    with pytest.raises(HloLensError, match=r"rr is in no text: .*; did you mean r"):
         tracked(tmp_path, "rr")
 
 

@@ -149,7 +149,7 @@ def test_an_axis_missing_in_the_mesh_has_no_value() -> None:
     found = Metric.parse("collectives.all-gather.count", axis="dta").value(FACTS)
     assert (found.number, found.reason) == (
         None,
-        "no mesh axis is called 'dta'; there is data, model",
+        "no mesh axis is called 'dta'; there is data, model; did you mean data?",
     )
 
 
