@@ -79,10 +79,24 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
 
 
 def _file_dump(file: DiskFile, opened: Opened, progress: Progress | None) -> Dump:
-    from hlo_lens.load.folder import siblings_of
+    """Return the modules of a file; of files that XLA printed into it, as of a folder."""
+    from hlo_lens.load.folder import folder_modules, siblings_of, sort_files
 
-    modules = modules_of(file, opened=opened, progress=progress, siblings=siblings_of(file))
-    return _dump_of(file.path, modules)
+    left, printed = SkippedCounter(), list[StoredFile]()
+
+    def read_printed(files: Sequence[StoredFile]) -> Iterator[ModuleDump]:
+        printed.extend(files)
+        return folder_modules(sort_files(files, left))
+
+    siblings = siblings_of(file)
+    modules = list(
+        modules_of(
+            file, opened=opened, progress=progress, siblings=siblings, read_printed=read_printed
+        )
+    )
+    if printed and not modules:
+        raise _nothing_in(file.path, left)
+    return _dump_of(file.path, modules, skipped=left.all(), files=max(1, len(printed)))
 
 
 def _counted(files: Sequence[T], progress: Progress | None) -> Iterator[T]:

@@ -1,4 +1,7 @@
-"""Buffer-side texts inside another text, such as a log with several dumps.
+"""Dumps inside another text: files that XLA printed, and buffer-side texts in a log.
+
+``--xla_dump_to=-`` prints each file between two markers with its name; each is a file in memory of
+that name. Source: xla/service/dump.cc, DumpToFileInDirOrStdoutImpl.
 
 A buffer-side text ends at the first line that no buffer-side text has. Each becomes a file in
 memory, after as many empty lines as it has lines before it in the log, so that line numbers stay
@@ -29,6 +32,28 @@ _OTHERS = re.compile(
     re.MULTILINE,
 )
 """Start of a line that no buffer-side text has."""
+
+
+_BEGIN = re.compile(r"^\*\*\* Begin ([^\s/]+) \*\*\*[ \t]*(?:\n|\Z)", re.MULTILINE)
+_END = re.compile(r"^\*\*\* (?:End|Begin) [^\s/]+ \*\*\*[ \t]*(?:\n|\Z)", re.MULTILINE)
+
+
+def printed_files(source: Source) -> tuple[list[MemoryFile], Around]:
+    """Return the files that XLA printed between markers, and the text around them.
+
+    A file whose end is missing ends before the next one.
+    """
+    text, files, spans = source.text, list[MemoryFile](), list[tuple[int, int]]()
+    begin = _BEGIN.search(text) if "*** Begin " in text else None
+    while begin is not None:
+        end = _END.search(text, begin.end())
+        stop = len(text) if end is None else end.start()
+        data = text[begin.end() : stop].encode("utf-8", errors="surrogatepass")
+        files.append(MemoryFile(path=f"{source.path}/{begin[1]}", data=data))
+        is_ended = end is not None and end[0].startswith("*** End")
+        spans.append((begin.start(), end.end() if end is not None and is_ended else stop))
+        begin = _BEGIN.search(text, spans[-1][1])
+    return files, Around(source, tuple(spans))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from hlo_lens.load.embedded_dumps import (
     buffer_parts,
     files_alone,
     files_of_parts,
+    printed_files,
 )
 from hlo_lens.load.lazy_texts import buffer_texts, lazy_log, lazy_trees
 from hlo_lens.load.stored import StoredFile, chunks, name_of, source_of
@@ -31,7 +32,7 @@ from hlo_lens.text.notebook import notebook_outputs
 from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hlo_lens.model.hlo.module import HloModule
 
@@ -97,6 +98,7 @@ def modules_of(
     opened: Opened | None = None,
     progress: Progress | None = None,
     siblings: SiblingFiles | None = None,
+    read_printed: Callable[[Sequence[StoredFile]], Iterator[ModuleDump]] | None = None,
 ) -> Iterator[ModuleDump]:
     """Yield the modules of one file.
 
@@ -106,6 +108,8 @@ def modules_of(
         progress: Called with characters done and characters in all.
         siblings: Other files of the same module; None for a file that is read alone, as a text of
             one kind.
+        read_printed: Returns the modules of files that XLA printed between markers; None where
+            the file is a part of a folder.
 
     Raises:
         UnreadableError: If it cannot be read.
@@ -121,6 +125,12 @@ def modules_of(
     if len(head) >= CHUNK and sniff(decode(head)) is DumpKind.BINARY:  # not read to its end
         raise DumpSyntaxError(ROW_OF[DumpKind.BINARY].refusal, path=file.path)
     for source in _texts(source_of(pieces, file, opened.cut)):
+        printed, around = printed_files(source) if read_printed else ([], None)
+        if read_printed is not None and around is not None and printed:
+            yield from read_printed(printed)
+            log = Content(file=file, kind=DumpKind.LOG, source=source, siblings=others)
+            yield from _around(log, around)
+            continue
         kind = sniff(source.text)
         if not ROW_OF[kind].parser:
             raise DumpSyntaxError(ROW_OF[kind].refusal, path=source.path)

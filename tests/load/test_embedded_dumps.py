@@ -145,3 +145,66 @@ def test_lines_of_different_texts_in_a_log_are_separated(tmp_path: Path) -> None
     assert log.log.dump_lines == 2 * HLO.count("\n")
     (warning,) = log.log.warnings
     assert warning.line == HLO.count("\n") + 2
+
+
+# ---- --xla_dump_to=- -----------------------------------------------------------------------------
+
+NAME = "module_0007.jit_f"
+LLVM = "; ModuleID = 'x'\n%kernel = type { i64 }\n  %2 = icmp eq i64 %1, 4\n"
+
+
+def printed(texts: dict[str, str], lead: str = "") -> str:
+    parts = [f"*** Begin {name} ***\n{body}\n*** End {name} ***\n" for name, body in texts.items()]
+    text = "E1 dump.cc:2] Refusing to write x.o to stdout\n".join(parts)
+    return "".join(f"{lead}{line}\n" for line in text.splitlines())
+
+
+FILES = {
+    f"{NAME}.before_optimizations.txt": HLO,
+    f"{NAME}.cpu_after_optimizations.txt": HLO,
+    f"{NAME}.cpu_after_optimizations-buffer-assignment.txt": ASSIGNMENT,
+    f"{NAME}.cpu_after_optimizations-live-range.txt": RANGES,
+    f"{NAME}.kernel.ir-no-opt.ll": LLVM,
+}
+
+
+@pytest.mark.parametrize("lead", ["", "> "])
+def test_files_that_xla_prints_are_those_of_a_folder(lead: str, tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    path.write_text(printed(FILES, lead), "utf-8")
+    dump = hlo_lens.load(path)
+    (module,) = dump.modules
+    assert (module.name, module.number, module.stage) == (NAME, 7, "cpu_after_optimizations")
+    assert module.buffer_assignment is not None
+    assert module.live_range is not None
+    assert module.before is not None
+    assert module.gaps == ()
+    assert (dump.files, [(one.kind, one.count) for one in dump.skipped]) == (5, [("LLVM IR", 1)])
+
+
+def test_printed_file_without_its_end_ends_before_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    text = printed(FILES).replace(f"*** End {NAME}.before_optimizations.txt ***\n", "")
+    path.write_text(text + OOM, "utf-8")
+    module, log = hlo_lens.load(path).modules
+    assert module.before is not None
+    assert module.before.instruction_count == hlo_lens.parse_hlo(HLO).instruction_count
+    assert log.log is not None
+    assert len(log.log.compile_ooms) == 2
+
+
+def test_printed_files_without_hlo_are_no_dump(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    path.write_text(printed({f"{NAME}.kernel.ir-no-opt.ll": LLVM}), "utf-8")
+    with pytest.raises(hlo_lens.UnreadableError, match="it holds 1 LLVM IR"):
+        hlo_lens.load(path)
+
+
+@corpus.needs_corpus
+def test_print_of_the_corpus_is_read_without_gaps() -> None:
+    path = corpus.CORPUS / "texts" / "t" / "70_dump_stdout.txt"
+    if not path.exists():
+        pytest.skip("the corpus has no texts")
+    modules = hlo_lens.load(path).modules
+    assert [module.number for module in modules] == [0, 2, 4]
+    assert all(module.buffer_assignment and not module.gaps for module in modules)
