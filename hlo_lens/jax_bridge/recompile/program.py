@@ -183,7 +183,7 @@ def request_of(
         partitions=partitions,
         assignment=program.assignment if is_own and fits else None,
         uses_spmd=partitions > 1,
-        uses_shardy="xla.sdy" in made,
+        uses_shardy="xla.sdy" in made or "sharding={mesh[" in made,
         propagates_to_parameters=_booleans(header, "parameters"),
         propagates_to_output=_booleans(header, "output"),
         flags=flags or {},

@@ -178,17 +178,26 @@ def _flag(value: str) -> bool | int | str:
 
 
 def _options(request: dict[str, Any], ids: list[list[int]]) -> Any:
-    """Return jax's compile options for a request."""
+    """Return the compile options that jax itself uses, with those of a request."""
     import numpy
 
-    options = _find("CompileOptions")()
-    assignment = _find("DeviceAssignment").create(numpy.array(ids))
-    options.num_replicas, options.num_partitions = len(ids), len(ids[0])
-    options.device_assignment = assignment
-    options.env_option_overrides = [(name, _flag(v)) for name, v in request["flags"].items()]
+    assignment = numpy.array(ids)
+    flags = {name: _flag(value) for name, value in request["flags"].items()}
+    sizes = {"num_replicas": len(ids), "num_partitions": len(ids[0])}
+    try:
+        from jax._src.compiler import get_compile_options
+
+        options = get_compile_options(
+            **sizes, device_assignment=assignment, env_options_overrides=flags
+        )
+    except (ImportError, TypeError):  # a version with other arguments
+        options = _find("CompileOptions")()
+        options.num_replicas, options.num_partitions = sizes.values()
+        options.device_assignment = _find("DeviceAssignment").create(assignment)
+        options.env_option_overrides = list(flags.items())
     build = options.executable_build_options
-    build.num_replicas, build.num_partitions = len(ids), len(ids[0])
-    build.device_assignment = assignment
+    build.num_replicas, build.num_partitions = sizes.values()
+    build.device_assignment = options.device_assignment
     build.use_spmd_partitioning = request["uses_spmd"]
     if hasattr(build, "use_shardy_partitioner"):
         build.use_shardy_partitioner = request["uses_shardy"]

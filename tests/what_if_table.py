@@ -1,0 +1,141 @@
+"""Compile the programs of the corpus again and compare their figures with those of the dumps.
+
+Usage: ``python -m tests.what_if_table [--python FILE] [--set REGEX] [--write]``, or
+``make what-if-table``. Each dump is compiled by the jax that made it where that is installed for
+the interpreter; others are counted as another version. Prints a row for each backend, then the
+modules that are not equal. ``--write`` puts the table into the handbook.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tarfile
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hlo_lens.api.modules import modules_of
+from hlo_lens.api.recompiling import Means
+from hlo_lens.api.what_if import Asked, what_if_modules
+from hlo_lens.jax_bridge.recompile.process import toolchain_of
+from hlo_lens.text.errors import HloLensError
+from tests.corpus import ROOT, SAMPLES, archives
+
+TOPIC = ROOT / "hlo_lens/manual/what-if.md"
+HEADER = ("backend", "modules", "compiled", "equal", "differ", "refused", "another version")
+_MOST_MODULES = 10
+_REFUSED = re.compile("custom_partitioning|calls back into Python|no text from before")
+_SAMPLE_TARGETS = {"tpu": "v5e:2x4", "gpu": "h100_sxm"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A module compiled again.
+
+    Attributes:
+        backend: ``cpu``, ``tpu`` or ``gpu``.
+        dump: Name of the dump.
+        module: Name of the module.
+        state: A name of `HEADER` after the first three.
+        text: What differs, or why there is nothing to compare.
+    """
+
+    backend: str
+    dump: str
+    module: str
+    state: str
+    text: str = ""
+
+
+def dumps(pattern: str) -> Iterator[tuple[str, Path, dict[str, str]]]:
+    """Yield name, folder and versions of the dumps whose name has a match."""
+    for expected in sorted(SAMPLES.glob("*/*/expect.json")):
+        name = "/".join(("samples", *expected.parts[-3:-1]))
+        if re.search(pattern, name):
+            yield name, expected.parent, json.loads(expected.read_text("utf-8"))["versions"]
+    for archive in archives():
+        name = "/".join(archive.with_suffix("").with_suffix("").parts[-3:])
+        if not re.search(pattern, name):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            with tarfile.open(archive) as opened:
+                opened.extractall(folder, filter="data")
+            (truth,) = Path(folder).rglob("truth.json")
+            versions = json.loads(truth.read_text("utf-8")).get("versions", {})
+            yield name, truth.parent / "dump", versions
+
+
+def rows_of(name: str, folder: Path, versions: dict[str, str], means: Means) -> Iterator[Row]:
+    """Yield the rows of a dump."""
+    backend = re.sub(r"[-\d_].*", "", name.split("/")[1 if name.startswith("samples") else 0])
+    toolchain = toolchain_of(means.python).split("\n")
+    try:
+        modules = modules_of(folder)
+    except HloLensError as error:
+        yield Row(backend=backend, dump=name, module="", state="refused", text=str(error))
+        return
+    whole = [one for one in modules if one.module_text is not None][:_MOST_MODULES]
+    if f"jaxlib {versions.get('jaxlib')}" not in toolchain:
+        for one in whole:
+            yield Row(backend=backend, dump=name, module=one.name, state="another version")
+        return
+    targets = (_SAMPLE_TARGETS[backend],) if name.startswith("samples") and backend != "cpu" else ()
+    for one in whole:
+        found = what_if_modules([one], Asked(), means=means, path=name) if not targets else None
+        if found is None:
+            found = what_if_modules([one], Asked(targets=targets), means=means, path=name)
+        row = found.modules[0]
+        result = row.reproduction
+        state = {True: "equal", False: "differ", None: "refused"}[result.is_equal]
+        parts = [f"{d.figure} {d.dump} -> {d.recompiled}" for d in result.differences]
+        text = "; ".join((*parts, *result.reasons)) or row.refusal
+        yield Row(backend=backend, dump=name, module=row.name, state=state, text=text)
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return the table with a row for each backend."""
+    groups: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row.backend].append(row)
+    lines = [HEADER, ["---"] * len(HEADER)]
+    for name, group in (*sorted(groups.items()), ("all", list(rows))):
+        counts = [sum(row.state == state for row in group) for state in HEADER[3:]]
+        lines.append((name, str(len(group)), str(sum(counts[:2])), *map(str, counts)))
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def topic_text(topic: str, made: str) -> str:
+    """Return the handbook's topic with a table in place of its own."""
+    before, head, rest = topic.partition("| backend | modules |")
+    if not head:
+        raise SystemExit(f"{TOPIC} has no table to replace")
+    return f"{before}{made}\n{rest.partition(chr(10) * 2)[2]}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the table."""
+    parser = argparse.ArgumentParser(prog="tests.what_if_table", description=__doc__)
+    parser.add_argument("--python", default=sys.executable, help="interpreter whose jax compiles")
+    parser.add_argument("--set", default="", help="names of dumps: a regular expression")
+    parser.add_argument("--write", action="store_true", help="write the handbook's table")
+    options = parser.parse_args(arguments)
+    found: list[Row] = []
+    for name, folder, versions in dumps(options.set):
+        for row in rows_of(name, folder, versions, Means(python=options.python)):
+            found.append(row)
+            if row.state != "equal":
+                sys.stdout.write(f"{row.state}: {row.dump} {row.module}: {row.text}\n")
+                sys.stdout.flush()
+    sys.stdout.write(f"\n{table(found)}")
+    if options.write:
+        TOPIC.write_text(topic_text(TOPIC.read_text("utf-8"), table(found)), "utf-8")
+    return 0 if found else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
