@@ -10,7 +10,7 @@ SAMPLE := sample_dumps/tpu/tp_mlp
 RUN := $(BIN)/hlo-lens
 
 .DEFAULT_GOAL := help
-.PHONY: help install fmt lint type imports unit test golden docs oracle estimates samples bench jax-versions wheel-test check-check report clean
+.PHONY: help install fmt lint type imports unit test golden docs oracle estimates what-if-table samples bench jax-versions wheel-test check-check report clean
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -64,6 +64,9 @@ oracle: $(VENV)/.dev ## the tests against XLA's own parser and the corpus
 estimates: $(VENV)/.dev ## compare estimates with the corpus; rewrite their table and the exact forms
 	$(BIN)/python -m tests.estimate_table --write
 	$(BIN)/ruff format --quiet hlo_lens/analysis/memory/exact_forms.py
+
+what-if-table: $(VENV)/.dev ## compile the corpus again; rewrite the table in the handbook
+	$(BIN)/python -m tests.what_if_table --write
 
 samples: $(VENV)/.dev ## remake sample_dumps (see sample_dumps/README.md for what it needs)
 	$(BIN)/python sample_dumps/make.py --backend all --out sample_dumps

@@ -23,13 +23,13 @@ from hlo_lens.api.modules import modules_of
 from hlo_lens.api.recompiling import Means
 from hlo_lens.api.what_if import Asked, what_if_modules
 from hlo_lens.jax_bridge.recompile.process import toolchain_of
+from hlo_lens.jax_bridge.recompile.program import has_program
 from hlo_lens.text.errors import HloLensError
 from tests.corpus import ROOT, SAMPLES, archives
 
 TOPIC = ROOT / "hlo_lens/manual/what-if.md"
 HEADER = ("backend", "modules", "compiled", "equal", "differ", "refused", "another version")
 _MOST_MODULES = 10
-_REFUSED = re.compile("custom_partitioning|calls back into Python|no text from before")
 _SAMPLE_TARGETS = {"tpu": "v5e:2x4", "gpu": "h100_sxm"}
 
 
@@ -79,7 +79,7 @@ def rows_of(name: str, folder: Path, versions: dict[str, str], means: Means) -> 
     except HloLensError as error:
         yield Row(backend=backend, dump=name, module="", state="refused", text=str(error))
         return
-    whole = [one for one in modules if one.module_text is not None][:_MOST_MODULES]
+    whole = [one for one in modules if has_program(one)][:_MOST_MODULES]
     if f"jaxlib {versions.get('jaxlib')}" not in toolchain:
         for one in whole:
             yield Row(backend=backend, dump=name, module=one.name, state="another version")

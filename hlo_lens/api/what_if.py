@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.comparison.recompiled import Change, Figures, Recompiled, figures
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.modules import Program, Progress, modules_of
+from hlo_lens.api.program_changes import checked_target, edited
 from hlo_lens.api.recompiling import Base, Compiler, Means, compiled_again, compiled_base
 from hlo_lens.jax_bridge.recompile.dumped import Again, shortage
 from hlo_lens.jax_bridge.recompile.process import side_by_side
-from hlo_lens.jax_bridge.recompile.program import SourceProgram, foreign_calls, text_of
+from hlo_lens.jax_bridge.recompile.program import has_program
 from hlo_lens.model.devices.targets import Target, parse_target
 from hlo_lens.report.comparison.recompiled import what_if_report
 from hlo_lens.text.errors import OutputError, UsageError
@@ -35,15 +36,17 @@ _MOST_COMPILES = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Changes that are asked for; several values of one change are alternatives.
+    """Changes that are asked for; several values of one choice are alternatives.
 
     Attributes:
         targets: Targets; none for that of the dump.
         flags: Flags, name to values.
+        edits: Changes of the program: kind and value, all made together.
     """
 
     targets: tuple[str, ...] = ()
     flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    edits: tuple[tuple[str, str], ...] = ()
 
     def combinations(self) -> list[tuple[Change, ...]]:
         """Return the changes of each combination of values; one of no changes for none.
@@ -51,17 +54,15 @@ class Asked:
         Raises:
             UsageError: If there are too many.
         """
-        choices = [[Change(kind="flag", target=f"{n}={v}") for v in vs] for n, vs in _each(self)]
+        choices = [[Change(kind=kind, target=value)] for kind, value in self.edits]
+        for name, values in self.flags.items():
+            choices.append([Change(kind="flag", target=f"{name}={value}") for value in values])
         if self.targets:
             choices.insert(0, [Change(kind="target", target=one) for one in self.targets])
         found = list(itertools.islice(itertools.product(*choices), _MOST_COMPILES + 1))
         if len(found) > _MOST_COMPILES:
             raise UsageError(f"more than {_MOST_COMPILES} combinations of values")
         return found
-
-
-def _each(asked: Asked) -> Sequence[tuple[str, tuple[str, ...]]]:
-    return list(asked.flags.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +92,9 @@ def what_if(
     module: str | None = None,
     target: str | Sequence[str] = (),
     flags: Mapping[str, object] | None = None,
+    donate: str | Sequence[str] = (),
+    undonate: str | Sequence[str] = (),
+    shard: Mapping[str, object] | None = None,
     output: str | Path | None = None,
     python: str = sys.executable,
     minutes: float = 30.0,
@@ -103,6 +107,9 @@ def what_if(
         target: Device and topology: ``"v5p:2x2x2"``, ``"h100_sxm"``, ``"cpu"``; a sequence for
             alternatives.
         flags: Flags of XLA for this compile, name to value; a list for alternatives.
+        donate: Patterns of arguments to donate, as `hlo_lens.testing.assert_donated` takes them.
+        undonate: Patterns of arguments that are no longer donated.
+        shard: Pattern to a PartitionSpec, or its text: ``{"params['w']": "P(None, 'model')"}``.
         output: Folder for the new dump; None to leave it in the cache.
         python: Interpreter whose jax compiles.
         minutes: Longest time of one compile.
@@ -112,11 +119,23 @@ def what_if(
         UnknownNameError: If there is no such module or target.
     """
     given = {name: _values(value) for name, value in (flags or {}).items()}
-    asked = Asked(targets=(target,) if isinstance(target, str) else tuple(target), flags=given)
+    edits = [("donate", one) for one in _texts(donate)]
+    edits += [("undonate", one) for one in _texts(undonate)]
+    edits += [("shard", f"{name}={_spec_text(spec)}") for name, spec in (shard or {}).items()]
+    asked = Asked(targets=_texts(target), flags=given, edits=tuple(edits))
     means = Means(python=python, minutes=minutes)
     found = modules_of(program, module=module)
     path = str(program) if isinstance(program, str | Path) else found[0].path
     return what_if_modules(found, asked, means=means, output=output, path=path)
+
+
+def _texts(value: str | Sequence[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _spec_text(spec: object) -> str:
+    """Return a PartitionSpec as ``P(..)``, however the version of jax prints it."""
+    return str(spec).replace("PartitionSpec(", "P(", 1)
 
 
 def _values(value: object) -> tuple[str, ...]:
@@ -136,7 +155,7 @@ def what_if_modules(
     """Return some modules compiled again.
 
     Args:
-        modules: The modules.
+        modules: The modules; those without a program are left out if others have one.
         asked: Changes.
         means: Interpreter and limits.
         output: Folder for the new dumps.
@@ -147,6 +166,7 @@ def what_if_modules(
         UsageError: If there are too many modules.
         OutputError: If the folder is not empty or cannot be written.
     """
+    modules = [one for one in modules if has_program(one)] or modules
     if len(modules) > _MOST_MODULES:
         raise UsageError(f"there are {len(modules)} modules; choose some with --module")
     _refuse_full(output)
@@ -170,8 +190,9 @@ def _changed(base: Base, changes: tuple[Change, ...], pool: Compiler) -> Recompi
     """Return a module with changes; without any, the module as compiled again."""
     if base.program is None or base.program.obstacle:
         return _row(base, changes, base.target)
-    target, flags = base.target, dict(base.flags)
-    checked = tuple(_checked(base.program, one) for one in changes)
+    program, target, flags = base.program, base.target, dict(base.flags)
+    module, checked = edited(program.module, changes, base.dump.lowered_meshes)
+    checked = tuple(checked_target(module, one) if one.kind == "target" else one for one in checked)
     for one in checked:
         if one.applies and one.kind == "target":
             target = parse_target(one.target)
@@ -180,21 +201,10 @@ def _changed(base: Base, changes: tuple[Change, ...], pool: Compiler) -> Recompi
             flags[name] = value
     if target is None or not any(one.applies for one in checked):
         return _row(base, checked, target)
-    if target.backend != base.program.backend:  # flags of the dump are those of its backend
+    if target.backend != program.backend:  # flags of the dump are those of its backend
         flags = {k: v for k, v in flags.items() if k not in base.flags}
-    again = compiled_again(base.program, target, flags, pool)
+    again = compiled_again(replace(program, module=module), target, flags, pool)
     return _row(base, checked, target, again)
-
-
-def _checked(program: SourceProgram, change: Change) -> Change:
-    """Return a change with the reason why it cannot be made, if there is one."""
-    if change.kind != "target":
-        return change
-    foreign = foreign_calls(text_of(program.module), parse_target(change.target).backend)
-    if not foreign:
-        return change
-    why = f"custom calls that only another backend knows: {', '.join(foreign[:4])}"
-    return replace(change, applies=False, why_not=why)
 
 
 def _row(

@@ -23,6 +23,7 @@ Example:
   hlo-lens what-if DIR
   hlo-lens what-if DIR --target v5p:2x2x2
   hlo-lens what-if DIR --target v5e:4x4,v5e:4x8 -f json
+  hlo-lens what-if DIR --donate 'state.opt.*' --shard "params['w']=P(None, 'model')"
   hlo-lens what-if DIR --flag xla_cpu_copy_insertion_use_region_analysis=true -o NEW
 """
 
@@ -42,6 +43,16 @@ Example:
     multiple=True,
     metavar="NAME=VALUE",
     help="Flag of XLA for this compile; several values with commas.",
+)
+@click.option(
+    "--donate", multiple=True, metavar="PATTERN", help="Donate arguments: state.opt.*, params/**/w."
+)
+@click.option("--undonate", multiple=True, metavar="PATTERN", help="No longer donate arguments.")
+@click.option(
+    "--shard",
+    multiple=True,
+    metavar="PATTERN=P(..)",
+    help="Sharding of arguments, or of result{3}: \"params['w']=P(None, 'model')\".",
 )
 @click.option(
     "--python",
@@ -71,6 +82,9 @@ def what_if(
     path: str,
     targets: Sequence[str],
     flags: Sequence[str],
+    donate: Sequence[str],
+    undonate: Sequence[str],
+    shard: Sequence[str],
     python: str,
     minutes: float,
     pattern: NamePattern | None,
@@ -87,7 +101,9 @@ def what_if(
     from hlo_lens.api.recompiling import Means
     from hlo_lens.api.what_if import Asked, what_if_modules
 
-    asked = Asked(targets=tuple(_words(targets)), flags=_flags(flags))
+    edited = (("donate", donate), ("undonate", undonate), ("shard", shard))
+    edits = [(kind, value) for kind, values in edited for value in values]
+    asked = Asked(targets=tuple(_words(targets)), flags=_flags(flags), edits=tuple(edits))
     modules = select_modules(read_dump(path).modules, pattern)
     means = Means(python=python, minutes=minutes)
     with progress_bar("compiling") as progress:

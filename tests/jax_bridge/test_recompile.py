@@ -80,6 +80,20 @@ def test_flag_reaches_the_compiler_and_an_unknown_one_is_an_answer() -> None:
 
 
 @needs_jax
+def test_donation_is_compiled_and_a_pattern_without_argument_is_named() -> None:
+    (dump,) = hlo_lens.modules_of(
+        PROGRAM.replace("parameter(0)", 'parameter(0), metadata={op_name="x"}')
+    )
+    (row,) = hlo_lens.what_if(_before(dump), target="cpu", donate=["x", "none"]).modules
+    assert row.predicted is not None
+    assert (row.base.alias_bytes, row.predicted.alias_bytes) == (0, 64 * 64 * 4)
+    donate, none = row.changes[1:]
+    assert [part.target for part in donate.parts] == ["x"]
+    assert "'none'" in (none.why_not or "")
+    assert (donate.alone, none.alone) == (row.predicted, None)
+
+
+@needs_jax
 def test_second_compile_is_read_from_the_cache() -> None:
     request = CompileRequest(text=PROGRAM, backend="cpu")
     assert [compiled(request).is_cached for _ in range(2)] == [False, True]

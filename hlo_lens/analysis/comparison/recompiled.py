@@ -141,15 +141,34 @@ def reproduction(own: Figures, again: Figures, reasons: tuple[str, ...] = ()) ->
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedPart:
+    """What a change means for one value of the program, or for the whole.
+
+    Attributes:
+        kind: As in `Change`.
+        target: Name of the value, or the value of the option.
+        applies: Whether it is made.
+        why_not: Why it cannot be; None if it can.
+        note: What it does where it applies.
+    """
+
+    kind: str
+    target: str
+    applies: bool
+    why_not: str | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """A change that is asked for.
 
     Attributes:
         kind: ``target``, ``flag``, ``with``, ``donate``, ``shard``, ...
-        target: The option's value, or the value of the program that it changes.
-        applies: Whether it can be made.
+        target: The option's value.
+        applies: Whether it can be made, in part at least.
         why_not: Why it cannot; None if it can.
-        note: What it does where it applies: ``result {2}``.
+        parts: Values that it changes, and those that it cannot; empty for changes of the whole.
         alone: Figures with this change only; None if not compiled alone.
     """
 
@@ -157,8 +176,21 @@ class Change:
     target: str
     applies: bool = True
     why_not: str | None = None
-    note: str = ""
+    parts: tuple[ChangedPart, ...] = ()
     alone: Figures | None = None
+
+    @property
+    def all_parts(self) -> tuple[ChangedPart, ...]:
+        """Its parts; of a change of the whole, one."""
+        return self.parts or (
+            ChangedPart(
+                kind=self.kind,
+                target=self.target,
+                applies=self.applies,
+                why_not=self.why_not,
+                note="",
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

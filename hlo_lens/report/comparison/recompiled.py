@@ -15,7 +15,7 @@ from hlo_lens.text.units import format_bytes, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.analysis.comparison.recompiled import Change, Figures, Recompiled
+    from hlo_lens.analysis.comparison.recompiled import Change, ChangedPart, Figures, Recompiled
 
 _LABELS = {
     "total_bytes": "must fit",
@@ -69,7 +69,12 @@ def _object(row: Recompiled) -> dict[str, object]:
         "reproduced": found.is_equal,
         "differences": [asdict(one) for one in found.differences],
         "reasons": list(found.reasons),
-        "changes": [_change_object(change) for change in row.changes],
+        "changes": [
+            {**asdict(part), "note": part.note or None, "request": change.target}
+            for change in row.changes
+            for part in change.all_parts
+        ],
+        "requests": [_change_object(change) for change in row.changes],
         "own": row.own.to_dict(),
         "base": row.base.to_dict(),
         "predicted": _figures_object(row.predicted),
@@ -109,7 +114,6 @@ def _change_object(change: Change) -> dict[str, object]:
         "target": change.target,
         "applies": change.applies,
         "why_not": change.why_not,
-        "note": change.note or None,
         "alone": _figures_object(change.alone),
     }
 
@@ -185,19 +189,29 @@ def _cells(label: str, base: int | None, head: int | None) -> Row:
 def _change_tables(row: Recompiled) -> Iterator[Table]:
     if not row.changes:
         return
-    rows = [
-        (f"{one.kind} {one.target}", _alone(row, one), f"no: {one.why_not}")
-        if not one.applies
-        else (f"{one.kind} {one.target}", _alone(row, one), _yes(one))
-        for one in row.changes
-    ]
+    rows = [cells for change in row.changes for cells in _change_rows(row, change)]
     is_alone = any(one.alone is not None for one in row.changes)
     shown = ("change", "alone_bytes", "applies") if is_alone else ("change", "applies")
     yield table_of("changes", "Changes", _CHANGE_COLUMNS, rows, shown=shown)
 
 
-def _yes(change: Change) -> str:
-    return f"yes: {change.note}" if change.note else "yes"
+def _change_rows(row: Recompiled, change: Change) -> Iterator[Row]:
+    """Yield the row of a change, and those of its parts if there are several."""
+    parts = change.all_parts
+    if len(parts) == 1:
+        yield f"{parts[0].kind} {parts[0].target}", _alone(row, change), _answer(parts[0])
+        return
+    made = sum(part.applies for part in parts)
+    name = f"{change.kind} {change.target}"
+    yield name, _alone(row, change), f"{made} of {len(parts)} values"
+    for part in parts:
+        yield f"  {part.target}", None, _answer(part)
+
+
+def _answer(part: ChangedPart) -> str:
+    if not part.applies:
+        return f"no: {part.why_not}"
+    return f"yes: {part.note}" if part.note else "yes"
 
 
 def _alone(row: Recompiled, change: Change) -> int | None:
