@@ -14,7 +14,10 @@ _BOX_LINE = (
 )
 _ASCII_LINE = r"(?:[ \t]|\|(?!-))*+[|+`\\]-{1,4}+[ \t][^\s|+`\\-][^\n]*+"
 _ANY_LINE = rf"(?:{_BOX_LINE}|{_ASCII_LINE})"
-_TABLE_LINES = r"[ \t]*+(?:FORWARD|BACKWARD) PASS[ \t]*+\n[ \t]++\*{1,2}\S"
+_TABLE_LINES = (
+    r"[ \t]*+(?:(?:FORWARD|BACKWARD) PASS[ \t]*+\n[ \t]++\*{1,2}\S"
+    r"|Global[ \t]*+\n[ \t]*+\*[^\s*:]++: \d)"
+)
 _CALL_TREE = re.compile(
     rf"^(?:[^\s|\u2500-\u257f][^\n|\u2500-\u257f]{{0,119}}?[\]:>-] ?)?{_BOX_LINE}\n"
     rf"(?:[^\n]*+\n)??[^\n\u2500-\u257f]{{0,121}}{_BOX_LINE}$"
@@ -27,7 +30,7 @@ followed by a branch with one, or the table of PyTorch's CommDebugMode."""
 
 BRANCHES = (
     *("\u251c\u2500", "\u2514\u2500", "\u2570\u2500", "\u2523\u2501", "\u2517\u2501"),
-    *("\u2560\u2550", "\u255a\u2550", "|-", "+-", "`-", "\\-", " PASS"),
+    *("\u2560\u2550", "\u255a\u2550", "|-", "+-", "`-", "\\-", " PASS", "Global"),
 )
 """Character sequences of which every call tree has at least one: a quick test before the search."""
 
