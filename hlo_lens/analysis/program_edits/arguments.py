@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.sharding.sources import module_shardings
+from hlo_lens.analysis.sharding.sources import custom_call_target, module_shardings
 from hlo_lens.analysis.sharding.table import ShardedValue, ShardingTable, sharding_table
 from hlo_lens.text.argument_pattern import matches
 from hlo_lens.text.units import listed
@@ -14,8 +14,12 @@ from hlo_lens.text.units import listed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.shape import Shape, ShapeIndex
+
+FUNC_RESULT = "xla.sdy.FuncResultSharding"
+"""Target of the custom call that states the sharding of a result for Shardy."""
 
 _SHOWN = 8
 _PARAMETERS = "allow_spmd_sharding_propagation_to_parameters"
@@ -92,6 +96,23 @@ def index_of(value: ShardedValue) -> ShapeIndex:
     """Return the shape index of an argument or result."""
     words = value.value.index.strip("{}").split(",")
     return tuple(int(word) for word in words if word)
+
+
+def result_name(value: ShardedValue) -> str:
+    """Return the name of a result in requests: ``result{3}``; ``result`` for the only one."""
+    return f"result{value.value.index}"
+
+
+def element_text(root: HloInstruction, place: int) -> str:
+    """Return the shape of one element of a tuple, with its layout."""
+    shapes = () if root.shape is None else root.shape.tuple_shapes
+    return str(shapes[place]) if place < len(shapes) else root.shape_text
+
+
+def is_result_call(instruction: HloInstruction) -> bool:
+    """Return whether an instruction states the sharding of a result for Shardy."""
+    is_call = instruction.opcode == "custom-call"
+    return is_call and custom_call_target(instruction) == FUNC_RESULT
 
 
 def shape_of(value: ShardedValue, *, is_global: bool) -> Shape | None:

@@ -105,6 +105,7 @@ _HEADER_ORDER = (
     "allow_spmd_sharding_propagation_to_output",
     "replica_count",
     "num_partitions",
+    "frontend_attributes",
 )
 """Attributes of the header in the order of HloModule::Print."""
 

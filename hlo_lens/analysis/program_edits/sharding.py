@@ -15,11 +15,17 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.program_edits.arguments import EntryArrays, index_of
+from hlo_lens.analysis.program_edits.arguments import (
+    FUNC_RESULT,
+    EntryArrays,
+    element_text,
+    index_of,
+    is_result_call,
+    result_name,
+)
 from hlo_lens.analysis.program_edits.donation import donated_results
 from hlo_lens.analysis.program_edits.edit import Change, ProgramEdit
 from hlo_lens.analysis.program_edits.text_edits import TextEdits
-from hlo_lens.analysis.sharding.sources import custom_call_target
 from hlo_lens.model.shapes import shardy
 from hlo_lens.model.shapes.named_sharding import ShardingKind
 from hlo_lens.model.shapes.partition_spec import (
@@ -39,7 +45,6 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.mesh import Mesh
 
-FUNC_RESULT = "xla.sdy.FuncResultSharding"
 _TO = "allow_spmd_sharding_propagation_to_"
 _ATTRIBUTE = re.compile(r'(xla\.sdy\.sharding=)"(?:[^"\\]|\\.)*"')
 _MESH_NAME = re.compile(r"<@([\w.$-]+)")
@@ -274,7 +279,7 @@ class _Sharder:
         edits.remove_root(root)
         last = self.module.instruction(self.module.entry.rows[-1])
         if self.is_shardy:
-            name = self._new_call(root, name, chosen, rank, last)
+            name = self._new_call(root, name, shape, chosen.shardy(rank))
         pair, result = edits.new_name(root), edits.new_name(root)
         write = edits.reference
         edits.insert_after(last, f"{write(pair)} = ({shape}) tuple({write(name)})")
@@ -289,7 +294,7 @@ class _Sharder:
     ) -> str | None:
         """Edit the custom call behind a result; return the name of a new one, else None."""
         found = root.producer(place)
-        if found is not None and not found[1] and _is_result_call(found[0]):
+        if found is not None and not found[1] and is_result_call(found[0]):
             call = found[0]
             self._set_shardy(call, f"#sdy.sharding_per_value<[{chosen.shardy(rank)}]>")
             for user in self.module.entry.instructions:
@@ -297,30 +302,25 @@ class _Sharder:
                 if is_copy and user.attribute("sharding") is not None:
                     self.edits.set_attribute(user, "sharding", chosen.hlo(rank))
             return None
-        return self._new_call(root, self.edits.operand(root, place), chosen, rank, None)
+        shape = element_text(root, place)
+        return self._new_call(root, self.edits.operand(root, place), shape, chosen.shardy(rank))
 
-    def _new_call(
-        self,
-        root: HloInstruction,
-        operand: str,
-        chosen: MeshSharding,
-        rank: int,
-        last: HloInstruction | None,
-    ) -> str:
-        """Add a custom call that states the sharding of a result; return its name."""
-        edits, made = self.edits, self.module.entry.instruction(operand)
-        shape = root.shape_text if made is None else made.shape_text
-        name = edits.new_name(made or root)
+    def _new_call(self, user: HloInstruction, operand: str, shape: str, sharding: str) -> str:
+        """Add a custom call before its user that states the sharding of a result; return its name.
+
+        A user that was the ROOT before, and the last instruction, gets it after itself.
+        """
+        edits = self.edits
+        name = edits.new_name(user)
         line = (
             f"{edits.reference(name)} = {shape} custom-call({edits.reference(operand)}), "
             f'custom_call_target="{FUNC_RESULT}", custom_call_has_side_effect=true, '
-            f"frontend_attributes={{{shardy.SHARDING}="
-            f'"#sdy.sharding_per_value<[{chosen.shardy(rank)}]>"}}'
+            f'frontend_attributes={{{shardy.SHARDING}="#sdy.sharding_per_value<[{sharding}]>"}}'
         )
-        if last is None:
-            edits.insert_before(root, line)
+        if user.name == operand:
+            edits.insert_after(self.module.instruction(user.computation.rows[-1]), line)
         else:
-            edits.insert_after(last, line)
+            edits.insert_before(user, line)
         return name
 
 
@@ -339,15 +339,6 @@ def _why_not(value: ShardedValue, spec: PartitionSpec, mesh: Mesh) -> str:
     if value.sharding is not None and value.sharding.equivalent(sharding):
         return f"it is sharded so: {partition_spec_text(spec)}"
     return ""
-
-
-def result_name(value: ShardedValue) -> str:
-    """Return the name of a result in requests: ``result{3}``; ``result`` for the only one."""
-    return f"result{value.value.index}"
-
-
-def _is_result_call(instruction: HloInstruction) -> bool:
-    return instruction.opcode == "custom-call" and custom_call_target(instruction) == FUNC_RESULT
 
 
 def _flags(text: str) -> list[bool]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_edits.edit import Replacement, set_header
-from hlo_lens.model.hlo.columns import END, NAME, OPERANDS, OPERANDS_END, SHAPE, SHAPE_END, STRIDE
+from hlo_lens.model.hlo.columns import END, NAME, OPERANDS, OPERANDS_END, SHAPE, STRIDE
 from hlo_lens.text.source import Span
 
 if TYPE_CHECKING:
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
+
+
+_LAYOUT = "entry_computation_layout"
+_LEAF = re.compile(r"(?<![\w.])[a-z][a-z0-9]*(?=\[)")
 
 
 class TextEdits:
@@ -25,7 +30,9 @@ class TextEdits:
         self._header: dict[str, str] = {}
         self._attributes: dict[int, dict[str, str | None]] = defaultdict(dict)
         self._operands: dict[int, dict[int, str]] = defaultdict(dict)
-        self._shapes: dict[int, str] = {}
+        self._types: dict[int, dict[int, str]] = defaultdict(dict)
+        self._renamed: dict[int, str] = {}
+        self._entry_types: dict[bool, dict[int, str]] = defaultdict(dict)
         self._before: dict[int, list[str]] = defaultdict(list)
         self._after: dict[int, list[str]] = defaultdict(list)
         self._no_roots: set[int] = set()
@@ -54,13 +61,27 @@ class TextEdits:
         self._operands[instruction.row][position] = name
 
     def operand(self, instruction: HloInstruction, position: int) -> str:
-        """Return the edited name of an operand."""
+        """Return an operand as edited, with its tuple index (``w#1``), without ``%``."""
         edited = self._operands.get(instruction.row, {})
-        return edited.get(position, instruction.operand_names[position])
+        if position in edited:
+            return edited[position]
+        operand = instruction.operands[position]
+        return "#".join([operand.name, *map(str, operand.index)])
 
-    def set_shape(self, instruction: HloInstruction, shape: str) -> None:
-        """Replace the result shape of an instruction."""
-        self._shapes[instruction.row] = shape
+    def set_type(self, instruction: HloInstruction, leaf: int, element_type: str) -> None:
+        """Give a leaf of an instruction's result shape another element type."""
+        self._types[instruction.row][leaf] = element_type
+
+    def set_name(self, instruction: HloInstruction, name: str) -> None:
+        """Replace the name of an instruction where it is defined, not where it is used."""
+        self._renamed[instruction.row] = name
+
+    def set_entry_type(self, leaf: int, element_type: str, *, is_result: bool) -> None:
+        """Give a leaf of the entry's parameters or result another element type.
+
+        In the header and the signature of the entry; leaves are counted over all parameters.
+        """
+        self._entry_types[is_result][leaf] = element_type
 
     def insert_before(self, instruction: HloInstruction, line: str) -> None:
         """Add an instruction before another one, after those added there before."""
@@ -99,15 +120,28 @@ class TextEdits:
 
     def replacements(self) -> tuple[Replacement, ...]:
         """Return the replacements of all edits."""
-        found = list(set_header(self.module, self._header)) if self._header else []
+        found: list[Replacement] = []
+        if self._entry_types:
+            layout = self.header(_LAYOUT)
+            if layout:
+                self.set_header(_LAYOUT, self._program_shape(layout))
+            signature = self.module.entry.signature_text
+            if signature:
+                span = self.module.entry.signature_span
+                found.append(Replacement(span, self._program_shape(signature)))
+        found += set_header(self.module, self._header)
         for row, attributes in self._attributes.items():
             if row not in self._removed:
                 found.append(self._with_attributes(row, attributes))
         for row, operands in self._operands.items():
             if row not in self._removed:
                 found.append(self._with_operands(row, operands))
-        for row, shape in self._shapes.items():
-            found.append(Replacement(self._span(row, SHAPE, SHAPE_END), shape))
+        for row, name in self._renamed.items():
+            found.append(Replacement(self._span(row, NAME, NAME + 1), name))
+        for row, types in self._types.items():
+            shape = self.module.instruction(row).shape_text
+            new = _with_types(shape, types)
+            found.append(Replacement(self._span(row, SHAPE, SHAPE + 1), new))
         found += [self._without_root(row) for row in self._no_roots]
         found += self._whole_lines()
         return tuple(found)
@@ -136,13 +170,20 @@ class TextEdits:
         text = self.module.columns.source.text[span.start : span.end]
         pieces, done = [], 0
         for position, name in enumerate(names):
-            match = re.compile(rf"(?<![\w.%-])%?{re.escape(name)}(?![\w.-])").search(text, done)
+            written = re.compile(rf"(?<![\w.%-])%?{re.escape(name)}(?:#\d+)*(?![\w.#-])")
+            match = written.search(text, done)
             if match is None:
                 continue
             new = self.reference(edited[position]) if position in edited else match[0]
             pieces += [text[done : match.start()], new]
             done = match.end()
         return Replacement(span, "".join([*pieces, text[done:]]))
+
+    def _program_shape(self, text: str) -> str:
+        """Return a program shape with the edited element types."""
+        parameters, arrow, result = text.rpartition("->")
+        types = self._entry_types
+        return f"{_with_types(parameters, types[False])}{arrow}{_with_types(result, types[True])}"
 
     def _without_root(self, row: int) -> Replacement:
         text = self.module.columns.source.text
@@ -169,3 +210,9 @@ class TextEdits:
         begin, end = source.line_bounds(span.start)[0], source.line_bounds(span.end)[1]
         line = source.text[begin:end]
         return begin, end + 1, line[: len(line) - len(line.lstrip())]
+
+
+def _with_types(text: str, types: Mapping[int, str]) -> str:
+    """Return a list of shapes with other element types of some leaves."""
+    leaves = itertools.count()
+    return _LEAF.sub(lambda match: types.get(next(leaves), match[0]), text)

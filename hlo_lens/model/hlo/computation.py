@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.text.source import Span
 
 
 _FEW_ROWS = 128
@@ -106,6 +107,13 @@ class HloComputation:
     def signature_text(self) -> str:
         """``(parameters) -> shape`` as written; empty where it is not printed."""
         return self._text(SIGNATURE)
+
+    @property
+    def signature_span(self) -> Span:
+        """Where `signature_text` is in the text."""
+        from hlo_lens.text.source import Span
+
+        return Span(*self._columns.span(self._place, SIGNATURE))
 
     @property
     def attributes_text(self) -> str:
