@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.modules import Program, Progress, modules_of, with_progress
-from hlo_lens.api.report_pages import first_pages
 from hlo_lens.report.program.page import module_page, page_of_texts
 from hlo_lens.report.render.envelope import ModulePage, report_of_pages
-from hlo_lens.report.render.table import Report, Sections
+from hlo_lens.report.render.table import Report, Section, Sections
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hlo_lens.model.dump import ModuleDump
 
@@ -52,7 +51,7 @@ def report_modules(
     known = [ModuleAnalysis(one, limits_estimate=True, is_quick=True) for one in modules]
     pages = [_page(one) for one in known]
     shown = {"pages": progress, "tables": None}.get(makes)
-    first = Sections(lambda: first_pages(known, pages, shown))
+    first = Sections(lambda: _first_pages(known, pages, shown))
     made = with_progress(pages, progress) if makes == "tables" else pages
     report = report_of_pages("report", map(_with_sections, made) if makes == "tables" else made)
     report = replace(report, first_page=tuple(first) if makes == "pages" else first)
@@ -70,6 +69,14 @@ def report_modules(
         first_page=Sections(lambda: (*report.pages, *logs)),
         data={**report.data, "log": log_object(logged)},
     )
+
+
+def _first_pages(
+    known: Sequence[ModuleAnalysis], pages: Sequence[ModulePage], progress: Progress | None
+) -> Iterator[Section]:
+    from hlo_lens.api.report_pages import first_pages  # none in JSON and CSV
+
+    return first_pages(known, pages, progress)
 
 
 def _page(known: ModuleAnalysis) -> ModulePage:

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
 _Mark = TypeVar("_Mark")
 
-_ROWS_PER_READ = 256
-"""Where one computation for each so many rows was read on its own, all are read at once."""
-
 _CALLED = re.compile(rf",\s*({'|'.join(CALLING_ATTRIBUTES)})=\s*(\{{[^{{}}]*\}}|%?[\w.-]+)")
 _COMMENT = re.compile(r"/[/*]")
 _NAME = re.compile(r"[\w.-]+")
@@ -153,8 +150,6 @@ class Links:
         place = self.owners[row]
         found = self._of_computations.get(place)
         if found is None:
-            if len(self._of_computations) > len(self.owners) // _ROWS_PER_READ:
-                return self._operands
             computation = self._module.computations[place]
             extent = range(computation.rows[0], computation.rows[-1] + 1)
             found = OperandColumns(self._module, [computation], extent)

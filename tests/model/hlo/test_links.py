@@ -214,13 +214,3 @@ def test_edges_of_one_computation_are_those_of_the_module(path: Path) -> None:
         assert one.operands_of(row) == whole.operands_of(row) == operands
         assert one.elements_of(row) == whole.elements_of(row)
         assert one.users_of(row) == whole.users_of(row)
-
-
-def test_operands_of_many_computations_are_read_at_once() -> None:
-    lines = "  %a.N = f32[] parameter(0)\n  ROOT %b.N = f32[] abs(%a.N)\n"
-    parts = (f"%c.N (a: f32[]) -> f32[] {{\n{lines}}}\n".replace("N", str(n)) for n in range(9))
-    module = hlo_lens.parse_hlo("HloModule m\n\n" + "\n".join(parts))
-    rows = range(1, len(module.columns), 2)
-    assert [list(module.links.operands_of(row)) for row in rows] == [[row - 1] for row in rows]
-    assert [module.links.users_of(row - 1) for row in rows] == [[(row, 0)] for row in rows]
-    assert len(module.links.operand_rows) == len(rows)
