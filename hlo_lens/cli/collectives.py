@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hlo_lens.cli.completion import complete_collective
 from hlo_lens.cli.options import Reading, answer, mesh_option, reading_options
 from hlo_lens.cli.output import Output, output_options
 
@@ -32,7 +33,12 @@ Example:
     help="Count each collective once (static), or as often as one run performs it (the default).",
 )
 @mesh_option
-@click.option("--why", metavar="NAME", help="Explain one collective by its operands and users.")
+@click.option(
+    "--why",
+    metavar="NAME",
+    shell_complete=complete_collective,
+    help="Explain one collective by its operands and users.",
+)
 @reading_options
 @output_options
 def collectives(

@@ -26,18 +26,24 @@ _TOPICS_SHOWN = 4
 _LINK = re.compile(r"\[([^\]\n]+)\]\([\w./-]+\.md(?:#[\w-]*)?\)")
 
 
+def _complete_topic(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
+    """Return the topics that begin with a word."""
+    del ctx, parameter
+    return [topic for topic in _topics() if topic.startswith(word)]
+
+
 @click.command(epilog=_EXAMPLE)
-@click.argument("topic", required=False)
+@click.argument("topic", required=False, shell_complete=_complete_topic)
 def help(topic: str | None) -> None:  # noqa: A001 # the command's name
     """Print a topic of the handbook; without TOPIC, the list of topics.
 
     Topics are Markdown: rendered in a terminal, printed as they are into a pipe or file.
     """
-    topics = _topics()
+    files = _topics()
     if topic is None:
-        _print_list(topics)
+        _print_list(files)
     else:
-        _print_topic(_text_of(topic, topics))
+        _print_topic(_text_of(topic, files))
 
 
 def _topics() -> dict[str, Traversable]:

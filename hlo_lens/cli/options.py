@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from hlo_lens.cli.completion import complete_module
 from hlo_lens.cli.progress import progress_bar
 from hlo_lens.text.errors import HloLensError, UnknownNameError, UsageError, show_gaps
 from hlo_lens.text.name_pattern import NamePattern
@@ -177,6 +178,7 @@ module_option = click.option(
     "pattern",
     metavar="REGEX",
     callback=regular_expression,
+    shell_complete=complete_module,
     help="Only modules whose name matches this expression.",
 )
 """The option that selects modules; the command gets it as ``pattern``."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from hlo_lens.cli.completion import complete_subject
 from hlo_lens.cli.options import Reading, reading_options
 from hlo_lens.cli.output import Output, output_options
 from hlo_lens.cli.progress import progress_bar
@@ -23,6 +24,7 @@ Example:
     metavar="WHAT",
     multiple=True,
     required=True,
+    shell_complete=complete_subject,
     help="Subject to track: a kind of collective, an opcode such as copy, temp, alias, or the name "
     "of an instruction. May be repeated.",
 )
