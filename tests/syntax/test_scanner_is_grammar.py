@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING
 
@@ -29,12 +30,22 @@ def skeleton(line: str) -> str:
 
 
 def sample_of(text: str) -> str:
-    """Return the header of a long text with one computation of its distinct instruction lines."""
+    """Return the header of a long text with one computation of its distinct instruction lines.
+
+    Parameters are numbered anew, and of instructions of one name the first is taken.
+    """
     head, _, body = text.partition("\n")
     lines: dict[str, str] = {}
+    names: set[str] = set()
+    count = itertools.count()
     for line in body.split("\n"):
         if line.startswith("  ") and " = " in line:
-            lines.setdefault(skeleton(line), line.replace("  ROOT ", "  "))
+            name = line.replace("  ROOT ", "  ").split()[0]
+            if skeleton(line) in lines or name in names:
+                continue
+            names.add(name)
+            numbered = re.sub(r" parameter\(\d+\)", lambda _: f" parameter({next(count)})", line)
+            lines[skeleton(line)] = numbered.replace("  ROOT ", "  ")
             if len(lines) >= LINES:
                 break
     return "\n".join([head, "", "ENTRY sampled {", *lines.values(), "}", "", ""])

@@ -16,7 +16,7 @@ from hlo_lens.analysis.memory.occupancy import Occupant, occupied_bytes
 from hlo_lens.model.buffers.live_range import HloLiveRange, LiveRanges
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.model.buffers.assignment import BufferAllocation, BufferAssignment
 
@@ -110,7 +110,8 @@ class MemoryLayout:
         printed_peak: Instant and bytes that XLA prints as peak; None if not printed.
         printed_total: Sum of all allocations that XLA prints; None if not printed.
         unassigned: Number of values in other texts of the module that are in no allocation.
-        is_complete: False if allocations are known to be missing.
+        misfits: Number of allocations and values of wrong sizes (`_misfits`).
+        is_complete: False if allocations or values are known to be missing.
         are_ranges_complete: False if live ranges are known to be missing; peaks are then lower
             bounds.
         notes: Limits of the numbers, as text.
@@ -123,6 +124,7 @@ class MemoryLayout:
     printed_peak: tuple[int, int] | None = None
     printed_total: int | None = None
     unassigned: int = 0
+    misfits: int = 0
     is_complete: bool = True
     are_ranges_complete: bool = True
     notes: tuple[str, ...] = ()
@@ -214,8 +216,28 @@ class MemoryLayout:
     @property
     def unplaced(self) -> int:
         """Number of temporary values of unknown live range; they count at no instant."""
-        temps = {a.index for a in self.allocations if a.category == "temp"}
-        return sum(v.start is None and v.allocation in temps for v in self.values)
+        return self._without_range({"temp"})
+
+    @property
+    def unplaced_held(self) -> int:
+        """Number of values of arguments, outputs and others of unknown live range.
+
+        XLA prints those of all but thread-local scalars, and of constants in the schedule.
+        """
+        scheduled = set(self.schedule or ())
+        return self._without_range({"argument", "output", "other"}) + sum(
+            value.instruction_name in scheduled for value in self._rangeless({"constant"})
+        )
+
+    def _without_range(self, categories: set[str]) -> int:
+        return sum(1 for _ in self._rangeless(categories))
+
+    def _rangeless(self, categories: set[str]) -> Iterator[LaidValue]:
+        """Yield the values of unknown live range in allocations of some categories."""
+        chosen = {a.index for a in self.allocations if a.category in categories}
+        for value in self.values:
+            if value.start is None and value.allocation in chosen:
+                yield value
 
 
 def layout_of_dump(
@@ -255,6 +277,7 @@ def layout_of_dump(
     lost = 0
     if isinstance(live_range, HloLiveRange):
         lost = len(ranges.keys() - {value.name for value in values})
+    misfits = _misfits(allocations, values)
     layout = MemoryLayout(
         source="buffer-assignment",
         allocations=tuple(allocations),
@@ -263,13 +286,36 @@ def layout_of_dump(
         printed_peak=peak,
         printed_total=assignment.total_bytes,
         unassigned=lost,
-        is_complete=assignment.is_complete and not assignment.gaps and not lost,
+        misfits=misfits,
+        is_complete=assignment.is_complete and not (assignment.gaps or lost or misfits),
     )
     if schedule is None or live_range is None:
         return layout
-    gaps = () if isinstance(live_range, LiveRanges) else live_range.gaps
-    is_whole = live_range.is_complete and not gaps and not layout.unplaced
+    is_whole = live_range.is_complete and not layout.unplaced
+    if isinstance(live_range, HloLiveRange):
+        is_whole = is_whole and not live_range.gaps and not layout.unplaced_held
     return replace(layout, are_ranges_complete=is_whole)
+
+
+def _misfits(allocations: Sequence[LaidAllocation], values: Sequence[LaidValue]) -> int:
+    """Return the number of wrong sizes, and of numbers that no allocation has.
+
+    Both show a lost line or a damaged number. XLA numbers allocations from 0 and makes each as
+    large as its values need: it ends with the last byte of one. Values of one shape in one memory
+    space have one size. 0 for a text without values.
+    """
+    if not values:
+        return 0
+    ends = {allocation.index: 0 for allocation in allocations}
+    colors = {allocation.index: allocation.color for allocation in allocations}
+    sizes: dict[tuple[str, int], int] = {}
+    found = 0
+    for value in values:
+        ends[value.allocation] = max(ends[value.allocation], value.offset + value.size)
+        key = value.shape_text, colors[value.allocation]
+        found += sizes.setdefault(key, value.size) != value.size
+    found += sum(ends[allocation.index] != allocation.size for allocation in allocations)
+    return found + abs(max(ends, default=-1) + 1 - len(allocations))
 
 
 def _laid(allocation: BufferAllocation) -> LaidAllocation:

@@ -102,15 +102,15 @@ class InstructionColumns:
         places = map(slice, spans[NAME::STRIDE], spans[NAME_END::STRIDE])
         return map(self.source.text.__getitem__, places)
 
-    def root_among(self, rows: Sequence[int], default: int) -> int:
-        """Return the last row marked ROOT of some ascending rows, or a default."""
-        place = bisect.bisect_right(self.roots, default)
+    def root_among(self, rows: Sequence[int]) -> int:
+        """Return the last row marked ROOT of some ascending rows; -1 if none is."""
+        place = bisect.bisect_right(self.roots, rows[-1]) if rows else 0
         while place and self.roots[place - 1] >= rows[0]:
             place -= 1
             root = self.roots[place]
             if rows[bisect.bisect_left(rows, root)] == root:
                 return root
-        return default
+        return -1
 
     def rows_with_attribute_text(self, word: str) -> Iterator[int]:
         """Yield the rows whose attributes contain a word, in text order.

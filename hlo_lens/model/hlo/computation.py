@@ -132,8 +132,8 @@ class HloComputation:
         Without a mark, a computation that is cut off has lost its result.
         """
         rows = self.rows
-        last = rows[-1] if rows and self.is_complete else -1
-        return self.module.columns.root_among(rows, last) if rows else -1
+        marked = self.module.columns.root_among(rows)
+        return rows[-1] if marked < 0 and rows and self.is_complete else marked
 
     @property
     def root(self) -> HloInstruction | None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_WIDTH_IN_NAME = re.compile(r"[a-z]+(\d{1,4})(?:e\d+m\d+[a-z0-9]*)?")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrimitiveType:
@@ -50,17 +48,8 @@ PRIMITIVE_TYPES = {
 
 
 def primitive_type(name: str) -> PrimitiveType | None:
-    """Return the primitive type of a name; None if its width is neither known nor in the name.
-
-    The width of a type that XLA added later is the first number of its name:
-    ``s128`` has 128 bits, ``f8e9m9`` has 8.
-    """
-    known = PRIMITIVE_TYPES.get(name)
-    if known is not None:
-        return known
-    match = _WIDTH_IN_NAME.fullmatch(name)
-    bits = int(match[1]) if match else 0
-    return PrimitiveType(name=name, bits=bits) if bits else None
+    """Return the primitive type of a name; None for one that is not known, nor its width."""
+    return PRIMITIVE_TYPES.get(name)
 
 
 _NUMPY = {"bool": "pred", "bfloat16": "bf16", "half": "f16", "float": "f32", "double": "f64"}

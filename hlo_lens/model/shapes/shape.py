@@ -358,7 +358,7 @@ def _padded_size_bytes(shape: Shape) -> int | None:
     layout = shape.layout
     if layout is None or not layout.tiles:
         return _size_bytes(shape)
-    if _element_count(shape) is None:
+    if _element_count(shape) is None or 0 in layout.tiles[0].dimensions:
         return None
     sizes = [size or 0 for size in shape.dimensions]
     for split in layout.split_configs:

@@ -70,5 +70,5 @@ def padded_count(sizes: Sequence[int], tile_sizes: Sequence[int | None], alignme
 
 
 def _round_up(number: int, multiple: int) -> int:
-    """Return the smallest multiple that is not below a number; a multiple of 0 changes nothing."""
+    """Return the smallest multiple that is not below a number; an alignment of 0 is none."""
     return -(-number // multiple) * multiple if multiple else number

@@ -81,7 +81,10 @@ def memory_notes(results: MemoryResults) -> Iterator[str]:
     yield from _framework_notes(results)
     layout = results.layout
     if not layout.is_complete:
-        lost = f": {plural(layout.unassigned, 'value')} without memory" if layout.unassigned else ""
+        parts = [f"{plural(layout.unassigned, 'value')} without memory"] * bool(layout.unassigned)
+        if layout.misfits:
+            parts.append(f"{plural(layout.misfits, 'size')} that do not fit the others")
+        lost = f": {', '.join(parts)}" if parts else ""
         yield f"the buffer assignment is not complete{lost}; sums are of the part that is there"
     if results.unknown_values:
         yield (
@@ -90,6 +93,8 @@ def memory_notes(results: MemoryResults) -> Iterator[str]:
         )
     if not layout.are_ranges_complete:
         yield "the live ranges are not complete: the peak is at least what is found"
+    if layout.schedule is not None and layout.unplaced_held and not layout.are_ranges_complete:
+        yield f"{plural(layout.unplaced_held, 'held value')} without a live range"
     if layout.schedule is not None and layout.unplaced:
         yield f"{plural(layout.unplaced, 'temporary value')} without a live range, in no instant"
     for name, flag in results.missing:

@@ -12,6 +12,7 @@ from hlo_lens.model.hlo.columns import InstructionColumns
 from hlo_lens.model.hlo.module import HloModule
 from hlo_lens.syntax.grammar.reader_choice import ReaderName, uses_grammar
 from hlo_lens.syntax.hlo.reader import HloTextReader
+from hlo_lens.syntax.hlo.repeated import repetitions
 from hlo_lens.syntax.hlo.rows import HloRows, ReadComputation, first_values, new_module
 from hlo_lens.syntax.hlo.scan import HloScan
 from hlo_lens.text.errors import DumpSyntaxError, Gap
@@ -116,6 +117,8 @@ def parse_hlo_with_grammar(
     module.name = read.name
     module.header = first_values((name, source.text[start:end]) for name, start, end in read.header)
     module.stack_frames = read.stack_frames
+    if repeated := repetitions(module):
+        raise repeated[0].as_error()
     return module
 
 

@@ -23,6 +23,7 @@ from hlo_lens.syntax.hlo.foreign import (
 )
 from hlo_lens.syntax.hlo.gaps import MOST_EXPLAINED, HloGaps
 from hlo_lens.syntax.hlo.reader import HloTextReader
+from hlo_lens.syntax.hlo.repeated import repetitions
 from hlo_lens.syntax.hlo.rows import HloRows, first_values, new_module
 from hlo_lens.syntax.hlo.text import parse_attributes, read_tables
 from hlo_lens.syntax.hlo.units import LONG_LINE, HloUnits
@@ -193,6 +194,10 @@ class HloScan:
         module = rows.module
         module.gaps, module.passed_lines = self.gaps.take(has_read=bool(module.computations))
         self._check_entry(module, end)
+        repeated = repetitions(module)
+        if repeated:
+            gaps = (*module.gaps, *repeated)
+            module.gaps = tuple(sorted(gaps, key=lambda gap: (gap.line, gap.column)))
         module.strange_spans = self.gaps.take_strange()
         self.is_strange |= bool(module.strange_spans)
         module.unknown_attributes = self._check.take_unknown()

@@ -32,19 +32,14 @@ def test_primitive_type_has_xlas_widths(name: str, bits: int, size_bytes: int) -
     assert (found.bits, found.size_bytes) == (bits, size_bytes)
 
 
-@pytest.mark.parametrize(
-    ("name", "size_bytes"),
-    [("s128", 16), ("f8e9m9", 1), ("f8e4m3b11", 1), ("f4e1m2xyz", 1), ("u24", 3), ("x7", 1)],
-)
-def test_width_of_an_unknown_type_is_in_its_name(name: str, size_bytes: int) -> None:
-    found = primitive_type(name)
-    assert found is not None
-    assert found.size_bytes == size_bytes
-
-
-@pytest.mark.parametrize("name", ["widget", "s0", "f32x4"])
-def test_width_of_an_unknown_type_may_be_unknown(name: str) -> None:
+@pytest.mark.parametrize("name", ["widget", "s0", "f32x4", "s128", "f8e9m9", "u24", "x7"])
+def test_width_of_an_unknown_type_is_unknown(name: str) -> None:
     assert primitive_type(name) is None
+
+
+def test_a_tile_of_no_elements_has_an_unknown_size() -> None:
+    shape = Shape.parse("f32[8,8]{1,0:T(0,0)}")
+    assert (shape.size_bytes, shape.padded_size_bytes) == (256, None)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +88,7 @@ def test_size_counts_elements_alone(text: str, size_bytes: int | None) -> None:
         ("f32[5]{0:L(64)}", 20),
         ("f32[10]{0:T(4)SC(0:2,8)}", 32),
         ("f32[5,7]{1,0:T(8,*,16)}", 8 * 48 * 4),
-        ("f32[5]{0:T(0)}", 20),
+        ("f32[5]{0:T(0)}", None),
         ("f32[?]{0:T(8)}", None),
         ("(f32[]{:T(128)}, (f32[]{:T(128)}))", 1024),
     ],

@@ -1,0 +1,76 @@
+"""Names of instructions and numbers of parameters that a computation has twice.
+
+XLA gives each name once, and refuses a text that repeats one ("instruction already exists"): lines
+were pasted twice, or a line between two computations is lost.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.hlo.columns import (
+    NAME,
+    NAME_END,
+    OPCODE,
+    OPERANDS,
+    OPERANDS_END,
+    STRIDE,
+)
+from hlo_lens.text.errors import Gap
+from hlo_lens.text.source import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.model.hlo.module import HloModule
+
+_MOST = 20
+"""Repetitions that become gaps."""
+
+_MOST_CHECKED = 100_000
+"""Instructions of the largest module that is checked, which takes a microsecond for each."""
+
+
+def repetitions(module: HloModule) -> list[Gap]:
+    """Return a gap for each repeated name or parameter number of a module, the first few."""
+    columns = module.columns
+    rows = range(len(columns))
+    if len(rows) > _MOST_CHECKED:
+        return []
+    found: list[Gap] = []
+    has_unique_names = len(set(columns.names(rows))) == len(rows)
+    starts = module.computation_columns
+    for place in range(len(starts)):
+        for gap in _of_computation(module, starts.rows(place), has_unique_names):
+            found.append(gap)
+            if len(found) == _MOST:
+                return found
+    return found
+
+
+def _of_computation(
+    module: HloModule, rows: Sequence[int], has_unique_names: bool
+) -> Iterator[Gap]:
+    columns = module.columns
+    if not has_unique_names:
+        names: set[str] = set()
+        for row, name in zip(rows, columns.names(rows), strict=True):
+            if name in names:
+                yield _gap(module, row, NAME, NAME_END, f"another name: {name} is defined already")
+            names.add(name)
+    numbers: set[str] = set()
+    text, spans = columns.source.text, columns.spans
+    for row in rows:
+        if text.startswith("parameter(", spans[row * STRIDE + OPCODE]):
+            number = columns.text(row, OPERANDS, OPERANDS_END)
+            if number in numbers:
+                message = f"another parameter: the computation has a parameter {number} already"
+                yield _gap(module, row, OPERANDS, OPERANDS_END, message)
+            numbers.add(number)
+
+
+def _gap(module: HloModule, row: int, first: int, last: int, message: str) -> Gap:
+    columns = module.columns
+    base = row * STRIDE
+    start, end = columns.spans[base + first], columns.spans[base + last]
+    return Gap.at(columns.source, Span(start, max(end, start + 1)), f"expected {message}")
