@@ -12,6 +12,7 @@ aliases them if the parts of a device have as many bytes), but its sharding is n
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -148,26 +149,61 @@ def memory_pairs(
 
     Outputs that are aliased already are left out; equal shardings are preferred to unknown ones.
     """
-    known: dict[object, list[ShardedValue]] = {}
-    unknown: dict[object, list[ShardedValue]] = {}
+    known, unknown = _FreeOutputs(), _FreeOutputs()
     for output in table.outputs:
         if output.value.aliased_with is None:
-            free = unknown if output.sharding is None else known
-            free.setdefault(_kind(output), []).append(output)
+            (unknown if output.sharding is None else known).add(output)
     waiting = [value for value in parameters if value.device_bytes]
     for free, needs_known in ((known, True), (unknown, False), (known, False)):
         later = []
         for value in waiting:
-            outputs = free.get(_kind(value), ())
-            match = None
-            if not needs_known or value.sharding is not None:
-                match = next((o for o in outputs if _could_have_memory(value, o)), None)
+            is_tried = not needs_known or value.sharding is not None
+            match = free.take(value) if is_tried else None
             if match is None:
                 later.append(value)
             else:
-                free[_kind(value)].remove(match)
                 yield value, match
         waiting = later
+
+
+class _FreeOutputs:
+    """Outputs whose memory no parameter has, by their placements: many have the same."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._free: dict[object, dict[object, deque[tuple[int, ShardedValue]]]] = {}
+        self._fits: dict[tuple[object, object], bool] = {}
+
+    def add(self, output: ShardedValue) -> None:
+        """Add an output."""
+        same = self._free.setdefault(_kind(output), {}).setdefault(_placement(output), deque())
+        same.append((self._count, output))
+        self._count += 1
+
+    def take(self, parameter: ShardedValue) -> ShardedValue | None:
+        """Return the first output that could have a parameter's memory, and remove it."""
+        placed, free = _placement(parameter), self._free.get(_kind(parameter), {})
+        first: tuple[int, object] | None = None
+        for other, same in free.items():
+            key = (placed, other)
+            if key not in self._fits:
+                self._fits[key] = _could_have_memory(parameter, same[0][1])
+            if self._fits[key] and (first is None or same[0][0] < first[0]):
+                first = (same[0][0], other)
+        if first is None:
+            return None
+        same = free[first[1]]
+        _, output = same.popleft()
+        if not same:
+            del free[first[1]]
+        return output
+
+
+def _placement(value: ShardedValue) -> object:
+    """Return shapes and sharding, equal for values that fit the same others."""
+    sharding = value.sharding
+    text = None if sharding is None else sharding.text or id(sharding)
+    return value.global_shape, value.device_shape, text
 
 
 def _could_have_memory(parameter: ShardedValue, output: ShardedValue) -> bool:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 
+from hlo_lens.analysis.sharding import donation
 from tests.analysis.sharding.programs import AFTER, BEFORE, results_of
 
 DONATION = """HloModule jit_f, is_scheduled=true, HEADER
@@ -114,3 +117,30 @@ def test_an_alias_of_xla_does_not_mean_an_equal_sharding() -> None:
     free = f"{alias}, allow_spmd_sharding_propagation_to_output={{true}}"
     left = results_of(FREE.replace("HEADER", free))
     assert [value.value.name for value in left.table.unknown] == ["y"]
+
+
+def _updated(shape: str, count: int, output_sharding: str = "") -> str:
+    """Return a program that negates so many parameters."""
+    sharded = bool(output_sharding)
+    mine = ", sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}" if sharded else ""
+    lines = [f"  p{n} = {shape} parameter({n}){mine}" for n in range(count)]
+    lines += [f"  o{n} = {shape} negate(p{n})" for n in range(count)]
+    shapes, names = ", ".join([shape] * count), ", ".join(f"o{n}" for n in range(count))
+    yours = f", sharding={{{', '.join([output_sharding] * count)}}}" if sharded else ""
+    lines.append(f"  ROOT t = ({shapes}) tuple({names}){yours}")
+    return "HloModule m, num_partitions=8\n\nENTRY main {\n" + "\n".join(lines) + "\n}\n"
+
+
+@pytest.mark.parametrize(("order", "pairs"), [("[4,2]T(1,0)", 0), ("[8]", 30)])
+def test_equal_placements_are_compared_once(
+    order: str, pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare = Mock(wraps=donation._could_have_memory)
+    monkeypatch.setattr(donation, "_could_have_memory", compare)
+    before = _updated(
+        "f32[16,16]{1,0}", 30, f"{{devices=[2,1,4]<={order} last_tile_dim_replicate}}"
+    )
+    results = results_of(_updated("f32[8,16]{1,0}", 30), before)
+    found = [(d.value.value.number, d.output) for d in results.donations.donations]
+    assert found == [(n, f"{{{n}}}") for n in range(pairs)]
+    assert compare.call_count <= 2
