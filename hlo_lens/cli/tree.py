@@ -12,11 +12,15 @@ from hlo_lens.cli.options import Reading, option_group, reading_options, regular
 from hlo_lens.cli.output import Output, open_output, output_options
 from hlo_lens.cli.progress import progress_bar
 from hlo_lens.report.call_trees.section import TreeView
+from hlo_lens.text.dump_kinds import ROW_OF, TREE_FORMS, DumpKind
+from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.analysis.call_trees.tree_analysis import CallTreeAnalysis
+    from hlo_lens.api.modules import Progress
+    from hlo_lens.model.dump import ModuleDump
 
 _MEASURES = ("calls", "memory", "wire-bytes", "count")
 _BY = ("function", "file", "package", "communication", "repeats")
@@ -93,7 +97,7 @@ def tree(
     from hlo_lens.report.call_trees.page import tree_page
 
     with progress_bar("reading") as progress:
-        modules = reading.read(path, progress)
+        modules = _read(path, reading, progress)
     trees = call_trees(modules, measure, view)
     if folded is not None:
         with open_output(folded) as out:
@@ -104,6 +108,18 @@ def tree(
         base = call_trees(reading.read(against), measure, view)
         _write_difference(base, trees, output, is_strict=exit_code)
     reading.judge(modules)
+
+
+def _read(path: str, reading: Reading, progress: Progress | None) -> Sequence[ModuleDump]:
+    """Return the modules and texts of a path; the error for others names the accepted forms."""
+    try:
+        return reading.read(path, progress)
+    except DumpSyntaxError as error:
+        if error.message != ROW_OF[DumpKind.OTHER].refusal:
+            raise
+        raise DumpSyntaxError(
+            f"found neither HLO text nor a call tree; expected {TREE_FORMS}", path=error.path
+        ) from error
 
 
 def _write_difference(

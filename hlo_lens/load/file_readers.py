@@ -29,6 +29,7 @@ from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.line_leads import without_leads
 from hlo_lens.text.log_words import has_log_words
 from hlo_lens.text.notebook import notebook_outputs
+from hlo_lens.text.quotations import without_quotation
 from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def _texts(source: Source) -> list[Source]:
     """
     source = notebook_outputs(source) or source
     if sniff(source.text) is DumpKind.OTHER:  # a log whose first lines have no prefix
-        source = cut_log_prefixes(source) or source
+        source = cut_log_prefixes(source) or without_quotation(source) or source
     return without_leads(source)
 
 

@@ -18,10 +18,14 @@ THREAD_LINE = re.compile(
 
 _TABLE = re.compile(
     r"^[ \t]*ncalls[ \t]+tottime[ \t]+percall[ \t]+cumtime[ \t]+percall[ \t]|"
-    r"^[ \t]*Name[ \t]+Self C[PU]{2} %[ \t]|^[ \t]*Line #[ \t]+Hits[ \t]+Time[ \t]",
+    r"^[ \t]*Name[ \t]+Self C[PU]{2} %[ \t]|^[ \t]*Line #[ \t]+Hits[ \t]+Time[ \t]|"
+    r"^Function[ \t]+(?:was called by|called)\.\.\.|^name[ \t]+ncall[ \t]+tsub[ \t]",
     re.MULTILINE,
 )
-"""Heading of a table of cProfile, torch.profiler or line_profiler."""
+"""Heading of a table of cProfile, torch.profiler, line_profiler or yappi."""
+
+COMMENT = "#"
+"""Beginning of lines between folded stacks that are none, as austin prints them."""
 
 _LINES_TRIED = 64
 _LONGEST_AMOUNT = 18
@@ -39,6 +43,7 @@ def folded_stack(line: str) -> tuple[str, int] | None:
 def is_folded(text: str) -> bool:
     """Whether the first lines of a text are folded stacks, one of them of two functions."""
     lines = [line[0] for line in islice(_TEXT_LINE.finditer(text), _LINES_TRIED)]
+    lines = [line for line in lines if not line.startswith(COMMENT)]
     if not all(folded_stack(line) for line in lines):
         return False
     return any(";" in line for line in lines)

@@ -229,3 +229,17 @@ def test_own_folded_stacks_are_read_again(tmp_path: Path) -> None:
     folded.write_text(_run("tree", SAMPLE, "--folded", "-")[1], "utf-8")
     (tree,) = json.loads(_run("tree", str(folded), "-f", "json")[1])["trees"]
     assert (tree["measure"], tree["total"]) == ("samples", 133)
+
+
+@pytest.mark.parametrize("mark", ["> ", "# ", "> > "])
+def test_quoted_trees_are_read(mark: str) -> None:
+    for text in (TRACE, "main\n|-- step\n|   `-- f\n`-- g\n"):
+        quoted = "".join(f"{mark}{line}\n" for line in text.splitlines())
+        _, plain, _ = _run("tree", "-", stdin=text)
+        assert _run("tree", "-", stdin=quoted) == (0, plain, "")
+
+
+def test_text_without_a_tree_is_refused_with_what_is_accepted() -> None:
+    code, _, err = _run("tree", "-", stdin="main\n  step\n    forward\n")
+    assert code == 4
+    assert "found neither HLO text nor a call tree; expected a drawn call tree" in err

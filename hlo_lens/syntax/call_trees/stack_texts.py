@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.model.call_tree import NO_PARENT, SAMPLES, CallTree, CallTrees
 from hlo_lens.syntax.call_trees.draft import TreeDraft
-from hlo_lens.syntax.call_trees.tree_lines import label_of
+from hlo_lens.syntax.call_trees.tree_lines import Label, label_of
 from hlo_lens.text.errors import Gap
 from hlo_lens.text.source import Span
-from hlo_lens.text.stack_texts import THREAD_LINE, folded_stack, has_threads, is_folded
+from hlo_lens.text.stack_texts import COMMENT, THREAD_LINE, folded_stack, has_threads, is_folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hlo_lens.text.source import Source
 
 _MOST_GAPS = 1000
+_AUSTIN = re.compile(r"([^:\s]+\.\w+):([^:\s]+):(\d{1,9})")
 _FAULT_FRAME = re.compile(r'File "([^"\n]+)", line (\d{1,9}) in (\S[^\n]*)')
 
 
@@ -35,6 +36,8 @@ def _folded(source: Source) -> CallTrees:
     gaps: list[Gap] = []
     for number, start, line in _lines(source.text):
         found = folded_stack(line)
+        if line.startswith(COMMENT):
+            continue
         if found is None:
             span = Span(start, start + len(line))
             if len(gaps) < _MOST_GAPS:
@@ -42,13 +45,19 @@ def _folded(source: Source) -> CallTrees:
             continue
         node = NO_PARENT
         for name in found[0].split(";"):
-            key = (node, draft.label(name.strip(), label_of)[0])
+            key = (node, draft.label(name.strip(), _folded_label)[0])
             if key not in known:
                 known[key] = draft.add_below(node, number, key[1], 0)
             node = known[key]
         draft.own[node] += found[1]
     tree = _in_preorder(draft)
     return CallTrees(trees=(tree,), gaps=tuple(gaps), path=source.path)
+
+
+def _folded_label(text: str) -> Label:
+    """Return function and place of a name, also as austin writes it: ``file:function:line``."""
+    austin = _AUSTIN.fullmatch(text)
+    return label_of(f"{austin[2]} ({austin[1]}:{austin[3]})" if austin is not None else text)
 
 
 def _threads(source: Source) -> CallTrees:

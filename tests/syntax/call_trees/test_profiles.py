@@ -194,3 +194,10 @@ def test_profiles_of_the_corpus() -> None:
     assert (timed.measure, timed.total) == ("seconds", 1_533_000_000)
     (dumped,) = parse_call_trees((folder / "pyspy_dump.txt").read_bytes()).trees
     assert [dumped.frame(n).function for n in (0, 2, 5)] == ["<module>", "step", "matmul"]
+
+
+def test_stacks_of_austin_have_places_and_comments() -> None:
+    text = "# mode: wall\n\nP4;T1;a.py:main:3;a.py:step:9 12\nP4;T1;a.py:main:3 1\n"
+    (tree,) = parse_call_trees(text).trees
+    assert [str(tree.frame(n)) for n in range(4)] == ["P4", "T1", "main, a.py:3", "step, a.py:9"]
+    assert tree.total == 13
