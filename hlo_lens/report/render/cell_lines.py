@@ -33,6 +33,8 @@ def column_lines(cells: Sequence[str], role: Role, width: int) -> list[list[str]
     """
     if all(cell_width(cell) <= width for cell in cells):
         return [[cell] for cell in cells]
+    if role is Role.BAR:
+        return [[bar] for bar in _shorter_bars(cells, width)]
     cut = _CUT.get(role)
     if cut is None:
         most = _MOST_LINES if role is Role.TEXT else None
@@ -47,6 +49,13 @@ def column_lines(cells: Sequence[str], role: Role, width: int) -> list[list[str]
         for cell in cells
         for text in (short[cell],)
     ]
+
+
+def _shorter_bars(cells: Sequence[str], width: int) -> Iterator[str]:
+    """Yield bars in the same proportions, the longest as wide as the column."""
+    longest = max(map(cell_width, cells))
+    for bar in cells:
+        yield bar[: round(cell_width(bar) * width / longest)]
 
 
 def _are_alike(short: Mapping[str, str]) -> bool:
@@ -79,7 +88,13 @@ def least_width(cells: Sequence[str], role: Role) -> int:
     return min(least, _LEAST.get(role, _LEAST_TEXT))
 
 
-_LEAST: Mapping[Role, int] = {Role.NAME: 30, Role.PLACE: 28, Role.SCOPE: 20, Role.SHAPE: 24}
+_LEAST: Mapping[Role, int] = {
+    Role.NAME: 30,
+    Role.PLACE: 28,
+    Role.SCOPE: 20,
+    Role.SHAPE: 24,
+    Role.BAR: 10,
+}
 _LEAST_ARGUMENT = 28
 _LEAST_TEXT = 20
 

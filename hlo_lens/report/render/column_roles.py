@@ -28,6 +28,8 @@ class Role(Enum):
     """Reason, flag or limit: wrapped whole."""
     TEXT = "text"
     """Other words: wrapped in few lines."""
+    BAR = "bar"
+    """Bar of a chart: all bars are drawn shorter."""
     MEASURE = "measure"
     """Number: never cut."""
 
@@ -46,6 +48,7 @@ _ROLES: Mapping[Role, str] = {
         "reason fails_if flag remedy message problem differs status metric spec sharding warning "
         "base_spec head_spec how used_for"
     ),
+    Role.BAR: "bar",
     Role.SHAPE: "shape global_shape device_shape base_shape head_shape shapes type",
 }
 _ROLE_OF = {name: role for role, names in _ROLES.items() for name in names.split()}

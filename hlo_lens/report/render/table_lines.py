@@ -184,6 +184,7 @@ _GROWTH = (
     {Role.REASON, Role.SCOPE, Role.TEXT},
     {Role.SHAPE},
     {Role.PLACE},
+    {Role.BAR},
     {Role.MEASURE},
 )
 """Roles in the order in which their columns take the room that is left."""

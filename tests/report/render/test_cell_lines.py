@@ -55,6 +55,10 @@ def test_other_words_are_cut_after_two_lines() -> None:
     assert lines == ["one two", "th..."]
 
 
+def test_bars_keep_their_proportions() -> None:
+    assert column_lines(["####", "########", ""], Role.BAR, 4) == [["##"], ["####"], [""]]
+
+
 def test_least_width_of_a_place_is_that_of_the_file() -> None:
     assert least_width(["/home/me/project/train.py:41"], Role.PLACE) == len("train.py:41")
 
