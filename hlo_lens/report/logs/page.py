@@ -83,7 +83,9 @@ def _found(log: LogText) -> Iterator[str]:
         if things:
             yield f"{format_count(len(things))} {one if len(things) == 1 else many}"
     if log.shardings is not None and log.shardings.values:
-        yield f"{format_count(len(log.shardings.values))} shardings, meshes and types"
+        count = len(log.shardings.values)
+        one = "sharding, mesh or type" if count == 1 else "shardings, meshes and types"
+        yield f"{format_count(count)} {one}"
     if log.shardings is not None and log.shardings.boxes:
         yield plural(len(log.shardings.boxes), "drawing")
 
@@ -174,7 +176,8 @@ def gap_notes(gaps: Sequence[object], is_complete: bool) -> tuple[str, ...]:
     """Return notes on lines that could not be read, and on missing ones."""
     notes = []
     if gaps:
-        notes.append(f"{plural(len(gaps), 'line')} that could not be read, the first: {gaps[0]}")
+        first = str(gaps[0]).partition("\n")[0]
+        notes.append(f"{plural(len(gaps), 'line')} that could not be read, the first: {first}")
     if not is_complete:
         notes.append("the text is incomplete")
     return tuple(notes)
