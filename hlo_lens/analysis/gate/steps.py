@@ -84,7 +84,9 @@ def field_path(item: object, steps: Sequence[Step]) -> str:
         first = next(iter(item), None) if isinstance(item, Rows) else item
         parts = _parts_of(first) or {}
         key = _key_of(parts, step.name)
-        names.append(key or ("spaces" if _space_of(parts, step.name) else step.name))
+        figure = _default_figure(parts, step.name)
+        space = f"spaces.{figure}" if figure else "spaces" if _space_of(parts, step.name) else ""
+        names.append(key or space or step.name)
         try:
             item = next(iter(step_into(first, step, "")), None)
         except NoValueError:
@@ -99,9 +101,22 @@ def _key_of(parts: Mapping[str, object], name: str) -> str | None:
 
 
 def _named(parts: Mapping[str, object], name: str) -> list[object]:
-    """Return the part of a name or short name, or the memory space."""
+    """Return the part of a name or short name, the memory space, or a figure of the default one."""
     key = _key_of(parts, name)
-    return _space_of(parts, name) if key is None else [parts[key]]
+    if key is not None:
+        return [parts[key]]
+    figure = _default_figure(parts, name)
+    if figure:
+        return [(_parts_of(row) or {})[figure] for row in _space_of(parts, _HBM)]
+    return _space_of(parts, name)
+
+
+def _default_figure(parts: Mapping[str, object], name: str) -> str:
+    """Return the name of a figure of bytes that only the default space has; empty for none."""
+    if _key_of(parts, name) is not None or not name.endswith("_bytes"):
+        return ""
+    space = next(iter(_space_of(parts, _HBM)), None)
+    return name if name in (_parts_of(space) or {}) else ""
 
 
 def _space_of(parts: Mapping[str, object], name: str) -> list[object]:

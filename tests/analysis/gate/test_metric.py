@@ -35,7 +35,7 @@ FACTS = ModuleFacts(
     memory=dataclasses.replace(
         MEMORY,
         spaces=(
-            SpaceFacts(color=0, name="HBM", total_bytes=60),
+            SpaceFacts(color=0, name="HBM", total_bytes=60, padding_bytes=3),
             SpaceFacts(color=1, name="VMEM", total_bytes=7),
         ),
     ),
@@ -65,6 +65,7 @@ FACTS = ModuleFacts(
         ("memory.peak.bytes", 150),
         ("memory.spaces[HBM].total_bytes", 60),
         ("memory.spaces[1].total_bytes", 7),
+        ("memory.padding_bytes", 3),
         ("memory.spaces[*].total_bytes", 67),
         ("memory.spaces[name=VMEM].total_bytes", 7),
         ("memory.hbm.total", 60),
