@@ -131,11 +131,12 @@ class PeakDiff(Result):
 
     def _others(self) -> Iterator[Row]:
         """Yield the other bytes that differ."""
-        empty = (None,) * (len(self.COLUMNS) - 7)
+        empty = (None,) * (len(self.COLUMNS) - 8)
         for label, delta in self.rest.items():
             if delta.delta:
                 change = "grown" if delta.delta > 0 else "shrunk"
-                yield (self.space, delta.delta, delta.base, delta.head, change, None, label, *empty)
+                sizes = (delta.delta, delta.base, delta.head)
+                yield (self.space, *sizes, change, None, None, label, *empty)
 
     def _groups(self) -> Iterator[Row]:
         for row in self.changed:

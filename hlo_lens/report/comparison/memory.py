@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.memory_diff import PEAK, MemoryDiff
 from hlo_lens.analysis.comparison.side_pair import Delta
+from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.analysis.result import Column, Row, Unit
 from hlo_lens.report.render.origins import with_marks
 from hlo_lens.report.render.table import Table, table_of
@@ -90,7 +91,7 @@ _COLUMNS = (
 def statement_tables(memory: MemoryDiff) -> Iterator[Table]:
     """Yield the figures of the statement that differ; of one space, or of each of several.
 
-    Text leaves out those of spaces of few bytes; CSV has them.
+    Text leaves out those of spaces of few bytes, and the name of the default space; CSV has both.
     """
     rows: list[Row] = [
         (name, delta.base, delta.head, delta.delta, _percent(delta))
@@ -104,11 +105,11 @@ def statement_tables(memory: MemoryDiff) -> Iterator[Table]:
     counts = ((len(rows) - len(changed), "without change"), (hidden, "of small spaces not shown"))
     notes = tuple(f"{plural(number, 'figure')} {what}" for number, what in counts if number)
     table = table_of("memory-statement", "Memory of one device", _COLUMNS, changed)
-    table = replace(table, notes=notes, is_whole=True, text_only=("change",))
-    if hidden:
-        text = table_of("memory-statement", table.title, _COLUMNS, shown)
-        yield replace(text, notes=notes, is_whole=True, is_text_only=True)
-    yield replace(table, is_data_only=bool(hidden))
+    names = [f"spaces[{peak.space}]." for peak in memory.peaks if peak.color == DEFAULT_SPACE]
+    short = [(str(row[0]).removeprefix("".join(names[:1])), *row[1:]) for row in shown]
+    text = table_of("memory-statement", table.title, _COLUMNS, short)
+    yield replace(text, notes=notes, is_whole=True, is_text_only=True)
+    yield replace(table, text_only=("change",), is_data_only=True)
 
 
 def _is_shown(name: str, metrics: Mapping[str, Delta]) -> bool:

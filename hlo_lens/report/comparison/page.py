@@ -25,7 +25,7 @@ from hlo_lens.report.comparison.program import (
     text_note,
 )
 from hlo_lens.report.render.origins import with_marks
-from hlo_lens.report.render.table import Report, Section, Table, table_of
+from hlo_lens.report.render.table import Report, Section, Table, filled, table_of
 from hlo_lens.text.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def _collectives_table(found: CollectiveDiff) -> Table:
             yield (*cells[:place], text, *cells[place + 1 :])
 
     table = Table.of(found, title="Collectives that changed, bytes of one run", shown=_COLLECTIVES)
-    return with_marks(replace(table, read_rows=rows))
+    return with_marks(replace(table, read_rows=rows, kept=("kind",)))
 
 
 def _tables(diff: ModuleDiff) -> Iterator[Table]:
@@ -245,20 +245,24 @@ def _tables(diff: ModuleDiff) -> Iterator[Table]:
     if diff.collectives is not None and diff.collectives.row_count:
         yield _collectives_table(diff.collectives)
     if diff.shardings is not None and diff.shardings.row_count:
-        yield Table.of(
+        table = Table.of(
             diff.shardings,
             title="Shardings that changed",
             shown=_sharding_columns(diff.shardings),
         )
+        yield replace(table, kept=("base_spec", "head_spec", "source"))
     if diff.program is not None:
         yield from program_diff_tables(diff.program)
 
 
 def _sharding_columns(found: ShardingDiff) -> tuple[str, ...]:
     columns = ["change", "kind", "name", "base_spec", "head_spec"]
-    columns += ["base_device_shape", "head_device_shape", "delta_bytes"]
+    sizes = ("base_device_shape", "head_device_shape", "delta_bytes")
+    columns += filled(found.COLUMNS, [*found.rows()], sizes)
+    if any(row.count > 1 for row in found.annotations):
+        columns.append("count")
     if found.annotations:
-        columns += ["count", "source"]
+        columns.append("source")
     return tuple(columns)
 
 

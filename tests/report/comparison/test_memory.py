@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from hlo_lens.analysis.comparison.memory_diff import MemoryDiff, memory_diff
+from hlo_lens.analysis.comparison.side_pair import Delta
 from hlo_lens.model.snapshot.facts import SpaceFacts
 from hlo_lens.report.comparison.memory import memory_facts, statement_tables
 from tests.snapshots import FACTS, MEMORY, group, module, peak
@@ -49,5 +50,14 @@ def test_figures_of_small_spaces_are_in_data_only() -> None:
 
 
 def test_the_total_of_the_default_space_is_shown_once() -> None:
-    (table,) = statement_tables(_diff(hbm=1 << 19))
-    assert [row[0] for row in table.read_rows()] == ["total_bytes"]
+    text, data = statement_tables(_diff(hbm=1 << 19))
+    assert [row[0] for row in text.read_rows()] == ["total_bytes"]
+    assert [row[0] for row in data.read_rows()] == ["total_bytes"]
+
+
+def test_text_leaves_out_the_name_of_the_default_space_and_data_has_it() -> None:
+    diff = _diff(hbm=1 << 19)
+    metrics = {**diff.metrics, "spaces[HBM].peak_bytes": Delta(1, 2)}
+    text, data = statement_tables(dataclasses.replace(diff, metrics=metrics))
+    assert [row[0] for row in text.read_rows()][-1] == "peak_bytes"
+    assert [row[0] for row in data.read_rows()][-1] == "spaces[HBM].peak_bytes"
