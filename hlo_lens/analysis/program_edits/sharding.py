@@ -12,7 +12,6 @@ jax/_src/pjit.py of jax 0.10.2).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_edits.arguments import (
@@ -25,6 +24,11 @@ from hlo_lens.analysis.program_edits.arguments import (
 )
 from hlo_lens.analysis.program_edits.donation import donated_results
 from hlo_lens.analysis.program_edits.edit import Change, ProgramEdit
+from hlo_lens.analysis.program_edits.mesh_sharding import (
+    MeshSharding,
+    ProgramMeshes,
+    why_uneven,
+)
 from hlo_lens.analysis.program_edits.text_edits import TextEdits
 from hlo_lens.model.shapes import shardy
 from hlo_lens.model.shapes.named_sharding import ShardingKind
@@ -34,8 +38,7 @@ from hlo_lens.model.shapes.partition_spec import (
     read_partition_spec,
 )
 from hlo_lens.model.shapes.sharding import HloSharding
-from hlo_lens.text.errors import HloLensError, UsageError
-from hlo_lens.text.units import listed
+from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -48,31 +51,6 @@ if TYPE_CHECKING:
 _TO = "allow_spmd_sharding_propagation_to_"
 _ATTRIBUTE = re.compile(r'(xla\.sdy\.sharding=)"(?:[^"\\]|\\.)*"')
 _MESH_NAME = re.compile(r"<@([\w.$-]+)")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeshSharding:
-    """A partition spec over one of the program's meshes.
-
-    Attributes:
-        spec: The spec.
-        mesh: The mesh.
-        name: Its name in the text; None for a text without Shardy's meshes.
-    """
-
-    spec: PartitionSpec
-    mesh: Mesh
-    name: str | None
-
-    def hlo(self, rank: int) -> str:
-        """Return the sharding as ``sharding=`` has it."""
-        return HloSharding.from_partition_spec(self.mesh, self.spec, rank=rank).text
-
-    def shardy(self, rank: int) -> str:
-        """Return the sharding as Shardy prints it: ``<@mesh, [{"x"}, {}]>``, quotes escaped."""
-        entries = [*self.spec, *(None,) * (rank - len(self.spec))]
-        dims = ", ".join(f"{{{', '.join(_quoted(axis) for axis in _axes(e))}}}" for e in entries)
-        return f"<@{self.name}, [{dims}]>"
 
 
 def edit_sharding(
@@ -107,10 +85,8 @@ class _Sharder:
         self.arrays = EntryArrays.of(module)
         self.edits = TextEdits(module)
         self.module = module
-        named = shardy.shardy_meshes(module.frontend_attributes.get(shardy.MESHES, ""))
-        self.meshes: dict[str | None, Mesh] = dict(named.items())
-        self.is_shardy = bool(named)
-        self.given = tuple(given) or self.arrays.table.meshes
+        self.meshes = ProgramMeshes(module, given)
+        self.is_shardy = self.meshes.is_shardy
         self.parameters = {one.parameter_number: one for one in module.entry.parameters}
 
     def edit(self, requests: Sequence[tuple[str, PartitionSpec]]) -> ProgramEdit:
@@ -138,38 +114,22 @@ class _Sharder:
 
     def _chosen(self, value: ShardedValue, spec: PartitionSpec) -> MeshSharding | str:
         """Return the sharding over a mesh of the program, or why there is none."""
-        if self.arrays.table.num_devices == 1:
-            return "the program runs on one device"
-        if value.global_shape is None or value.global_shape.is_token:
+        shape = value.global_shape
+        if shape is None or shape.is_token:
             return "its shape is not known"
         if index_of(value) and value.value.kind == "parameter":
             return "the arguments are passed as one tuple"
         if value.sharding is not None and value.sharding.kind is ShardingKind.MANUAL:
             return "it is manual: its shape is that of one device"
-        found = self._mesh_for(value, spec)
-        if isinstance(found, str):
-            return found
-        return _why_not(value, spec, found.mesh) or found
-
-    def _mesh_for(self, value: ShardedValue, spec: PartitionSpec) -> MeshSharding | str:
-        """Return the spec over the mesh of the value, or the first one that has its axes."""
-        wanted = {axis for entry in spec for axis in _axes(entry)}
-        tried: dict[str | None, Mesh] = {}
-        if self.is_shardy:
-            own = self._mesh_name(value)
-            tried = {own: self.meshes[own]} if own in self.meshes else {}
-            tried |= self.meshes
-        else:
-            fitting = [mesh for mesh in self.given if wanted <= set(mesh.axis_names)]
-            tried = dict.fromkeys([None], (fitting or self.given)[0]) if self.given else {}
-        for name, mesh in tried.items():
-            if wanted <= set(mesh.axis_names) and mesh.size == self.arrays.table.num_devices:
-                return MeshSharding(spec=spec, mesh=mesh, name=name)
-        if not tried:
-            return "the text names no mesh axes; give them with --mesh-axes"
-        axes = listed([str(mesh) for mesh in dict.fromkeys(tried.values())], 4)
-        unknown = sorted(wanted - {a for mesh in tried.values() for a in mesh.axis_names})
-        return f"no axis {', '.join(unknown) or 'set'} in {axes}"
+        chosen = self.meshes.chosen(spec, self._mesh_name(value))
+        if isinstance(chosen, str):
+            return chosen
+        if reason := why_uneven(shape.dimensions, chosen):
+            return reason
+        new = HloSharding.from_partition_spec(chosen.mesh, spec, rank=shape.rank)
+        if value.sharding is not None and value.sharding.equivalent(new):
+            return f"it is sharded so: {partition_spec_text(spec)}"
+        return chosen
 
     def _mesh_name(self, value: ShardedValue) -> str | None:
         source = self.parameters.get(value.value.number)
@@ -189,7 +149,7 @@ class _Sharder:
         rank = len(value.global_shape.dimensions) if value.global_shape else 0
         self._set(parameter, chosen, rank)
         self._close("parameters", place, len(self.arrays.arguments))
-        effect = f"{partition_spec_text(spec)} over {chosen.mesh}"
+        effect = str(chosen)
         if follower is not None:
             self._set_result(follower, chosen, rank)
             name_of_it = result_name(self.arrays.results[follower])
@@ -231,7 +191,7 @@ class _Sharder:
             return Change.refused("shard", result_name(value), chosen)
         rank = len(value.global_shape.dimensions) if value.global_shape else 0
         self._set_result(place, chosen, rank)
-        effect = f"{partition_spec_text(spec)} over {chosen.mesh}"
+        effect = str(chosen)
         return Change(kind="shard", target=result_name(value), effect=effect)
 
     def _set_result(self, place: int, chosen: MeshSharding, rank: int) -> None:
@@ -324,30 +284,5 @@ class _Sharder:
         return name
 
 
-def _why_not(value: ShardedValue, spec: PartitionSpec, mesh: Mesh) -> str:
-    """Return why a spec over a mesh does not divide a value, or does not change it."""
-    sizes = () if value.global_shape is None else value.global_shape.dimensions
-    if len(spec) > len(sizes):
-        return f"{partition_spec_text(spec)} is for {len(spec)} dimensions, it has {len(sizes)}"
-    try:
-        sharding = HloSharding.from_partition_spec(mesh, spec, rank=len(sizes))
-    except HloLensError as error:
-        return str(error)
-    for place, (size, count) in enumerate(zip(sizes, sharding.tile_counts, strict=False)):
-        if size is None or size % count:
-            return f"dimension {place} of {size} does not divide by {count}"
-    if value.sharding is not None and value.sharding.equivalent(sharding):
-        return f"it is sharded so: {partition_spec_text(spec)}"
-    return ""
-
-
 def _flags(text: str) -> list[bool]:
     return [word.strip() == "true" for word in text.strip("{}").split(",") if word.strip()]
-
-
-def _axes(entry: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    return (entry,) if isinstance(entry, str) else tuple(entry or ())
-
-
-def _quoted(axis: str) -> str:
-    return f'\\"{axis}\\"'

@@ -36,6 +36,7 @@ class TextEdits:
         self._before: dict[int, list[str]] = defaultdict(list)
         self._after: dict[int, list[str]] = defaultdict(list)
         self._no_roots: set[int] = set()
+        self._roots: set[int] = set()
         self._removed: set[int] = set()
         self._names: dict[str, set[str]] = {}
 
@@ -95,6 +96,10 @@ class TextEdits:
         """Drop the mark ROOT of an instruction."""
         self._no_roots.add(instruction.row)
 
+    def set_root(self, instruction: HloInstruction) -> None:
+        """Mark an instruction as the ROOT of its computation."""
+        self._roots.add(instruction.row)
+
     def remove(self, instruction: HloInstruction) -> None:
         """Delete the line of an instruction."""
         self._removed.add(instruction.row)
@@ -120,16 +125,7 @@ class TextEdits:
 
     def replacements(self) -> tuple[Replacement, ...]:
         """Return the replacements of all edits."""
-        found: list[Replacement] = []
-        if self._entry_types:
-            layout = self.header(_LAYOUT)
-            if layout:
-                self.set_header(_LAYOUT, self._program_shape(layout))
-            signature = self.module.entry.signature_text
-            if signature:
-                span = self.module.entry.signature_span
-                found.append(Replacement(span, self._program_shape(signature)))
-        found += set_header(self.module, self._header)
+        found = [*self._shapes_of_entry(), *set_header(self.module, self._header)]
         for row, attributes in self._attributes.items():
             if row not in self._removed:
                 found.append(self._with_attributes(row, attributes))
@@ -139,12 +135,20 @@ class TextEdits:
         for row, name in self._renamed.items():
             found.append(Replacement(self._span(row, NAME, NAME + 1), name))
         for row, types in self._types.items():
-            shape = self.module.instruction(row).shape_text
-            new = _with_types(shape, types)
+            new = _with_types(self.module.instruction(row).shape_text, types)
             found.append(Replacement(self._span(row, SHAPE, SHAPE + 1), new))
-        found += [self._without_root(row) for row in self._no_roots]
-        found += self._whole_lines()
-        return tuple(found)
+        return (*found, *self._roots_and_lines())
+
+    def _shapes_of_entry(self) -> list[Replacement]:
+        """Edit the types in the header, and return the replacement of the entry's signature."""
+        if not self._entry_types:
+            return []
+        if layout := self.header(_LAYOUT):
+            self.set_header(_LAYOUT, self._program_shape(layout))
+        entry = self.module.entry
+        if not entry.signature_text:
+            return []
+        return [Replacement(entry.signature_span, self._program_shape(entry.signature_text))]
 
     def _span(self, row: int, first: int, last: int) -> Span:
         spans = self.module.columns.spans
@@ -191,14 +195,19 @@ class TextEdits:
         begin = text.rfind("ROOT ", text.rfind("\n", 0, start) + 1, start)
         return Replacement(Span(begin, begin + len("ROOT ")) if begin >= 0 else Span(0, 0), "")
 
-    def _whole_lines(self) -> list[Replacement]:
-        """Return the replacements that add and delete lines."""
+    def _roots_and_lines(self) -> list[Replacement]:
+        """Return the replacements of marks, and those that add and delete lines."""
         added: dict[int, str] = defaultdict(str)
         for is_after, edits in ((True, self._after), (False, self._before)):
             for row, lines in edits.items():
                 begin, end, indent = self._line(row)
                 added[end if is_after else begin] += "".join(f"{indent}{line}\n" for line in lines)
         found = [Replacement(Span(place, place), text) for place, text in added.items()]
+        found += [self._without_root(row) for row in self._no_roots]
+        for row in self._roots:
+            begin, _, indent = self._line(row)
+            place = begin + len(indent)
+            found.append(Replacement(Span(place, place), "ROOT "))
         for row in self._removed:
             begin, end, _ = self._line(row)
             found.append(Replacement(Span(begin, end), ""))
