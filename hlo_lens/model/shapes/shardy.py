@@ -42,6 +42,9 @@ _BODY = r"<\[(?P<axes>[^\]]*)\](?:\s*,\s*device_ids\s*=\s*\[(?P<ids>[^\]]*)\])?>
 _MESH = re.compile(rf"@?\"?(?P<name>[\w.$-]+)\"?\s*=\s*#sdy\.mesh{_BODY}")
 _LOWERED = re.compile(rf"sdy\.mesh\s+@\"?(?P<name>[\w.$-]+)\"?\s*=\s*{_BODY}")
 _AXIS = re.compile(r'"([^"]*)"\s*=\s*(\d+)')
+_TOO_LONG = re.compile(r"\d{19}")
+"""A number of more devices than any mesh has."""
+
 _SHARDING = re.compile(rf'<(?:@"?(?P<name>[\w.$-]+)"?|mesh{_BODY})\s*,\s*(?P<rest>\[[^<>]*)>')
 _PRIORITY = re.compile(r"(?<=\})p\d+")
 _NAME = re.compile(r'"([^"]*)"')
@@ -101,6 +104,8 @@ def _plain(text: str) -> str:
 
 def _mesh(match: re.Match[str]) -> Mesh | None:
     """Return a mesh; None for one without devices, or with too many."""
+    if _TOO_LONG.search(match["axes"]) or _TOO_LONG.search(match["ids"] or ""):
+        return None
     sizes = {name: int(size) for name, size in _AXIS.findall(match["axes"])}
     ids = [int(number) for number in re.findall(r"\d+", match["ids"] or "")]
     if not sizes:
