@@ -14,6 +14,7 @@ from hlo_lens.analysis.dumps.pass_track import (
     subject_of,
     tracked_stages,
 )
+from hlo_lens.analysis.module_analysis import no_hlo_text
 from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.load.workers import map_modules
 from hlo_lens.report.program.passes import passes_page
@@ -65,6 +66,8 @@ def modules_with_passes(modules: Sequence[ModuleDump]) -> list[ModuleDump]:
     """
     found = [m for m in modules if any(stage.pass_number is not None for stage in m.stages)]
     whole = [m for m in found if any(stage.pass_number is None for stage in m.stages)]
+    if not found and modules and all(module.module_text is None for module in modules):
+        raise MissingDumpError(f"{modules[0].name}: {no_hlo_text(modules[0])}")
     if not found:
         names = sorted({stage.name for module in modules for stage in module.stages})
         there = f"there is {listed(names, _NAMES_SHOWN)}" if names else "its names show no stage"

@@ -58,6 +58,12 @@ def test_command_without_an_answer_names_the_one_that_has(
     assert "XLA writes it" not in out + err
 
 
+def test_passes_of_a_log_names_the_command_that_answers() -> None:
+    code, _, err = run("passes", "-", "--track", "temp", stdin=SHARDINGS)
+    assert code == 3
+    assert "this text has shardings (hlo-lens sharding)" in err
+
+
 def test_sharding_of_stablehlo_shows_its_arguments() -> None:
     text = """\
 module @jit_f attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
