@@ -79,6 +79,17 @@ class Origins:
             return own
         return self.of_value(Value(row))
 
+    def place(self, row: int) -> SourceLocation | None:
+        """Return the place of the origin of an instruction."""
+        own = self.places.innermost(row)
+        if own is not None:
+            return own
+        near = None
+        if self._opcodes[row] in _SOURCELESS and self.steps.size(Value(row)) <= _SCALAR:
+            user = self.steps.first_user(row)  # which the search would visit first
+            near = None if user is None else self.places.innermost(user)
+        return self.of_value(Value(row)).place if near is None else near
+
     def of_value(self, value: Value) -> Origin:
         """Return the origin of the instruction that defines a value."""
         value = self.steps.definition(value)
@@ -382,11 +393,11 @@ class Origins:
     def _stored_slice(self, value: Value) -> Value | None:
         """Return the slice that an instruction of a loop body only stores; None for all others."""
         row = value.row
-        update = self.steps.update(value)
-        if update is None:
-            return None
         call = self.steps.caller(row)
         if call is None or self._opcodes[call.row] != "while":
+            return None
+        update = self.steps.update(value)
+        if update is None:
             return None
         place = self.places.innermost(row)
         is_stored = place is None or _is_same_line(place, self._loop_place(call.row))

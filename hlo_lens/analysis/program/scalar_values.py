@@ -11,14 +11,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from hlo_lens.model.hlo.columns import NOTHING
-from hlo_lens.model.hlo.instruction import HloInstruction
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hlo_lens.model.hlo.computation import HloComputation
+    from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.links import Call
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.hlo.query import InstructionTable
@@ -103,14 +102,11 @@ class Scalars:
         depth: int,
     ) -> Value:
         """Return the value of one element of an operand."""
-        links, row = self.module.links, instruction.row
-        rows = links.operands_of(row)
-        if position >= len(rows) or rows[position] == NOTHING:
+        found = instruction.producer(position)
+        if found is None:
             return Unknown(f"operand {position} of {instruction.name} is not in the text")
-        elements = links.elements_of(row)
-        inner = (*elements[position], *index) if elements else index
-        producer = HloInstruction(instruction.computation, rows[position])
-        return self.of(producer, inner, scope, depth + 1)
+        producer, element = found
+        return self.of(producer, (*element, *index), scope, depth + 1)
 
     def root(self, name: str, index: ShapeIndex, scope: Scope, depth: int = 0) -> Value:
         """Return the value of one element of a computation's result."""

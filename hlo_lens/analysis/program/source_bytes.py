@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.program.origins import Origins
-from hlo_lens.analysis.program.value_steps import Value
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def source_bytes(table: InstructionTable, origins: Origins | None = None) -> Sou
     parameters = [0, 0]
     unattributed = [0, 0]
     for row, size in zip(table.producers, table.produced_bytes, strict=True):
-        place = origins.places.innermost(row) or origins.of_value(Value(row)).place
+        place = origins.place(row)
         if place is not None:
             entry = found.setdefault((place.file, place.line), [0, 0])
         elif table.opcodes[row] == "parameter":

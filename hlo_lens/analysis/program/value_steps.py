@@ -218,6 +218,17 @@ class ValueSteps:
             if call is not None and call.role == "body":  # the next iteration
                 yield from (Value(row, value.element) for row in self._parameter(call.row, 0))
 
+    def first_user(self, row: int) -> int | None:
+        """Return the first user of an instruction without operands, if it computes no slice."""
+        if self.opcodes[row] == "parameter":
+            return None
+        for user, position in self._links.users_of(row):
+            opcode = self.opcodes[user]
+            is_storing = opcode in _STORING or (opcode in self._storing and position > 0)
+            is_plain = not is_storing and opcode not in self._passing
+            return user if is_plain and self._links.elements_of(user) is None else None
+        return None
+
     def _into(self, value: Value, user: int, position: int) -> Iterator[Value]:
         opcode, index = self.opcodes[user], value.element
         taken = self._links.elements_of(user)

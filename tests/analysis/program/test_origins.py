@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from hlo_lens.analysis.program.origin import Basis, Origin
 from hlo_lens.analysis.program.origins import Origins
 from hlo_lens.analysis.program.value_steps import Value
+from tests import corpus
 from tests.hlo_texts import read
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hlo_lens.model.hlo.module import HloModule
 
 _HEAD = """HloModule jit_f, is_scheduled=true
@@ -290,3 +295,11 @@ ENTRY %main (x: f32[8]) -> f32[8] {
     origin = origins.of_row(_row(module, "made"))
     assert origin.source == "/home/me/train.py:30"
     assert [str(place.function) for place in origins.stack(origin)] == ["dense", "step"]
+
+
+@pytest.mark.parametrize("path", corpus.sample_hlo()[::3], ids=lambda path: path.name)
+def test_places_are_those_of_the_origins(path: Path) -> None:
+    module = read(corpus.read(path).decode())
+    origins, places = Origins(module), Origins(module)
+    for row in range(len(module.columns)):
+        assert places.place(row) == origins.of_row(row).place
