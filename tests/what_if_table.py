@@ -1,8 +1,10 @@
 """Compile the programs of the corpus again and compare their figures with those of the dumps.
 
-Usage: ``python -m tests.what_if_table [--python FILE] [--set REGEX] [--write]``, or
+Usage: ``python -m tests.what_if_table [--python FILE] [--set REGEX] [--install]
+[--write]``, or
 ``make what-if-table``. Each dump is compiled by the jax that made it where that is installed for
-the interpreter; others are counted as another version. Prints a row for each backend, then the
+the interpreter, or with ``--install`` by an environment in the cache; others are counted as
+another version. Prints a row for each backend, then the
 modules that are not equal. ``--write`` puts the table into the handbook.
 """
 
@@ -22,6 +24,7 @@ from pathlib import Path
 from hlo_lens.api.modules import modules_of
 from hlo_lens.api.recompiling import Means
 from hlo_lens.api.what_if import Asked, what_if_modules
+from hlo_lens.jax_bridge.recompile.environment import environment_python
 from hlo_lens.jax_bridge.recompile.process import toolchain_of
 from hlo_lens.jax_bridge.recompile.program import has_program
 from hlo_lens.text.errors import HloLensError
@@ -70,7 +73,9 @@ def dumps(pattern: str) -> Iterator[tuple[str, Path, dict[str, str]]]:
             yield name, truth.parent / "dump", versions
 
 
-def rows_of(name: str, folder: Path, versions: dict[str, str], means: Means) -> Iterator[Row]:
+def rows_of(
+    name: str, folder: Path, versions: dict[str, str], means: Means, *, installs: bool
+) -> Iterator[Row]:
     """Yield the rows of a dump."""
     backend = re.sub(r"[-\d_].*", "", name.split("/")[1 if name.startswith("samples") else 0])
     toolchain = toolchain_of(means.python).split("\n")
@@ -80,10 +85,18 @@ def rows_of(name: str, folder: Path, versions: dict[str, str], means: Means) -> 
         yield Row(backend=backend, dump=name, module="", state="refused", text=str(error))
         return
     whole = [one for one in modules if has_program(one)][:_MOST_MODULES]
-    if f"jaxlib {versions.get('jaxlib')}" not in toolchain:
-        for one in whole:
-            yield Row(backend=backend, dump=name, module=one.name, state="another version")
-        return
+    needed = {f"{key} {versions[key]}" for key in ("jaxlib", "libtpu") if key in versions}
+    if not needed <= {line for line in toolchain if backend == "tpu" or "libtpu" not in line}:
+        if not installs:
+            for one in whole:
+                yield Row(backend=backend, dump=name, module=one.name, state="another version")
+            return
+        wanted = [f"{key}=={versions[key]}" for key in ("jax", "libtpu") if key in versions]
+        try:
+            means = Means(python=environment_python(",".join(wanted), backend))
+        except HloLensError as error:
+            yield Row(backend=backend, dump=name, module="", state="refused", text=str(error))
+            return
     targets = (_SAMPLE_TARGETS[backend],) if name.startswith("samples") and backend != "cpu" else ()
     for one in whole:
         found = what_if_modules([one], Asked(), means=means, path=name) if not targets else None
@@ -122,11 +135,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tests.what_if_table", description=__doc__)
     parser.add_argument("--python", default=sys.executable, help="interpreter whose jax compiles")
     parser.add_argument("--set", default="", help="names of dumps: a regular expression")
+    parser.add_argument("--install", action="store_true", help="install other versions of jax")
     parser.add_argument("--write", action="store_true", help="write the handbook's table")
     options = parser.parse_args(arguments)
     found: list[Row] = []
     for name, folder, versions in dumps(options.set):
-        for row in rows_of(name, folder, versions, Means(python=options.python)):
+        for row in rows_of(
+            name, folder, versions, Means(python=options.python), installs=options.install
+        ):
             found.append(row)
             if row.state != "equal":
                 sys.stdout.write(f"{row.state}: {row.dump} {row.module}: {row.text}\n")

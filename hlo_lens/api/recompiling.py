@@ -15,6 +15,7 @@ from hlo_lens.analysis.comparison.recompiled import (
 )
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.jax_bridge.recompile.dumped import Again, dumped_flags, new_module, reasons
+from hlo_lens.jax_bridge.recompile.environment import environment_python
 from hlo_lens.jax_bridge.recompile.process import Compilation, Limits, compiled
 from hlo_lens.jax_bridge.recompile.program import SourceProgram, request_of, source_program
 from hlo_lens.model.devices.targets import Target, parse_target
@@ -51,11 +52,12 @@ class Compiler:
         """Add to the number of compiles that progress counts up to."""
         self._total += count
 
-    def compiled(self, request: CompileRequest) -> Compilation:
-        """Return the outcome of a compile."""
-        found = compiled(
-            request, python=self._means.python, limits=Limits(minutes=self._means.minutes)
-        )
+    def compiled(self, request: CompileRequest, versions: str = "") -> Compilation:
+        """Return the outcome of a compile, by other versions of jax if some are named."""
+        python = self._means.python
+        if versions:
+            python = environment_python(versions, request.backend)
+        found = compiled(request, python=python, limits=Limits(minutes=self._means.minutes))
         self._done += 1
         self._total = max(self._total, self._done)
         if self._progress is not None:
@@ -138,10 +140,15 @@ def _with_flags(base: Base, program: SourceProgram, target: Target, pool: Compil
 
 
 def compiled_again(
-    program: SourceProgram, target: Target, flags: Mapping[str, str], pool: Compiler
+    program: SourceProgram,
+    target: Target,
+    flags: Mapping[str, str],
+    pool: Compiler,
+    versions: str = "",
 ) -> Again:
     """Compile a program for a target, on the devices of its dump if that is its own target."""
-    made = pool.compiled(request_of(program, target, flags=flags, is_own=program.target == target))
+    request = request_of(program, target, flags=flags, is_own=program.target == target)
+    made = pool.compiled(request, versions)
     return Again(compilation=made, module=new_module(made, program.module.name))
 
 

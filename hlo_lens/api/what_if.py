@@ -20,6 +20,7 @@ from hlo_lens.api.modules import Program, Progress, modules_of
 from hlo_lens.api.program_changes import checked_target, edited
 from hlo_lens.api.recompiling import Base, Compiler, Means, compiled_again, compiled_base
 from hlo_lens.jax_bridge.recompile.dumped import Again, shortage
+from hlo_lens.jax_bridge.recompile.environment import requirements
 from hlo_lens.jax_bridge.recompile.process import side_by_side
 from hlo_lens.jax_bridge.recompile.program import has_program
 from hlo_lens.model.devices.targets import Target, parse_target
@@ -42,11 +43,13 @@ class Asked:
         targets: Targets; none for that of the dump.
         flags: Flags, name to values.
         edits: Changes of the program: kind and value, all made together.
+        versions: Versions of jax to compile with: ``jax==0.9.2``.
     """
 
     targets: tuple[str, ...] = ()
     flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     edits: tuple[tuple[str, str], ...] = ()
+    versions: tuple[str, ...] = ()
 
     def combinations(self) -> list[tuple[Change, ...]]:
         """Return the changes of each combination of values; one of no changes for none.
@@ -57,6 +60,8 @@ class Asked:
         choices = [[Change(kind=kind, target=value)] for kind, value in self.edits]
         for name, values in self.flags.items():
             choices.append([Change(kind="flag", target=f"{name}={value}") for value in values])
+        if self.versions:
+            choices.insert(0, [Change(kind="with", target=one) for one in self.versions])
         if self.targets:
             choices.insert(0, [Change(kind="target", target=one) for one in self.targets])
         found = list(itertools.islice(itertools.product(*choices), _MOST_COMPILES + 1))
@@ -95,6 +100,7 @@ def what_if(
     donate: str | Sequence[str] = (),
     undonate: str | Sequence[str] = (),
     shard: Mapping[str, object] | None = None,
+    versions: str | Sequence[str] = (),
     output: str | Path | None = None,
     python: str = sys.executable,
     minutes: float = 30.0,
@@ -110,6 +116,7 @@ def what_if(
         donate: Patterns of arguments to donate, as `hlo_lens.testing.assert_donated` takes them.
         undonate: Patterns of arguments that are no longer donated.
         shard: Pattern to a PartitionSpec, or its text: ``{"params['w']": "P(None, 'model')"}``.
+        versions: Versions of jax, and of libtpu, to compile with: ``"jax==0.9.2"``.
         output: Folder for the new dump; None to leave it in the cache.
         python: Interpreter whose jax compiles.
         minutes: Longest time of one compile.
@@ -122,7 +129,9 @@ def what_if(
     edits = [("donate", one) for one in _texts(donate)]
     edits += [("undonate", one) for one in _texts(undonate)]
     edits += [("shard", f"{name}={_spec_text(spec)}") for name, spec in (shard or {}).items()]
-    asked = Asked(targets=_texts(target), flags=given, edits=tuple(edits))
+    asked = Asked(
+        targets=_texts(target), flags=given, edits=tuple(edits), versions=_texts(versions)
+    )
     means = Means(python=python, minutes=minutes)
     found = modules_of(program, module=module)
     path = str(program) if isinstance(program, str | Path) else found[0].path
@@ -172,6 +181,8 @@ def what_if_modules(
     _refuse_full(output)
     for one in asked.targets:
         parse_target(one)  # an error before the first compile
+    for one in asked.versions:
+        requirements(one, "cpu")  # as above
     combinations = asked.combinations()
     pool = Compiler(means, progress)
     with ThreadPoolExecutor(side_by_side()) as workers:
@@ -190,7 +201,7 @@ def _changed(base: Base, changes: tuple[Change, ...], pool: Compiler) -> Recompi
     """Return a module with changes; without any, the module as compiled again."""
     if base.program is None or base.program.obstacle:
         return _row(base, changes, base.target)
-    program, target, flags = base.program, base.target, dict(base.flags)
+    program, target, flags, versions = base.program, base.target, dict(base.flags), ""
     module, checked = edited(program.module, changes, base.dump.lowered_meshes)
     checked = tuple(checked_target(module, one) if one.kind == "target" else one for one in checked)
     for one in checked:
@@ -199,11 +210,13 @@ def _changed(base: Base, changes: tuple[Change, ...], pool: Compiler) -> Recompi
         elif one.applies and one.kind == "flag":
             name, _, value = one.target.partition("=")
             flags[name] = value
+        elif one.kind == "with":
+            versions = one.target
     if target is None or not any(one.applies for one in checked):
         return _row(base, checked, target)
     if target.backend != program.backend:  # flags of the dump are those of its backend
         flags = {k: v for k, v in flags.items() if k not in base.flags}
-    again = compiled_again(replace(program, module=module), target, flags, pool)
+    again = compiled_again(replace(program, module=module), target, flags, pool, versions)
     return _row(base, checked, target, again)
 
 
@@ -240,6 +253,8 @@ def _row(
         refusal=refusal,
         shortage=message,
         seconds=0.0 if shown is None else shown.compilation.seconds,
+        base_versions={} if base.again is None else base.again.versions(base.target),
+        base_seconds=0.0 if base.again is None else base.again.compilation.seconds,
         notes=(*base.notes, *(() if shown is None else shown.notes(base.program))),
     )
 

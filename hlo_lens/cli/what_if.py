@@ -24,6 +24,7 @@ Example:
   hlo-lens what-if DIR --target v5p:2x2x2
   hlo-lens what-if DIR --target v5e:4x4,v5e:4x8 -f json
   hlo-lens what-if DIR --donate 'state.opt.*' --shard "params['w']=P(None, 'model')"
+  hlo-lens what-if DIR --with 'jax==0.9.2'
   hlo-lens what-if DIR --flag xla_cpu_copy_insertion_use_region_analysis=true -o NEW
 """
 
@@ -53,6 +54,13 @@ Example:
     multiple=True,
     metavar="PATTERN=P(..)",
     help="Sharding of arguments, or of result{3}: \"params['w']=P(None, 'model')\".",
+)
+@click.option(
+    "--with",
+    "versions",
+    multiple=True,
+    metavar="jax==V",
+    help="Versions that compile: jax==0.9.2, or jax==0.10.2,libtpu==0.0.51 (pip installs them).",
 )
 @click.option(
     "--python",
@@ -85,6 +93,7 @@ def what_if(
     donate: Sequence[str],
     undonate: Sequence[str],
     shard: Sequence[str],
+    versions: Sequence[str],
     python: str,
     minutes: float,
     pattern: NamePattern | None,
@@ -103,7 +112,12 @@ def what_if(
 
     edited = (("donate", donate), ("undonate", undonate), ("shard", shard))
     edits = [(kind, value) for kind, values in edited for value in values]
-    asked = Asked(targets=tuple(_words(targets)), flags=_flags(flags), edits=tuple(edits))
+    asked = Asked(
+        targets=tuple(_words(targets)),
+        flags=_flags(flags),
+        edits=tuple(edits),
+        versions=tuple(versions),
+    )
     modules = select_modules(read_dump(path).modules, pattern)
     means = Means(python=python, minutes=minutes)
     with progress_bar("compiling") as progress:

@@ -202,7 +202,8 @@ class Recompiled:
         reproduction: Comparison of the dump with `base`.
         base_target: Target of `base`.
         target: Target of `predicted`.
-        versions: Versions of the packages that compiled.
+        versions: Versions of the packages that compiled it with the changes.
+        base_versions: Those of `base`.
         changes: The changes.
         own: Figures of the dump.
         base: Figures of the program compiled again without changes; those of the dump if that was
@@ -214,7 +215,8 @@ class Recompiled:
         fits: Whether the program fits in it; None if not known.
         refusal: Why there are no figures: XLA's message, or a reason; empty where there are.
         shortage: Figures of XLA's out-of-memory message: label and text.
-        seconds: Seconds that compiling took.
+        seconds: Seconds that compiling with the changes took; without changes, that of `base`.
+        base_seconds: Those of `base`.
         notes: Sentences on limits of the answer.
     """
 
@@ -234,4 +236,6 @@ class Recompiled:
     refusal: str = ""
     shortage: tuple[tuple[str, str], ...] = ()
     seconds: float = 0.0
+    base_versions: Mapping[str, str] = field(default_factory=dict)
+    base_seconds: float = 0.0
     notes: tuple[str, ...] = ()

@@ -89,6 +89,14 @@ def _without_attribute(text: str, name: str) -> str:
     return "".join([*parts, text[last:]])
 
 
+_FRAMES = re.compile(r"\n\n?FileNames\n.*?\n(?=\n*(?:%|ENTRY|\w[\w.-]* [({]))", re.DOTALL)
+
+
+def _without_frames(text: str) -> str:
+    """Return a text without the tables of stack frames, which versions before 0.8 do not read."""
+    return re.sub(r" ?stack_frame_id=\d+", "", _FRAMES.sub("\n\n", text, count=1))
+
+
 def _parsed(text: str) -> tuple[Any, list[str]]:
     """Return the module of a text, and the attributes left out that this parser does not know."""
     parse = _find("hlo_module_from_text")
@@ -97,6 +105,9 @@ def _parsed(text: str) -> tuple[Any, list[str]]:
         try:
             return parse(text), dropped
         except Exception as error:
+            if "\nFileNames\n" in text:
+                text = _without_frames(text)
+                continue
             found = _UNKNOWN_ATTRIBUTE.search(str(error))
             if found is None or found[1] in dropped or len(dropped) >= _MOST_ATTRIBUTES:
                 raise WorkerError("parse", error) from error
@@ -228,17 +239,26 @@ def _compile(client: Any, module: Any, devices: list[Any], options: Any) -> Any:
     compile_ = getattr(client, "compile_and_load", None)
     if type(client).__name__ == "CompileOnlyPyClient" or compile_ is None:
         compile_ = client.compile
-    try:
-        listed = _find("DeviceList")(tuple(devices))
-        return compile_(module, listed, options)
-    except (TypeError, WorkerError):
-        pass
-    try:
-        return compile_(module, options)
-    except TypeError:
-        from jax._src.interpreters import mlir
+    from jax._src.interpreters import mlir
 
-        return compile_(mlir.module_to_bytecode(module), options)
+    listed = _find("DeviceList")(tuple(devices)) if _has("DeviceList") else None
+    bytecode = mlir.module_to_bytecode(module)
+    refused: object = None
+    for program in (module, bytecode):
+        for given in ((listed, options), (options,)):
+            try:
+                return compile_(program, *given)
+            except TypeError as error:
+                refused = error
+    raise WorkerError("compile", refused)
+
+
+def _has(name: str) -> bool:
+    try:
+        _find(name)
+    except WorkerError:
+        return False
+    return True
 
 
 def _memory(executable: Any) -> dict[str, int]:

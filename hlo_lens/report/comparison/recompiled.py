@@ -13,7 +13,7 @@ from hlo_lens.report.render.table import Report, Section, Table, table_of
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.comparison.recompiled import Change, ChangedPart, Figures, Recompiled
 
@@ -98,6 +98,7 @@ def _object(row: Recompiled) -> dict[str, object]:
             "predicted": None if row.predicted is None else row.predicted.peak_source,
         },
         "versions": dict(row.versions),
+        "base_versions": dict(row.base_versions),
         "seconds": row.seconds,
         "notes": list(row.notes),
         "dump": row.dump,
@@ -131,8 +132,7 @@ def _section(row: Recompiled, path: str) -> Section:
 
 def _reproduced_text(row: Recompiled) -> str:
     found = row.reproduction
-    words = [f"{name} {version}" for name, version in row.versions.items()]
-    with_ = f" ({', '.join((*words, f'{row.seconds:.0f} s'))})" if words else ""
+    with_ = _versions_text(row.base_versions, row.base_seconds)
     if found.is_equal is None and row.refusal and not row.changes:
         return f"not possible: {row.refusal}{with_}"
     if found.is_equal is None:
@@ -144,9 +144,15 @@ def _reproduced_text(row: Recompiled) -> str:
     return f"not reproduced: {plural(len(found.differences), 'figure')} differ{because}{with_}"
 
 
+def _versions_text(versions: Mapping[str, str], seconds: float) -> str:
+    words = [f"{name} {version}" for name, version in versions.items()]
+    return f" ({', '.join((*words, f'{seconds:.0f} s'))})" if words else ""
+
+
 def _target_facts(row: Recompiled) -> Iterator[tuple[str, str]]:
     if row.target:
-        yield "target", _arrow(row.base_target or None, row.target)
+        by = _versions_text(row.versions, row.seconds) if row.predicted is not None else ""
+        yield "target", f"{_arrow(row.base_target or None, row.target)}{by}"
     yield from row.shortage
     if row.refusal and (row.changes or row.reproduction.is_equal is not None):
         yield "with changes", row.refusal
